@@ -238,7 +238,9 @@ class PluginError(SchedulerError):
     """A plugin raised or broke its contract; the message names it and the extension point."""
 
     def __init__(self, plugin: str, point: str, problem: str) -> None:
-        super().__init__(f'running {point} plugin "{plugin}": {problem}')
+        # kube-scheduler words the errors of Filter differently.
+        text = f'"{plugin}" filter plugin' if point == "Filter" else f'{point} plugin "{plugin}"'
+        super().__init__(f"running {text}: {problem}")
         self.plugin = plugin
         self.point = point
         self.problem = problem

@@ -330,9 +330,9 @@ def test_the_rights_are_a_part_of_the_role_for_tests() -> None:
     ours = rights(DEPLOY / "kustomize" / "base" / "rbac.yaml")
     tests = rights(ROOT / "src/mooring/testing/controlplane/mooring-rbac.yaml")
     assert ours <= tests
-    # Read access to a subresource of claims, and finalizers of pods, are upstream's, and unused.
+    # Read access to a subresource of claims is upstream's, and unused.
     unused = {resource for _, resource, _ in tests - ours}
-    assert unused == {"pods/finalizers", "resourceclaims/status"}
+    assert unused == {"resourceclaims/status"}
 
 
 def test_pods_are_scheduled_with_exactly_these_rights(deployed: Deployed) -> None:

@@ -61,7 +61,7 @@ def test_a_place_is_added_by_who_knows_it_and_never_replaced() -> None:
 def test_a_plugin_error_names_plugin_and_point() -> None:
     error = PluginError("Rack", "Filter", "KeyError: 'zone'")
 
-    assert str(error) == "running Filter plugin \"Rack\": KeyError: 'zone'"
+    assert str(error) == "running \"Rack\" filter plugin: KeyError: 'zone'"
     assert (error.plugin, error.point, error.problem) == ("Rack", "Filter", "KeyError: 'zone'")
 
 
@@ -108,5 +108,5 @@ def test_a_plugin_error_says_where_its_plugin_raised() -> None:
         error.__cause__ = cause
         line = broken.__code__.co_firstlineno + 1
     assert error.location == f"{__file__}:{line}"
-    assert error.located == f"running Filter plugin \"Bad\": KeyError: 'gone' ({__file__}:{line})"
+    assert error.located == f"running \"Bad\" filter plugin: KeyError: 'gone' ({__file__}:{line})"
     assert PluginError("Bad", "Filter", "returned 5").location == ""

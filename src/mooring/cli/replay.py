@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Final
@@ -16,7 +15,6 @@ from mooring.config import DEFAULT_FILTER_ORDER
 from mooring.errors import ConfigError
 from mooring.recordings.difference import Difference
 from mooring.recordings.format import RecordingReader
-from mooring.recordings.skipped import why_not_compared
 from mooring.simulation.build import configuration_of, driver_of
 from mooring.simulation.replay import replay
 from mooring.simulation.unsupported import NO_EXTENDERS
@@ -81,12 +79,9 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
             objects=reader.header.objects,
             only=only,
             config=config,
-            why_not=lambda pod: why_not_compared(driver.cache.snapshot(), pod),
         )
-        not_compared: Counter[str] = Counter()
         for replayed in steps:
             n_steps += 1
-            not_compared.update([replayed.not_compared] if replayed.not_compared else [])
             n_differences += len(replayed.differences)
             room = max(0, DIFFERENCES_SHOWN - len(differences))
             differences += replayed.differences[:room]
@@ -95,7 +90,6 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
         "name": reader.header.name,
         "steps": n_steps,
         "compared": sorted(only) if only is not None else "all",
-        "steps_not_compared": dict(not_compared),
         "difference_count": n_differences,
         "differences": msgspec.to_builtins(differences),
     }
@@ -129,8 +123,6 @@ def _owned(text: str | None, own: frozenset[str], recorded: list[str]) -> frozen
 def _text(report: dict[str, Any]) -> Iterator[str]:
     count = report["difference_count"]
     yield f"{report['name']}: {_steps(report['steps'])}, {_differences(count)}"
-    for reason, steps in report["steps_not_compared"].items():
-        yield f"  note: {_steps(steps)} applied but not compared: {reason}"
     for difference in report["differences"]:
         yield f"  {Difference(**difference)}"
     rest = count - len(report["differences"])
@@ -140,9 +132,7 @@ def _text(report: dict[str, Any]) -> Iterator[str]:
 
 def _summary(reports: list[dict[str, Any]], count: int) -> str:
     steps = sum(report["steps"] for report in reports)
-    skipped = sum(sum(report["steps_not_compared"].values()) for report in reports)
-    compared = f" ({skipped} of them not compared)" if skipped else ""
-    return f"{len(reports)} recordings, {_steps(steps)}{compared}, {_differences(count)}"
+    return f"{len(reports)} recordings, {_steps(steps)}, {_differences(count)}"
 
 
 def _steps(count: int) -> str:

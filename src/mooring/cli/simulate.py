@@ -73,7 +73,7 @@ def read_config(
 ) -> KubeSchedulerConfiguration | None:
     """Returns the configuration in a file; prints notes on what does not work offline."""
     config = load(file) if file else None
-    for note in notes(config, workload.pods, workload.skipped):
+    for note in notes(config, workload.skipped):
         click.echo(f"mooring {command}: note: {note}", err=True)
     return config
 

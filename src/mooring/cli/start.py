@@ -84,7 +84,7 @@ def command(
     configure("WARNING")
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
     config = load(config_file) if config_file else None
-    for note in notes(config, workload.pods, {}, is_offline=virtual):
+    for note in notes(config, {}, is_offline=virtual):
         click.echo(f"mooring start: note: {note}", err=True)
     if virtual and config is not None:
         config = without_extenders(config)  # they answer in real time

@@ -280,8 +280,16 @@ class Handle(Protocol):
         """Returns the monotonic clock, in seconds."""
         ...
 
+    def wall_s(self) -> float:
+        """Returns the wall clock: seconds since 1970-01-01 UTC."""
+        ...
+
     def random(self) -> float:
         """Returns a random number in [0, 1) from the seeded generator."""
+        ...
+
+    def uuid(self) -> str:
+        """Returns a new random UUID from the seeded generator, in lower case."""
         ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
@@ -302,6 +310,10 @@ class Handle(Protocol):
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
         """Calls ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
+        ...
+
+    def report(self, pod: PodInfo, reason: str, action: str, note: str) -> None:
+        """Writes an event of type Normal about the pod, in the background."""
         ...
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from mooring.decision import Preemption
 from mooring.deprecated import RenamedAttribute, warn
 from mooring.errors import PluginError
+from mooring.objects.resource import ResourceClaim
 from mooring.state.tables.pods import PodInfo
 
 
@@ -228,6 +229,13 @@ class Candidate(NamedTuple):
         return self.violations, priorities[0], total, len(priorities), -first_s
 
 
+class ClaimChange(NamedTuple):
+    """A change of a resource claim that PostFilter needs: it is deallocated, or deleted."""
+
+    claim: ResourceClaim
+    is_deletion: bool = False
+
+
 class PostFilterResult(NamedTuple):
     """The result of PostFilter: the nominated node and its victims.
 
@@ -238,6 +246,7 @@ class PostFilterResult(NamedTuple):
         record: Builds the record of the dry run; must be called before the snapshot changes.
         candidates: Builds the list of all candidates, if extenders may choose among them.
         plugin: The plugin; set by the framework if preemption is possible.
+        claim_change: A change of a resource claim; the scheduler writes it.
     """
 
     status: Status | None
@@ -246,6 +255,7 @@ class PostFilterResult(NamedTuple):
     record: Callable[[], Preemption] | None = None
     candidates: Callable[[], list[Candidate]] | None = None
     plugin: str = ""
+    claim_change: ClaimChange | None = None
 
     @property
     def rooms(self) -> Callable[[], list[Candidate]] | None:

@@ -70,6 +70,8 @@ class ProfileRecorder(FrameworkRecorder):
         "_attempts",
         "_batch_attempts",
         "_batch_flushes",
+        "_device_allocations",
+        "_device_waits",
         "_evaluations",
         "_executions",
         "_filter_groups",
@@ -105,6 +107,8 @@ class ProfileRecorder(FrameworkRecorder):
         self._evaluations = numbers("scheduler_plugin_evaluation_total")
         self._preemptions = numbers("scheduler_preemption_attempts_total")
         self._volume_errors = numbers("scheduler_volume_scheduling_stage_error_total")
+        self._device_allocations = numbers("scheduler_dra_bindingconditions_allocations_total")
+        self._device_waits = distributions("scheduler_dra_bindingconditions_wait_duration_seconds")
         self._batch_attempts = numbers("scheduler_batch_attempts_total")
         self._batch_flushes = numbers("scheduler_batch_cache_flushed_total")
         self._hints = distributions("scheduler_get_node_hint_duration_seconds")
@@ -244,6 +248,15 @@ class ProfileRecorder(FrameworkRecorder):
     def preemption_attempted(self) -> None:
         """Counts an attempt of DefaultPreemption."""
         self._preemptions.labels().value += 1
+
+    def waited_for_device(
+        self, driver: str, status: str, seconds: float, *, has_conditions: bool
+    ) -> None:
+        """Records the end of a wait for a pod's devices, for each of them."""
+        labels = self._profile, driver, status
+        self._device_waits.labels(*labels).observe(seconds)
+        if has_conditions:
+            self._device_allocations.labels(*labels).value += 1
 
     def batch_attempted(self, result: str) -> None:
         """Counts a pod by what opportunistic batching did for it."""

@@ -75,6 +75,18 @@ class FrameworkRecorder:
     def preemption_attempted(self) -> None:
         """Counts an attempt of DefaultPreemption."""
 
+    def waited_for_device(
+        self, driver: str, status: str, seconds: float, *, has_conditions: bool
+    ) -> None:
+        """Records the end of a wait for a pod's devices, for each of them.
+
+        Args:
+            driver: Its driver.
+            status: ``success``, ``failure``, ``timeout`` or ``error``.
+            seconds: The time of the whole wait.
+            has_conditions: Whether this device has binding conditions.
+        """
+
     def batch_attempted(self, result: str) -> None:
         """Counts a pod by what opportunistic batching did for it."""
 
@@ -130,6 +142,9 @@ class SchedulerRecorder:
 
     def hint_called(self, plugin: str, event: str, hint: str, started_s: float) -> None:
         """Records a call of a queueing hint."""
+
+    def claim_created(self, *, succeeded: bool) -> None:
+        """Counts a ResourceClaim for extended resources that was to be created."""
 
     def preemption_started(self, victim_count: int) -> None:
         """Records the number of victims of a preemption."""

@@ -26,6 +26,7 @@ class RecordingScheduler(SchedulerRecorder):
         "_algorithm",
         "_attempt_s",
         "_attempts",
+        "_claims",
         "_event_children",
         "_events",
         "_hint_children",
@@ -52,6 +53,7 @@ class RecordingScheduler(SchedulerRecorder):
         self._event_children = self._events.children
         self._hints = distributions("scheduler_queueing_hint_execution_duration_seconds")
         self._hint_children = self._hints.children
+        self._claims = numbers("scheduler_resourceclaim_creates_total")
         self._victims = distributions("scheduler_preemption_victims")
         self._preemption_s = distributions("scheduler_preemption_goroutines_duration_seconds")
         self._preemptions = numbers("scheduler_preemption_goroutines_execution_total")
@@ -106,6 +108,10 @@ class RecordingScheduler(SchedulerRecorder):
         child = self._hint_children.get(key) or self._hints.labels(*key)
         child.counts[bisect_left(child.bounds, seconds)] += 1
         child.sum += seconds
+
+    def claim_created(self, *, succeeded: bool) -> None:
+        """Counts a ResourceClaim for extended resources that was to be created."""
+        self._claims.labels("success" if succeeded else "failure").value += 1
 
     def preemption_started(self, victim_count: int) -> None:
         """Records the number of victims of a preemption."""

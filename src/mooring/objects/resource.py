@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import field
 
 from mooring.objects.meta import (
@@ -14,6 +16,9 @@ from mooring.objects.meta import (
     RawQuantity,
     ResourceList,
 )
+
+#: The finalizer of allocated claims.
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 
 class DeviceAttribute(ApiStruct, frozen=True, kw_only=True):

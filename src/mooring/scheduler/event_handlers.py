@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from mooring.client import Change
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
@@ -25,6 +26,7 @@ from mooring.objects.kinds import KINDS
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
+from mooring.objects.resource import ResourceClaim
 from mooring.queue import QueueName, SchedulingQueue, node_changes, pod_changes
 from mooring.queue.scheduling_queue import POD_ADDED, POD_DELETED, POD_UPDATED
 from mooring.state import PodInfo
@@ -36,6 +38,8 @@ POD_CHANGED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_OTHER)
 POD_GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
 NODE_ADDED = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_GONE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+
+CLAIM: Final = "ResourceClaim"
 
 #: Kind -> resource of its events, for the kinds other than pods and nodes.
 RESOURCES: Mapping[str, EventResource] = {
@@ -74,6 +78,7 @@ class EventHandlers:
         self._on_object = on_object
         self._recorder = recorder
         self._buffered_events: dict[tuple[str, str], Change] | None = None
+        cache.devices.claims.listen(self._on_claim)
 
     def handler(self, kind: str) -> Callable[[Change], None]:
         """Returns the function to call with every change of an object of ``kind``."""
@@ -143,6 +148,15 @@ class EventHandlers:
     def _on_other(self, kind: str, change: Change) -> None:
         started_s = self._recorder.now()
         apply_change(self._cache, kind, change.old, change.new)
+        if kind != CLAIM:  # its cache has events of its own: see ``_on_claim``
+            self._move_others(kind, change, started_s)
+
+    def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Handles a change of a claim in the cache, be it reported or assumed."""
+        self._move_others(CLAIM, Change(old, new), self._recorder.now())
+
+    def _move_others(self, kind: str, change: Change, started_s: float) -> None:
+        """Moves the pods that a change of an object helps."""
         resource = RESOURCES.get(kind)
         if resource is None:
             return  # plugins read it, but as upstream its events requeue no pod

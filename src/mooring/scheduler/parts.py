@@ -21,12 +21,14 @@ from mooring.config import Extender, KubeSchedulerConfiguration
 from mooring.errors import InvariantViolation
 from mooring.extenders import Extenders, ExtenderTransport
 from mooring.framework import Framework
+from mooring.framework.status import ClaimChange
 from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.metrics.registry import Metrics
+from mooring.objects.kinds import kind_named
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
-from mooring.queue import QueueOptions, SchedulingQueue
+from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
 from mooring.scheduler.bind_verification import BindVerifier
 from mooring.scheduler.binding_tasks import BINDINGS_MAX, BindingTasks
 from mooring.scheduler.event_handlers import RESOURCES, EventHandlers
@@ -40,6 +42,7 @@ from mooring.scheduler.reporting import Reporting, ScheduledNote
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.scheduler.with_extenders import ExtenderScheduler
+from mooring.state import PodInfo
 from mooring.state.cache import Cache
 
 
@@ -104,9 +107,7 @@ class SchedulerParts:
         self._gates = options.feature_gates
         self.cache = Cache()
         self.informers: dict[str, Informer] = {}
-        self.handle = PluginHandle(
-            self.cache, client, clock=clock, rng=rng, backend=self, sleep=sleep
-        )
+        self.handle = self._make_handle()
         self.profiles = self._load_profiles(config, options)
         self.extenders = Extenders(
             config.extenders,
@@ -140,10 +141,23 @@ class SchedulerParts:
         self.recorders = {
             name: self._recorder(name, f"{name}-{options.instance}") for name in self.profiles
         }
-        reporting = Reporting(self.recorders, self.writer, self._scheduled_notes())
+        reporting = self._reporting = Reporting(
+            self.recorders, self.writer, self._scheduled_notes()
+        )
         self._build_background(reporting)
         self.scheduler = self._scheduler(reporting, options.observer)
         self._connect_metrics(options.metrics)
+
+    def _make_handle(self) -> PluginHandle:
+        return PluginHandle(
+            self.cache,
+            self._client,
+            clock=self._clock,
+            rng=self._rng,
+            backend=self,
+            sleep=self._sleep,
+            recorder=self._metrics_recorder,
+        )
 
     def _load_profiles(
         self, config: KubeSchedulerConfiguration, options: ServiceOptions
@@ -198,6 +212,10 @@ class SchedulerParts:
         informer = self.informers.get(kind)
         return informer.objects if informer is not None else None
 
+    def report(self, pod: PodInfo, reason: str, action: str, note: str) -> None:
+        """Writes an event of type Normal about the pod, for a plugin."""
+        self._reporting.reported(pod, reason, action, note)
+
     # -- parts ------------------------------------------------------------------------------------
 
     def _scheduler(self, reporting: Reporting, observer: Observer) -> Scheduler:
@@ -212,12 +230,17 @@ class SchedulerParts:
             preemptions=self.preemption_executor,
             pods_in_prebind=self.handle.pods_in_prebind,
             gates=self._gates,
+            write_claim=self._write_claim,
             on_bound=self.bind_verifier.track,
             buffer_events=self.events.buffer_events,
             clock=self._clock,
             observer=observer,
             recorder=self._metrics_recorder,
         )
+
+    def _write_claim(self, entry: QueuedPod, change: ClaimChange) -> None:
+        """Writes the change of a claim; the pod is retried after its backoff if that fails."""
+        self.handle.claim_writer.start(change, lambda: self.queue.retry_after_backoff(entry.uid))
 
     def _connect_metrics(self, metrics: Metrics | None) -> None:
         """Records what the frameworks do, and exposes the state of queue and cache."""
@@ -254,6 +277,7 @@ class SchedulerParts:
             clock=self._clock,
             rng=self._rng,
             field_selector=LIVING_PODS if kind == "Pod" else "",
+            is_optional=kind_named(kind).group == "resource.k8s.io",
             sleep=self._sleep,
         )
 

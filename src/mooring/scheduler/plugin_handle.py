@@ -12,9 +12,11 @@ from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import PluginError
 from mooring.framework.interface import PATCHED_KINDS
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.scheduler.bind_pod import bind_pod
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
+from mooring.scheduler.resource_claims.claim_writer import ClaimWriter
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 
@@ -37,6 +39,10 @@ class HandleBackend(Protocol):
         """Returns the objects of a kind, by "namespace/name" or "name"; None = not watched."""
         ...
 
+    def report(self, pod: PodInfo, reason: str, action: str, note: str) -> None:
+        """Writes an event of type Normal about the pod."""
+        ...
+
 
 class NoBackend:
     """The backend of a handle without a running scheduler: nothing is watched or queued."""
@@ -52,6 +58,9 @@ class NoBackend:
         """Returns None."""
         return None
 
+    def report(self, pod: PodInfo, reason: str, action: str, note: str) -> None:
+        """Does nothing."""
+
 
 class PluginHandle(ReadOnlyHandle):
     """The ``Handle`` of a scheduler that runs against an API server.
@@ -63,6 +72,7 @@ class PluginHandle(ReadOnlyHandle):
         clock: Monotonic seconds.
         rng: Of this run.
         sleep: Waits; tests pass their own.
+        recorder: Counts the claims that are created.
     """
 
     def __init__(
@@ -74,12 +84,17 @@ class PluginHandle(ReadOnlyHandle):
         rng: Rng,
         backend: HandleBackend | None = None,
         sleep: Sleep = asyncio.sleep,
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         super().__init__(cache, clock, rng)
         self.pods_in_prebind = PodsInPreBind()
         self._backend: HandleBackend = backend if backend is not None else NoBackend()
         self._client = client
         self._sleep = sleep
+        #: Writes resource claims, for DynamicResources.
+        self.claim_writer = ClaimWriter(
+            client, cache.devices.claims, clock=clock, rng=rng, sleep=sleep, recorder=recorder
+        )
         self._awaited: dict[tuple[str, str], list[asyncio.Event]] = {}
 
     def activate(self, *uids: str) -> None:
@@ -93,6 +108,10 @@ class PluginHandle(ReadOnlyHandle):
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
         """Calls ``callback`` once, ``delay_s`` seconds from now, between two attempts."""
         asyncio.get_running_loop().call_later(delay_s, callback)
+
+    def report(self, pod: PodInfo, reason: str, action: str, note: str) -> None:
+        """Writes an event of type Normal about the pod, in the background."""
+        self._backend.report(pod, reason, action, note)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         """Binds the pod (with its UID) to the node, and returns when that is certain.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mooring.clock import Clock, Rng
+from mooring.clock import Clock, Rng, random_uuid
 from mooring.framework.waiting_pods import WaitingPod, WaitingPods
-from mooring.state import Snapshot
+from mooring.state import PodInfo, Snapshot
 from mooring.state.cache import Cache
 
 
@@ -29,9 +29,20 @@ class ReadOnlyHandle:
         """Returns the clock, in seconds."""
         return self._clock.monotonic_s()
 
+    def wall_s(self) -> float:
+        """Returns the wall clock: seconds since 1970-01-01 UTC."""
+        return self._clock.wall_s()
+
     def random(self) -> float:
         """Returns a number in [0, 1) from the run's seeded generator."""
         return self._rng.random()
+
+    def uuid(self) -> str:
+        """Returns a new random UUID from the run's seeded generator."""
+        return random_uuid(self._rng)
+
+    def report(self, pod: PodInfo, reason: str, action: str, note: str) -> None:
+        """Does nothing: no event can be written."""
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
         """Returns the pod with this UID if it waits in Permit."""

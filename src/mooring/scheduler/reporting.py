@@ -80,6 +80,10 @@ class Reporting:
             related=preemptor.pod,
         )
 
+    def reported(self, pod: PodInfo, reason: str, action: str, note: str) -> None:
+        """Reports what a plugin says about a pod."""
+        self._record(pod, "Normal", reason, action, note)
+
     def skipped(self, pod: PodInfo) -> None:
         """Reports a pod that is not scheduled because it is being deleted."""
         note = f"skip schedule deleting pod: {pod.key}"

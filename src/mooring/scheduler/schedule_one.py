@@ -30,7 +30,7 @@ from mooring.errors import InvariantViolation, PluginError, SchedulerError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, schedule_pod
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime.post_filter import post_filter
-from mooring.framework.status import PostFilterResult, Status
+from mooring.framework.status import ClaimChange, PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.objects.pod import Pod
@@ -78,6 +78,7 @@ class Scheduler:
         on_bound: Called after each successful bind with pod and node name.
         buffer_events: Used by ``ExtenderScheduler`` while it waits for extenders.
         gates: The feature gates whose value is not the default.
+        write_claim: Writes the change of a claim that PostFilter asked for, in the background.
         recorder: Records the attempts as metrics.
     """
 
@@ -97,6 +98,7 @@ class Scheduler:
         on_bound: Callable[[PodInfo, str], None] = lambda *_: None,
         buffer_events: BufferEvents = lambda: nullcontext({}),
         gates: Mapping[str, bool] = MappingProxyType({}),
+        write_claim: Callable[[QueuedPod, ClaimChange], None] = lambda *_: None,
         recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._cache = cache
@@ -111,6 +113,7 @@ class Scheduler:
         self._buffer_events = buffer_events
         self._recorder = recorder
         self._waits_for_evictions = not gates.get("SchedulerAsyncPreemption", True)
+        self._write_claim = write_claim
         self._next_start_index = 0
         self._binding_cycle = BindingCycle(
             cache,
@@ -235,6 +238,8 @@ class Scheduler:
         self, entry: QueuedPod, diagnosis: Diagnosis, post_filter_result: PostFilterResult
     ) -> None:
         """Starts the evictions that PostFilter chose, and requeues the pod."""
+        if post_filter_result.claim_change is not None:
+            self._write_claim(entry, post_filter_result.claim_change)
         if post_filter_result.victims and self._preemptions is not None:
             self._observer.preempts(entry, post_filter_result)
             # Before it is requeued: from now on PreEnqueue holds it back until the evictions end.

@@ -119,8 +119,9 @@ class Service(SchedulerParts):
 
     @property
     def _has_flushed_writes(self) -> bool:
-        """True if no event and no condition is waiting to be written."""
-        return not len(self.writer) and not any(map(len, self.recorders.values()))
+        """True if no event, no condition and no claim is waiting to be written."""
+        is_writing = len(self.writer) or len(self.handle.claim_writer)
+        return not is_writing and not any(map(len, self.recorders.values()))
 
     # -- running ----------------------------------------------------------------------------------
 
@@ -162,6 +163,7 @@ class Service(SchedulerParts):
             self.bindings.cancel()
             self.preemption_executor.cancel()
             await self._wait_until_flushed()
+            self.handle.claim_writer.cancel()
             _cancel(others)
         if self._elector is not None and is_finished:
             # Nothing of ours is under way any more: the next leader may begin at once.

@@ -14,9 +14,9 @@ import msgspec
 
 from mooring.clock import Clock
 from mooring.errors import ConfigError, SchedulerError
+from mooring.objects.go_text import go_quote, valid_unicode
 from mooring.serving.client_ca import User
 from mooring.serving.delegation import AnswerCache, Reviews
-from mooring.serving.go_text import go_quote, valid_unicode
 
 ACCESS_REVIEW_PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 #: Members may do everything; the API server is not asked.

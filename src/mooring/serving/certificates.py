@@ -29,7 +29,7 @@ from OpenSSL import SSL
 
 from mooring.clock import Clock
 from mooring.errors import ConfigError
-from mooring.serving.go_text import error_text
+from mooring.objects.go_text import error_text
 from mooring.serving.pem import certificates_in, key_pair
 
 #: The name of the files in --cert-dir; probes and scripts of a kube-scheduler know it.

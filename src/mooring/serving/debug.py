@@ -27,7 +27,7 @@ from typing import Final
 
 from mooring.client.retry import Sleep
 from mooring.clock import Clock
-from mooring.serving.go_text import go_quote
+from mooring.objects.go_text import go_quote
 from mooring.serving.messages import NOSNIFF, Handler, Reply, ServingRequest, http_error
 from mooring.serving.pprof import ProfileInProgress, profiling
 

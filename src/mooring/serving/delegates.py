@@ -16,6 +16,7 @@ from mooring.client.transport.kubeconfig import in_cluster, read_kubeconfig
 from mooring.client.transport.transport import Transport
 from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, Forbidden, SchedulerError
+from mooring.objects.go_text import error_text
 from mooring.serving.authentication import (
     TOKEN_REVIEW_PATH,
     Authenticator,
@@ -36,7 +37,6 @@ from mooring.serving.cluster_authentication import (
     RequestHeaders,
 )
 from mooring.serving.delegation import Reviews
-from mooring.serving.go_text import error_text
 from mooring.serving.observer import ServingObserver
 from mooring.serving.options import ServingOptions
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from mooring.serving.go_text import go_quote
+from mooring.objects.go_text import go_quote
 from mooring.serving.messages import NOSNIFF, Handler, Reply, ServingRequest, http_error
 
 #: Returns None if all is well, or else the reason.

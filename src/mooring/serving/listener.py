@@ -10,7 +10,7 @@ import socket
 from typing import Final
 
 from mooring.errors import ConfigError
-from mooring.serving.go_text import error_text
+from mooring.objects.go_text import error_text
 from mooring.serving.options import ServingOptions
 
 #: Connections that wait to be accepted.

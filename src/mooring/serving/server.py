@@ -25,12 +25,12 @@ from aiohttp import web
 
 from mooring.client.transport.transport import Transport
 from mooring.clock import Clock, Rng
+from mooring.objects.go_text import go_quote
 from mooring.serving import http_requests
 from mooring.serving.authentication import NotAuthenticated
 from mooring.serving.authorization import AuthorizationFailed
 from mooring.serving.client_ca import User
 from mooring.serving.delegates import Delegates
-from mooring.serving.go_text import go_quote
 from mooring.serving.health import HealthChecks
 from mooring.serving.listener import listen
 from mooring.serving.messages import (

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from mooring.clock import Clock, Rng, rfc3339
+from mooring.objects.go_text import go_json
 from mooring.serving import negotiation
-from mooring.serving.go_text import go_json
 from mooring.serving.messages import (
     NOSNIFF,
     TEXT,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mooring.errors import ConfigError
+from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.state import NodeTable, PodInfo
 from mooring.state.apply import apply_change
@@ -17,6 +18,8 @@ class Cluster:
 
     def __init__(self, objects: Iterable[Any]) -> None:
         self.cache = Cache()
+        #: Key -> nominated pod that a gate holds back, and its node.
+        self._gated_nominations: dict[str, tuple[Pod, str]] = {}
         for obj in objects:
             self.update(obj)
 
@@ -30,11 +33,13 @@ class Cluster:
         apply_change(self.cache, type(obj).__name__, None, obj)
         if isinstance(obj, Pod) and not obj.spec.node_name and obj.status.nominated_node_name:
             self.nominate(obj, obj.status.nominated_node_name)
+        self._open_gates()
 
     def place(self, pod: Pod, node_name: str) -> None:
         """Places ``pod``, whose ``spec.nodeName`` must be ``node_name``."""
         if pod.spec.node_name != node_name:
             raise ConfigError("is not the pod's nodeName", path="node", value=node_name)
+        self._gated_nominations.pop(key(pod), None)
         self.cache.put_pod(pod)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
@@ -42,16 +47,38 @@ class Cluster:
         if kind == "Node":
             self.cache.remove_node(name)
         elif kind == "Pod":
+            self._gated_nominations.pop(f"{namespace}/{name}", None)
             self.cache.remove_pod_by_key(f"{namespace}/{name}")
         else:
             self.cache.remove_object(kind, f"{namespace}/{name}" if namespace else name)
 
     def nominate(self, pod: Pod, node_name: str) -> None:
-        """Nominates ``node_name`` for the pending ``pod``; "" clears the nomination."""
-        if node_name:
+        """Nominates ``node_name`` for the pending ``pod``; "" clears the nomination.
+
+        The nomination of a pod that a gate holds back counts once the gate is open.
+        """
+        self._gated_nominations.pop(key(pod), None)
+        if node_name and self.is_gated(pod):
+            self._gated_nominations[key(pod)] = pod, node_name
+            self.cache.nominator.remove(pod.metadata.uid)
+        elif node_name:
             self.cache.nominator.nominate(PodInfo(pod), node_name)
         else:
             self.cache.nominator.remove(pod.metadata.uid)
+
+    def is_gated(self, pod: Pod) -> bool:  # noqa: ARG002
+        """Returns whether a gate holds the pod back; without plugins, none does."""
+        return False
+
+    def check_gates(self) -> None:
+        """Checks the gates of all nominated pods, when ``is_gated`` can first be called."""
+        for info, node_name in self.cache.nominator.pods():
+            self.nominate(info.pod, node_name)
+
+    def _open_gates(self) -> None:
+        """Nominates the pods whose gates have opened."""
+        for pod, node_name in list(self._gated_nominations.values()):
+            self.nominate(pod, node_name)
 
     def check_order(self, node_order: Sequence[str]) -> None:
         """Validates that nodes are visited in this order.

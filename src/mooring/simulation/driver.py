@@ -24,6 +24,7 @@ from mooring.simulation.cluster import Cluster
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.simulation.outcome import Outcome, update_nominations
 from mooring.simulation.preempt_all_nodes import with_all_candidate_nodes
+from mooring.state import PodInfo
 
 #: The in-tree plugins, to which ``--only-plugins own`` limits the comparison with a recording.
 OWN: frozenset[str] = frozenset(IN_TREE)
@@ -63,6 +64,7 @@ class Driver(Cluster):
         Raises:
             ConfigError: if the configuration, a plugin or ``node_order`` cannot be used.
         """
+        self._frameworks: dict[str, Framework] = {}
         super().__init__(objects)
         config = config or default_configuration()
         self.time = VirtualClock()
@@ -83,22 +85,27 @@ class Driver(Cluster):
             plugins=plugins,
             cache_results=cache_results,
         )
+        self.check_gates()
 
     # -- state ----------------------------------------------------------------------------------
 
     @property
     def weights(self) -> dict[str, int]:
         """Weights by score plugin, over all profiles; the first profile with the plugin counts."""
-        weights: dict[str, int] = {}
-        for framework in self._frameworks.values():
-            for name, weight in framework.profile.weights.items():
-                weights.setdefault(name, weight)
-        return weights
+        return merged_weights(self._frameworks.values())
 
     @property
     def frameworks(self) -> dict[str, Framework]:
         """Frameworks by schedulerName."""
         return self._frameworks
+
+    def is_gated(self, pod: Pod) -> bool:
+        """Returns whether a PreEnqueue plugin holds the pod back."""
+        framework = self._framework_of(pod)
+        return framework is not None and framework.pre_enqueue(PodInfo(pod)) is not None
+
+    def _framework_of(self, pod: Pod) -> Framework | None:
+        return self._frameworks.get(pod.spec.scheduler_name or "default-scheduler")
 
     # -- scheduling cycle -----------------------------------------------------------------------
 
@@ -111,7 +118,7 @@ class Driver(Cluster):
         cluster changes.
         """
         info = self.cache.pending_info(pod)
-        framework = self._frameworks.get(pod.spec.scheduler_name or "default-scheduler")
+        framework = self._framework_of(pod)
         if framework is None:
             text = f'no profile has the schedulerName "{pod.spec.scheduler_name}"'
             return Outcome.failed(info, text)
@@ -143,6 +150,7 @@ class Driver(Cluster):
                 cycle.pod, result, attempt, nominated=post_filter_result.node_name
             )
             outcome.victims = post_filter_result.victims
+            outcome.claim_change = post_filter_result.claim_change
             return outcome
         return Outcome.placed(cycle, framework, result, attempt)
 
@@ -199,6 +207,8 @@ class Driver(Cluster):
                 self._waiting[victim.uid][1].preempt("DefaultPreemption", "preempted")
             else:
                 self.remove("Pod", victim.metadata.namespace, victim.metadata.name)
+        if outcome.claim_change is not None:
+            self.handle.claim_writer.apply(outcome.claim_change)
         update_nominations(self.cache.nominator, outcome)
         return outcome
 
@@ -207,7 +217,7 @@ class Driver(Cluster):
         placed = cycle.pod.on_node(node, start_time=self.start_time)
         with self.cache.assume(placed, node) as reservation:
             try:
-                result: BindingResult = self._reserve_and_permit(outcome)
+                result: BindingResult = _reserve_and_permit(outcome, self.time.monotonic_s())
                 if result is None:
                     result = _bind(outcome)
             except InvariantViolation:
@@ -223,15 +233,6 @@ class Driver(Cluster):
         self.cache.confirm(cycle.pod.uid)
         binding.post_bind(framework, cycle, node)
         return outcome
-
-    def _reserve_and_permit(self, outcome: Outcome) -> Diagnosis | WaitingPod | None:
-        """Runs Reserve and Permit; None = bind the pod now."""
-        cycle, framework, node = _parts(outcome)
-        rejection = binding.reserve(framework, cycle, node)
-        if rejection is not None:
-            return binding.diagnosis_of(node, rejection)
-        result = binding.permit(framework, cycle, node, now_s=self.time.monotonic_s())
-        return binding.diagnosis_of(node, result) if isinstance(result, Status) else result
 
     def _binding_failed(
         self, outcome: Outcome, result: Diagnosis | Status | SchedulerError
@@ -286,6 +287,25 @@ class Driver(Cluster):
         self.cache.confirm(cycle.pod.uid)
         binding.post_bind(framework, cycle, node)
         return outcome
+
+
+def merged_weights(frameworks: Iterable[Framework]) -> dict[str, int]:
+    """Returns the weights of all profiles; the first profile with a plugin counts."""
+    weights: dict[str, int] = {}
+    for framework in frameworks:
+        for name, weight in framework.profile.weights.items():
+            weights.setdefault(name, weight)
+    return weights
+
+
+def _reserve_and_permit(outcome: Outcome, now_s: float) -> Diagnosis | WaitingPod | None:
+    """Runs Reserve and Permit; None = bind the pod now."""
+    cycle, framework, node = _parts(outcome)
+    rejection = binding.reserve(framework, cycle, node)
+    if rejection is not None:
+        return binding.diagnosis_of(node, rejection)
+    result = binding.permit(framework, cycle, node, now_s=now_s)
+    return binding.diagnosis_of(node, result) if isinstance(result, Status) else result
 
 
 def _parts(outcome: Outcome) -> tuple[Cycle, Framework, str]:

@@ -11,6 +11,7 @@ from typing import Any
 from mooring.clock import Rng, VirtualClock
 from mooring.errors import PluginError
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
+from mooring.simulation.offline_claims import OfflineClaims
 from mooring.simulation.offline_volumes import OfflineVolumes
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
@@ -29,6 +30,7 @@ class OfflineHandle(ReadOnlyHandle):
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._volumes = OfflineVolumes(cache)
+        self.claim_writer = OfflineClaims(cache)
 
     def activate(self, *uids: str) -> None:
         """Does nothing: there is no queue."""

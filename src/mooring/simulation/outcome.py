@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mooring.decision import ERROR, GATED, SCHEDULED, UNSCHEDULABLE, Decision
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement
 from mooring.framework.runtime.attempt import rejection
-from mooring.framework.status import Status
+from mooring.framework.status import ClaimChange, Status
 from mooring.state import Nominator, PodInfo
 
 #: Result -> reason of the PodScheduled condition; for a gated pod the API server has set its own.
@@ -28,6 +28,7 @@ class Outcome:
         "_decision",
         "_diagnosis",
         "_message",
+        "claim_change",
         "cycle",
         "framework",
         "info",
@@ -46,6 +47,8 @@ class Outcome:
         self.nominated: str | None = None
         #: The pods to evict from the nominated node.
         self.victims: tuple[PodInfo, ...] = ()
+        #: A change of a resource claim that PostFilter needs.
+        self.claim_change: ClaimChange | None = None
         #: After ``Driver.apply``: the volumes and claims that were bound or provisioned.
         self.updated: tuple[Any, ...] = ()
         self.cycle: Cycle | None = None

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -69,16 +69,12 @@ class ReplayTarget(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplayedStep:
-    """One replayed step: the new decision and its differences from the recorded one.
-
-    ``not_compared`` is the reason why the two were not compared; None = they were.
-    """
+    """One replayed step: the new decision and its differences from the recorded one."""
 
     index: int
     step: Step
     decided: Decision
     differences: list[Difference]
-    not_compared: str | None = None
 
 
 def replay(
@@ -88,7 +84,6 @@ def replay(
     objects: Iterable[Document] = (),
     only: Collection[str] | None = None,
     config: KubeSchedulerConfiguration | None = None,
-    why_not: Callable[[Pod], str | None] = lambda _: None,
 ) -> Iterator[ReplayedStep]:
     """Decides every step again on the recorded state; yields one result per step.
 
@@ -99,8 +94,6 @@ def replay(
         only: Compare only the results of these plugins; None = everything.
         config: The driver's configuration, whose profiles may have different score weights;
             None = the driver's weights apply to all pods.
-        why_not: Returns the reason why a pod's step must not be compared, only applied; called
-            just before the decision. None = compare.
     """
     recorded_outcomes = RecordedOutcomes(driver, objects)
 
@@ -112,13 +105,8 @@ def replay(
 
     for index, step in enumerate(steps):
         pod = convert(step.pod, "Pod")
-        not_compared = why_not(pod)
         outcome = driver.attempt(pod, start_index=step.start_index, explain=True)
         decided = outcome.decision()
-        if not_compared is not None:
-            yield ReplayedStep(index, step, decided, [], not_compared)
-            recorded_outcomes.apply(step)
-            continue
         step_differences = differences(
             index,
             step.decision,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from mooring.objects.pod import Pod
 from mooring.simulation.report import counted
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ def without_extenders(config: KubeSchedulerConfiguration) -> KubeSchedulerConfig
 
 def notes(
     config: KubeSchedulerConfiguration | None,
-    pods: Iterable[Pod],
     skipped: Mapping[str, int] | None = None,
     *,
     is_offline: bool = True,
@@ -34,7 +32,6 @@ def notes(
 
     Args:
         config: As loaded; None = all defaults.
-        pods: Pending ones and those on nodes.
         skipped: Kind -> number of its objects that were ignored when files were read.
         is_offline: True if no extender is called.
     """
@@ -44,10 +41,4 @@ def notes(
     if skipped:
         counts = ", ".join(counted(count, kind) for kind, count in skipped.items())
         texts.append(f"ignored, since no scheduler reads these kinds: {counts}")
-    count = sum(bool(pod.spec.resource_claims) for pod in pods)
-    if count:
-        texts.append(
-            f"DynamicResources allocates no devices yet; pods with resource claims: {count},"
-            " of which the pending ones are unschedulable"
-        )
     return texts

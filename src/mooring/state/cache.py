@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from mooring.errors import InvariantViolation
 from mooring.objects import Node, Pod
 from mooring.objects.meta import key
+from mooring.state.devices.devices import DEVICE_KINDS, Devices
 from mooring.state.kinds.budgets import Budgets
 from mooring.state.kinds.device_classes import DeviceClasses
 from mooring.state.kinds.namespaces import Namespaces
@@ -91,6 +92,7 @@ class Cache:
         self.counters = PodCounters(self.pods, self.nodes.capacity)
         self.terms = PodTermTable(self.nodes.capacity)
         self.device_classes = DeviceClasses()
+        self.devices = Devices(self.device_classes)
         self.namespaces = Namespaces()
         self.workloads = Workloads()
         self.storage = Storage(self.nodes)
@@ -99,6 +101,7 @@ class Cache:
         #: Kind -> the store of its objects, for kinds other than pods and nodes.
         self._stores: dict[str, ObjectStore] = {
             "DeviceClass": self.device_classes,
+            **dict.fromkeys(DEVICE_KINDS, self.devices),
             "Namespace": self.namespaces,
             "PodDisruptionBudget": self.budgets,
             **dict.fromkeys(WORKLOAD_KINDS, self.workloads),
@@ -116,6 +119,7 @@ class Cache:
             counters=self.counters,
             terms=self.terms,
             device_classes=self.device_classes,
+            devices=self.devices,
             namespaces=self.namespaces,
             workloads=self.workloads,
             storage=self.storage,
@@ -159,6 +163,7 @@ class Cache:
         """
         if self.nodes.live_row(name) >= 0:
             self.nodes.remove(name)
+            self.devices.slices.forget_node(name)
 
     # -- pods -------------------------------------------------------------------------------------
 

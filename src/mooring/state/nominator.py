@@ -68,6 +68,10 @@ class Nominator:
         """Returns the pods nominated to the node, in order of nomination."""
         return list(self._pods_on.get(node_name, {}).values())
 
+    def pods(self) -> list[tuple[PodInfo, str]]:
+        """Returns all nominated pods with their nodes."""
+        return [(info, name) for name, pods in self._pods_on.items() for info in pods.values()]
+
     def node_names(self) -> list[str]:
         """Returns the nodes that some pod is nominated to."""
         return list(self._pods_on)

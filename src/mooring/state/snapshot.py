@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mooring.state.devices.devices import Devices
 from mooring.state.kinds.budgets import Budgets
 from mooring.state.kinds.device_classes import DeviceClasses
 from mooring.state.kinds.namespaces import Namespaces
@@ -33,6 +34,7 @@ class Snapshot(NamedTuple):
     counters: PodCounters
     terms: PodTermTable
     device_classes: DeviceClasses
+    devices: Devices
     namespaces: Namespaces
     workloads: Workloads
     storage: Storage

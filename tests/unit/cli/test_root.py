@@ -71,7 +71,7 @@ def test_a_commands_number_is_the_exit_code(
         (
             PluginError("Mine", "Filter", "boom"),
             2,
-            'mooring probe: running Filter plugin "Mine": boom\n',
+            'mooring probe: running "Mine" filter plugin: boom\n',
         ),
         (InvariantViolation("row 3"), 70, "mooring probe: a bug in mooring: row 3\n"),
         (KeyboardInterrupt(), 130, ""),

@@ -214,7 +214,7 @@ def test_a_victim_without_metadata_is_reported(metadata: Any) -> None:
 
 def test_a_plugin_that_fails_is_named() -> None:
     found = ask(extender(Breaks()), "filter", Pod=POD, NodeNames=["a"])
-    assert found["Error"] == 'running Filter plugin "Breaks": RuntimeError: oh'
+    assert found["Error"] == 'running "Breaks" filter plugin: RuntimeError: oh'
 
 
 def test_a_plugin_must_have_something_to_say() -> None:

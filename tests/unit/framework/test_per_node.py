@@ -84,7 +84,7 @@ def test_a_filter_that_answers_something_else_is_named_with_the_node(answer: Any
         Harness(NODES, [Odd()]).decide(make_pod())
 
     assert str(caught.value) == (
-        f'running Filter plugin "Odd": returned {answer!r} for bb, not None or Reject'
+        f'running "Odd" filter plugin: returned {answer!r} for bb, not None or Reject'
     )
 
 
@@ -124,7 +124,7 @@ def test_an_exception_is_an_error_with_the_plugins_name() -> None:
         def filter(self, pod: Any, node: Any) -> Any:
             return node.labels["no such label"]
 
-    with pytest.raises(PluginError, match=r'Filter plugin "Broken": KeyError'):
+    with pytest.raises(PluginError, match=r'"Broken" filter plugin: KeyError'):
         Harness(NODES, [Broken()]).decide(make_pod())
 
 

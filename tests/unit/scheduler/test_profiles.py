@@ -64,8 +64,8 @@ def test_further_plugins_are_in_every_profile() -> None:
     profiles = load(config("one", "two"), keeps, f"{__name__}:Own")
     for framework in profiles.values():
         reserving = [plugin.name for plugin in framework.plugins("reserve")]
-        assert reserving == ["VolumeBinding", "ReservePlugin", "Own"]
-    one, two = (framework.plugins("reserve")[2] for framework in profiles.values())
+        assert reserving == ["VolumeBinding", "DynamicResources", "ReservePlugin", "Own"]
+    one, two = (framework.plugins("reserve")[3] for framework in profiles.values())
     assert one is two
     assert one.handle is not None
 

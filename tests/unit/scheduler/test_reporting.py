@@ -87,7 +87,7 @@ def test_a_pod_that_is_being_deleted_is_reported_without_a_condition() -> None:
         (
             PluginError("P", "Filter", "oops"),
             "SchedulerError",
-            'running Filter plugin "P": oops',
+            'running "P" filter plugin: oops',
         ),
         (SchedulerError("odd"), "SchedulerError", "odd"),
     ],

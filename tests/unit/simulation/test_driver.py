@@ -152,7 +152,7 @@ def test_a_plugin_that_raises_makes_an_error_of_that_pod_alone() -> None:
     assert outcome.result == "error"
     # With the place in the plugin's source: here the plugin is being developed.
     text, _, place = outcome.message.partition(" (")
-    assert text == 'running Filter plugin "Broken": ValueError: no such rack'
+    assert text == 'running "Broken" filter plugin: ValueError: no such rack'
     assert place.startswith(__file__)
     assert outcome.nominated == ""
     assert outcome.decision().reason == "SchedulerError"

@@ -208,7 +208,7 @@ class EmptyHanded(Base):
 
 
 def test_a_filter_has_to_bear_a_view_of_no_nodes() -> None:
-    assert 'running Filter plugin "EmptyHanded": ValueError' in fault_of(EmptyHanded())
+    assert 'running "EmptyHanded" filter plugin: ValueError' in fault_of(EmptyHanded())
 
 
 class WritesPod(Base):
@@ -249,7 +249,7 @@ class WritesCluster(Base):
     [
         (WritesPod(), "the plugin changed the pod incoming"),
         (WritesNode(), "the plugin changed the node node-0"),
-        (WritesColumn(), 'running Filter plugin "WritesColumn": ValueError: output array is read'),
+        (WritesColumn(), 'running "WritesColumn" filter plugin: ValueError: output array is read'),
         (WritesCluster(), "the plugin changed the cluster"),
     ],
 )
@@ -314,7 +314,7 @@ def test_a_plugin_that_raises_is_named_with_what_it_raised() -> None:
         raise KeyError("rack")
 
     told = fault_of(Answers("Breaks", "filter", fails))
-    assert "running Filter plugin \"Breaks\": KeyError: 'rack'" in told
+    assert "running \"Breaks\" filter plugin: KeyError: 'rack'" in told
 
 
 class PreFilterBreaks(Base):

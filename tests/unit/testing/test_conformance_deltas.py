@@ -217,7 +217,7 @@ def test_one_node_forms_that_agree_pass() -> None:
         (OtherScoreNode(), "score_node gives 7 for node-0, score "),
         (FloatScoreNode(), "score_node gives "),
         (BrokenScoreNode(), 'running Score plugin "BrokenScoreNode": LookupError: no score'),
-        (BrokenFilterNode(), 'running Filter plugin "BrokenFilterNode": LookupError: no status'),
+        (BrokenFilterNode(), 'running "BrokenFilterNode" filter plugin: LookupError: no status'),
     ],
 )
 def test_a_one_node_form_that_says_something_else_is_caught(plugin: Any, fault: str) -> None:

@@ -141,7 +141,7 @@ def test_an_error_comes_through_with_the_plugins_name() -> None:
         def filter(self, pod: Any, node: NodeInfo) -> Any:
             raise ValueError("no")
 
-    with pytest.raises(PluginError, match='running Filter plugin "Breaks": ValueError: no'):
+    with pytest.raises(PluginError, match='running "Breaks" filter plugin: ValueError: no'):
         Harness(NODES, [Breaks()]).reasons(make_pod())
 
 

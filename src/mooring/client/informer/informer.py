@@ -20,7 +20,7 @@ from mooring.client.rest.reading import non_empty
 from mooring.client.rest.responses import error_of
 from mooring.client.transport.transport import JSON, Pool, Request, Response, StreamBroken, read_all
 from mooring.clock import Clock, Rng
-from mooring.errors import ApiError, ConfigError, SchedulerError, Unreachable
+from mooring.errors import ApiError, ConfigError, NotFound, SchedulerError, Unreachable
 from mooring.objects.kinds import Kind, kind_named
 
 #: The response head of a watch arrives at once, unless the server waits for its own cache.
@@ -51,6 +51,7 @@ class Informer:
         namespace: Only objects in it; all namespaces by default.
         label_selector: Only objects whose labels match.
         field_selector: Only objects whose fields match.
+        is_optional: Whether an API server without this kind counts as one without such objects.
         sleep: Waits between requests; tests pass one that advances their clock.
     """
 
@@ -65,6 +66,7 @@ class Informer:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        is_optional: bool = False,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.kind = kind_named(kind) if isinstance(kind, str) else kind
@@ -74,6 +76,7 @@ class Informer:
         self._path = path_of(self.kind, namespace)
         self._label_selector = label_selector
         self._field_selector = field_selector
+        self._is_optional = is_optional
         self._sleep = sleep
         self._synced = asyncio.Event()
         self._clock = clock
@@ -97,8 +100,13 @@ class Informer:
 
     @property
     def last_error(self) -> SchedulerError | None:
-        """The error of the last request; None if it was accepted."""
-        return self._reflector.last_error
+        """The error of the last request; None if it was accepted, or the kind may be missing."""
+        error = self._reflector.last_error
+        return None if self._is_missing(error) else error
+
+    def _is_missing(self, error: SchedulerError | None) -> bool:
+        """Returns whether the API server does not have the kind, which is allowed."""
+        return self._is_optional and isinstance(error, NotFound)
 
     def statistics(self) -> Statistics:
         """Returns counts of events since the start."""
@@ -130,6 +138,8 @@ class Informer:
             wait_s = self._reflector.ended(error)
             # A stream may break in the batch that ends its list.
             self._update_synced()
+            if self._is_missing(error):
+                self._synced.set()  # there are no objects of this kind
             self.next_try_at_s = self._clock.monotonic_s() + wait_s
             # Also with a wait of 0, other tasks can run.
             await self._sleep(wait_s)

@@ -58,6 +58,7 @@ def find_nodes_that_fit(
     """Returns the feasible nodes, or a Diagnosis if there are none."""
     attempt.pre_filtered = pre_filter(framework, cycle)
     if attempt.pre_filtered.status is not None:
+        attempt.choice = None if framework.needs_scoring else "first"
         return attempt.diagnosis()
     if framework.batch is not None and cycle.number is not None:
         is_feasible = partial(_is_feasible, framework, cycle)

@@ -254,6 +254,7 @@ class Framework:
             version = cycle.snapshot.device_classes.version
             if version != self._classes_version:
                 self._classes_version = version
+                self._signatures = Signatures(self._cacheable)
                 self.clear_cached_results()
             started_s = self.recorder.now()
             signature = self._signatures.of(cycle.pod, self.call)

@@ -99,7 +99,7 @@ def _run_plugins(
             result = yield from _call_extenders(cycle, extenders, result.candidates())
         if result.status is None:
             diagnosis.post_filter_message = ""
-            return result._replace(plugin=plugin.name)
+            return result._replace(plugin=plugin.name, claim_change=merged.claim_change)
         unchecked: Any = result.status
         if isinstance(unchecked, Status) and unchecked.code is Code.ERROR:
             return _with_message(diagnosis, PostFilterResult(unchecked.named(plugin.name)))
@@ -108,7 +108,10 @@ def _run_plugins(
             return _with_message(diagnosis, result._replace(status=status))
         if result.node_name is not None:
             merged = merged._replace(node_name=result.node_name)
-        merged = merged._replace(record=result.record or merged.record)
+        merged = merged._replace(
+            record=result.record or merged.record,
+            claim_change=result.claim_change or merged.claim_change,
+        )
         reasons += status.reasons
         rejected_by = rejected_by or plugin.name
     return _with_message(diagnosis, merged._replace(status=Reject(*reasons).named(rejected_by)))

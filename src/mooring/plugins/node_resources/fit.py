@@ -19,7 +19,7 @@ from mooring.cluster_event import (
 from mooring.config.types import NodeResourcesFitArgs, ScoringStrategy
 from mooring.errors import ConfigError
 from mooring.framework import Cycle, FilterStatuses, NodeInfo, NodeView, Reject, Status
-from mooring.framework.interface import Scores
+from mooring.framework.interface import Handle, Scores
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.quantity import wrap_int64
@@ -49,13 +49,16 @@ class FitState:
 
     ``requests`` are filtered: (resource, amount) with amounts over 0, in the order of ``reasons``,
     which begin with too many pods. ``names`` and ``amounts``, int64 shape (k, 1), are the same as
-    columns. ``scored`` are the requests of the scored resources.
+    columns. ``by_devices``, bool shape (k, 1), are those that stand for a device class: nodes
+    without any of them provide them by devices. ``scored`` are the requests of the scored
+    resources.
     """
 
     requests: tuple[tuple[str, int], ...]
     reasons: tuple[str, ...]
     names: tuple[str, ...]
     amounts: npt.NDArray[np.int64]
+    by_devices: npt.NDArray[np.bool_]
     scored: ScoredRequests
 
 
@@ -73,13 +76,16 @@ class NodeResourcesFit:
     name = "NodeResourcesFit"
     reads = Change.ALLOCATABLE | Change.USAGE
 
-    def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:
-        """Creates the plugin.
+    def __init__(
+        self, args: NodeResourcesFitArgs | None = None, handle: Handle | None = None
+    ) -> None:
+        """Creates the plugin; hints read the device classes through ``handle``.
 
         Raises:
             ConfigError: if the scoring strategy is unknown or its shape is missing.
         """
         args = args if args is not None else NodeResourcesFitArgs()
+        self._handle = handle
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = args.scoring_strategy.resources
@@ -93,11 +99,14 @@ class NodeResourcesFit:
         """Stores the pod's requests."""
         requests = self._filtered_requests(cycle.pod)
         names = tuple(name for name, _ in requests)
+        class_of = cycle.snapshot.device_classes.class_of
+        by_devices = [class_of(name) is not None for name in names]
         cycle[self] = FitState(
             requests,
             (TOO_MANY_PODS, *map(_insufficient, names)),
             names,
             scoring.as_column([amount for _, amount in requests]),
+            np.array([[is_backed] for is_backed in by_devices], dtype=np.bool_),
             self._scored(cycle.pod),
         )
 
@@ -107,6 +116,8 @@ class NodeResourcesFit:
         is_full = nodes.pod_count >= nodes.allowed_pods
         allocatable = nodes.allocatables(state.names)
         is_short = nodes.requesteds(state.names) > allocatable - state.amounts
+        if state.by_devices.any():
+            is_short &= ~state.by_devices | (allocatable > 0)
         if not np.count_nonzero(is_short) and not np.count_nonzero(is_full):
             return FilterStatuses.feasible(len(nodes))
         is_unresolvable = np.logical_or.reduce(is_short & (allocatable < state.amounts))
@@ -117,8 +128,10 @@ class NodeResourcesFit:
         state: FitState = cycle[self]
         reasons = [TOO_MANY_PODS] if node.pod_count >= node.allowed_pods else []
         is_unresolvable = False
-        for resource, amount in state.requests:
+        for number, (resource, amount) in enumerate(state.requests):
             allocatable, requested = node.amounts(resource)
+            if allocatable <= 0 and state.by_devices.item(number, 0):
+                continue
             if amount > wrap_int64(allocatable - requested):
                 reasons.append(_insufficient(resource))
                 is_unresolvable = is_unresolvable or amount > allocatable
@@ -153,13 +166,22 @@ class NodeResourcesFit:
         *Differs:* upstream does not apply the ignored resources here, and so skips some nodes that
         would fit.
         """
-        requests = self._filtered_requests(pod)
         after = node_allocatable(new)
+        by_devices = [
+            name
+            for name, _ in self._filtered_requests(pod)
+            if after.get(name, 0) <= 0 and self._has_class(name)
+        ]
+        requests = [
+            (name, amount)
+            for name, amount in self._filtered_requests(pod)
+            if name not in by_devices
+        ]
         if after.get("pods", 0) < 1 or any(
             after.get(name, 0) < amount for name, amount in requests
         ):
             return QueueingHint.SKIP
-        if old is None:
+        if old is None or by_devices:
             return QueueingHint.QUEUE
         before = node_allocatable(old)
         helps = any(
@@ -167,6 +189,12 @@ class NodeResourcesFit:
             for name in ("pods", *(name for name, _ in requests))
         )
         return QueueingHint.queue_if(helps)
+
+    def _has_class(self, resource: str) -> bool:
+        """Returns whether a resource stands for a device class now."""
+        if self._handle is None:
+            return False
+        return self._handle.snapshot.device_classes.class_of(resource) is not None
 
     def _filtered_requests(self, pod: PodInfo) -> tuple[tuple[str, int], ...]:
         """Returns the resources and amounts over 0 to filter by, in the order of the reasons."""

@@ -41,14 +41,14 @@ class End(Exception):
 class Case:
     """One run of an informer to the end of its script."""
 
-    def __init__(self, *answers: Any, **options: str) -> None:
+    def __init__(self, *answers: Any, **options: Any) -> None:
         self.script = Script(*answers, End())
         self.clock = VirtualClock()
         self.sleeper = Sleeper(self.clock)
         self.changes: list[Change] = []
         asyncio.run(self._run(options))
 
-    async def _run(self, options: dict[str, str]) -> None:
+    async def _run(self, options: dict[str, Any]) -> None:
         client = Client(self.script, rng=seeded_random(1), sleep=self.sleeper)
         self.informer = Informer(
             client,
@@ -282,3 +282,18 @@ def test_others_run_while_many_pages_are_taken_in() -> None:
 
     asyncio.run(main())
     assert SLICE in turns
+
+
+def test_an_api_server_without_an_optional_kind_has_no_such_objects() -> None:
+    missing = refusal(404, reason="NotFound", message="the server could not find the resource")
+    required = Case(missing)
+    assert not required.informer.has_synced
+    assert required.informer.last_error is not None
+    optional = Case(missing, is_optional=True)
+    assert optional.informer.has_synced
+    assert optional.informer.last_error is None
+    assert optional.names == []
+    # It is looked for again, and may be installed later.
+    pods = {"kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": [pod("a", 5)]}
+    later = Case(missing, answer(200, {"apiVersion": "v1", **pods}), is_optional=True)
+    assert later.names == ["shop/a"]

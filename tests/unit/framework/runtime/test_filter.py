@@ -265,7 +265,7 @@ def test_an_answer_that_is_no_status_of_these_nodes_is_an_error(answer: Any, tol
     with pytest.raises(PluginError) as caught:
         decided(Bad())
 
-    assert str(caught.value) == f'running Filter plugin "Bad": {told}'
+    assert str(caught.value) == f'running "Bad" filter plugin: {told}'
 
 
 def test_a_cluster_without_nodes_calls_nobody() -> None:
@@ -297,7 +297,7 @@ def test_an_error_at_a_node_that_is_visited_fails_the_attempt() -> None:
     with pytest.raises(PluginError) as caught:
         decided(errors, Flat())
 
-    assert str(caught.value) == 'running Filter plugin "F": disk on fire'
+    assert str(caught.value) == 'running "F" filter plugin: disk on fire'
 
 
 def test_the_first_error_in_visiting_order_is_the_one_that_is_reported() -> None:

@@ -124,7 +124,7 @@ def test_a_nominated_node_whose_filter_fails_is_passed_over(
     assert decision.node == "a"
     assert decision.rejected == {}
     (record,) = caplog.records
-    assert vars(record)["error"] == 'running Filter plugin "Refuses": burns'
+    assert vars(record)["error"] == 'running "Refuses" filter plugin: burns'
     assert vars(record)["node"] == "c"
     assert harness.framework.errors.statistics() == {("Refuses", "Filter"): 1}
 

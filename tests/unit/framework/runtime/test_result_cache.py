@@ -210,7 +210,7 @@ def test_few_changed_nodes_are_asked_about_one_by_one_where_that_is_possible() -
 @pytest.mark.parametrize(
     ("method", "told"),
     [
-        ("filter_node", 'Filter plugin "Fits": filter_node returned 7'),
+        ("filter_node", '"Fits" filter plugin: filter_node returned 7'),
         ("score_node", "Score plugin \"Fits\": score_node returned 'x', not an int"),
     ],
 )

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from mooring.serving.go_text import error_text, go_json, go_quote, valid_unicode
+from mooring.objects.go_text import error_text, go_json, go_quote, valid_unicode
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,34 @@
+"""The device allocator: which devices of a node a set of resource claims gets.
+
+It knows nothing of pods and of the scheduler: slices, classes, claims and the devices in use go
+in, allocations come out. ``Slices`` indexes the slices, ``Allocator`` searches.
+"""
+
+from mooring.dra.allocated import AllocatedState
+from mooring.dra.allocator import Allocator, Solution
+from mooring.dra.compiler import CELCompiler
+from mooring.dra.devices import DeviceID
+from mooring.dra.errors import AllocationError, AllocationTimeout, InvalidPools, SelectorFailed
+from mooring.dra.nodes import TargetNode
+from mooring.dra.pools import NodePools
+from mooring.dra.requests import PreparedClaim, prepare_claim
+from mooring.dra.selectors import Selectors
+from mooring.dra.slices import Slices
+
+__all__ = [
+    "AllocatedState",
+    "AllocationError",
+    "AllocationTimeout",
+    "Allocator",
+    "CELCompiler",
+    "DeviceID",
+    "InvalidPools",
+    "NodePools",
+    "PreparedClaim",
+    "SelectorFailed",
+    "Selectors",
+    "Slices",
+    "Solution",
+    "TargetNode",
+    "prepare_claim",
+]

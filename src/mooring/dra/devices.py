@@ -1,0 +1,181 @@
+"""Devices and slices in the form in which the allocator reads them, parsed once per slice."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from mooring.cel import DeviceInput, Version
+from mooring.dra.nodes import Reach, TargetNode, reach_of
+from mooring.objects.meta import RawQuantity
+from mooring.objects.quantity import Quantity
+from mooring.objects.resource import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    Device,
+    DeviceAttribute,
+    DeviceCapacity,
+    DeviceTaint,
+    ResourceSlice,
+)
+from mooring.objects.tolerations import HARD_EFFECTS
+
+
+class DeviceID(NamedTuple):
+    """The identity of a device in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+#: The identity of a pool: driver and name.
+PoolKey = tuple[str, str]
+
+#: A counter of a pool: counter set and name.
+CounterKey = tuple[str, str]
+
+
+class RequestPolicy(NamedTuple):
+    """The amounts of a capacity that a request may consume; None = no limit of this kind."""
+
+    default: Quantity | None
+    valid_values: tuple[Quantity, ...]
+    has_range: bool
+    minimum: Quantity | None
+    maximum: Quantity | None
+    step: Quantity | None
+
+
+class Capacity(NamedTuple):
+    """One capacity of a device."""
+
+    value: Quantity
+    policy: RequestPolicy | None
+
+
+class SliceDevice:
+    """One device of a slice.
+
+    Attributes:
+        id: The identity.
+        device: The API object.
+        slice: The slice that lists it.
+        is_shared: Whether several requests may use it at the same time.
+        consumption: What it takes of each counter, in billionths.
+        taints: Those that prevent the allocation, unless they are tolerated.
+    """
+
+    def __init__(self, prepared: PreparedSlice, device: Device) -> None:
+        spec = prepared.obj.spec
+        self.id = DeviceID(spec.driver, spec.pool.name, device.name)
+        self.device = device
+        self.slice = prepared
+        self.is_shared = bool(device.allow_multiple_allocations)
+        self.capacity = {name: _capacity(value) for name, value in device.capacity.items()}
+        self.consumption: tuple[tuple[CounterKey, int], ...] = tuple(
+            ((consumed.counter_set, name), Quantity.from_wire(counter.value).nanos)
+            for consumed in device.consumes_counters
+            for name, counter in consumed.counters.items()
+        )
+        self.taints: tuple[DeviceTaint, ...] = tuple(
+            taint for taint in device.taints if taint.effect in HARD_EFFECTS
+        )
+        self.reach: Reach | None = None
+        if prepared.is_per_device:
+            self.reach = reach_of(device.node_name, device.all_nodes, device.node_selector)
+
+    def __repr__(self) -> str:
+        return f"SliceDevice({self.id})"
+
+    @cached_property
+    def selector_input(self) -> DeviceInput:
+        """The device as selectors read it."""
+        return DeviceInput(
+            self.id.driver,
+            allow_multiple_allocations=self.is_shared,
+            attributes={name: _value(value) for name, value in self.device.attributes.items()},
+            capacity={name: capacity.value for name, capacity in self.capacity.items()},
+        )
+
+    @property
+    def driver(self) -> str:
+        """The driver's name."""
+        return self.id.driver
+
+    @property
+    def pool_key(self) -> PoolKey:
+        """Driver and name of the pool."""
+        return self.slice.pool_key
+
+    def is_on(self, node: TargetNode) -> bool:
+        """Returns whether the node can use the device, if the slice lists it for the node."""
+        return self.reach is None or self.reach.matches(node)
+
+
+class PreparedSlice:
+    """A slice: its nodes, and its devices, which are parsed when they are first read."""
+
+    def __init__(self, obj: ResourceSlice) -> None:
+        spec = obj.spec
+        self.obj = obj
+        self.name = obj.metadata.name
+        self.pool_key: PoolKey = (spec.driver, spec.pool.name)
+        self.generation = spec.pool.generation
+        self.has_counters = bool(spec.shared_counters)
+        self.is_per_device = bool(spec.per_device_node_selection)
+        self.reach = reach_of(spec.node_name, spec.all_nodes, spec.node_selector)
+
+    @property
+    def only_node(self) -> str:
+        """The node whose devices these are; "" if other nodes may need the slice, too."""
+        return "" if self.has_counters else self.reach.node_name
+
+    @cached_property
+    def devices(self) -> tuple[SliceDevice, ...]:
+        """The devices as listed; a slice with counter sets has none."""
+        if self.has_counters:
+            return ()
+        return self.all_devices
+
+    @cached_property
+    def all_devices(self) -> tuple[SliceDevice, ...]:
+        """The devices as listed, also of a slice with counter sets, which the API forbids."""
+        return tuple(SliceDevice(self, device) for device in self.obj.spec.devices)
+
+    @cached_property
+    def has_binding_conditions(self) -> bool:
+        """True if a device of the slice has binding conditions."""
+        return any(device.device.binding_conditions for device in self.devices)
+
+
+def _value(attribute: DeviceAttribute) -> bool | int | str | Version | None:
+    """Returns the value of an attribute; None for a list."""
+    if attribute.version_value is not None:
+        return Version(attribute.version_value)
+    values = (attribute.bool_value, attribute.int_value, attribute.string_value)
+    return next((value for value in values if value is not None), None)
+
+
+def _capacity(capacity: DeviceCapacity) -> Capacity:
+    policy = capacity.request_policy
+    return Capacity(Quantity.from_wire(capacity.value), None if policy is None else _policy(policy))
+
+
+def _policy(policy: CapacityRequestPolicy) -> RequestPolicy:
+    limits = policy.valid_range or CapacityRequestPolicyRange()
+    return RequestPolicy(
+        default=_optional(policy.default),
+        valid_values=tuple(map(Quantity.from_wire, policy.valid_values)),
+        has_range=policy.valid_range is not None,
+        minimum=_optional(limits.min),
+        maximum=_optional(limits.max),
+        step=_optional(limits.step),
+    )
+
+
+def _optional(raw: RawQuantity | None) -> Quantity | None:
+    return None if raw is None else Quantity.from_wire(raw)

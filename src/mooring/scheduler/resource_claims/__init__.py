@@ -1,0 +1,1 @@
+"""Writes of resource claims by the running scheduler."""

@@ -1,0 +1,285 @@
+"""Writes resource claims: in PreBind, and the way back in Unreserve and PostFilter.
+
+The writes that allocate a claim and reserve it for a pod are in ``reservation``.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,
+extendeddynamicresources}.go (bindClaim, Unreserve, deleteClaim).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from mooring.client import Client
+from mooring.client.rest.client import Patch
+from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, retry
+from mooring.clock import Clock, Rng
+from mooring.errors import (
+    Conflict,
+    LeaseLost,
+    SchedulerError,
+)
+from mooring.framework.status import ClaimChange
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
+from mooring.objects.meta import key
+from mooring.objects.pod import ContainerExtendedResourceRequest
+from mooring.objects.resource import (
+    FINALIZER,
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
+from mooring.scheduler.resource_claims.reservation import (
+    CONFLICT_POLICY,
+    KIND,
+    ClaimWriteFailed,
+    Reservation,
+    text_of,
+)
+from mooring.state import PodInfo
+from mooring.state.devices.claims import ClaimNotFound, Claims
+
+#: The retries of a patch of a pod's status (PatchPodStatus).
+STATUS_POLICY: Final = RetryPolicy(tries_max=4, initial_s=0.01, factor=5.0, jitter=0.1)
+#: A claim that was created is in the watch cache after so long at the latest.
+OBSERVED_WITHIN_S: Final = 120
+OBSERVED_POLL_S: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class ClaimWriter:
+    """The claim writer of a running scheduler.
+
+    Args:
+        client: Its fence guards every write.
+        claims: The scheduler's claims, for those that PreBind creates.
+        clock: For the time of an allocation.
+        rng: For jitter.
+        sleep: Waits between two tries.
+        recorder: Counts the claims that are created.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        claims: Claims,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Sleep,
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
+    ) -> None:
+        self._client = client
+        self._claims = claims
+        self._clock = clock
+        self._rng = rng
+        self._sleep = sleep
+        self._recorder = recorder
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Returns the number of writes in the background."""
+        return len(self._tasks)
+
+    # -- PreBind ----------------------------------------------------------------------------------
+
+    async def create(self, claim: ResourceClaim) -> ResourceClaim:
+        """Creates the claim for the extended resources of a pod; returns it as stored.
+
+        Raises:
+            ClaimWriteFailed: with kube-scheduler's text.
+            LeaseLost: the lease does not allow writes any more.
+        """
+        metadata = replace(claim.metadata, name="", uid="", finalizers=())
+        new = replace(claim, metadata=metadata, status=ResourceClaimStatus())
+        try:
+            created: ResourceClaim = await self._client.create(new)
+        except LeaseLost:
+            raise
+        except SchedulerError as error:
+            self._recorder.claim_created(succeeded=False)
+            what = f"create claim for extended resources {claim.metadata.namespace}/"
+            raise ClaimWriteFailed(f"{what}: {text_of(error)}") from error
+        self._recorder.claim_created(succeeded=True)
+        return created
+
+    async def reserve(
+        self, claim: ResourceClaim, pod: PodInfo, allocation: AllocationResult | None
+    ) -> ResourceClaim:
+        """Reserves a claim for the pod, and writes its allocation if it is new.
+
+        Args:
+            claim: The newest version in the cache.
+            pod: The pod.
+            allocation: The devices of this attempt; None = the claim was allocated before.
+
+        Raises:
+            ClaimWriteFailed: with kube-scheduler's text.
+            LeaseLost: the lease does not allow writes any more.
+        """
+        reservation = Reservation(self._client, claim, allocation, pod, self._clock)
+        return await reservation.write_until_known(self._rng, self._sleep)
+
+    async def observe(self, claim: ResourceClaim) -> None:
+        """Stores a created claim in the cache as soon as the watch has reported it."""
+        for _ in range(OBSERVED_WITHIN_S):
+            try:
+                self._claims.assume(claim)
+                return
+            except ClaimNotFound:
+                await self._sleep(OBSERVED_POLL_S)
+            except SchedulerError as error:
+                _log.debug("claim not stored in cache", extra={"error": str(error)})
+                return
+        _log.info("created claim not observed yet", extra={"claim": key(claim)})
+
+    async def record(
+        self,
+        pod: PodInfo,
+        claim: ResourceClaim,
+        mappings: tuple[ContainerExtendedResourceRequest, ...],
+    ) -> None:
+        """Writes the claim for extended resources and its mappings into the status of the pod.
+
+        Raises:
+            ClaimWriteFailed: there are no mappings, or the patch failed.
+            LeaseLost: the lease does not allow writes any more.
+        """
+        if not mappings:
+            text = "nil or empty request mappings, no update of pod"
+            raise ClaimWriteFailed(f"{text} {pod.key} ExtendedResourceClaimStatus")
+        status = {
+            "extendedResourceClaimStatus": {
+                "requestMappings": to_builtins(mappings),
+                "resourceClaimName": claim.metadata.name,
+            }
+        }
+        try:
+            await retry(
+                lambda: self._client.patch_pod_status(pod.pod, status),
+                STATUS_POLICY,
+                sleep=self._sleep,
+                rng=self._rng,
+                should_retry=lambda error: isinstance(error, (*TRANSIENT, Conflict)),
+            )
+        except LeaseLost:
+            raise
+        except SchedulerError as error:
+            text = f"update pod {pod.key} ExtendedResourceClaimStatus: {text_of(error)}"
+            raise ClaimWriteFailed(text) from error
+
+    # -- Unreserve and PostFilter -----------------------------------------------------------------
+
+    def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        """Starts to remove the pod from the users of a claim; failures are only logged."""
+        patch = {
+            "metadata": {"uid": claim.metadata.uid},
+            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
+        }
+        self._start(self._patch_status(claim, patch), "unreserve", claim)
+
+    def delete(self, claim: ResourceClaim) -> None:
+        """Starts to delete a claim that PreBind created; failures are only logged."""
+        self._start(self._delete(claim), "delete", claim)
+
+    async def apply(self, change: ClaimChange) -> None:
+        """Deallocates or deletes a claim, as PostFilter asked.
+
+        Raises:
+            ApiError, OutcomeUnknown, Unreachable: the write failed.
+            LeaseLost: the lease does not allow writes any more.
+        """
+        if change.is_deletion:
+            await self._delete(change.claim)
+        else:
+            deallocated = replace(change.claim, status=ResourceClaimStatus())
+            await self._client.replace(deallocated, subresource="status")
+
+    def start(self, change: ClaimChange, on_failure: Callable[[], None]) -> None:
+        """Starts ``apply``; a failure is logged, and ``on_failure`` is called."""
+        self._start(self.apply(change), "post-filter", change.claim, on_failure)
+
+    def cancel(self) -> None:
+        """Cancels the writes in the background: the scheduler ends."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def wait(self) -> None:
+        """Waits until the writes in the background have ended."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    def _start(
+        self,
+        work: Coroutine[Any, Any, Any],
+        step: str,
+        claim: ResourceClaim,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
+        async def run() -> None:
+            try:
+                await work
+            except SchedulerError as error:
+                fields = {"step": step, "claim": key(claim), "error": str(error)}
+                _log.error("claim could not be written", extra=fields)
+                on_failure()
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _patch_status(self, claim: ResourceClaim, patch: dict[str, Any]) -> Any:
+        metadata = claim.metadata
+        return await retry(
+            lambda: self._client.patch(
+                KIND,
+                metadata.name,
+                patch,
+                namespace=metadata.namespace,
+                how=Patch.STRATEGIC,
+                subresource="status",
+            ),
+            STATUS_POLICY,
+            sleep=self._sleep,
+            rng=self._rng,
+        )
+
+    async def _delete(self, claim: ResourceClaim) -> None:
+        """Removes the finalizer, which would hold it, and deletes the claim."""
+        await self._retry_on_conflict(claim, self._remove_finalizer)
+        metadata = claim.metadata
+        await self._client.delete(KIND, metadata.name, metadata.namespace)
+
+    async def _remove_finalizer(self, claim: ResourceClaim) -> None:
+        others = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
+        await self._client.replace(
+            replace(claim, metadata=replace(claim.metadata, finalizers=others))
+        )
+
+    async def _retry_on_conflict(
+        self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[None]]
+    ) -> None:
+        """Writes the claim; after a conflict, its newest version."""
+        newest: list[ResourceClaim] = [claim]
+
+        async def attempt() -> None:
+            if not newest:
+                newest.append(
+                    await self._client.get(KIND, claim.metadata.name, claim.metadata.namespace)
+                )
+            await write(newest.pop())
+
+        await retry(
+            attempt,
+            CONFLICT_POLICY,
+            sleep=self._sleep,
+            rng=self._rng,
+            should_retry=lambda error: isinstance(error, Conflict),
+        )

@@ -1,0 +1,212 @@
+"""Reserves a resource claim for a pod, and allocates it.
+
+::
+
+    PUT claim + finalizer ──> PUT status: allocation, user ──> the claim as stored
+      │ conflict                │ conflict       │ no answer
+      └── GET claim <───────────┴────────────────┘ allocated, deallocated, deleted elsewhere: failed
+
+A request without an answer may have allocated devices, now or later. Giving up then could give them
+to another pod, too. So the claim is read and written again: a later write makes the first one a
+conflict, wherever it is. Only after two minutes without any answer does the attempt fail; until
+then the devices stay in use.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (bindClaim).
+*Differs:* upstream takes every error but a conflict for a failure; a time is added only to an
+allocation of this pod's own, since the API server does not accept a change of another one.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from mooring.client import Client
+from mooring.client.bound_node import ARRIVES_WITHIN_S
+from mooring.client.retry import RetryPolicy, Sleep
+from mooring.clock import Clock, Rng, rfc3339
+from mooring.errors import ApiError, Conflict, OutcomeUnknown, SchedulerError, Unreachable
+from mooring.objects.meta import key
+from mooring.objects.resource import (
+    FINALIZER,
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
+from mooring.state import PodInfo
+
+KIND: Final = "ResourceClaim"
+
+#: client-go's DefaultRetry, for conflicts.
+CONFLICT_POLICY: Final = RetryPolicy(tries_max=5, initial_s=0.01, factor=1.0, jitter=0.1)
+#: The waits after a write without an answer.
+UNKNOWN_POLICY: Final = RetryPolicy(tries_max=math.inf, initial_s=0.1, max_s=5.0)
+
+_log = logging.getLogger(__name__)
+
+
+class ClaimWriteFailed(SchedulerError):
+    """A claim could not be written; the message is kube-scheduler's."""
+
+
+class Reservation:
+    """The writes that reserve one claim for one pod; one object for all tries.
+
+    Args:
+        client: Sends them.
+        claim: The claim in the version of the cache.
+        allocation: The allocation to write; None = the claim has one.
+        pod: The new user.
+        clock: For the time of the allocation.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        claim: ResourceClaim,
+        allocation: AllocationResult | None,
+        pod: PodInfo,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._claim = claim
+        self._allocation = allocation
+        self._pod = pod
+        self._clock = clock
+        self._has_tried = False
+        self._step = ""
+
+    async def write_until_known(self, rng: Rng, sleep: Sleep) -> ResourceClaim:
+        """Returns the claim as stored; retries after conflicts, and while there is no answer.
+
+        Raises:
+            ClaimWriteFailed: it is not reserved for the pod, and no write that could still arrive
+                is left.
+            LeaseLost: the lease does not allow writes any more.
+        """
+        conflicts, tries, arrives_until_s = 0, 0, -math.inf
+        while True:
+            sent_at_s = self._clock.monotonic_s()
+            try:
+                return await self.attempt()
+            except Conflict as error:
+                conflicts += 1
+                if conflicts >= CONFLICT_POLICY.tries_max:
+                    raise self._failed(error) from error
+                wait_s = CONFLICT_POLICY.wait_s(conflicts, error, rng)
+            except (OutcomeUnknown, Unreachable) as error:
+                if isinstance(error.__cause__, ApiError):
+                    return await self._after_server_error(error.__cause__)
+                if isinstance(error, OutcomeUnknown):
+                    arrives_until_s = sent_at_s + ARRIVES_WITHIN_S
+                if self._clock.monotonic_s() >= arrives_until_s:
+                    raise self._failed(error) from error
+                tries += 1
+                _log.info("reservation of a claim not confirmed", extra={"error": str(error)})
+                wait_s = UNKNOWN_POLICY.wait_s(tries, error, rng)
+            await sleep(wait_s)
+
+    async def _after_server_error(self, error: ApiError) -> ResourceClaim:
+        """Returns the claim if it is reserved nevertheless: the server's failure is an answer."""
+        stored = await self._stored()
+        if stored is None:
+            raise self._failed(error) from error
+        return stored
+
+    def _failed(self, error: SchedulerError) -> ClaimWriteFailed:
+        """Returns the error of the last write, in kube-scheduler's words."""
+        return ClaimWriteFailed(f"{self._step} {self._name}: {text_of(error)}")
+
+    async def _stored(self) -> ResourceClaim | None:
+        """Returns the claim on the API server if it is reserved for the pod, else None."""
+        try:
+            claim = await self._read()
+        except SchedulerError:
+            return None
+        return claim if self._is_done(claim) else None
+
+    @property
+    def _name(self) -> str:
+        return key(self._claim)
+
+    async def _read(self) -> ResourceClaim:
+        metadata = self._claim.metadata
+        claim: ResourceClaim = await self._client.get(KIND, metadata.name, metadata.namespace)
+        return claim
+
+    def _is_done(self, claim: ResourceClaim) -> bool:
+        is_same = claim.metadata.uid == self._claim.metadata.uid
+        return is_same and any(user.uid == self._pod.uid for user in claim.status.reserved_for)
+
+    async def attempt(self) -> ResourceClaim:
+        """Writes once; every try but the first begins with a read.
+
+        Raises:
+            Conflict: another write came first.
+            ClaimWriteFailed: the claim cannot be reserved, or the API server refuses.
+            OutcomeUnknown, Unreachable: a write has no answer.
+        """
+        claim = self._claim
+        if self._has_tried:
+            claim = await self._newest()
+            if self._is_done(claim):
+                return claim
+        self._has_tried = True
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimWriteFailed(f"claim {self._name} got deleted in the meantime")
+        status = claim.status
+        if self._allocation is not None:
+            if status.allocation is not None:
+                raise ClaimWriteFailed(
+                    f"claim {self._name} got allocated elsewhere in the meantime"
+                )
+            claim = await self._with_finalizer(claim)
+            now = rfc3339(self._clock.wall_s())
+            status = replace(
+                claim.status, allocation=replace(self._allocation, allocation_timestamp=now)
+            )
+        elif status.allocation is None:
+            raise ClaimWriteFailed(f"claim {self._name} got deallocated elsewhere in the meantime")
+        metadata = self._pod.metadata
+        user = ResourceClaimConsumerReference(resource="pods", name=metadata.name, uid=metadata.uid)
+        status = replace(status, reserved_for=(*status.reserved_for, user))
+        added = "reservation" if self._allocation is None else "allocation and reservation"
+        stored: ResourceClaim = await self._write(
+            replace(claim, status=status), "status", f"add {added} to claim"
+        )
+        return stored
+
+    async def _newest(self) -> ResourceClaim:
+        self._step = "get updated claim"
+        try:
+            return await self._read()
+        except ApiError as error:
+            text = f"get updated claim {self._name} after conflict: {text_of(error)}"
+            raise ClaimWriteFailed(text) from error
+
+    async def _with_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
+        """Returns the claim with the finalizer that protects its allocation."""
+        finalizers = claim.metadata.finalizers
+        if FINALIZER in finalizers:
+            return claim
+        metadata = replace(claim.metadata, finalizers=(*finalizers, FINALIZER))
+        written = replace(claim, metadata=metadata)
+        stored: ResourceClaim = await self._write(written, "", "add finalizer to claim")
+        return stored
+
+    async def _write(self, claim: ResourceClaim, subresource: str, step: str) -> Any:
+        self._step = step
+        try:
+            return await self._client.replace(claim, subresource=subresource)
+        except Conflict:
+            raise
+        except ApiError as error:
+            raise self._failed(error) from error
+
+
+def text_of(error: SchedulerError) -> str:
+    """Returns the API server's own text."""
+    return (isinstance(error, ApiError) and error.server_message) or str(error)

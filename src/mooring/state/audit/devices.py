@@ -1,0 +1,104 @@
+"""Recomputes the devices in use, and the pools of nodes, from the objects alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from mooring.dra import DeviceID, NodePools
+from mooring.objects.meta import key
+from mooring.objects.quantity import Quantity
+from mooring.objects.resource import ResourceClaim
+from mooring.state.devices.claims import EXTENDED_RESOURCE_ANNOTATION
+from mooring.state.devices.devices import Devices
+
+
+def audit_devices(devices: Devices) -> list[str]:
+    """Returns the differences between the indexes of devices and the objects as texts.
+
+    A device that several claims have is not compared: which of them ended last decides about it.
+
+    Complexity: O(claims + slices + nodes with devices x their slices).
+    """
+    return [*_audit_in_use(devices), *_audit_pools(devices), *_audit_owners(devices)]
+
+
+def _audit_in_use(devices: Devices) -> list[str]:
+    dedicated: Counter[tuple[str, ...]] = Counter()
+    shares: Counter[tuple[str, ...]] = Counter()
+    consumed: dict[tuple[str, ...], Counter[str]] = {}
+    for result in _results([*devices.claims.all(), *devices.in_use.all_in_flight()]):
+        device = (result.driver, result.pool, result.device)
+        if result.share_id is None:
+            dedicated[device] += 1
+            continue
+        shares[*device, result.share_id] += 1
+        if result.consumed_capacity:
+            amounts = consumed.setdefault(device, Counter())
+            for name, raw in result.consumed_capacity.items():
+                amounts[name] += Quantity.from_wire(raw).nanos
+    state = devices.allocated
+    contested = {device for device, count in dedicated.items() if count > 1}
+    contested |= {share[:3] for share, count in shares.items() if count > 1}
+    pairs: list[tuple[str, Any, Any]] = [
+        ("devices in use", set(state.dedicated), set(dedicated)),
+        ("shared devices in use", set(state.shared), {share[:3] for share in shares}),
+        (
+            "devices with consumed capacity",
+            {device for device, amounts in state.consumed.items() if any(amounts.values())},
+            {device for device, amounts in consumed.items() if any(amounts.values())},
+        ),
+    ]
+    problems = [
+        f"{what} are {sorted(actual)}, should be {sorted(expected)}"
+        for what, actual, expected in pairs
+        if actual - contested != expected - contested
+    ]
+    for shared, amounts in consumed.items():
+        actual = state.consumed.get(DeviceID(*shared), {})
+        if shared not in contested and +Counter(actual) != +amounts:
+            problems.append(f"device {shared}: consumed is {actual}, should be {dict(amounts)}")
+    return problems
+
+
+def _results(claims: Iterable[ResourceClaim]) -> list[Any]:
+    return [
+        result
+        for claim in claims
+        if claim.status.allocation is not None
+        for result in claim.status.allocation.devices.results
+        if not result.admin_access
+    ]
+
+
+def _audit_pools(devices: Devices) -> list[str]:
+    """Audits the cached pools of each node."""
+    problems = []
+    for node, cached in devices.slices.cached():
+        actual, expected = _summary(cached), _summary(devices.slices.gather(node))
+        if actual != expected:
+            problems.append(f"pools of node {node.name} are {actual}, should be {expected}")
+    return problems
+
+
+def _summary(pools: NodePools) -> list[tuple[str, str, list[str]]]:
+    return [
+        (pool.name, pool.state, [device.id.device for device in pool.devices])
+        for pool in pools.pools
+    ]
+
+
+def _audit_owners(devices: Devices) -> list[str]:
+    """Audits the index of claims that were made for extended resources."""
+    expected = {
+        owner.uid: key(claim)
+        for claim in devices.claims.all()
+        if claim.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true"
+        for owner in claim.metadata.owner_references
+        if owner.controller
+    }
+    actual = devices.claims.owners()
+    if actual != set(expected):
+        return [f"pods with claims for extended resources are {actual}, should be {set(expected)}"]
+    return []

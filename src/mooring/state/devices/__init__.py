@@ -1,0 +1,1 @@
+"""Devices: slices, claims, classes, and which devices are in use. Start with ``devices.py``."""

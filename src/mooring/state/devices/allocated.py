@@ -1,0 +1,189 @@
+"""The devices in use: those of allocated claims, and those of claims in flight.
+
+A claim is *in flight* from Reserve until its allocation is written, or given up. Its devices count
+as in use, but the claim itself does not have the allocation yet.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/{allocateddevices,dra_manager}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+
+from mooring.dra import AllocatedState, DeviceID, NodePools
+from mooring.dra.devices import PoolKey
+from mooring.objects.quantity import Quantity
+from mooring.objects.resource import DeviceRequestAllocationResult, ResourceClaim
+
+#: Capacity name -> amount in billionths.
+Amounts = dict[str, int]
+
+
+class AllocatedDevices:
+    """Devices in use, updated by each change of a claim.
+
+    Devices are a set, not a count, as upstream's: if two claims have the same device and one of
+    them is deallocated, the device is free.
+
+    Attributes:
+        state: What allocators read; it changes with the claims.
+        version: Rises with every change.
+    """
+
+    def __init__(self, changed: Callable[[PoolKey], None] = lambda _: None) -> None:
+        """Starts without devices; ``changed`` is called with the pool of each changed device."""
+        self._changed = changed
+        self.version = 0
+        #: Driver and pool -> number of changes of its devices.
+        self._pool_versions: dict[PoolKey, int] = {}
+        self._dedicated: set[DeviceID] = set()
+        self._shares: dict[DeviceID, set[str]] = {}
+        self._consumed: dict[DeviceID, Amounts] = {}
+        self._in_flight: dict[str, ResourceClaim] = {}
+        #: Device -> UID of a claim in flight -> its results for this device.
+        self._results: dict[DeviceID, dict[str, list[DeviceRequestAllocationResult]]] = {}
+        # All devices in use, of both sources.
+        self._all_dedicated: set[DeviceID] = set()
+        self._all_shared: set[DeviceID] = set()
+        self._all_consumed: dict[DeviceID, Amounts] = {}
+        self.state = AllocatedState(self._all_dedicated, self._all_shared, self._all_consumed)
+
+    def version_of(self, pools: NodePools) -> int:
+        """Returns a number that rises with every change of a device of these pools."""
+        versions = self._pool_versions
+        return sum([versions.get(key, 0) for key in pools.keys]) if versions else 0
+
+    # -- allocated claims -------------------------------------------------------------------------
+
+    def claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Follows a change of a claim: None = it did not exist, or it is deleted.
+
+        Only the first allocation of a claim and its end count; an allocation that changes into
+        another one, which no API server allows, changes nothing.
+        """
+        had = old is not None and old.status.allocation is not None
+        has = new is not None and new.status.allocation is not None
+        if has and not had and new is not None:
+            self._add(new)
+        elif had and not has and old is not None:
+            self._discard(old)
+
+    def _add(self, claim: ResourceClaim) -> None:
+        for device, result in _results_of(claim):
+            if result.share_id is None:
+                self._dedicated.add(device)
+            else:
+                self._shares.setdefault(device, set()).add(result.share_id)
+                _add_amounts(self._consumed, device, result)
+            self._update(device)
+
+    def _discard(self, claim: ResourceClaim) -> None:
+        for device, result in _results_of(claim):
+            if result.share_id is None:
+                self._dedicated.discard(device)
+            else:
+                shares = self._shares.get(device, set())
+                shares.discard(result.share_id)
+                if not shares:
+                    self._shares.pop(device, None)
+                self._subtract(device, amounts_of(result))
+            self._update(device)
+
+    def _subtract(self, device: DeviceID, amounts: Mapping[str, int]) -> None:
+        """Subtracts consumed capacity; a device without any left has no entry."""
+        consumed = self._consumed.get(device)
+        if consumed is None or not amounts:
+            return
+        for name, amount in amounts.items():
+            if name in consumed:
+                consumed[name] -= amount
+        if not any(consumed.values()):
+            del self._consumed[device]
+
+    # -- claims in flight -------------------------------------------------------------------------
+
+    def begin(self, claim: ResourceClaim) -> None:
+        """Marks a claim as in flight; it has the allocation that will be written."""
+        uid = claim.metadata.uid
+        self.end(uid)
+        self._in_flight[uid] = claim
+        for device, result in _results_of(claim):
+            self._results.setdefault(device, {}).setdefault(uid, []).append(result)
+            self._update(device)
+
+    def end(self, uid: str) -> bool:
+        """Removes a claim in flight, and returns whether there was one with this UID."""
+        claim = self._in_flight.pop(uid, None)
+        if claim is None:
+            return False
+        for device, _ in _results_of(claim):
+            results = self._results.get(device)
+            if results is not None:
+                results.pop(uid, None)
+                if not results:
+                    del self._results[device]
+            self._update(device)
+        return True
+
+    def in_flight(self, uid: str) -> ResourceClaim | None:
+        """Returns the claim in flight with this UID; None = there is none."""
+        return self._in_flight.get(uid)
+
+    def all_in_flight(self) -> list[ResourceClaim]:
+        """Returns all claims in flight, for the audit."""
+        return list(self._in_flight.values())
+
+    # -- both -------------------------------------------------------------------------------------
+
+    def _update(self, device: DeviceID) -> None:
+        """Recomputes the entries of a device in ``state``."""
+        self.version += 1
+        pool = device.driver, device.pool
+        self._pool_versions[pool] = self._pool_versions.get(pool, 0) + 1
+        self._changed(pool)
+        results = list(chain.from_iterable(self._results.get(device, {}).values()))
+        shares = [result for result in results if result.share_id is not None]
+        is_dedicated = device in self._dedicated or len(shares) < len(results)
+        _set_member(self._all_dedicated, device, is_member=is_dedicated)
+        _set_member(self._all_shared, device, is_member=device in self._shares or bool(shares))
+        self._all_consumed.pop(device, None)
+        if device in self._consumed:
+            self._all_consumed[device] = dict(self._consumed[device])
+        for result in shares:
+            _add_amounts(self._all_consumed, device, result)
+
+
+def amounts_of(result: DeviceRequestAllocationResult) -> Amounts:
+    """Returns the capacity that a result consumes, in billionths."""
+    return {name: Quantity.from_wire(raw).nanos for name, raw in result.consumed_capacity.items()}
+
+
+def _add_amounts(
+    consumed: dict[DeviceID, Amounts], device: DeviceID, result: DeviceRequestAllocationResult
+) -> None:
+    """Adds the capacity that a share consumes; without any, the device gets no entry."""
+    if not result.consumed_capacity:
+        return
+    amounts = consumed.setdefault(device, {})
+    for name, amount in amounts_of(result).items():
+        amounts[name] = amounts.get(name, 0) + amount
+
+
+def _results_of(
+    claim: ResourceClaim,
+) -> Iterator[tuple[DeviceID, DeviceRequestAllocationResult]]:
+    """Yields the devices that count as in use; those with admin access do not."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return
+    for result in allocation.devices.results:
+        if not result.admin_access:
+            yield DeviceID(result.driver, result.pool, result.device), result
+
+
+def _set_member(members: set[DeviceID], device: DeviceID, *, is_member: bool) -> None:
+    if is_member:
+        members.add(device)
+    else:
+        members.discard(device)

@@ -1,0 +1,200 @@
+"""The allocator: what the recorded cases do not have, limits and depth."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mooring.dra import (
+    AllocatedState,
+    AllocationError,
+    AllocationTimeout,
+    Allocator,
+    DeviceID,
+    InvalidPools,
+    Selectors,
+    Slices,
+    Solution,
+    TargetNode,
+    prepare_claim,
+)
+from tests.helpers.devices import (
+    AttributeCompiler,
+    all_of,
+    exactly,
+    first_of,
+    make_claim,
+    make_class,
+    make_device,
+    make_slice,
+    selectors,
+)
+
+NODE = TargetNode("a", {})
+CLASSES = {"gpu": make_class("gpu"), "x": make_class("x", "model=x")}
+
+
+def allocate(
+    slices: Slices,
+    *claims: Any,
+    allocated: AllocatedState | None = None,
+    deadline: Callable[[], bool] = lambda: False,
+    answers: Selectors | None = None,
+) -> Solution | None:
+    allocator = Allocator(allocated or AllocatedState(), answers or selectors())
+    prepared = [prepare_claim(claim, CLASSES.get) for claim in claims]
+    return allocator.allocate(NODE, slices.pools(NODE), prepared, deadline=deadline)
+
+
+def devices_of(solution: Solution | None) -> list[list[str]]:
+    assert solution is not None
+    return [
+        [result.device for result in allocation.devices.results]
+        for allocation in solution.results(lambda: "share")
+    ]
+
+
+def node_with(count: int, **fields: Any) -> Slices:
+    devices = [make_device(f"d{number:03}", model="x", **fields) for number in range(count)]
+    return Slices([make_slice("s", devices, node="a")])
+
+
+def test_the_first_free_devices_are_taken() -> None:
+    in_use = AllocatedState(dedicated={DeviceID("gpu.test", "a", "d000")})
+
+    solution = allocate(node_with(4), make_claim("c", exactly(count=2)), allocated=in_use)
+
+    assert devices_of(solution) == [["d001", "d002"]]
+
+
+def test_the_search_is_deeper_than_pythons_recursion_limit() -> None:
+    claims = [make_claim(f"c{number}", exactly(count=32)) for number in range(64)]
+    assert sys.getrecursionlimit() < 64 * 32
+
+    solution = allocate(node_with(64 * 32), *claims)
+
+    assert [len(devices) for devices in devices_of(solution)] == [32] * 64
+
+
+def test_a_dead_end_that_deep_is_left_without_recursion() -> None:
+    claims = [make_claim(f"c{number}", exactly(count=32)) for number in range(40)]
+    claims.append(make_claim("last", exactly(device_class="gpu", count=1)))
+    searches = iter([*[False] * 20, True])
+
+    with pytest.raises(AllocationTimeout, match=r"^node a: timed out trying to allocate devices$"):
+        allocate(node_with(40 * 32), *claims, deadline=lambda: next(searches))
+
+
+def test_more_than_32_devices_of_a_claim_are_an_error() -> None:
+    with pytest.raises(AllocationError) as caught:
+        allocate(node_with(40), make_claim("c", exactly("r", count=20), exactly("s", count=13)))
+
+    assert str(caught.value) == (
+        "claim default/c: number of requested devices 33 exceeds the claim limit of 32"
+    )
+
+
+def test_all_devices_are_all_that_match_and_one_in_use_is_too_many() -> None:
+    slices = node_with(3)
+    assert devices_of(allocate(slices, make_claim("c", all_of()))) == [["d000", "d001", "d002"]]
+
+    in_use = AllocatedState(dedicated={DeviceID("gpu.test", "a", "d001")})
+    assert allocate(slices, make_claim("c", all_of()), allocated=in_use) is None
+
+
+def test_an_alternative_is_taken_when_the_first_is_not_there() -> None:
+    slices = Slices([make_slice("s", [make_device("d0", model="y")], node="a")])
+
+    solution = allocate(slices, make_claim("c", first_of("r", "x", "gpu")))
+
+    assert solution is not None
+    (result,) = solution.results(lambda: "share")[0].devices.results
+    assert (result.request, result.device) == ("r/gpu", "d0")
+
+
+def test_a_selector_is_evaluated_once_for_equal_devices_and_never_for_those_in_use() -> None:
+    compiler = AttributeCompiler()
+    slices = Slices(
+        [
+            make_slice(
+                "s",
+                [make_device("d0"), *(make_device(f"d{n}", model="y") for n in (1, 2))],
+                node="a",
+            )
+        ]
+    )
+    in_use = AllocatedState(dedicated={DeviceID("gpu.test", "a", "d0")})
+
+    solution = allocate(
+        slices,
+        make_claim("c", exactly(device_class="x")),
+        allocated=in_use,
+        answers=Selectors(compiler),
+    )
+
+    assert solution is None
+    assert compiler.programs["model=x"].evaluated == ["d1"]
+
+
+@pytest.mark.parametrize(
+    ("requests", "text"),
+    [
+        (
+            [exactly(device_class="none")],
+            "claim default/c, request r: could not retrieve device class none: "
+            'deviceclass.resource.k8s.io "none" not found',
+        ),
+        (
+            [exactly(device_class="")],
+            "claim default/c, request r: missing device class name (unsupported request type?)",
+        ),
+        (
+            [exactly(allocationMode="Some")],
+            "claim default/c, request r: unsupported count mode Some",
+        ),
+        (
+            [exactly(selectors=[{}])],
+            "claim default/c, request r, selector #0: "
+            "CEL expression empty (unsupported selector type?)",
+        ),
+        (
+            [exactly(selectors=[{"cel": {"expression": "odd"}}])],
+            "claim default/c: selector #0: CEL compile error: odd",
+        ),
+        (
+            [exactly(selectors=[{"cel": {"expression": "color=red"}}])],
+            "claim default/c: selector #0: CEL runtime error: no such key: color",
+        ),
+    ],
+)
+def test_errors_have_the_texts_of_kube_scheduler(requests: list[Any], text: str) -> None:
+    with pytest.raises(AllocationError) as caught:
+        allocate(node_with(1), make_claim("c", *requests))
+
+    assert str(caught.value) == text
+
+
+def test_an_invalid_pool_is_reported_only_if_nothing_else_has_the_devices() -> None:
+    slices = node_with(1)
+    slices.put(make_slice("odd", [make_device("t"), make_device("t")], pool="q", node="a"))
+
+    assert devices_of(allocate(slices, make_claim("c", exactly()))) == [["d000"]]
+    with pytest.raises(InvalidPools):
+        allocate(slices, make_claim("c", exactly(count=2)))
+
+
+def test_shares_of_a_device_consume_its_capacity() -> None:
+    capacity = {"memory": {"value": "10Gi"}}
+    slices = node_with(2, allowMultipleAllocations=True, capacity=capacity)
+    wants = exactly(capacity={"requests": {"memory": "6Gi"}})
+
+    solution = allocate(slices, make_claim("one", wants), make_claim("two", wants))
+
+    assert devices_of(solution) == [["d000"], ["d001"]]
+    assert allocate(slices, *(make_claim(f"c{n}", wants) for n in range(3))) is None
+    assert solution is not None
+    (result,) = solution.results(lambda: "share")[0].devices.results
+    assert (result.share_id, result.consumed_capacity) == ("share", {"memory": "6Gi"})
