@@ -20,6 +20,7 @@ from mooring.explain.from_recording import explain_recording
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.build import make_driver
+from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.simulate import decide_until
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
@@ -98,6 +99,7 @@ def command(
         _explain_remote(pod, source, config_file, plugins, seed)
         return
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
+    workload = with_generated_claims(workload)
     pod_object = _find(pod, workload.pods)
     if pod_object.spec.node_name:
         click.echo(f"Pod {key(pod_object)} is already on {pod_object.spec.node_name}.")

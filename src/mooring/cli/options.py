@@ -77,6 +77,12 @@ def workload_options(command: Command) -> Command:
     return command
 
 
+devices_option = file_option(
+    "--devices",
+    "devices_file",
+    help="Simulated drivers: which nodes have which devices (YAML or JSON).",
+)
+
 log_level = click.option(
     "--log-level",
     type=click.Choice(LEVELS, case_sensitive=False),

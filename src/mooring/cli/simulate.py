@@ -12,11 +12,13 @@ import click
 import msgspec
 
 from mooring import __version__
-from mooring.cli.options import file_option, output_option, workload_options
+from mooring.cli.options import devices_option, file_option, output_option, workload_options
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
 from mooring.simulation.build import make_driver
+from mooring.simulation.device_file import read_device_file, with_devices
+from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.progress import PlainView, Silent, View, live_view
 from mooring.simulation.report import OutcomeCounts, Summary, plain_text, print_tables, summarize
 from mooring.simulation.simulate import peak_rss_bytes, recording_header, simulate
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 @click.command("simulate")
 @workload_options
+@devices_option
 @file_option(
     "--save", metavar="RECORDING", help="Save every decision to this file; .gz = compressed."
 )
@@ -42,6 +45,7 @@ def command(
     config_file: str | None,
     plugins: tuple[str, ...],
     seed: int,
+    devices_file: str | None,
     save: str | None,
     output: str,
 ) -> None:
@@ -50,6 +54,9 @@ def command(
     Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
+    if devices_file:
+        workload = with_devices(workload, read_device_file(devices_file))
+    workload = with_generated_claims(workload)
     config = read_config(config_file, workload, command="simulate")
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     utilization, counts, clock = Utilization(workload.objects), OutcomeCounts(), SystemClock()

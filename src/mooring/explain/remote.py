@@ -21,7 +21,7 @@ from mooring.objects.meta import KubernetesObject
 from mooring.simulation.workload import Workload, workload_of
 
 #: Kinds that no scheduling decision reads.
-_NOT_USED: Final = frozenset({"Event", "Lease"})
+_NOT_USED: Final = frozenset({"Event", "Lease", "ResourceClaimTemplate"})
 
 EXPLAIN_DEADLINE_S: Final = 30.0
 

@@ -64,6 +64,7 @@ _TABLE: tuple[tuple[type[Any], str, str, bool], ...] = (
     (storage.CSIStorageCapacity, "storage.k8s.io", "csistoragecapacities", True),
     (storage.VolumeAttachment, "storage.k8s.io", "volumeattachments", False),
     (resource.ResourceClaim, "resource.k8s.io", "resourceclaims", True),
+    (resource.ResourceClaimTemplate, "resource.k8s.io", "resourceclaimtemplates", True),
     (resource.ResourceSlice, "resource.k8s.io", "resourceslices", False),
     (resource.DeviceClass, "resource.k8s.io", "deviceclasses", False),
     (meta.Lease, "coordination.k8s.io", "leases", True),

@@ -316,6 +316,22 @@ class ResourceClaim(ApiStruct, frozen=True, kw_only=True):
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
+class ResourceClaimTemplateSpec(ApiStruct, frozen=True, kw_only=True):
+    """The labels, annotations and spec of the claims that are made from a template."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class ResourceClaimTemplate(ApiStruct, frozen=True, kw_only=True):
+    """A template for the claims of pods: each pod gets a claim of its own."""
+
+    api_version: str = field(default_factory=lambda: "resource.k8s.io/v1")
+    kind: str = field(default_factory=lambda: "ResourceClaimTemplate")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
 class DeviceClassConfiguration(ApiStruct, frozen=True, kw_only=True):
     """Parameters that a class gives to every claim that uses it."""
 

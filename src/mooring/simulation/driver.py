@@ -170,7 +170,8 @@ class Driver(Cluster):
         )
         if self._waiting:
             self._finish_waits()
-        final.updated = self.handle.take_written()
+        claims, final.deleted_claims = self.handle.claim_writer.take_changes()
+        final.updated = (*self.handle.take_written(), *claims)
         return final
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
@@ -207,6 +208,7 @@ class Driver(Cluster):
                 self._waiting[victim.uid][1].preempt("DefaultPreemption", "preempted")
             else:
                 self.remove("Pod", victim.metadata.namespace, victim.metadata.name)
+                self.handle.claim_writer.release(victim.pod)
         if outcome.claim_change is not None:
             self.handle.claim_writer.apply(outcome.claim_change)
         update_nominations(self.cache.nominator, outcome)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from mooring.framework.status import ClaimChange
 from mooring.objects.meta import key
-from mooring.objects.pod import ContainerExtendedResourceRequest
+from mooring.objects.pod import ContainerExtendedResourceRequest, Pod
 from mooring.objects.resource import (
     FINALIZER,
     AllocationResult,
@@ -14,6 +14,7 @@ from mooring.objects.resource import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
+from mooring.simulation.claim_controller import is_owned_by, release_of, released
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 
@@ -26,6 +27,8 @@ class OfflineClaims:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        #: Claims written or deleted (None) since the last ``take_changes``, by key.
+        self._changes: dict[str, ResourceClaim | None] = {}
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Returns the claim with a name and a UID, as an API server does."""
@@ -47,13 +50,8 @@ class OfflineClaims:
         user = ResourceClaimConsumerReference(
             resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
         )
-        stored = replace(
-            claim,
-            metadata=replace(metadata, resource_version=""),
-            status=replace(status, reserved_for=(*status.reserved_for, user)),
-        )
-        self._cache.put_object("ResourceClaim", stored)
-        return stored
+        claim = replace(claim, metadata=metadata)
+        return self._put(claim, replace(status, reserved_for=(*status.reserved_for, user)))
 
     async def observe(self, claim: ResourceClaim) -> None:
         """Does nothing: the cache has it."""
@@ -74,6 +72,7 @@ class OfflineClaims:
     def delete(self, claim: ResourceClaim) -> None:
         """Deletes the claim."""
         self._cache.remove_object("ResourceClaim", key(claim))
+        self._changes[key(claim)] = None
 
     def apply(self, change: ClaimChange) -> None:
         """Applies the change that a PostFilter plugin asked for."""
@@ -82,6 +81,39 @@ class OfflineClaims:
         else:
             self._put(change.claim, ResourceClaimStatus())
 
-    def _put(self, claim: ResourceClaim, status: ResourceClaimStatus) -> None:
+    def release(self, pod: Pod) -> None:
+        """Takes a removed pod from the users of its claims, and deletes those made for it.
+
+        Stands in for the resource claim controller.
+        """
+        for claim in self._claims_of(pod):
+            if is_owned_by(claim, pod):
+                self.delete(claim)
+                continue
+            release = release_of(claim, lambda user: user.uid == pod.metadata.uid)
+            if release is not None:
+                after = released(claim, release)
+                self._put(after, after.status)
+
+    def take_changes(self) -> tuple[tuple[ResourceClaim, ...], tuple[str, ...]]:
+        """Returns the claims written since the last call, and the keys of the deleted ones."""
+        changes, self._changes = self._changes, {}
+        written = tuple(claim for claim in changes.values() if claim is not None)
+        return written, tuple(name for name, claim in changes.items() if claim is None)
+
+    def _claims_of(self, pod: Pod) -> list[ResourceClaim]:
+        """Returns the existing claims of a pod, in the order of its spec."""
+        claims = self._cache.devices.claims
+        names = [entry.resource_claim_name for entry in pod.spec.resource_claims]
+        names += [entry.resource_claim_name for entry in pod.status.resource_claim_statuses]
+        keys = dict.fromkeys(f"{pod.metadata.namespace}/{name}" for name in names if name)
+        existing = [claim for name in keys if (claim := claims.get(name)) is not None]
+        special = claims.for_extended_resources(pod.metadata.name, pod.metadata.uid)
+        return existing if special is None else [*existing, special]
+
+    def _put(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
         metadata = replace(claim.metadata, resource_version="")
-        self._cache.put_object("ResourceClaim", replace(claim, metadata=metadata, status=status))
+        stored = replace(claim, metadata=metadata, status=status)
+        self._cache.put_object("ResourceClaim", stored)
+        self._changes[key(stored)] = stored
+        return stored

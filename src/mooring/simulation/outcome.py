@@ -30,6 +30,7 @@ class Outcome:
         "_message",
         "claim_change",
         "cycle",
+        "deleted_claims",
         "framework",
         "info",
         "node",
@@ -49,8 +50,10 @@ class Outcome:
         self.victims: tuple[PodInfo, ...] = ()
         #: A change of a resource claim that PostFilter needs.
         self.claim_change: ClaimChange | None = None
-        #: After ``Driver.apply``: the volumes and claims that were bound or provisioned.
+        #: After ``Driver.apply``: the volumes and claims that were written.
         self.updated: tuple[Any, ...] = ()
+        #: After ``Driver.apply``: the keys of the resource claims that were deleted.
+        self.deleted_claims: tuple[str, ...] = ()
         self.cycle: Cycle | None = None
         self.framework: Framework | None = None
         self._attempt: Attempt | None = None

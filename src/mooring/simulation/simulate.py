@@ -174,13 +174,16 @@ def _start_time(n_bindings: int) -> str:
 
 
 def _step(attempt: _Attempt, start_time: str | None) -> Step:
-    decision, effects = attempt.final.decision(), None
-    if attempt.final.victims:
-        deleted = tuple(f"pods {victim.key}" for victim in attempt.final.victims)
-        nominated = {key(attempt.pod): attempt.final.nominated or ""}
-        effects = Effects(deleted=deleted, nominated=nominated)
-    elif decision.node is not None:
-        updated = tuple(map(to_builtins, attempt.final.updated))
-        effects = Effects(start_time=start_time, updated=updated)
+    final = attempt.final
+    decision, effects = final.decision(), None
+    updated = tuple(map(to_builtins, final.updated))
+    deleted_claims = tuple(f"resourceclaims {name}" for name in final.deleted_claims)
+    if final.victims:
+        deleted = (*(f"pods {victim.key}" for victim in final.victims), *deleted_claims)
+        nominated = {key(attempt.pod): final.nominated or ""}
+        effects = Effects(deleted=deleted, updated=updated, nominated=nominated)
+    elif decision.node is not None or updated or deleted_claims:
+        started = start_time if decision.node is not None else None
+        effects = Effects(deleted=deleted_claims, start_time=started, updated=updated)
     pod = to_builtins(attempt.pod)
     return Step(pod, attempt.number, attempt.start_index, decision, effects)

@@ -1,0 +1,74 @@
+"""The claims of pods from templates, in a cluster without an API server.
+
+A cluster makes these claims as soon as a pod exists, so they are made before the first pod is
+scheduled.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mooring.objects.meta import KubernetesObject, key
+from mooring.objects.pod import Pod
+from mooring.objects.resource import ResourceClaim, ResourceClaimTemplate
+from mooring.simulation.claim_controller import (
+    entries_to_generate,
+    generated_claim,
+    with_statuses,
+)
+from mooring.simulation.workload import Workload
+
+
+def with_generated_claims(workload: Workload) -> Workload:
+    """Returns the workload with the claims of its pending pods that come from templates.
+
+    A pod whose template does not exist stays as it is: it is unschedulable.
+    """
+    templates = {key(obj): obj for obj in workload.objects if isinstance(obj, ResourceClaimTemplate)}
+    if not templates:
+        return workload
+    claims = {key(obj): obj for obj in workload.objects if isinstance(obj, ResourceClaim)}
+    generated: list[KubernetesObject] = []
+    pending = []
+    for pod in workload.pending:
+        names, new_claims = _generated(pod, templates, claims)
+        generated += new_claims
+        claims.update({key(claim): claim for claim in new_claims})
+        if names:
+            status = replace(pod.status, resource_claim_statuses=with_statuses(pod, names))
+            pod = replace(pod, status=status)
+        pending.append(pod)
+    return workload._replace(objects=[*workload.objects, *generated], pending=pending)
+
+
+def _generated(
+    pod: Pod, templates: dict[str, ResourceClaimTemplate], claims: dict[str, ResourceClaim]
+) -> tuple[dict[str, str], list[ResourceClaim]]:
+    """Returns the names of a pod's new claims by entry, and the claims."""
+    namespace = pod.metadata.namespace
+    names: dict[str, str] = {}
+    new_claims = []
+    for entry in entries_to_generate(pod, lambda name: claims.get(f"{namespace}/{name}")):
+        template = templates.get(f"{namespace}/{entry.resource_claim_template_name}")
+        if template is None:
+            continue
+        claim = generated_claim(pod, entry, template)
+        name = _unused_name(claim.metadata.generate_name, namespace, claims)
+        metadata = replace(
+            claim.metadata,
+            name=name,
+            generate_name="",
+            uid=f"{pod.metadata.uid}-{entry.name}",
+            creation_timestamp=pod.metadata.creation_timestamp,
+        )
+        names[entry.name] = name
+        new_claims.append(replace(claim, metadata=metadata))
+    return names, new_claims
+
+
+def _unused_name(prefix: str, namespace: str, claims: dict[str, ResourceClaim]) -> str:
+    """Returns a name with a number instead of random characters, so that runs are equal."""
+    number = 0
+    while f"{namespace}/{prefix}{number:05}" in claims:
+        number += 1
+    return f"{prefix}{number:05}"
