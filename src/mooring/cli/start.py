@@ -13,7 +13,7 @@ import click
 
 from mooring.cli.event_loops import interruption, loop_factory_for
 from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
-from mooring.cli.options import output_option, workload_options
+from mooring.cli.options import devices_option, output_option, workload_options
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mooring.devcluster.observer import ProgressObserver
     from mooring.devcluster.seeding import Seed
     from mooring.objects.meta import KubernetesObject
+    from mooring.simulation.device_file import DeviceFile
     from mooring.simulation.workload import Workload
 
 KUBECONFIG = "start.kubeconfig"
@@ -39,10 +40,12 @@ class Options(NamedTuple):
     virtual: bool
     kubelets: bool
     output: str
+    devices: DeviceFile | None
 
 
 @click.command("start")
 @workload_options
+@devices_option
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 = any free port."
 )
@@ -62,6 +65,7 @@ def command(
     config_file: str | None,
     plugins: tuple[str, ...],
     seed: int,
+    devices_file: str | None,
     port: int,
     kubeconfig: Path | None,
     kubelets: bool,
@@ -73,11 +77,14 @@ def command(
 
     Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
-    if STANDARD_INPUT in (*cluster, *pods):
+    if STANDARD_INPUT in (*cluster, *pods, devices_file):
         raise click.UsageError("standard input (-) is not supported: the files are read twice")
     if output == "json" and not (once or virtual):
         raise click.UsageError("-o json requires --once: only a run that ends has a summary")
+    from mooring.devcluster.seeding import seeds_of_objects
     from mooring.log import configure
+    from mooring.objects.node import Node
+    from mooring.simulation.device_file import device_objects, read_device_file
     from mooring.simulation.unsupported import notes, without_extenders
     from mooring.simulation.workload import read_workload
 
@@ -89,7 +96,11 @@ def command(
     if virtual and config is not None:
         config = without_extenders(config)  # they answer in real time
     seeds = _seeds(workload, cluster, pods)
-    options = Options(port, kubeconfig, once or virtual, virtual, kubelets, output)
+    devices = read_device_file(devices_file) if devices_file else None
+    if devices is not None:
+        nodes = [obj for obj in workload.objects if isinstance(obj, Node)]
+        seeds += seeds_of_objects(device_objects(devices, nodes))
+    options = Options(port, kubeconfig, once or virtual, virtual, kubelets, output, devices)
     with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=virtual)) as runner:
         try:
             runner.run(_start(workload, seeds, config, plugins, seed, options))
@@ -144,6 +155,8 @@ async def _start(
         options=ServiceOptions(plugins=plugins, observer=progress),
         with_kubelets=options.kubelets,
         with_volumes=True,
+        with_claims=True,
+        devices=options.devices,
     )
     pending = await cluster.seed(seeds)
     async with _served(cluster, options, clock) as title, asyncio.TaskGroup() as tasks:

@@ -14,6 +14,8 @@ from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
 from mooring.client.retry import Sleep
+from mooring.devcluster.claim_actor import ClaimActor
+from mooring.devcluster.driver_actor import DriverActor
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.seeding import Created, Seed, Seeder, in_order
 from mooring.devcluster.volume_actor import VolumeActor
@@ -24,6 +26,7 @@ from mooring.scheduler.service import Service, ServiceOptions
 if TYPE_CHECKING:
     from mooring.clock import Clock, Rng
     from mooring.config import KubeSchedulerConfiguration
+    from mooring.simulation.device_file import DeviceFile
 
 #: Number of pods created before control is given to the scheduler.
 BATCH: Final = 25
@@ -49,6 +52,8 @@ class InMemoryCluster:
         options: The scheduler's options.
         with_kubelets: True to simulate kubelets: bound pods become Running.
         with_volumes: True to simulate the volume controller: claims get volumes.
+        with_claims: True to simulate the resource claim controller: pods get claims from templates.
+        devices: The devices of simulated drivers; None = there are no drivers.
         instant_deletion: True to remove deleted pods at once, bound ones too.
         sleep: Sleeps so many seconds; asyncio's works on a virtual loop.
     """
@@ -62,6 +67,8 @@ class InMemoryCluster:
         options: ServiceOptions | None = None,
         with_kubelets: bool = False,
         with_volumes: bool = False,
+        with_claims: bool = False,
+        devices: DeviceFile | None = None,
         instant_deletion: bool = False,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -81,6 +88,8 @@ class InMemoryCluster:
         self._sleep = sleep
         self._with_kubelets = with_kubelets
         self._with_volumes = with_volumes
+        self._claims = ClaimActor(self.client, clock=clock, rng=rng) if with_claims else None
+        self._devices = devices
 
     def _client(self, headers: dict[str, str], rng: Rng) -> Client:
         return Client(InProcessTransport(self.api.handle, headers=headers), rng=rng)
@@ -95,6 +104,13 @@ class InMemoryCluster:
             if self._with_volumes:
                 volumes = VolumeActor(self.client, clock=self._clock, rng=self._rng)
                 simulators.append(tasks.create_task(volumes.run()))
+            if self._claims is not None:
+                simulators.append(tasks.create_task(self._claims.run()))
+            if self._devices is not None:
+                drivers = DriverActor(
+                    self.client, self._devices, clock=self._clock, rng=self._rng
+                )
+                simulators.append(tasks.create_task(drivers.run()))
             await self.service.run()
             for task in simulators:
                 task.cancel()
@@ -127,10 +143,23 @@ class InMemoryCluster:
 
         Pods that fail repeatedly are retried for ever; they are not waited for.
         """
-        version = self.service.informers["Pod"].version or "0"
-        if int(version) < self.seeder.last_version:
+        if not self._has_seen("Pod", self.seeder.last_version) or not self._has_claims:
             return False
         return self.service.is_settled or self._has_only_failing_pods
+
+    def _has_seen(self, kind: str, version: int) -> bool:
+        informer = self.service.informers.get(kind)
+        return informer is None or int(informer.version or "0") >= version
+
+    @property
+    def _has_claims(self) -> bool:
+        """True if the scheduler has seen the claims of all created pods."""
+        claims = self._claims
+        if claims is None:
+            return True
+        if not claims.has_seen(self.seeder.last_version):
+            return False
+        return all(self._has_seen(kind, last) for kind, last in claims.last_versions.items())
 
     @property
     def _has_only_failing_pods(self) -> bool:

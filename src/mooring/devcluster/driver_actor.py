@@ -1,0 +1,76 @@
+"""Simulated drivers of devices: they publish the slices of new nodes, and remove those of old ones.
+
+Slices of the nodes that exist from the start are created with the cluster's other objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from mooring.client import Change, Client, Informer
+from mooring.client.retry import Sleep
+from mooring.clock import Clock, Rng
+from mooring.errors import AlreadyExists, NotFound, SchedulerError
+from mooring.objects.node import Node
+from mooring.simulation.device_file import DeviceFile, slices_of_node
+
+_log = logging.getLogger(__name__)
+
+
+class DriverActor:
+    """Publishes ResourceSlices.
+
+    Args:
+        client: A client that may create and delete slices.
+        file: The devices of the nodes.
+        clock: For the watch.
+        rng: For the watch.
+        sleep: Sleeps so many seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        file: DeviceFile,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._file = file
+        self._work: asyncio.Queue[tuple[Node, bool]] = asyncio.Queue()
+        self._informer = Informer(
+            client, "Node", self._on_change, clock=clock, rng=rng, sleep=sleep
+        )
+
+    async def run(self) -> None:
+        """Publishes and removes slices until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informer.run())
+            while True:
+                node, exists = await self._work.get()
+                try:
+                    await self._sync(node, exists=exists)
+                except SchedulerError as error:
+                    text = str(error)
+                    extra = {"node": node.metadata.name, "error": text}
+                    _log.warning("slices not written", extra=extra)
+
+    def _on_change(self, change: Change) -> None:
+        if change.new is None:
+            self._work.put_nowait((change.old, False))
+        elif change.old is None or change.old.metadata.labels != change.new.metadata.labels:
+            self._work.put_nowait((change.new, True))
+
+    async def _sync(self, node: Node, *, exists: bool) -> None:
+        """Creates the missing slices of a node, or deletes all slices of a deleted one."""
+        for part in slices_of_node(self._file, node):
+            try:
+                if exists:
+                    await self._client.create(part)
+                else:
+                    await self._client.delete("ResourceSlice", part.metadata.name)
+            except (AlreadyExists, NotFound):
+                continue
