@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from mooring.objects.meta import ObjectMeta, OwnerReference, controller_of
 from mooring.objects.pod import Pod, PodResourceClaim, PodResourceClaimStatus
 from mooring.objects.resource import (
+    FINALIZER,
     ResourceClaim,
     ResourceClaimConsumerReference,
     ResourceClaimTemplate,
@@ -25,8 +26,6 @@ from mooring.objects.resource import (
 
 #: Annotation of generated claims: the entry of ``spec.resourceClaims`` they were made for.
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
-#: Finalizer of claims that are or will be allocated.
-DELETE_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 
 #: A name has 63 characters: 57, a hyphen and 5 random ones.
 _BASE_LENGTH_MAX: Final = 57
@@ -119,7 +118,7 @@ def release_of(
         for user in status.reserved_for
         if user.api_group or user.resource != "pods" or not is_gone(user)
     )
-    is_protected = DELETE_PROTECTION in claim.metadata.finalizers
+    is_protected = FINALIZER in claim.metadata.finalizers
     if len(remaining) < len(status.reserved_for):
         return Release(remaining, clears_allocation=not remaining and is_protected)
     if is_protected and claim.metadata.deletion_timestamp is not None and not remaining:
@@ -139,7 +138,7 @@ def released(claim: ResourceClaim, release: Release) -> ResourceClaim:
 
 def without_protection(finalizers: Iterable[str]) -> tuple[str, ...]:
     """Returns the finalizers without the one of allocated claims."""
-    return tuple(name for name in finalizers if name != DELETE_PROTECTION)
+    return tuple(name for name in finalizers if name != FINALIZER)
 
 
 def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
