@@ -157,7 +157,7 @@ class ClaimActor:
 
     async def _sync_pod(self, pod_key: str) -> None:
         pod: Pod | None = self._objects(_POD).get(pod_key)
-        if pod is None or pod.metadata.deletion_timestamp is not None:
+        if pod is None or is_done(pod) or pod.metadata.deletion_timestamp is not None:
             return
         namespace = pod.metadata.namespace
         names = {}
