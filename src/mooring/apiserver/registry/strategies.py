@@ -32,6 +32,7 @@ from mooring.apiserver.validation import (
     storage,
     workloads,
 )
+from mooring.apiserver.validation.devices import claims, slices
 from mooring.objects.defaulting.storage import prepare_claim_spec
 from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 
@@ -94,6 +95,11 @@ def _prepare_approval(new: Object, old: Object) -> None:
     conditions = new.get("status", {}).get("conditions", [])
     keep_spec(new, old)
     new["status"] = {**old.get("status", {}), "conditions": conditions}
+
+
+def _prepare_claim_status(new: Object, old: Object) -> None:
+    keep_spec_and_metadata(new, old)
+    claims.drop_deallocated_devices(new, old)
 
 
 def _slice_differs(new: Object, old: Object) -> bool:
@@ -253,18 +259,29 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=other_kinds.validate_budget,
             subresources=_subresources(_as_new(other_kinds.validate_budget)),
         ),
-        ("resource.k8s.io", "deviceclasses"): _with_generation(returns_deleted=True),
+        ("resource.k8s.io", "deviceclasses"): _with_generation(
+            validate=claims.validate_class,
+            subresources=_subresources(_as_new(claims.validate_class)),
+            returns_deleted=True,
+        ),
         ("resource.k8s.io", "resourceclaims"): Strategy(
+            validate=claims.validate_claim,
             subresources=_subresources(
                 other_kinds.validate_immutable_spec,
-                status=SubresourceStrategy(keep_spec_and_metadata),
+                status=SubresourceStrategy(_prepare_claim_status, claims.validate_status),
             ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceclaimtemplates"): Strategy(
-            subresources=_subresources(other_kinds.validate_immutable_spec), returns_deleted=True
+            validate=claims.validate_template,
+            subresources=_subresources(other_kinds.validate_immutable_spec),
+            returns_deleted=True,
         ),
-        ("resource.k8s.io", "resourceslices"): _with_generation(returns_deleted=True),
+        ("resource.k8s.io", "resourceslices"): _with_generation(
+            validate=slices.validate_slice,
+            subresources=_subresources(slices.validate_slice_update),
+            returns_deleted=True,
+        ),
         ("scheduling.k8s.io", "priorityclasses"): Strategy(
             starts_generation=True,
             validate=other_kinds.validate_priority_class,
