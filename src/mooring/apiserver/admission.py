@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.apiserver.errors import forbidden, not_found
+from mooring.apiserver.errors import Errors, forbidden, forbidden_field, not_found
 from mooring.apiserver.resources import Resource, resource_named
 from mooring.objects.defaulting.pods import (
     add_default_tolerations,
@@ -35,6 +35,11 @@ _PODS = resource_named("", "pods")
 _CLAIMS = resource_named("", "persistentvolumeclaims")
 _PRIORITY_CLASSES = resource_named("scheduling.k8s.io", "priorityclasses")
 _STORAGE_CLASSES = resource_named("storage.k8s.io", "storageclasses")
+
+
+#: Label of namespaces whose claims may have admin access to devices.
+ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+_DEVICE_GROUP = "resource.k8s.io"
 
 
 class Admission:
@@ -117,6 +122,25 @@ class Admission:
         elif resource is _PRIORITY_CLASSES:
             self._check_default_class(new, is_new=False)
 
+    def admin_access_errors(self, resource: Resource, new: Object, old: Object | None) -> Errors:
+        """Returns the error of admin access to devices outside the namespaces for it.
+
+        Source: pkg/registry/resource/utils.go (AuthorizedForAdmin).
+        """
+        if resource.group != _DEVICE_GROUP or not resource.namespaced:
+            return []
+        field = _admin_request(resource, new) if old is None else _admin_result(new)
+        if not field or (old is not None and _admin_result(old)):
+            return []
+        namespace = self._store.collection(_NAMESPACES).get(new["metadata"]["namespace"])
+        if namespace is not None and namespace.labels.get(ADMIN_ACCESS) == "true":
+            return []
+        problem = (
+            f"admin access to devices requires the `{ADMIN_ACCESS}: true` label on the "
+            "containing namespace"
+        )
+        return [forbidden_field(field, problem)]
+
     def topology_labels(self, node: str) -> dict[str, str]:
         """Returns the topology labels that a pod gets from its node."""
         stored = self._store.collection(_NODES).get(node)
@@ -169,3 +193,24 @@ def _check_overhead(pod: Object) -> None:
             "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         )
         raise forbidden(_PODS, pod["metadata"].get("name", ""), message)
+
+
+def _admin_request(resource: Resource, obj: Object) -> str:
+    """Returns the path of the first request for admin access; "" = there is none.
+
+    That of a template is the path in a claim, as upstream.
+    """
+    spec = obj["spec"] if resource.kind == "ResourceClaim" else obj["spec"]["spec"]
+    for number, request in enumerate(spec.get("devices", {}).get("requests", ())):
+        if request.get("exactly", {}).get("adminAccess"):
+            return f"spec.devices.requests[{number}].adminAccess"
+    return ""
+
+
+def _admin_result(obj: Object) -> str:
+    """Returns the path of the first result with admin access; "" = there is none."""
+    allocation = obj.get("status", {}).get("allocation", {})
+    for number, result in enumerate(allocation.get("devices", {}).get("results", ())):
+        if result.get("adminAccess"):
+            return f"status.allocation.devices.results[{number}].adminAccess"
+    return ""

@@ -23,6 +23,7 @@ SCENARIO_FILES = (
     "subresources",
     "faults",
     "requests",
+    "devices",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -154,7 +154,9 @@ class Registry:
             name = metadata["name"] = self._free_name(target, base)
         strategy = strategy_of(resource)
         self._prepare_create(resource, strategy, obj, now)
-        self._check_errors(resource, name, self._validate_new(resource, strategy, obj))
+        errors = [*self.admission.admin_access_errors(resource, obj, None)]
+        errors += self._validate_new(resource, strategy, obj)
+        self._check_errors(resource, name, errors)
         self.admission.validate_create(resource, obj)
         return self._store_new(target, name, obj, dry_run=dry_run, is_generated=is_generated)
 
@@ -272,7 +274,9 @@ class Registry:
             self.admission.admit_update(resource, new, old)
         rules = strategy.subresources[subresource]
         _prepare_update(strategy, rules, new, old)
-        self._check_errors(resource, target.name, self._validate_change(resource, rules, new, old))
+        errors = [*self.admission.admin_access_errors(resource, new, old)]
+        errors += self._validate_change(resource, rules, new, old)
+        self._check_errors(resource, target.name, errors)
         keep_timestamps_if_unchanged(new, old)
         return self.replace(target, new, old, dry_run=dry_run), False
 
