@@ -267,14 +267,14 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("resource.k8s.io", "resourceclaims"): Strategy(
             validate=claims.validate_claim,
             subresources=_subresources(
-                other_kinds.validate_immutable_spec,
+                claims.validate_claim_update,
                 status=SubresourceStrategy(_prepare_claim_status, claims.validate_status),
             ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceclaimtemplates"): Strategy(
             validate=claims.validate_template,
-            subresources=_subresources(other_kinds.validate_immutable_spec),
+            subresources=_subresources(claims.validate_template_update),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): _with_generation(

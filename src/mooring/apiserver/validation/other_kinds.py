@@ -185,8 +185,3 @@ def validate_service(service: Object) -> Errors:
         if len(ports) > 1 and not port.get("name"):
             yield required(f"{field}.name")
         yield from field_errors(f"{field}.port", port["port"], name_checks.port_number)
-
-
-def validate_immutable_spec(new: Object, old: Object) -> Errors:
-    """Validates a change of an object whose spec is immutable."""
-    return immutable(new, old, "spec")

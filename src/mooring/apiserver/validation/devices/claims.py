@@ -37,7 +37,8 @@ from mooring.apiserver.validation.devices.common import (
     validate_share_id,
     validate_toleration,
 )
-from mooring.apiserver.validation.rules import field_errors, immutable, required_value
+from mooring.apiserver.validation.devices.internal_form import internal_form
+from mooring.apiserver.validation.rules import IMMUTABLE, field_errors
 from mooring.objects.requests import is_extended_resource_name
 
 if TYPE_CHECKING:
@@ -71,11 +72,25 @@ def validate_template(template: Object) -> Errors:
     return validate_claim_spec(template["spec"]["spec"], "spec.spec")
 
 
+def validate_claim_update(new: Object, old: Object) -> Errors:
+    """Validates a change of a claim: its spec is immutable."""
+    return _immutable(new["spec"], old["spec"], "spec", "resource.ResourceClaimSpec")
+
+
+def validate_template_update(new: Object, old: Object) -> Errors:
+    """Validates a change of a template: its spec is immutable."""
+    return _immutable(new["spec"], old["spec"], "spec", "resource.ResourceClaimTemplateSpec")
+
+
+def _immutable(new: Object, old: Object, field: str, type_name: str) -> Errors:
+    return [] if new == old else [invalid(field, internal_form(new, type_name), IMMUTABLE)]
+
+
 def validate_class(device_class: Object) -> Errors:
     """Validates a new or changed device class."""
     spec = device_class["spec"]
-    yield from validate_selectors(spec.get("selectors", ()), "spec.selectors")
-    configs = spec.get("config", ())
+    yield from validate_selectors(spec.get("selectors") or (), "spec.selectors")
+    configs = spec.get("config") or ()
     yield from validate_items(configs, "spec.config", CONFIGS_MAX, validate_configuration)
     name = spec.get("extendedResourceName")
     if name is not None and not is_extended_resource_name(name):
@@ -86,21 +101,21 @@ def validate_class(device_class: Object) -> Errors:
 def validate_claim_spec(spec: Mapping[str, Any], field: str) -> Errors:
     """Validates the spec of a claim."""
     devices, field = spec.get("devices", {}), f"{field}.devices"
-    requests = devices.get("requests", ())
+    requests = devices.get("requests") or ()
     known = request_names(requests)
     path = f"{field}.requests"
     yield from validate_items(requests, path, REQUESTS_MAX, _validate_request, name_of)
     constraint = partial(_validate_constraint, known=known)
-    constraints = devices.get("constraints", ())
+    constraints = devices.get("constraints") or ()
     yield from validate_items(constraints, f"{field}.constraints", _CONSTRAINTS_MAX, constraint)
     config = partial(_validate_config, known=known)
-    yield from validate_items(devices.get("config", ()), f"{field}.config", CONFIGS_MAX, config)
+    yield from validate_items(devices.get("config") or (), f"{field}.config", CONFIGS_MAX, config)
 
 
 def request_names(requests: Iterable[Mapping[str, Any]]) -> RequestNames:
     """Returns the names to which constraints, configurations and results can refer."""
     return {
-        name_of(request): frozenset(map(name_of, request.get("firstAvailable", ())))
+        name_of(request): frozenset(map(name_of, request.get("firstAvailable") or ()))
         for request in requests
     }
 
@@ -125,7 +140,7 @@ def _validate_request(request: Object, field: str) -> Errors:
 
 
 def _request_name(name: str, field: str) -> Errors:
-    return required_value(field, name, names.dns_label)
+    return field_errors(field, name, names.dns_label)
 
 
 def _validate_alternative(request: Object, field: str) -> Errors:
@@ -136,7 +151,7 @@ def _validate_alternative(request: Object, field: str) -> Errors:
 def _validate_devices(request: Object, field: str) -> Errors:
     """Validates what a request and an alternative have in common."""
     yield from validate_class_name(request.get("deviceClassName", ""), f"{field}.deviceClassName")
-    yield from validate_selectors(request.get("selectors", ()), f"{field}.selectors")
+    yield from validate_selectors(request.get("selectors") or (), f"{field}.selectors")
     mode, count = request.get("allocationMode", ""), request.get("count", 0)
     if mode == "All":
         if count:
@@ -147,7 +162,7 @@ def _validate_devices(request: Object, field: str) -> Errors:
             yield invalid(f"{field}.count", count, "must be greater than zero")
     else:
         yield not_supported(f"{field}.allocationMode", mode, _MODES)
-    for number, toleration in enumerate(request.get("tolerations", ())):
+    for number, toleration in enumerate(request.get("tolerations") or ()):
         yield from validate_toleration(toleration, f"{field}.tolerations[{number}]")
 
 
@@ -174,7 +189,7 @@ def _validate_config(config: Object, field: str, known: RequestNames) -> Errors:
 def _validate_references(obj: Object, field: str, known: RequestNames) -> Errors:
     """Validates the names of requests in a list."""
     reference = partial(_validate_reference, known=known)
-    requests = obj.get("requests", ())
+    requests = obj.get("requests") or ()
     return validate_items(requests, f"{field}.requests", REQUESTS_MAX, reference, same)
 
 
@@ -195,17 +210,17 @@ def _validate_reference(name: str, field: str, known: RequestNames) -> Errors:
 def validate_status(new: Object, old: Object) -> Errors:
     """Validates a change of a claim's status; an allocation can only be set or removed."""
     status, before = new.get("status", {}), old.get("status", {})
-    users, allocation = status.get("reservedFor", ()), status.get("allocation")
+    users, allocation = status.get("reservedFor") or (), status.get("allocation")
     yield from validate_items(users, "status.reservedFor", _USERS_MAX, _validate_user, _uid_of)
     allocated = {device_id(result) for result in _results(allocation)}
     device = partial(_validate_device_status, allocated=allocated)
-    devices = status.get("devices", ())
+    devices = status.get("devices") or ()
     yield from validate_items(devices, "status.devices", None, device, device_id)
     if users and allocation is None:
         problem = "may not be specified when `allocated` is not set"
         yield forbidden_field("status.reservedFor", problem)
     elif users and "deletionTimestamp" in new["metadata"]:
-        earlier = before.get("reservedFor", ())
+        earlier = before.get("reservedFor") or ()
         if any(user not in earlier for user in users):
             problem = (
                 "new entries may not be added while `deallocationRequested` or "
@@ -215,14 +230,16 @@ def validate_status(new: Object, old: Object) -> Errors:
     if allocation is None:
         return
     if "allocation" in before:
-        yield from immutable(status, before, "allocation", parent="status.")
+        yield from _immutable(
+            allocation, before["allocation"], "status.allocation", "resource.AllocationResult"
+        )
     else:
-        requests = new["spec"].get("devices", {}).get("requests", ())
+        requests = new["spec"].get("devices", {}).get("requests") or ()
         yield from _validate_allocation(allocation, "status.allocation", request_names(requests))
 
 
 def _results(allocation: Mapping[str, Any] | None) -> Iterable[Any]:
-    results: Iterable[Any] = (allocation or {}).get("devices", {}).get("results", ())
+    results: Iterable[Any] = (allocation or {}).get("devices", {}).get("results") or ()
     return results
 
 
@@ -245,10 +262,10 @@ def _validate_allocation(allocation: Object, field: str, known: RequestNames) ->
     devices = allocation.get("devices", {})
     result = partial(_validate_result, known=known)
     path = f"{field}.devices.results"
-    yield from validate_items(devices.get("results", ()), path, _RESULTS_MAX, result)
+    yield from validate_items(devices.get("results") or (), path, _RESULTS_MAX, result)
     config = partial(_validate_allocated_config, known=known)
     path = f"{field}.devices.config"
-    yield from validate_items(devices.get("config", ()), path, 2 * CONFIGS_MAX, config)
+    yield from validate_items(devices.get("config") or (), path, 2 * CONFIGS_MAX, config)
     if "nodeSelector" in allocation:
         yield from validate_node_selector(allocation["nodeSelector"], f"{field}.nodeSelector")
 
@@ -283,7 +300,7 @@ def _validate_device_status(status: Object, field: str, allocated: set[str]) -> 
         yield from validate_share_id(status["shareID"], f"{field}.shareID")
     if device_id(status) not in allocated:
         yield invalid(field, device_id(status), "must be an allocated device in the claim")
-    conditions = status.get("conditions", ())
+    conditions = status.get("conditions") or ()
     if len(conditions) > _DEVICE_CONDITIONS_MAX:
         yield too_many(f"{field}.conditions", len(conditions), _DEVICE_CONDITIONS_MAX)
     if status.get("data") is not None:

@@ -47,6 +47,8 @@ _C_IDENTIFIER_PROBLEM: Final = (
     "alphanumeric characters or '_'"
 )
 _UUID: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+#: Also without hyphens, in braces, and as a URN.
+_UUID_LENGTHS: Final = (32, 36, 38, 45)
 _UUID_PROBLEM: Final = (
     "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with "
     "lowercase hexadecimal characters"
@@ -115,7 +117,9 @@ def validate_pool_name(name: str, field: str) -> Errors:
 
 def validate_share_id(uid: str, field: str) -> Errors:
     """Validates the UID of a share of a device."""
-    if not _UUID.fullmatch(uid):
+    if len(uid) not in _UUID_LENGTHS:
+        yield invalid(field, uid, f"error validating uid: invalid UUID length: {len(uid)}")
+    elif not _UUID.fullmatch(uid):
         yield invalid(field, uid, _UUID_PROBLEM)
 
 
@@ -246,8 +250,8 @@ def validate_taint(taint: Object, field: str) -> Errors:
 
 def validate_binding_conditions(obj: Object, field: str) -> Errors:
     """Validates the conditions of a device or a result on which a binding depends."""
-    conditions = obj.get("bindingConditions", ())
-    failures = obj.get("bindingFailureConditions", ())
+    conditions = obj.get("bindingConditions") or ()
+    failures = obj.get("bindingFailureConditions") or ()
     paths = (f"{field}.bindingConditions", f"{field}.bindingFailureConditions")
     for items, path in zip((conditions, failures), paths, strict=True):
         yield from validate_items(items, path, _CONDITIONS_MAX, validate_label_key)

@@ -23,7 +23,7 @@ _VALUES_MAX: Final = 10
 
 def validate_request_policy(capacity: str, policy: Mapping[str, Any], field: str) -> Errors:
     """Validates the policy of a capacity: values or a range, each with a default."""
-    values, allowed = policy.get("validValues", ()), policy.get("validRange")
+    values, allowed = policy.get("validValues") or (), policy.get("validRange")
     default = policy.get("default")
     if values and allowed is not None:
         problem = (

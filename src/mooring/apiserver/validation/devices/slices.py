@@ -92,7 +92,7 @@ def _validate_identity(spec: Object) -> Errors:
 
 def _validate_content(spec: Object) -> Errors:
     yield from _validate_nodes(spec, "spec", _NODES_OF_SLICE, _ONE_OF_SLICE)
-    devices = spec.get("devices", ())
+    devices = spec.get("devices") or ()
     if "sharedCounters" in spec and "devices" in spec:
         yield invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     is_per_device = bool(spec.get("perDeviceNodeSelection"))
@@ -102,7 +102,7 @@ def _validate_content(spec: Object) -> Errors:
         return _validate_device(device, field, is_per_device=is_per_device)
 
     yield from validate_items(devices, "spec.devices", count_max, validate, name_of)
-    counters = spec.get("sharedCounters", ())
+    counters = spec.get("sharedCounters") or ()
     field = "spec.sharedCounters"
     yield from validate_items(counters, field, _COUNTER_SETS_MAX, _validate_counter_set, name_of)
 
@@ -129,7 +129,7 @@ def _validate_nodes(obj: Object, field: str, fields: tuple[str, ...], problem: s
             yield invalid(path, value, unset if is_slice else "must not be empty")
         elif name == "nodeSelector":
             yield from validate_node_selector(value, path)
-            terms = value.get("nodeSelectorTerms", [])
+            terms = value.get("nodeSelectorTerms") or []
             if is_slice and len(terms) != 1:
                 detail = "must have exactly one node selector term"
                 yield invalid(f"{path}.nodeSelectorTerms", terms, detail)
@@ -157,10 +157,10 @@ def _validate_device(device: Object, field: str, *, is_per_device: bool) -> Erro
     is_shared = bool(device.get("allowMultipleAllocations"))
     validate_capacity = _validate_shared_capacity if is_shared else _validate_capacity
     yield from _validate_map(capacity, f"{field}.capacity", validate_capacity)
-    taints = device.get("taints", ())
+    taints = device.get("taints") or ()
     yield from validate_items(taints, f"{field}.taints", _TAINTS_MAX, validate_taint)
     yield from validate_items(
-        device.get("consumesCounters", ()),
+        device.get("consumesCounters") or (),
         f"{field}.consumesCounters",
         _CONSUMPTIONS_MAX,
         _validate_consumption,
@@ -178,7 +178,7 @@ def _validate_device(device: Object, field: str, *, is_per_device: bool) -> Erro
 
 
 def _value_count(attribute: Object) -> int:
-    return sum(len(attribute.get(name, ())) for name in _LISTS) or 1
+    return sum(len(attribute.get(name) or ()) for name in _LISTS) or 1
 
 
 def _validate_map(
@@ -206,9 +206,9 @@ def _validate_attribute(attribute: Object, field: str) -> Errors:
     for name in _LISTS:
         if name in attribute and not attribute[name]:
             yield invalid(f"{field}.{name}", [], "must not be empty if specified")
-    for number, text in enumerate(attribute.get("strings", ())):
+    for number, text in enumerate(attribute.get("strings") or ()):
         yield from _text(text, f"{field}.strings[{number}]")
-    for number, text in enumerate(attribute.get("versions", ())):
+    for number, text in enumerate(attribute.get("versions") or ()):
         yield from _version(text, f"{field}.versions[{number}]")
     if not attribute:
         yield invalid(field, "", "exactly one value must be specified")
