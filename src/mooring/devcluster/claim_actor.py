@@ -1,7 +1,7 @@
 """The resource claim controller of an in-memory cluster.
 
 It makes the claims of pods from templates, takes pods that are gone from the users of claims, and
-deallocates claims that nobody uses. ``claim_controller`` has the logic; this module watches and
+deallocates claims without users. ``claim_controller`` has the logic; this module watches and
 writes. Claims of deleted pods are deleted by the API server, which collects dependents itself.
 
 Source: pkg/controller/resourceclaim/controller.go.
@@ -195,8 +195,10 @@ class ClaimActor:
         claim: ResourceClaim | None = self._objects(_CLAIM).get(claim_key)
         if claim is None:
             return
-        gone = [user.uid for user in claim.status.reserved_for if await self._is_gone(claim, user)]
-        release = release_of(claim, lambda user: user.uid in gone)
+        absent = [
+            user.uid for user in claim.status.reserved_for if await self._is_gone(claim, user)
+        ]
+        release = release_of(claim, lambda user: user.uid in absent)
         if release is not None:
             claim = await self._release(claim, release)
         if not claim.status.reserved_for and self._is_unused(claim):

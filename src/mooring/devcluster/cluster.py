@@ -107,9 +107,7 @@ class InMemoryCluster:
             if self._claims is not None:
                 simulators.append(tasks.create_task(self._claims.run()))
             if self._devices is not None:
-                drivers = DriverActor(
-                    self.client, self._devices, clock=self._clock, rng=self._rng
-                )
+                drivers = DriverActor(self.client, self._devices, clock=self._clock, rng=self._rng)
                 simulators.append(tasks.create_task(drivers.run()))
             await self.service.run()
             for task in simulators:

@@ -41,7 +41,9 @@ def entries_to_generate(
         pod: The pod.
         claim_of: Returns the claim with this name in the pod's namespace.
     """
-    statuses = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    statuses = {
+        status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses
+    }
     entries = []
     for entry in pod.spec.resource_claims:
         if entry.resource_claim_template_name is None or entry.resource_claim_name is not None:
@@ -87,13 +89,15 @@ def _generate_name(pod_name: str, entry_name: str) -> str:
 
 def with_statuses(pod: Pod, names: Mapping[str, str]) -> tuple[PodResourceClaimStatus, ...]:
     """Returns the pod's claim statuses after claims were made; ``names``: entry -> claim."""
-    kept = [status for status in pod.status.resource_claim_statuses if status.name not in names]
-    made = [PodResourceClaimStatus(name=key, resource_claim_name=name) for key, name in names.items()]
-    return (*kept, *made)
+    others = [status for status in pod.status.resource_claim_statuses if status.name not in names]
+    made = [
+        PodResourceClaimStatus(name=key, resource_claim_name=name) for key, name in names.items()
+    ]
+    return (*others, *made)
 
 
 class Release(NamedTuple):
-    """What a claim loses with users that are gone.
+    """The change of a claim after users are gone.
 
     Attributes:
         reserved_for: The remaining users.

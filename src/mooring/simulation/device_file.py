@@ -215,8 +215,7 @@ def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 def _device_document(model: DeviceModel, number: int) -> dict[str, Any]:
     attributes = {"model": {"string": model.model}}
     for name, value in model.attributes.items():
-        one = value[number] if isinstance(value, list) else value
-        attributes[name] = _attribute(one)
+        attributes[name] = _attribute(value[number] if isinstance(value, list) else value)
     device: dict[str, Any] = {"name": f"{model.name_prefix}-{number}", "attributes": attributes}
     if model.capacity:
         device["capacity"] = {name: {"value": value} for name, value in model.capacity.items()}
@@ -273,8 +272,8 @@ def _driver_errors(entry: DriverDevices, path: tuple[str | int, ...]) -> Iterato
         return
     # Errors of one device are those of all devices of its model.
     for number, model in enumerate(entry.devices):
-        one = msgspec.structs.replace(entry, devices=(msgspec.structs.replace(model, count=1),))
-        document = _slice_documents(one, _ANY_NODE)[0]
+        sample = msgspec.structs.replace(entry, devices=(msgspec.structs.replace(model, count=1),))
+        document = _slice_documents(sample, _ANY_NODE)[0]
         device_path = (*path, "devices", number)
         errors += _api_errors(document, "resource slice", device_path, model.model)
     yield from dict.fromkeys(errors)
@@ -302,7 +301,9 @@ def _api_errors(
 ) -> list[FieldError]:
     """Returns the errors that an API server would find in an object."""
     try:
-        problems = ExistingObjects().problems_of(with_defaults(document, kind_named(document["kind"])))
+        problems = ExistingObjects().problems_of(
+            with_defaults(document, kind_named(document["kind"]))
+        )
     except ConfigError as error:
         text = f"makes an invalid {what}: {error.path}: {error.problem}, got {error.value!r}"
         return [FieldError(path, text, value)]

@@ -170,8 +170,7 @@ class Driver(Cluster):
         )
         if self._waiting:
             self._finish_waits()
-        claims, final.deleted_claims = self.handle.claim_writer.take_changes()
-        final.updated = (*self.handle.take_written(), *claims)
+        final.updated, final.deleted_claims = self.handle.take_changes()
         return final
 
     def remove(self, kind: str, namespace: str, name: str) -> None:

@@ -24,7 +24,9 @@ def with_generated_claims(workload: Workload) -> Workload:
 
     A pod whose template does not exist stays as it is: it is unschedulable.
     """
-    templates = {key(obj): obj for obj in workload.objects if isinstance(obj, ResourceClaimTemplate)}
+    templates = {
+        key(obj): obj for obj in workload.objects if isinstance(obj, ResourceClaimTemplate)
+    }
     if not templates:
         return workload
     claims = {key(obj): obj for obj in workload.objects if isinstance(obj, ResourceClaim)}

@@ -65,9 +65,10 @@ class OfflineHandle(ReadOnlyHandle):
         """Patches a volume or a claim; the volume controller acts on it at once."""
         return self._volumes.patch(kind, key, patch)
 
-    def take_written(self) -> tuple[Any, ...]:
-        """Returns the volumes and claims written since the last call."""
-        return self._volumes.take_written()
+    def take_changes(self) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+        """Returns the objects written since the last call, and the keys of deleted claims."""
+        claims, deleted = self.claim_writer.take_changes()
+        return (*self._volumes.take_written(), *claims), deleted
 
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float

@@ -217,14 +217,18 @@ def admin_access_needs_a_label_of_the_namespace(api: Api, ns: str) -> None:
     refuse(api, claims(ns), wanted)
     refuse(api, path(GROUP, ns, "resourceclaimtemplates"), template)
     label = {"resource.kubernetes.io/admin-access": "true"}
-    assert api.patch(path("api/v1", "", "namespaces", ns), {"metadata": {"labels": label}}).code == 200
+    assert (
+        api.patch(path("api/v1", "", "namespaces", ns), {"metadata": {"labels": label}}).code == 200
+    )
     assert api.post(claims(ns), wanted).code == 201
 
 
 @scenario
 def templates_are_validated_as_claims(api: Api, ns: str) -> None:
     url = path(GROUP, ns, "resourceclaimtemplates")
-    refuse(api, url, document("ResourceClaimTemplate", "t", {"spec": claim("", {"name": "r"})["spec"]}))
+    refuse(
+        api, url, document("ResourceClaimTemplate", "t", {"spec": claim("", {"name": "r"})["spec"]})
+    )
     good = document("ResourceClaimTemplate", "t", {"spec": claim("", request())["spec"]})
     made = api.post(url, good)
     assert made.code == 201

@@ -102,13 +102,13 @@ def validate_claim_spec(spec: Mapping[str, Any], field: str) -> Errors:
     """Validates the spec of a claim."""
     devices, field = spec.get("devices", {}), f"{field}.devices"
     requests = devices.get("requests") or ()
-    known = request_names(requests)
+    names_of_claim = request_names(requests)
     path = f"{field}.requests"
     yield from validate_items(requests, path, REQUESTS_MAX, _validate_request, name_of)
-    constraint = partial(_validate_constraint, known=known)
+    constraint = partial(_validate_constraint, names_of_claim=names_of_claim)
     constraints = devices.get("constraints") or ()
     yield from validate_items(constraints, f"{field}.constraints", _CONSTRAINTS_MAX, constraint)
-    config = partial(_validate_config, known=known)
+    config = partial(_validate_config, names_of_claim=names_of_claim)
     yield from validate_items(devices.get("config") or (), f"{field}.config", CONFIGS_MAX, config)
 
 
@@ -166,8 +166,8 @@ def _validate_devices(request: Object, field: str) -> Errors:
         yield from validate_toleration(toleration, f"{field}.tolerations[{number}]")
 
 
-def _validate_constraint(constraint: Object, field: str, known: RequestNames) -> Errors:
-    yield from _validate_references(constraint, field, known)
+def _validate_constraint(constraint: Object, field: str, names_of_claim: RequestNames) -> Errors:
+    yield from _validate_references(constraint, field, names_of_claim)
     if "matchAttribute" in constraint:
         yield from validate_full_name(constraint["matchAttribute"], f"{field}.matchAttribute")
     elif "distinctAttribute" in constraint:
@@ -181,26 +181,28 @@ def _validate_constraint(constraint: Object, field: str, known: RequestNames) ->
         yield required(field, problem)
 
 
-def _validate_config(config: Object, field: str, known: RequestNames) -> Errors:
-    yield from _validate_references(config, field, known)
+def _validate_config(config: Object, field: str, names_of_claim: RequestNames) -> Errors:
+    yield from _validate_references(config, field, names_of_claim)
     yield from validate_configuration(config, field)
 
 
-def _validate_references(obj: Object, field: str, known: RequestNames) -> Errors:
+def _validate_references(obj: Object, field: str, names_of_claim: RequestNames) -> Errors:
     """Validates the names of requests in a list."""
-    reference = partial(_validate_reference, known=known)
+    reference = partial(_validate_reference, names_of_claim=names_of_claim)
     requests = obj.get("requests") or ()
     return validate_items(requests, f"{field}.requests", REQUESTS_MAX, reference, same)
 
 
-def _validate_reference(name: str, field: str, known: RequestNames) -> Errors:
+def _validate_reference(name: str, field: str, names_of_claim: RequestNames) -> Errors:
     segments = name.split("/")
     if len(segments) > 2:
         yield invalid(field, name, _NOT_A_REQUEST)
         return
     for segment in segments:
         yield from _request_name(segment, field)
-    if segments[0] not in known or not known[segments[0]].issuperset(segments[1:]):
+    if segments[0] not in names_of_claim or not names_of_claim[segments[0]].issuperset(
+        segments[1:]
+    ):
         yield invalid(field, name, _NOT_A_REQUEST)
 
 
@@ -255,23 +257,25 @@ def _uid_of(user: Object) -> str:
 
 
 def _validate_user(user: Object, field: str) -> Errors:
-    return [required(f"{field}.{name}") for name in ("resource", "name", "uid") if not user.get(name)]
+    return [
+        required(f"{field}.{name}") for name in ("resource", "name", "uid") if not user.get(name)
+    ]
 
 
-def _validate_allocation(allocation: Object, field: str, known: RequestNames) -> Errors:
+def _validate_allocation(allocation: Object, field: str, names_of_claim: RequestNames) -> Errors:
     devices = allocation.get("devices", {})
-    result = partial(_validate_result, known=known)
+    result = partial(_validate_result, names_of_claim=names_of_claim)
     path = f"{field}.devices.results"
     yield from validate_items(devices.get("results") or (), path, _RESULTS_MAX, result)
-    config = partial(_validate_allocated_config, known=known)
+    config = partial(_validate_allocated_config, names_of_claim=names_of_claim)
     path = f"{field}.devices.config"
     yield from validate_items(devices.get("config") or (), path, 2 * CONFIGS_MAX, config)
     if "nodeSelector" in allocation:
         yield from validate_node_selector(allocation["nodeSelector"], f"{field}.nodeSelector")
 
 
-def _validate_result(result: Object, field: str, known: RequestNames) -> Errors:
-    yield from _validate_reference(result.get("request", ""), f"{field}.request", known)
+def _validate_result(result: Object, field: str, names_of_claim: RequestNames) -> Errors:
+    yield from _validate_reference(result.get("request", ""), f"{field}.request", names_of_claim)
     yield from _validate_device(result, field)
     yield from validate_binding_conditions(result, field)
     if "shareID" in result:
@@ -284,13 +288,13 @@ def _validate_device(obj: Object, field: str) -> Errors:
     yield from field_errors(f"{field}.device", obj.get("device", ""), names.dns_label)
 
 
-def _validate_allocated_config(config: Object, field: str, known: RequestNames) -> Errors:
+def _validate_allocated_config(config: Object, field: str, names_of_claim: RequestNames) -> Errors:
     source = config.get("source", "")
     if not source:
         yield required(f"{field}.source")
     elif source not in _SOURCES:
         yield not_supported(f"{field}.source", source, _SOURCES)
-    yield from _validate_references(config, field, known)
+    yield from _validate_references(config, field, names_of_claim)
     yield from validate_configuration(config, field)
 
 
@@ -313,8 +317,8 @@ def drop_deallocated_devices(new: Object, old: Object) -> None:
     if "devices" not in status:
         return
     before, after = (obj.get("status", {}).get("allocation") for obj in (old, new))
-    gone = set(map(device_id, _results(before))) - set(map(device_id, _results(after)))
-    remaining = [device for device in status["devices"] if device_id(device) not in gone]
+    deallocated = set(map(device_id, _results(before))) - set(map(device_id, _results(after)))
+    remaining = [device for device in status["devices"] if device_id(device) not in deallocated]
     if remaining:
         status["devices"] = remaining
     else:

@@ -76,12 +76,12 @@ def validate_items(
         return
     for number, item in enumerate(items):
         yield from validate(item, f"{field}[{number}]")
-    seen = set()
+    earlier = set()
     for number, item in enumerate(items if key is not None else ()):
         value = key(item) if key is not None else None
-        if value in seen:
+        if value in earlier:
             yield duplicate(f"{field}[{number}]", value)
-        seen.add(value)
+        earlier.add(value)
 
 
 def same(item: str) -> str:
