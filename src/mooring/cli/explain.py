@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mooring.cli.options import file_option, workload_options
+from mooring.cli.options import devices_option, file_option, workload_options
 from mooring.cli.simulate import read_config
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import ConfigError
@@ -20,6 +20,7 @@ from mooring.explain.from_recording import explain_recording
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.build import make_driver
+from mooring.simulation.device_file import read_device_file, with_devices
 from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.simulate import decide_until
 from mooring.simulation.utilization import Utilization
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a running scheduler's answer as JSON.")
 @workload_options
+@devices_option
 def command(
     pod: str,
     recording: str | None,
@@ -73,6 +75,7 @@ def command(
     config_file: str | None,
     plugins: tuple[str, ...],
     seed: int,
+    devices_file: str | None,
 ) -> None:
     """Explain why POD is placed on its node, or why no node is feasible.
 
@@ -85,20 +88,24 @@ def command(
             "--scheduler, --scheduler-ca, --insecure-skip-tls-verify and --json need --kubeconfig"
         )
     if recording is not None:
-        if cluster or pods or skip_validation or config_file or plugins or kubeconfig:
+        if any((cluster, pods, skip_validation, config_file, plugins, kubeconfig, devices_file)):
             raise click.UsageError("--recording can only be combined with --attempt")
         click.echo(explain_recording(recording, pod, attempt=attempt))
         return
     if attempt is not None:
         raise click.UsageError("--attempt requires --recording")
     if kubeconfig is not None:
-        if cluster or pods:
-            raise click.UsageError("--kubeconfig cannot be combined with --cluster or --pods")
+        if cluster or pods or devices_file:
+            raise click.UsageError(
+                "--kubeconfig cannot be combined with --cluster, --pods or --devices"
+            )
         address = _address(scheduler, scheduler_ca, insecure_skip_tls_verify)
         source = _Running(kubeconfig, context, address, as_json)
         _explain_remote(pod, source, config_file, plugins, seed)
         return
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
+    if devices_file:
+        workload = with_devices(workload, read_device_file(devices_file))
     workload = with_generated_claims(workload)
     pod_object = _find(pod, workload.pods)
     if pod_object.spec.node_name:
