@@ -324,6 +324,45 @@ def devices_are_validated(api: Api, ns: str) -> None:
 
 
 @scenario
+def device_taints_get_a_time(api: Api, ns: str) -> None:
+    taints = [{"key": "broken", "effect": "None"}, {"key": "a.b/c", "effect": "NoExecute"}]
+    url = path(GROUP, "", "resourceslices")
+    made = api.post(url, slice_of(ns, device(taints=taints)))
+    assert made.code == 201
+    assert all("timeAdded" in taint for taint in made.body["spec"]["devices"][0]["taints"])
+    assert api.delete(f"{url}/{ns}-s").code == 200
+
+
+@scenario
+def alternatives_and_references_are_limited(api: Api, ns: str) -> None:
+    nine = [{"name": f"a{number}", "deviceClassName": "c"} for number in range(9)]
+    two = [{"name": "a", "deviceClassName": "c"}] * 2
+    references = {"requests": [f"r{number}" for number in range(33)], "matchAttribute": "a/b"}
+    refuse(
+        api,
+        claims(ns),
+        claim("c", {"name": "r", "firstAvailable": nine}),
+        claim("c", {"name": "r", "firstAvailable": two}),
+        claim("c", request(), constraints=[references]),
+        claim("c", request(), constraints=[{"matchAttribute": "a/b"}] * 33),
+        claim("c", request(selectors=[selector("true")] * 33)),
+    )
+
+
+@scenario
+def the_status_of_a_device_belongs_to_an_allocated_device(api: Api, ns: str) -> None:
+    api.post(claims(ns), claim("c", request()))
+    url = claims(ns, "c", "status")
+    assert api.patch(url, {"status": {"allocation": allocation(result())}}).code == 200
+    for devices in (
+        [{"driver": "", "pool": "", "device": ""}],
+        [{"driver": DRIVER, "pool": "n", "device": "gpu-0"}] * 2,
+        [{"driver": DRIVER, "pool": "n", "device": "gpu-0", "data": [1]}],
+    ):
+        assert api.patch(url, {"status": {"devices": devices}}).code == 422, devices
+
+
+@scenario
 def a_slice_keeps_its_driver_pool_and_node(api: Api, ns: str) -> None:
     url = path(GROUP, "", "resourceslices")
     taint = {"key": "broken", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}

@@ -99,7 +99,7 @@ def test_two_entries_of_a_driver_cannot_have_the_same_node(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("driver: x", 'devices.yaml: line 1: driver: unknown field (did you mean \'drivers\'?)'),
+        ("driver: x", "devices.yaml: line 1: driver: unknown field (did you mean 'drivers'?)"),
         ("drivers: [{devices: []}]", "devices.yaml: line 1: drivers[0].driver: is required"),
         (
             "drivers:\n- driver: a.b\n  devices: []",

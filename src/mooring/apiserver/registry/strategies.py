@@ -102,6 +102,13 @@ def _prepare_claim_status(new: Object, old: Object) -> None:
     claims.drop_deallocated_devices(new, old)
 
 
+def _prepare_resource_slice(obj: Object, now: str) -> None:
+    """Sets the time of new device taints; those that an update adds get none here."""
+    for device in obj["spec"].get("devices") or ():
+        for taint in device.get("taints") or ():
+            taint.setdefault("timeAdded", now)
+
+
 def _slice_differs(new: Object, old: Object) -> bool:
     def content(obj: Object) -> Object:
         return {key: value for key, value in obj.items() if key != "metadata"}
@@ -278,6 +285,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): _with_generation(
+            prepare_create=_prepare_resource_slice,
             validate=slices.validate_slice,
             subresources=_subresources(slices.validate_slice_update),
             returns_deleted=True,

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
     Errors,
@@ -245,11 +247,19 @@ def _results(allocation: Mapping[str, Any] | None) -> Iterable[Any]:
     return results
 
 
-def device_id(obj: Mapping[str, Any]) -> str:
-    """Returns the device, and the share of it, to which a result or a status belongs."""
-    parts = [obj.get("driver", ""), obj.get("pool", ""), obj.get("device", "")]
-    share = obj.get("shareID")
-    return "/".join([*parts, share] if share is not None else parts)
+class DeviceID(msgspec.Struct, frozen=True, rename="pascal"):
+    """A device, and the share of it; errors print it as upstream prints its own type."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str = msgspec.field(default="", name="ShareID")
+
+
+def device_id(obj: Mapping[str, Any]) -> DeviceID:
+    """Returns the device to which a result or a status belongs."""
+    names_of_device = (obj.get(name, "") for name in ("driver", "pool", "device"))
+    return DeviceID(*names_of_device, share_id=obj.get("shareID", ""))
 
 
 def _uid_of(user: Object) -> str:
@@ -298,7 +308,7 @@ def _validate_allocated_config(config: Object, field: str, names_of_claim: Reque
     yield from validate_configuration(config, field)
 
 
-def _validate_device_status(status: Object, field: str, allocated: set[str]) -> Errors:
+def _validate_device_status(status: Object, field: str, allocated: set[DeviceID]) -> Errors:
     yield from _validate_device(status, field)
     if "shareID" in status:
         yield from validate_share_id(status["shareID"], f"{field}.shareID")
