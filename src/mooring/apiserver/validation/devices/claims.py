@@ -258,8 +258,12 @@ class DeviceID(msgspec.Struct, frozen=True, rename="pascal"):
 
 def device_id(obj: Mapping[str, Any]) -> DeviceID:
     """Returns the device to which a result or a status belongs."""
-    names_of_device = (obj.get(name, "") for name in ("driver", "pool", "device"))
-    return DeviceID(*names_of_device, share_id=obj.get("shareID", ""))
+    return DeviceID(
+        driver=obj.get("driver", ""),
+        pool=obj.get("pool", ""),
+        device=obj.get("device", ""),
+        share_id=obj.get("shareID", ""),
+    )
 
 
 def _uid_of(user: Object) -> str:
