@@ -19,6 +19,8 @@ Workloads (5 000 pods each, the default plugins, default configuration):
 - preemption: every node is full, with 20 running pods of lower priorities, and five of them would
   have to go; with budgets: a third of the running pods are protected by one; with spread: zones
   must stay even besides. Room is found and not made, 200 pods.
+- devices: nodes of eight devices, and pods with a claim each, all from one template; new template:
+  every claim has another spec. The first pod, which reads all slices, is not counted.
 - infeasible: no node has the room; every node is refused, and the message is written.
 - scratch: as basic, with the sharing of answers switched off: the full pass for every pod.
 """
@@ -38,7 +40,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from bench import affinity, preemption, volumes
+from bench import affinity, devices, preemption, volumes
 from bench.machine import machine
 from bench.objects import running_pod
 from mooring.clock import SystemClock, seeded_random
@@ -71,6 +73,10 @@ AFFINITY_BAR_US = 400.0
 #: The bar for pods with volumes, likewise, with 100 000 running pods that have some, too.
 VOLUMES_BAR_US = 400.0
 
+#: The bars for pods that claim devices, likewise, with 8 devices a node.
+DEVICES_BAR_US = 150.0
+NEW_TEMPLATE_BAR_US = 500.0
+
 #: The bar for pods that have to make room, likewise, with 20 running pods a node.
 PREEMPTION_BAR_US = 10_000.0
 
@@ -92,6 +98,8 @@ class Workload(NamedTuple):
     is_full: bool = False
     #: Makes pods with volumes: what claims there are, and what running pods have.
     claims: volumes.Sort | None = None
+    #: Makes nodes with devices: the specs of the pods' claims.
+    devices: devices.Spec | None = None
     pods_max: int = PODS
 
 
@@ -192,6 +200,10 @@ def _full(pod: Callable[[int], Pod], objects: tuple[Any, ...] = (), **more: Any)
     return Workload(preemption.full_node, pod, objects=objects, is_full=True, pods_max=200, **more)
 
 
+def _with_devices(spec: devices.Spec, bar_us: float) -> Workload:
+    return Workload(plain_node, devices.pod, bar_us=bar_us, devices=spec, pods_max=1_000)
+
+
 WORKLOADS: dict[str, Workload] = {
     "basic": Workload(plain_node, basic_pod, bar_us=BAR_US),
     "taints and affinity": Workload(varied_node, choosy_pod),
@@ -211,6 +223,8 @@ WORKLOADS: dict[str, Workload] = {
     "volumes bound": _claiming(volumes.BOUND),
     "volumes free": _claiming(volumes.FREE),
     "volumes made": _claiming(volumes.MADE),
+    "devices": _with_devices(devices.known_spec, DEVICES_BAR_US),
+    "devices new template": _with_devices(devices.new_spec, NEW_TEMPLATE_BAR_US),
     "preemption": _full(preemption.urgent_pod, bar_us=PREEMPTION_BAR_US),
     "preemption with budgets": _full(
         preemption.urgent_pod, preemption.budgets(), bar_us=PREEMPTION_BAR_US
@@ -244,6 +258,8 @@ def scene_of(workload: Workload, node_count: int, pod_count: int, running_count:
     if workload.claims is not None:
         objects += volumes.storage(workload.claims, node_count, pod_count, running_count)
         running_pod_of = volumes.running_pods(node_count)
+    if workload.devices is not None:
+        objects += devices.objects(workload.devices, node_count, pod_count)
     if workload.is_full:
         running_count = preemption.PODS_PER_NODE * node_count
         running_pod_of = partial(preemption.victim, node_count=node_count)
@@ -279,6 +295,8 @@ def measure(
     for pod in scene.running:
         driver.cache.put_pod(pod)
     writes_s = volumes.time_writes(driver, clock) if workload.claims is not None else []
+    if workload.devices is not None:
+        driver.apply(driver.attempt(pods.pop(0)))
     gc.collect()
     gc.disable()
     started_s = clock.cpu_s()

@@ -4,7 +4,7 @@
 // It reads lines {"role", "object"} from standard input: "node" and "running" go into the
 // scheduler's cache, "object" to its informers, "pod" is scheduled. Every pod that finds a node is
 // assumed there at once; a preemptor's victims go at once, and it takes their place, unless -found-only
-// says that room is only to be found. PreBind and Bind do nothing. One line of JSON on standard output says what it took;
+// says that room is only to be found. Bind does nothing, and PreBind writes resource claims only. One line of JSON on standard output says what it took;
 // with -record, a line for every attempt says what was decided (record.go).
 package main
 
@@ -110,6 +110,8 @@ func profiles(text []byte) []config.KubeSchedulerProfile {
 	for _, profile := range found {
 		profile.Plugins.Bind.Enabled = []config.Plugin{{Name: "NoBind"}}
 		profile.Plugins.Bind.Disabled = []config.Plugin{{Name: "*"}}
+		// Claims are written, since pods share them.
+		profile.Plugins.PreBind.Enabled = []config.Plugin{{Name: "DynamicResources"}}
 		profile.Plugins.PreBind.Disabled = []config.Plugin{{Name: "*"}}
 	}
 	return found
@@ -132,6 +134,8 @@ type peer struct {
 	// cleared are pods whose nomination a preemptor took away.
 	cleared []string
 	client  *fake.Clientset
+	// claims are the resource claims that an attempt wrote (claims.go).
+	claims claimWrites
 	// podLister is what the plugins know of pods.
 	podLister corelisters.PodLister
 	placed    int
@@ -162,9 +166,11 @@ func newPeer(ctx context.Context, all cluster, parallelism int, percentage int) 
 		if bytes.Contains(patch.GetPatch(), []byte(`"nominatedNodeName":null`)) {
 			made.cleared = append(made.cleared, patch.GetNamespace()+"/"+patch.GetName())
 		}
+		made.claims.notePatch(patch.GetPatch())
 		return true, &v1.Pod{}, nil
 	})
 	made.client = client
+	made.storeClaims()
 	registry := frameworkruntime.Registry{
 		"NoBind": func(context.Context, kruntime.Object, fwk.Handle) (fwk.Plugin, error) {
 			return noBind{&made.ended}, nil

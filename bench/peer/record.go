@@ -63,7 +63,10 @@ type decision struct {
 type effects struct {
 	StartTime string            `json:"start_time,omitempty"`
 	Deleted   []string          `json:"deleted,omitempty"`
+	Updated   []any             `json:"updated,omitempty"`
 	Nominated map[string]string `json:"nominated,omitempty"`
+	// ExtendedResourceClaimStatus is that of the pod after PreBind.
+	ExtendedResourceClaimStatus any `json:"extended_resource_claim_status,omitempty"`
 }
 
 type step struct {
@@ -97,7 +100,7 @@ func record(ctx context.Context, peer *peer, pods []*v1.Pod, samples bool) error
 	) (scheduler.ScheduleResult, error) {
 		r.step.StartIndex = reflect.ValueOf(peer.Scheduler).Elem().FieldByName("nextStartNodeIndex").Int()
 		result, err := decide(ctx, f, state, info)
-		r.observe(ctx, f, state, info.Pod, result, err)
+		r.observe(ctx, f, info.Pod, result, err)
 		return result, err
 	}
 	peer.FailureHandler = r.failed
@@ -120,7 +123,7 @@ func (r *recorder) attempt(ctx context.Context, pod *v1.Pod) {
 	r.step = &step{Pod: pod, Attempt: r.attempts[key], Effects: effects{Nominated: map[string]string{}}}
 	r.step.Decision.Tied, r.step.Decision.Rejected = []string{}, map[string]rejection{}
 	r.step.Decision.UnschedulablePlugins, r.step.Decision.PendingPlugins = []string{}, []string{}
-	r.victims, r.cleared = nil, nil
+	r.victims, r.cleared, r.claims = nil, nil, claimWrites{}
 	r.NextPod = func(klog.Logger) (*framework.QueuedPodInfo, error) {
 		info, err := framework.NewPodInfo(pod)
 		return &framework.QueuedPodInfo{PodInfo: info}, err
@@ -128,6 +131,7 @@ func (r *recorder) attempt(ctx context.Context, pod *v1.Pod) {
 	r.ended.Add(1)
 	r.ScheduleOne(ctx)
 	r.ended.Wait()
+	r.claims.describe(r.peer, &r.step.Effects)
 	if r.step.Decision.Result == "scheduled" {
 		r.place(ctx, pod)
 	}
@@ -156,6 +160,9 @@ func (r *recorder) failed(
 ) {
 	defer r.ended.Done()
 	logger, d := klog.FromContext(ctx), &r.step.Decision
+	if d.Result == "scheduled" {
+		panic("binding failed: " + status.Message())
+	}
 	d.Message, d.Reason = status.Message(), "SchedulerError"
 	if status.IsRejected() {
 		d.Reason = "Unschedulable"
@@ -202,7 +209,7 @@ func (r *recorder) nominate(logger klog.Logger, pod *v1.Pod, name string) {
 
 // observe notes what the attempt saw; scores are asked for anew, on the same snapshot.
 func (r *recorder) observe(
-	ctx context.Context, f framework.Framework, state fwk.CycleState, pod *v1.Pod,
+	ctx context.Context, f framework.Framework, pod *v1.Pod,
 	result scheduler.ScheduleResult, err error,
 ) {
 	infos, listError := f.SnapshotSharedLister().NodeInfos().List()
@@ -225,7 +232,7 @@ func (r *recorder) observe(
 		d.UnschedulablePlugins = sorted(unfit.Diagnosis.UnschedulablePlugins.UnsortedList())
 		d.PendingPlugins = sorted(unfit.Diagnosis.PendingPlugins.UnsortedList())
 		r.refusals(ctx, f, pod, infos, unfit.Diagnosis)
-		r.candidates(ctx, f, state, pod, unfit.Diagnosis)
+		r.candidates(ctx, f, pod, unfit.Diagnosis)
 	default:
 		d.Result = "error"
 	}
@@ -274,7 +281,7 @@ func rejectionOf(status *fwk.Status) rejection {
 }
 
 func (r *recorder) candidates(
-	ctx context.Context, f framework.Framework, state fwk.CycleState, pod *v1.Pod, diagnosis framework.Diagnosis,
+	ctx context.Context, f framework.Framework, pod *v1.Pod, diagnosis framework.Diagnosis,
 ) {
 	args := &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100, MinCandidateNodesAbsolute: 100}
 	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
@@ -299,9 +306,14 @@ func (r *recorder) candidates(
 	if err != nil {
 		panic(err)
 	}
-	found, _, err := plugin.Evaluator.DryRunPreemption(ctx, state, pod, nodes, budgets, 0, int32(len(nodes)))
-	if err != nil {
-		panic(err)
+	// DynamicResources shares its state with copies, and notes claims in it when it filters.
+	own := framework.NewCycleState()
+	if _, status, _ := f.RunPreFilterPlugins(ctx, own, pod); !status.IsSuccess() {
+		panic(status.AsError())
+	}
+	found, _, err := plugin.Evaluator.DryRunPreemption(ctx, own, pod, nodes, budgets, 0, int32(len(nodes)))
+	if err != nil && len(found) == 0 {
+		return // looking for room ends in the same error
 	}
 	noted := &preempted{Victims: []string{}, Candidates: map[string]candidate{}, Acceptable: []string{}}
 	for _, each := range found {

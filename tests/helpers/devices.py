@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.dra import SelectorFailed, Selectors
 from mooring.dra.devices import SliceDevice
-from mooring.dra.selectors import whole_content
+from mooring.dra.selectors import Names, whole_content
 from mooring.objects.codec.decode import convert
 from mooring.objects.resource import DeviceClass, ResourceClaim, ResourceSlice
 
@@ -16,6 +16,8 @@ DRIVER = "gpu.test"
 
 class AttributeProgram:
     """A selector ``NAME=TEXT``: true if the string attribute has this value."""
+
+    names: Names = None
 
     def __init__(self, expression: str) -> None:
         self._name, _, self._value = expression.partition("=")

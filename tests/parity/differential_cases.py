@@ -9,6 +9,7 @@ import msgspec
 from mooring.clock import Rng
 from mooring.objects.codec.decode import encode
 from mooring.testing.random_cluster import random_node, random_pod
+from tests.parity.differential_devices import SliceMaker, classes, give_claims, shared_claims
 from tests.parity.differential_themes import APPS, KEYS, NAMESPACES, THEMES, Document, Theme
 
 KIND: Document = {
@@ -39,19 +40,28 @@ def random_case(rng: Rng) -> Case:
     return _Maker(rng, themes, rng.choice(("odd", "crowded", "roomy", "roomy"))).case(name)
 
 
+def random_device_case(rng: Rng) -> Case:
+    """Returns a case about devices; the pods of some have all other themes, too."""
+    themes = list(THEMES.values()) if rng.random() < 0.15 else []
+    maker = _Maker(rng, themes, rng.choice(("crowded", "roomy", "roomy", "roomy")))
+    maker.sizes = (1, 2, 3, 5, 9)
+    maker.with_devices = True
+    return maker.case("devices and all" if themes else "devices")
+
+
 class _Maker:
     def __init__(self, rng: Rng, themes: list[Theme], room: str) -> None:
         self.rng = rng
         self.themes = themes
         self.room = room
         self.starts = 12 * 3600
+        self.sizes: tuple[int, ...] = (1, 2, 5, 9, 16, 30)
+        self.with_devices = False
 
     def case(self, name: str) -> Case:
         rng = self.rng
         percentage = rng.choice((0, 5, 40, 90)) if rng.random() < 0.1 else 100
-        size = (
-            rng.choice((1, 2, 5, 9, 16, 30)) if percentage == 100 else rng.choice((101, 160, 300))
-        )
+        size = rng.choice(self.sizes) if percentage == 100 else rng.choice((101, 160, 300))
         nodes = [self.node(f"node-{number:02}") for number in range(size)]
         namespaces = [self.namespace(each) for each in NAMESPACES]
         volumes = self.volumes([node["metadata"]["name"] for node in nodes])
@@ -61,8 +71,10 @@ class _Maker:
         ]
         _keep_ports_apart(running)
         pods = [self.pod(f"pod-{number:02}") for number in range(rng.randrange(4, 16))]
+        names = [node["metadata"]["name"] for node in nodes]
+        devices = self.devices(names, pods) if self.with_devices else []
         again = [pod for pod in pods if rng.random() < 0.4]
-        others = [*self.owners(), *self.budgets()]
+        others = [*self.owners(), *self.budgets(), *devices]
         objects = [*namespaces, *nodes, *volumes, *others, *running]
         config = self.config()
         if percentage != 100:
@@ -113,7 +125,13 @@ class _Maker:
                 port["protocol"] = rng.choice(("TCP", "TCP", "UDP"))
                 if rng.random() < 0.3:
                     port["hostIP"] = rng.choice(("127.0.0.1", "0.0.0.0"))
-        if self.room == "roomy" and rng.random() < 0.7:
+        if self.with_devices and not self.themes:
+            # Devices are to decide, not what the plugins before refuse.
+            spec.pop("affinity", None)
+            for container in spec["containers"]:
+                container.pop("resources", None)
+                container.pop("ports", None)
+        if self.room == "roomy" and (self.with_devices or rng.random() < 0.7):
             for name in ("nodeSelector", "affinity"):
                 spec.pop(name, None)
         if self.room == "crowded":
@@ -134,6 +152,13 @@ class _Maker:
         else:
             pod["status"] = {"phase": "Pending"}
         return pod
+
+    def devices(self, nodes: list[str], pods: list[Document]) -> list[Document]:
+        """Gives the pods claims; returns these, and classes and slices."""
+        rng = self.rng
+        slices = SliceMaker(rng, nodes).all()
+        claims = [claim for pod in pods for claim in give_claims(rng, pod)]
+        return [*classes(rng), *slices, *shared_claims(rng, nodes, slices), *claims]
 
     def owners(self) -> list[Document]:
         found = []

@@ -31,7 +31,7 @@ from mooring.dra import (
     prepare_claim,
 )
 from mooring.dra.devices import SliceDevice
-from mooring.dra.selectors import whole_content
+from mooring.dra.selectors import Names, whole_content
 from mooring.objects.codec.decode import convert
 from mooring.objects.quantity import Quantity
 from mooring.objects.resource import AllocationResult, Device, ResourceSlice
@@ -48,6 +48,8 @@ def lines(name: str) -> Iterator[dict[str, Any]]:
 
 class RecordedProgram:
     """A selector whose answers are in the file."""
+
+    names: Names = None
 
     def __init__(self, answers: dict[Hashable, dict[str, Any]]) -> None:
         self._answers = answers

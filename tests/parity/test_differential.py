@@ -1,6 +1,7 @@
 """Clusters that no recording has: kube-scheduler's own framework and we decide the same.
 
-More of them: ``python -m tests.parity.differential FIRST COUNT``.
+More of them: ``python -m tests.parity.differential FIRST COUNT``, and with ``devices`` as a third
+argument.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import pytest
 from bench.against_peer import build_peer
 from mooring.clock import seeded_random
 from tests.parity.differential import compared, decided_by_peer
-from tests.parity.differential_cases import random_case
+from tests.parity.differential_cases import random_case, random_device_case
 
 SEEDS = range(40)
+#: In the last ones, claims are not available on nodes that another plugin rejects first.
+DEVICE_SEEDS = (*range(40), 1333, 1381)
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +29,17 @@ def peer() -> Path:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_decide_the_same(peer: Path, seed: int) -> None:
     case = random_case(seeded_random(seed))
+    node_order, steps = decided_by_peer(peer, case)
+
+    assert compared(case, node_order, steps) == []
+    assert {step.pod_key for step in steps} == {
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in case.waiting()
+    }
+
+
+@pytest.mark.parametrize("seed", DEVICE_SEEDS)
+def test_both_decide_the_same_about_devices_and_allocate_the_same(peer: Path, seed: int) -> None:
+    case = random_device_case(seeded_random(seed))
     node_order, steps = decided_by_peer(peer, case)
 
     assert compared(case, node_order, steps) == []

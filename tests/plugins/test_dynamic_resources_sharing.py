@@ -1,4 +1,4 @@
-"""Results that pods with equal claims share are those of a plugin that shares nothing."""
+"""Results that nodes and pods share are those of a search for each node."""
 
 from __future__ import annotations
 
@@ -7,13 +7,26 @@ from typing import Any
 
 import pytest
 
+from mooring.dra import (
+    AllocationError,
+    Allocator,
+    CELCompiler,
+    InvalidPools,
+    Selectors,
+    TargetNode,
+    prepare_claim,
+)
+from mooring.framework import NodeError, Reject
 from mooring.framework.status import Status
 from mooring.objects.pod import Pod
+from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.dynamic_resources.scoring import score_of
 from mooring.state import audit
 from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
 from tests.helpers.devices import (
+    all_of,
     exactly,
     first_of,
     make_claim,
@@ -21,29 +34,55 @@ from tests.helpers.devices import (
     make_device,
     make_slice,
     result_of,
-    selectors,
 )
 
-NODES = [f"n{number}" for number in range(8)]
-TEMPLATES: list[Any] = [
-    exactly(),
-    exactly(count=2),
-    first_of("r", "x", "gpu"),
-    exactly(selectors=[{"cel": {"expression": "model=y"}}]),
+NODES = [f"n{number}" for number in range(40)]
+
+
+def cel(expression: str) -> list[dict[str, Any]]:
+    return [{"cel": {"expression": expression}}]
+
+
+def attribute(name: str) -> str:
+    return f'device.attributes["gpu.test"].{name}'
+
+
+SAME_NUMA = [{"matchAttribute": "gpu.test/numa"}]
+#: Requests and constraints. Each selector reads other attributes; the last one fails on devices
+#: without the attribute, so that the attempt ends in an error.
+TEMPLATES: list[tuple[Any, list[dict[str, Any]]]] = [
+    (exactly(), []),
+    (exactly(count=2), SAME_NUMA),
+    (first_of("r", "x", "gpu"), []),
+    (exactly(selectors=cel(f'{attribute("model")} == "y"')), []),
+    (exactly(selectors=cel(f"{attribute('numa')} == 1")), []),
+    (exactly(capacity={"requests": {"memory": "3Gi"}}), []),
+    (exactly(count=2, tolerations=[{"operator": "Exists"}]), []),
+    (all_of(), []),
+    ([exactly("r"), exactly("s")], []),
+    (exactly(selectors=cel(f"{attribute('odd')} == 1")), []),
 ]
+#: Reads all attributes: from then on no two nodes are alike, so most clusters do not have it.
+READS_ALL: tuple[Any, list[dict[str, Any]]] = (
+    exactly(selectors=cel('device.attributes["gpu.test"].exists(k, k == "odd")')),
+    [],
+)
 
 
 class Twins:
-    """A plugin that lives through all changes, and for each comparison a new one."""
+    """A plugin that lives through all changes, and the allocator, which shares nothing."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.shared = DynamicResources(selectors=selectors())
+        self.shared = DynamicResources()
         self.cache = Cache()
         self.allocated: list[str] = []
         for name in NODES:
             self.cache.put_node(make_node(name))
-        for device_class in (make_class("gpu"), make_class("x", "model=x")):
+            self.cache.put_object(
+                "ResourceSlice", make_slice(f"s-{name}", self.devices(), node=name)
+            )
+        for device_class in (make_class("gpu"), make_class("x", f'{attribute("model")} == "x"')):
             self.cache.put_object("DeviceClass", device_class)
 
     def change(self) -> None:
@@ -51,9 +90,9 @@ class Twins:
         kind = self.random.choice(["slice", "slice", "allocate", "free", "node", "gone", "network"])
         node = self.random.choice(NODES)
         if kind == "slice":
-            self.cache.put_object(
-                "ResourceSlice", make_slice(f"s-{node}", self.devices(), node=node)
-            )
+            count = 2 if self.random.random() < 0.2 else 1  # 2: the other one is missing
+            changed = make_slice(f"s-{node}", self.devices(), node=node, count=count)
+            self.cache.put_object("ResourceSlice", changed)
         elif kind == "network":
             network = make_slice("net", self.devices(), pool="net", allNodes=True)
             self.cache.put_object("ResourceSlice", network)
@@ -71,44 +110,93 @@ class Twins:
     def allocate(self, device: str, pool: str) -> None:
         name = f"{device}-{pool}"
         if name not in self.allocated:
-            claim = make_claim(name, allocated=[result_of(device, pool)])
+            more = {}
+            if self.random.random() < 0.5:
+                memory = self.random.choice(["1Gi", "3Gi"])
+                more = {"shareID": name, "consumedCapacity": {"memory": memory}}
+            claim = make_claim(name, allocated=[result_of(device, pool, **more)])
             self.cache.put_object("ResourceClaim", claim)
             self.allocated.append(name)
 
     def devices(self) -> list[dict[str, Any]]:
-        models = [self.random.choice("xy") for _ in range(self.random.randrange(4))]
-        return [make_device(f"d{number}", model=model) for number, model in enumerate(models)]
+        return [self.device(f"d{number}") for number in range(self.random.choice((1, 1, 1, 2, 3)))]
 
-    def answers(self, plugin: DynamicResources, pod: Pod) -> Any:
-        """Returns statuses, scores and devices by node."""
-        harness = Harness([], [plugin])
+    def device(self, name: str) -> dict[str, Any]:
+        device = make_device(name, model=self.random.choice("xy"))
+        device["attributes"]["numa"] = {"int": self.random.randrange(2)}
+        device["attributes"]["serial"] = {"string": str(self.random.random())}
+        if self.random.random() < 0.1:
+            device["attributes"]["odd"] = {"int": 1}
+        if self.random.random() < 0.2:
+            device["taints"] = [{"key": "bad", "effect": "NoSchedule"}]
+        if self.random.random() < 0.6:
+            device["capacity"] = {"memory": {"value": self.random.choice(["2Gi", "4Gi"])}}
+        device["allowMultipleAllocations"] = self.random.random() < 0.3
+        return device
+
+    def decided(self, pod: Pod) -> tuple[dict[str, Status | None], dict[str, Any]]:
+        """Returns the plugin's statuses, and scores and devices of feasible nodes."""
+        harness = Harness([], [self.shared])
         harness.cache = self.cache
         cycle, view, refusal = harness.begin(pod)
         assert refusal is None
-        statuses: list[Status | None] = plugin.filter(cycle, view).to_list()
-        feasible = [name for name, status in zip(view.names, statuses, strict=True) if not status]
-        attempt = cycle.state_of(plugin.name)
+        answers = self.shared.filter(cycle, view).to_list()
+        statuses = dict(zip(view.names, answers, strict=True))
+        attempt = cycle.state_of(self.shared.name)
         devices = {}
-        for name in feasible:
-            allocation = attempt.allocation_on(name)
-            assert allocation is not None
-            devices[name] = allocation.solution.results(lambda: "share"), attempt.score(name)
-        return dict(zip(view.names, statuses, strict=True)), devices
+        for name, status in statuses.items():
+            if status is None:
+                score = attempt.score(name)
+                allocation = attempt.allocation_on(name)
+                assert allocation is not None
+                devices[name] = allocation.solution.results(lambda: "share"), score
+        return statuses, devices
+
+    def searched(self, claim: ResourceClaim) -> tuple[dict[str, Status | None], dict[str, Any]]:
+        """Returns the same by a search on every node."""
+        all_devices = self.cache.snapshot().devices
+        prepared = [prepare_claim(claim, all_devices.classes.get)]
+        allocator = Allocator(all_devices.allocated, Selectors(CELCompiler()))
+        statuses: dict[str, Status | None] = {}
+        devices = {}
+        nodes = self.cache.snapshot().nodes
+        for name in NODES:
+            labels = nodes.node(nodes.live_row(name)).metadata.labels
+            target = TargetNode(name, labels)
+            statuses[name] = None
+            try:
+                found = allocator.allocate(target, all_devices.slices.gather(target), prepared)
+            except InvalidPools as error:
+                statuses[name] = Reject(str(error), resolvable=False)
+                continue
+            except AllocationError as error:
+                statuses[name] = NodeError(str(error))
+                continue
+            if found is None:
+                statuses[name] = Reject("cannot allocate all claims", resolvable=False)
+            else:
+                results = found.results(lambda: "share")
+                taken = {result.request for result in results[0].devices.results}
+                devices[name] = results, score_of(claim, taken)
+        return statuses, devices
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_shared_results_are_those_of_a_plugin_without_a_past(seed: int) -> None:
+def test_shared_results_are_those_of_a_search_on_every_node(seed: int) -> None:
     twins = Twins(seed)
+    templates = [*TEMPLATES, READS_ALL] if seed % 4 == 0 else TEMPLATES
     feasible = 0
     for step in range(60):
         twins.change()
-        template = twins.random.choice(TEMPLATES)
-        name = f"mine-{step}"
-        twins.cache.put_object("ResourceClaim", make_claim(name, template))
-        pod = make_pod("new", spec={"resourceClaims": [{"name": "c", "resourceClaimName": name}]})
+        request, constraints = twins.random.choice(templates)
+        requests = request if isinstance(request, list) else [request]
+        claim = make_claim(f"mine-{step}", *requests, constraints=constraints)
+        twins.cache.put_object("ResourceClaim", claim)
+        entry = {"name": "c", "resourceClaimName": claim.metadata.name}
+        pod = make_pod("new", spec={"resourceClaims": [entry]})
 
-        shared = twins.answers(twins.shared, pod)
-        assert shared == twins.answers(DynamicResources(selectors=selectors()), pod)
-        feasible += len(shared[1])
+        decided = twins.decided(pod)
+        assert decided == twins.searched(claim)
+        feasible += len(decided[1])
     assert feasible > 50
     assert audit(twins.cache) == []

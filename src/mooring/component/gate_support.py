@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 _WORKLOADS: Final = "scheduling of pod groups is not implemented"
-_DEVICES: Final = "device allocation is not implemented"
+_DEVICES_ON: Final = "mooring always allocates devices with it"
 _ALWAYS_ON: Final = "mooring always does what this gate adds"
 _CLIENT: Final = "mooring's client is not client-go: it speaks JSON only"
 
@@ -20,10 +20,16 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("GangScheduling", True): _WORKLOADS,
     ("TopologyAwareWorkloadScheduling", True): _WORKLOADS,
     ("WorkloadAwarePreemption", True): _WORKLOADS,
-    ("DRAWorkloadResourceClaims", True): _DEVICES,
-    ("DRADeviceTaintRules", True): _DEVICES,
-    ("DRAListTypeAttributes", True): _DEVICES,
-    ("DRANodeAllocatableResources", True): _DEVICES,
+    ("DRAWorkloadResourceClaims", True): _WORKLOADS,
+    ("DRADeviceTaintRules", True): "DeviceTaintRules are not read; taints of devices are",
+    (
+        "DRAListTypeAttributes",
+        True,
+    ): "selectors and constraints do not know attributes that are lists",
+    (
+        "DRANodeAllocatableResources",
+        True,
+    ): "devices that stand for resources of the node are not counted",
     ("SchedulerAsyncAPICalls", True): (
         "mooring writes conditions in the background already, in another order"
     ),
@@ -32,6 +38,13 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("ClientsAllowCBOR", True): _CLIENT,
     ("ClientsPreferCBOR", True): _CLIENT,
     ("PodLevelResources", False): _ALWAYS_ON,
+    ("DRAConsumableCapacity", False): _DEVICES_ON,
+    ("DRADeviceBindingConditions", False): _DEVICES_ON,
+    ("DRADeviceTaints", False): _DEVICES_ON,
+    ("DRAExtendedResource", False): _DEVICES_ON,
+    ("DRAPartitionableDevices", False): _DEVICES_ON,
+    ("DRAPrioritizedList", False): _DEVICES_ON,
+    ("DRAResourceClaimDeviceStatus", False): _DEVICES_ON,
 }
 
 #: (Gate, value) -> what mooring does all the same. Accepted and logged as a warning: the value
@@ -44,13 +57,5 @@ PARTIAL: Final[dict[tuple[str, bool], str]] = {
 
 #: Gates that are on by default although mooring does nothing of what they add.
 DEFAULTS_MISSING: Final[dict[str, str]] = {
-    "DRAConsumableCapacity": _DEVICES,
-    "DRADeviceBindingConditions": _DEVICES,
-    "DRADeviceTaints": _DEVICES,
-    "DRAExtendedResource": _DEVICES,
-    "DRAPartitionableDevices": _DEVICES,
-    "DRAPrioritizedList": _DEVICES,
-    "DRASchedulerFilterTimeout": _DEVICES,
-    "DynamicResourceAllocation": _DEVICES,
     "UnauthenticatedHTTP2DOSMitigation": "mooring serves HTTP/1.1 only",
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from mooring.cel import CompileError, EvaluationError, Reads, Selector, compile_selector
 from mooring.dra.devices import SliceDevice
 from mooring.dra.errors import SelectorFailed
-from mooring.dra.selectors import SelectorProgram, whole_content
+from mooring.dra.selectors import Names, SelectorProgram, whole_content
 
 
 class CELProgram:
@@ -15,8 +15,9 @@ class CELProgram:
 
     def __init__(self, selector: Selector) -> None:
         self._selector = selector
-        is_partial = not selector.reads.everything
-        self._content = content_of(selector.reads) if is_partial else whole_content
+        reads = selector.reads
+        self.names: Names = None if reads.everything else reads.attributes
+        self._content = whole_content if reads.everything else content_of(reads)
 
     def matches(self, device: SliceDevice) -> bool:
         """Returns whether the expression is true for a device.
@@ -34,7 +35,7 @@ class CELProgram:
 
         A device that cannot be read at all fails every selector with the same text.
         """
-        return device.selector_input.problem or self._content(device)
+        return device.problem or self._content(device)
 
 
 class CELCompiler:
@@ -66,6 +67,14 @@ def content_of(reads: Reads) -> Callable[[SliceDevice], Hashable]:
         )
 
     return content
+
+
+def values_of(device: SliceDevice, names: Names) -> Hashable:
+    """Returns the values of some attributes of a device, with and without the driver's domain."""
+    attributes = device.device.attributes
+    if names is None:
+        return tuple(attributes.items())
+    return tuple([_values(attributes, device.driver, *name) for name in sorted(names)])
 
 
 def _values(entries: Mapping[str, Hashable], driver: str, domain: str, identifier: str) -> Hashable:

@@ -101,6 +101,17 @@ class SliceDevice:
             capacity={name: capacity.value for name, capacity in self.capacity.items()},
         )
 
+    @cached_property
+    def problem(self) -> str | None:
+        """The text with which every selector fails for the device, or None.
+
+        Only versions and lists can be unreadable, so most devices need no ``selector_input``.
+        """
+        for value in self.device.attributes.values():
+            if value.string_value is None and value.int_value is None and value.bool_value is None:
+                return self.selector_input.problem
+        return None
+
     @property
     def driver(self) -> str:
         """The driver's name."""

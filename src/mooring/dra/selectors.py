@@ -18,8 +18,18 @@ ANSWERS_MAX: Final = 1 << 17
 EXPRESSIONS_MAX: Final = 512
 
 
+#: Attributes as pairs of domain and id; None = all of a device.
+Names = frozenset[tuple[str, str]] | None
+
+
 class SelectorProgram(Protocol):
-    """A compiled selector."""
+    """A compiled selector.
+
+    Attributes:
+        names: The attributes that it reads.
+    """
+
+    names: Names
 
     def matches(self, device: SliceDevice) -> bool:
         """Returns whether the selector is true for a device.
@@ -70,6 +80,11 @@ class Selectors:
             answers = self._compile(expression)
         return answers.of(device)
 
+    def names(self, expression: str) -> Names:
+        """Returns the attributes that an expression reads; none if it does not compile."""
+        answers = self._answers.get(expression) or self._compile(expression)
+        return answers.names
+
     def _compile(self, expression: str) -> _Answers:
         if len(self._answers) >= EXPRESSIONS_MAX:
             self._answers.clear()
@@ -85,6 +100,7 @@ class _Answers:
     """The answers of one expression."""
 
     def __init__(self, program: SelectorProgram | None, problem: str = "") -> None:
+        self.names: Names = program.names if program is not None else frozenset()
         self._program = program
         self._problem = problem
         self._by_content: dict[Hashable, bool | str] = {}

@@ -77,8 +77,9 @@ class Cluster:
 
     def _open_gates(self) -> None:
         """Nominates the pods whose gates have opened."""
-        for pod, node_name in list(self._gated_nominations.values()):
-            self.nominate(pod, node_name)
+        if self._gated_nominations:
+            for pod, node_name in list(self._gated_nominations.values()):
+                self.nominate(pod, node_name)
 
     def check_order(self, node_order: Sequence[str]) -> None:
         """Validates that nodes are visited in this order.

@@ -97,6 +97,8 @@ class OfflineClaims:
 
     def take_changes(self) -> tuple[tuple[ResourceClaim, ...], tuple[str, ...]]:
         """Returns the claims written since the last call, and the keys of the deleted ones."""
+        if not self._changes:
+            return (), ()
         changes, self._changes = self._changes, {}
         written = tuple(claim for claim in changes.values() if claim is not None)
         return written, tuple(name for name, claim in changes.items() if claim is None)

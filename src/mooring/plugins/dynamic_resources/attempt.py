@@ -31,21 +31,33 @@ from mooring.plugins.dynamic_resources.extended_resources import (
     with_requests,
 )
 from mooring.plugins.dynamic_resources.scoring import score_of
-from mooring.plugins.dynamic_resources.shared_solutions import (
+from mooring.plugins.dynamic_resources.shared_results import (
     FEASIBLE,
     UNKNOWN,
-    NodeSolutions,
-    SharedSolutions,
+    Chosen,
+    ResultsByTemplate,
+    SharedResults,
+    chosen_in,
 )
-from mooring.plugins.dynamic_resources.shared_solutions import NOT_ALLOCATABLE as NO_DEVICES
+from mooring.plugins.dynamic_resources.shared_results import INVALID_POOLS as BY_INVALID_POOLS
+from mooring.plugins.dynamic_resources.shared_results import NOT_ALLOCATABLE as NO_DEVICES
 from mooring.state import NodeTable, PodInfo
 from mooring.state.devices.devices import Devices
+from mooring.state.devices.signatures import UNSHARED
 from mooring.state.types import Rows
 
 STALE_CLAIM: Final = Reject("cannot schedule extended resource claim", resolvable=False)
 LACKS_RESOURCE: Final = Reject("cannot fit resource", resolvable=False)
 NOT_ALLOCATABLE: Final = Reject("cannot allocate all claims", resolvable=False)
+INVALID_POOLS: Final = Reject(str(InvalidPools()), resolvable=False)
 NOT_AVAILABLE: Final = Reject("resourceclaim not available on the node", resolvable=False)
+
+#: Verdict -> status; the verdict's number is that of the status, after UNKNOWN.
+STATUSES: Final[dict[int, Status | None]] = {
+    FEASIBLE: None,
+    NO_DEVICES: NOT_ALLOCATABLE,
+    BY_INVALID_POOLS: INVALID_POOLS,
+}
 
 
 class NodeAllocation(NamedTuple):
@@ -67,7 +79,7 @@ class _Special(NamedTuple):
 
     claim: ResourceClaim
     claims: list[PreparedClaim]
-    solutions: NodeSolutions
+    results: SharedResults
     mappings: tuple[ContainerExtendedResourceRequest, ...]
 
 
@@ -78,7 +90,8 @@ class DeviceAttempt:
         claims: The claims.
         allocations: Node name -> the devices there, of nodes that were searched in this attempt.
         has_alternatives: Whether a request has alternatives; otherwise all nodes score 0.
-        unavailable: Positions of the claims that were not available on some node.
+        unavailable: Node name -> positions of the claims that are not available there. Filter
+            judges nodes that other plugins reject, too: PostFilter asks the diagnosis.
         reserved: The claims with the allocations that Reserve made, in the order of the claims.
         created: The claim for extended resources that PreBind created.
     """
@@ -89,7 +102,7 @@ class DeviceAttempt:
         claims: PodClaims,
         devices: Devices,
         selectors: Selectors,
-        shared: SharedSolutions,
+        shared: ResultsByTemplate,
         *,
         is_usable: Callable[[ResourceClaim], bool],
         deadline: Callable[[], Callable[[], bool]],
@@ -101,7 +114,7 @@ class DeviceAttempt:
             claims: Its claims.
             devices: The devices of the cluster.
             selectors: The answers of selectors for devices.
-            shared: The solutions for pods with equal claims.
+            shared: The results for pods with equal claims.
             is_usable: Returns whether the devices of an allocated claim are or can become ready.
             deadline: Starts the time limit for one node; returns whether the time is up.
         """
@@ -112,7 +125,7 @@ class DeviceAttempt:
             for claim in claims.all
             for request in claim.spec.devices.requests
         )
-        self.unavailable: set[int] = set()
+        self.unavailable: dict[str, list[int]] = {}
         self.reserved: list[ResourceClaim] = []
         self.created: ResourceClaim | None = None
         self._pod = pod
@@ -129,7 +142,10 @@ class DeviceAttempt:
             if claim.status.allocation is None
         ]
         self._shared = shared
-        self._solutions = shared.of(self._prepared, devices)
+        self._results = shared.of(self._prepared, devices)
+        self._nodes: NodeTable | None = None
+        #: Node name -> the special claim there, of nodes that are feasible by a shared result.
+        self._not_searched: dict[str, _Special | None] = {}
         #: Whether the result on a node depends on nothing but its devices.
         self._has_verdicts = len(self._prepared) == len(claims.all)
         #: Resources by devices -> the special claim for them.
@@ -141,42 +157,62 @@ class DeviceAttempt:
     # -- all nodes --------------------------------------------------------------------------------
 
     def filter_rows(self, nodes: NodeTable, rows: Rows) -> FilterStatuses:
-        """Allocates the claims on some nodes; results that other pods share are not repeated."""
+        """Allocates the claims on some nodes, with one search for nodes of equal signature."""
+        self._nodes = nodes
+        self._refresh(self._results)
+        column = self._devices.signatures.column[rows]
         if not self._has_verdicts:
-            return FilterStatuses.of(self.filter(nodes.node(row)) for row in rows.tolist())
-        solutions = self._solutions
-        solutions.refresh(nodes, self._devices)
-        verdicts = solutions.verdicts[rows]
-        codes = (verdicts == NO_DEVICES).astype(np.uint16)
-        table: list[Status] = [NOT_ALLOCATABLE]
-        for position in np.flatnonzero(verdicts == UNKNOWN).tolist():
+            return FilterStatuses.of(self.filter(nodes.node(row), row) for row in rows.tolist())
+        results = self._results
+        unknown = np.flatnonzero(results.verdicts[column] == UNKNOWN)
+        if len(unknown):
+            numbers, first = np.unique(column[unknown], return_index=True)
+            for number, position in zip(numbers.tolist(), unknown[first].tolist(), strict=True):
+                if number != UNSHARED:
+                    row = int(rows[position])
+                    self.filter(nodes.node(row), row)
+        verdicts = results.verdicts[column]
+        codes = np.maximum(verdicts, FEASIBLE).astype(np.uint16) - FEASIBLE
+        table: list[Status] = [NOT_ALLOCATABLE, INVALID_POOLS]
+        for position in np.flatnonzero(verdicts == UNKNOWN).tolist() if len(unknown) else ():
             row = int(rows[position])
-            status = self.filter(nodes.node(row))
+            status = self.filter(nodes.node(row), row)
             if status is not None and status not in table:
                 table.append(status)
             codes[position] = 0 if status is None else table.index(status) + 1
-            if not solutions.has(nodes.names[row]):
-                continue
-            if status is None or status is NOT_ALLOCATABLE:
-                solutions.verdicts[row] = FEASIBLE if status is None else NO_DEVICES
         return FilterStatuses(codes, table)
 
     def reserved_claim(self, uid: str) -> ResourceClaim | None:
         """Returns the claim with the allocation that Reserve made; None = it made none."""
         return next((claim for claim in self.reserved if claim.metadata.uid == uid), None)
 
+    def _refresh(self, results: SharedResults) -> None:
+        """Updates the signatures and all results: a new template may read more attributes."""
+        signatures = self._devices.signatures
+        if self._nodes is not None:
+            signatures.refresh(self._nodes)
+        specials = [special.results for special in self._specials.values()]
+        for refreshed in (self._results, results, *specials):
+            refreshed.refresh(signatures)
+
     def allocation_on(self, node_name: str) -> NodeAllocation | None:
         """Returns the devices on a node that Filter accepted; None = nothing to be allocated."""
         allocation = self.allocations.get(node_name)
-        if allocation is None and self._has_verdicts:
-            solution = self._solutions.latest(node_name)
-            allocation = NodeAllocation(solution, None, ()) if solution is not None else None
+        if allocation is None and self._is_shared(node_name) and self._nodes is not None:
+            node = self._nodes.node(self._nodes.live_row(node_name))
+            special = self._not_searched.get(node_name)
+            outcome = self._search(node, special)
+            if not isinstance(outcome, Status):
+                allocation = self._keep(node_name, outcome, special)
         return allocation
+
+    def _is_shared(self, node_name: str) -> bool:
+        return self._has_verdicts or node_name in self._not_searched
 
     # -- one node ---------------------------------------------------------------------------------
 
-    def filter(self, node: Node) -> Status | None:
-        """Allocates the claims on a node, and keeps the result; None = it is feasible."""
+    def filter(self, node: Node, row: int) -> Status | None:
+        """Allocates the claims on a node; None = it is feasible."""
         special: _Special | None = None
         if self.claims.special is not None:
             if self.claims.special.spec.devices.requests:
@@ -188,22 +224,38 @@ class DeviceAttempt:
                 return None
             special = self._special_for(resources)
         unavailable = self._unavailable_on(node)
-        solution: Solution | None = None
-        if self.allocator is not None:
-            outcome = self._allocate(self.allocator, node, special)
-            if isinstance(outcome, Status):
-                return outcome
-            solution = outcome
-        if unavailable:
-            self.unavailable.update(unavailable)
-            return NOT_AVAILABLE
-        if solution is not None:
-            self.allocations[node.metadata.name] = NodeAllocation(
-                solution,
-                special.claim if special is not None else None,
-                special.mappings if special is not None else (),
-            )
-        return None
+        status = self._allocate(node, special, row) if self.allocator is not None else None
+        if status is None and unavailable:
+            self.unavailable[node.metadata.name] = unavailable
+            status = NOT_AVAILABLE
+        return status
+
+    def _allocate(self, node: Node, special: _Special | None, row: int) -> Status | None:
+        """Returns the shared result for the node's signature, or that of a search."""
+        results = special.results if special is not None else self._results
+        signature = int(self._devices.signatures.column[row])
+        verdict = int(results.verdicts[signature])
+        if verdict != UNKNOWN:
+            if verdict == FEASIBLE:
+                self._not_searched[node.metadata.name] = special
+            return STATUSES[verdict]
+        outcome = self._search(node, special)
+        if isinstance(outcome, Solution):
+            self._keep(node.metadata.name, outcome, special)
+            results.put(signature, FEASIBLE, outcome)
+            return None
+        for shared, status in STATUSES.items():
+            if outcome is status:
+                results.put(signature, shared)
+        return outcome
+
+    def _keep(self, node_name: str, solution: Solution, special: _Special | None) -> NodeAllocation:
+        """Keeps the devices on a node, for Reserve."""
+        claim = special.claim if special is not None else None
+        mappings = special.mappings if special is not None else ()
+        allocation = NodeAllocation(solution, claim, mappings)
+        self.allocations[node_name] = allocation
+        return allocation
 
     def _special_for(self, resources: tuple[str, ...]) -> _Special | None:
         """Returns the special claim for a node with these resources by devices."""
@@ -218,8 +270,9 @@ class DeviceAttempt:
             of_node = with_requests(claim, extended.requests)
             prepared = prepare_claim(of_node, self._devices.classes.get)
             claims = [*self._prepared, prepared]
-            solutions = self._shared.of(claims, self._devices)
-            special = _Special(of_node, claims, solutions, extended.mappings)
+            results = self._shared.of(claims, self._devices)
+            self._refresh(results)
+            special = _Special(of_node, claims, results, extended.mappings)
             self._specials[resources] = special
         return special
 
@@ -233,27 +286,17 @@ class DeviceAttempt:
             or self._is_unusable[index]
         ]
 
-    def _allocate(
-        self, allocator: Allocator, node: Node, special: _Special | None
-    ) -> Solution | Status:
+    def _search(self, node: Node, special: _Special | None) -> Solution | Status:
+        """Searches devices for the claims on a node."""
         name = node.metadata.name
         target = TargetNode(name, node.metadata.labels)
-        claims, solutions = self._prepared, self._solutions
-        if special is not None:
-            claims, solutions = special.claims, special.solutions
+        claims = special.claims if special is not None else self._prepared
+        assert self.allocator is not None
         try:
             pools = self._devices.slices.pools(target)
-            version = self._devices.in_use.version_of(pools)
-            shared = solutions.get(name, pools, version)
-            if shared is not None:
-                (solution,) = shared
-            else:
-                solutions.forget(name)
-                solution = allocator.allocate(target, pools, claims, deadline=self._deadline())
-                if not pools.has_counters:
-                    solutions.put(name, pools, version, solution)
-        except InvalidPools as error:
-            return Reject(str(error), resolvable=False)
+            solution = self.allocator.allocate(target, pools, claims, deadline=self._deadline())
+        except InvalidPools:
+            return INVALID_POOLS
         except AllocationError as error:
             return NodeError(str(error))
         return NOT_ALLOCATABLE if solution is None else solution
@@ -264,12 +307,10 @@ class DeviceAttempt:
         """Returns the raw score of a node: 0 if nothing had to be allocated there."""
         if not self.has_alternatives:
             return 0
-        allocation = self.allocation_on(node_name)
-        if allocation is None:
+        chosen = self._chosen_on(node_name)
+        if chosen is None:
             return 0
-        names = iter(
-            [{taken.choice.full_name for taken in claim[2]} for claim in allocation.solution.claims]
-        )
+        names = iter(chosen)
         total = 0
         for claim in self.claims.all:
             if claim.status.allocation is not None:
@@ -278,6 +319,18 @@ class DeviceAttempt:
             else:
                 total += score_of(claim, next(names))
         return total
+
+    def _chosen_on(self, node_name: str) -> Chosen | None:
+        """Returns the requests and alternatives that have devices on a node, by claim."""
+        allocation = self.allocations.get(node_name)
+        if allocation is None and self._is_shared(node_name) and self._nodes is not None:
+            special = self._not_searched.get(node_name)
+            results = special.results if special is not None else self._results
+            signature = int(self._devices.signatures.column[self._nodes.live_row(node_name)])
+            if signature in results.chosen:
+                return results.chosen[signature]
+            allocation = self.allocation_on(node_name)
+        return chosen_in(allocation.solution) if allocation is not None else None
 
 
 def _nodes_of(claim: ResourceClaim) -> CompiledNodeSelector | None:

@@ -40,7 +40,7 @@ from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import ClaimChange, PostFilterResult, Skip
 from mooring.objects.meta import key
 from mooring.objects.resource import FINALIZER, ResourceClaim
-from mooring.plugins.dynamic_resources.attempt import DeviceAttempt
+from mooring.plugins.dynamic_resources.attempt import NOT_AVAILABLE, DeviceAttempt
 from mooring.plugins.dynamic_resources.bind_claims import wait_for_devices, write_claims
 from mooring.plugins.dynamic_resources.binding_conditions import (
     Readiness,
@@ -60,7 +60,7 @@ from mooring.plugins.dynamic_resources.extended_resources import (
     has_class,
 )
 from mooring.plugins.dynamic_resources.hints import events
-from mooring.plugins.dynamic_resources.shared_solutions import SharedSolutions
+from mooring.plugins.dynamic_resources.shared_results import ResultsByTemplate
 from mooring.plugins.dynamic_resources.writes import require_writer, writer_of
 from mooring.state import Change, PodInfo, empty_snapshot
 from mooring.state.devices.devices import Devices
@@ -87,6 +87,8 @@ class DynamicResources:
 
     name = "DynamicResources"
     reads = Change(0)
+    #: Scores of pods without claims are all 0, and stay so.
+    normalized_zero = 0
     needs = ("DeviceClass", "ResourceClaim", "ResourceSlice")
 
     def __init__(
@@ -107,8 +109,8 @@ class DynamicResources:
         self._filter_timeout_s = args.filter_timeout_s
         self._binding_timeout_s = args.binding_timeout_s
         self._handle = handle
-        self._shared = SharedSolutions()
         self._selectors = selectors if selectors is not None else Selectors(CELCompiler())
+        self._shared = ResultsByTemplate(self._selectors)
 
     def sign(self, pod: PodInfo) -> Hashable | None:
         """Returns (); None for pods that need devices, as their results depend on other pods."""
@@ -166,7 +168,7 @@ class DynamicResources:
             return FilterStatuses.feasible(len(nodes))
         return attempt.filter_rows(nodes.snapshot.nodes, nodes.rows)
 
-    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:  # noqa: ARG002
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Frees an allocated claim that no node could use, so that it can be allocated elsewhere.
 
         Always rejects the pod: the change of the claim requeues it.
@@ -177,7 +179,7 @@ class DynamicResources:
         if attempt is None:
             return PostFilterResult(Reject(NOTHING_TO_DEALLOCATE))
         claims = attempt.claims
-        for index in sorted(attempt.unavailable):
+        for index in _unavailable(attempt, diagnosis):
             claim = claims.all[index]
             users = claim.status.reserved_for
             is_only_user = len(users) == 1 and users[0].uid == cycle.pod.uid
@@ -317,6 +319,16 @@ class DynamicResources:
         """Returns the state of the attempt; None if the pod has no claims."""
         state = cycle.state_of(self.name)
         return state if isinstance(state, DeviceAttempt) else None
+
+
+def _unavailable(attempt: DeviceAttempt, diagnosis: Diagnosis) -> list[int]:
+    """Returns the positions of the claims for which a node was rejected, in order."""
+    positions: set[int] = set()
+    for name, unavailable in attempt.unavailable.items():
+        status = diagnosis.status_of(name)
+        if status is not None and status.reasons == NOT_AVAILABLE.reasons:
+            positions.update(unavailable)
+    return sorted(positions)
 
 
 def _allocated(claim: ResourceClaim, status: object) -> ResourceClaim:

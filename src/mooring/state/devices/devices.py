@@ -11,6 +11,7 @@ from mooring.objects.resource import ResourceClaim, ResourceSlice
 from mooring.state.devices.allocated import AllocatedDevices
 from mooring.state.devices.changes import DeviceChanges
 from mooring.state.devices.claims import Claims
+from mooring.state.devices.signatures import NodeSignatures
 from mooring.state.kinds.device_classes import DeviceClasses
 
 #: The kinds that ``Devices`` stores; the classes have a store of their own.
@@ -28,6 +29,7 @@ class Devices:
         claims: The claims in their newest versions.
         in_use: The devices of allocated claims and of claims in flight.
         changes: The nodes whose slices or devices in use changed.
+        signatures: Which nodes have the same answers.
     """
 
     def __init__(self, classes: DeviceClasses) -> None:
@@ -36,6 +38,7 @@ class Devices:
         self.slices = Slices(changed=self.changes.add)
         self.claims = Claims()
         self.in_use = AllocatedDevices(self._pool_changed)
+        self.signatures = NodeSignatures(self.slices, self.in_use.state, self.changes)
         self.claims.listen(self.in_use.claim_changed)
 
     @property

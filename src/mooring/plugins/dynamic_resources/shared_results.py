@@ -1,0 +1,120 @@
+"""Results of the search for devices, shared by nodes and by pods.
+
+Replicas have claims with equal specs, and most nodes have devices like those of others: the result
+of a search depends on the specs and on the signature of the node (state/devices/signatures.py)
+alone. So one search for each signature decides for all nodes and for all replicas. Which devices
+are allocated is searched again, on the selected node only.
+
+Errors are not shared, since their texts name the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from mooring.dra import PreparedClaim, Selectors, Solution
+from mooring.dra.selectors import Names
+from mooring.state.columns.caches import LRUCache
+from mooring.state.devices.devices import Devices
+from mooring.state.devices.signatures import UNSHARED, NodeSignatures
+
+#: Templates whose results are kept: a signature takes one byte in each.
+TEMPLATES_MAX: Final = 128
+
+#: The entries of ``SharedResults.verdicts``.
+UNKNOWN, FEASIBLE, NOT_ALLOCATABLE, INVALID_POOLS = range(4)
+
+#: The names of the requests and alternatives that got devices, by claim.
+Chosen = tuple[Collection[str], ...]
+
+
+class SharedResults:
+    """The results for claims with equal specs, by signature.
+
+    Attributes:
+        verdicts: int8 shape (signatures,): whether the claims can be allocated, if it is known.
+        chosen: Signature -> the requests and alternatives that got devices there.
+    """
+
+    def __init__(self) -> None:
+        self.verdicts: npt.NDArray[np.int8] = np.zeros(1, dtype=np.int8)
+        self.chosen: dict[int, Chosen] = {}
+        self._epoch = -1
+
+    def refresh(self, signatures: NodeSignatures) -> None:
+        """Makes room for new signatures. Once per attempt, before ``verdicts`` is read."""
+        if self._epoch != signatures.epoch:
+            self._epoch = signatures.epoch
+            self.verdicts = np.zeros(signatures.count, dtype=np.int8)
+            self.chosen.clear()
+        missing = signatures.count - len(self.verdicts)
+        if missing > 0:
+            more = np.zeros(max(missing, len(self.verdicts)), dtype=np.int8)
+            self.verdicts = np.concatenate([self.verdicts, more])
+
+    def put(self, signature: int, verdict: int, solution: Solution | None = None) -> None:
+        """Keeps the result of a search on a node with this signature."""
+        if signature == UNSHARED:
+            return
+        self.verdicts[signature] = verdict
+        if solution is not None and _has_alternatives(solution):
+            self.chosen[signature] = chosen_in(solution)
+
+
+class ResultsByTemplate:
+    """Specs of claims -> their results."""
+
+    def __init__(self, selectors: Selectors) -> None:
+        self._by_template: LRUCache[tuple[int, bytes], SharedResults] = LRUCache(TEMPLATES_MAX)
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._selectors = selectors
+
+    def of(self, claims: Sequence[PreparedClaim], devices: Devices) -> SharedResults:
+        """Returns the results for claims with these specs; the caller adds to them."""
+        specs = self._encode([claim.claim.spec for claim in claims])
+        template = devices.classes.version, specs
+        results = self._by_template.recent(template)
+        if results is None:
+            devices.signatures.read(self._names_read(claims))
+            results = self._by_template.put(template, SharedResults())
+        return results
+
+    def _names_read(self, claims: Sequence[PreparedClaim]) -> Names:
+        """Returns the attributes that selectors and constraints of claims read; None = all."""
+        names: set[tuple[str, str]] = set()
+        for expression in _expressions(claims):
+            read = self._selectors.names(expression)
+            if read is None:
+                return None
+            names |= read
+        for claim in claims:
+            for constraint in claim.constraints:
+                attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+                domain, _, identifier = attribute.partition("/")
+                names.add((domain, identifier))
+        return frozenset(names)
+
+
+def _expressions(claims: Sequence[PreparedClaim]) -> Iterator[str]:
+    """Yields the selectors of the claims and of their classes."""
+    requests = chain.from_iterable(claim.requests for claim in claims)
+    for choice in chain.from_iterable(request.choices for request in requests):
+        for condition in choice.conditions:
+            yield condition.expression
+
+
+def chosen_in(solution: Solution) -> Chosen:
+    """Returns the names of the requests and alternatives that got devices, by claim."""
+    return tuple({taken.choice.full_name for taken in claim[2]} for claim in solution.claims)
+
+
+def _has_alternatives(solution: Solution) -> bool:
+    return any(
+        request.has_alternatives for claim in solution.claims for request in claim[0].requests
+    )

@@ -1,0 +1,175 @@
+"""Device signatures of nodes: nodes with equal signatures have equal answers for equal claims.
+
+A signature is a number for all that the search for devices reads of a node::
+
+    pools in order ─▶ devices in order ─▶ driver, taints, capacity, and the attributes that a
+                                          selector or a constraint has read so far
+    devices in use ─▶ which of them, and how much of each
+
+Names of nodes, pools and devices are not part of it, and so most clusters have few signatures: one
+search for each decides for all nodes. An attribute counts from the first claim that reads it on. If
+claims read an attribute that differs on every device, such as a serial number, every node has a
+signature of its own, and every node is searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mooring.dra import AllocatedState, AllocationError, NodePools, Slices, TargetNode
+from mooring.dra.compiler import values_of
+from mooring.dra.devices import SliceDevice
+from mooring.dra.selectors import Names
+from mooring.state.columns.change_log import Change
+from mooring.state.devices.changes import DeviceChanges
+from mooring.state.tables.nodes import NodeTable
+
+#: The signature of nodes that share no answers: what counters have left depends on other nodes, and
+#: an invalid node selector is an error.
+UNSHARED: Final = 0
+
+#: Numbers in use before they start again: a template keeps one byte for each.
+NUMBERS_MAX: Final = 1 << 16
+
+#: The changes of a node after which its row is another node, or its pools are others.
+_OTHER_NODE: Final = int(Change.EXISTENCE | Change.LABELS)
+
+
+class _Static(NamedTuple):
+    """The pools of a node, and their number: all of a signature except what is in use."""
+
+    pools: NodePools
+    number: int
+
+
+class NodeSignatures:
+    """The signatures of all nodes, updated by the nodes that changed. Owned by ``Devices``.
+
+    Attributes:
+        column: int32 shape (capacity,): the signature of each row of the table of nodes.
+        epoch: Rises when numbers lose their meaning.
+        count: Numbers in use, ``UNSHARED`` included.
+    """
+
+    def __init__(self, slices: Slices, allocated: AllocatedState, changes: DeviceChanges) -> None:
+        self.column: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self.epoch = 0
+        self._slices = slices
+        self._allocated = allocated
+        self._changes = changes
+        #: The attributes that count; None = all.
+        self._names: Names = frozenset()
+        self._contents: dict[Hashable, int] = {}
+        self._signatures: dict[Hashable, int] = {}
+        self._static: dict[str, _Static] = {}
+        self._table: NodeTable | None = None
+        self._generation = 0
+        self._node_generation = 0
+
+    @property
+    def count(self) -> int:
+        """The numbers in use, ``UNSHARED`` included."""
+        return len(self._signatures) + 1
+
+    def read(self, names: Names) -> None:
+        """Lets signatures differ by these attributes from now on; None = by all."""
+        before = self._names
+        if before is None or (names is not None and names <= before):
+            return
+        self._names = None if names is None else before | names
+        self._restart()
+
+    def refresh(self, nodes: NodeTable) -> None:
+        """Updates the column. Once per attempt, before it is read.
+
+        Complexity: O(nodes with changes x their devices).
+        """
+        if len(self._signatures) >= NUMBERS_MAX:
+            self._restart()
+        names = self._changes.since(self._generation)
+        changed = nodes.log.since(self._node_generation) if nodes is self._table else None
+        self._generation = self._changes.generation
+        self._table, self._node_generation = nodes, nodes.log.generation
+        if names is None or changed is None or len(self.column) != nodes.capacity:
+            self._recompute(nodes)
+            return
+        rows = {nodes.live_row(name) for name in names}
+        node_rows, bits = changed
+        rows.update(node_rows[(bits & _OTHER_NODE) != 0].tolist())
+        for row in rows:
+            if row >= 0:
+                self.column[row] = self.of(nodes, row)
+
+    def of(self, nodes: NodeTable, row: int) -> int:
+        """Returns the signature of a row, computed anew; ``UNSHARED`` for a row without a node."""
+        node = nodes.objects[row]
+        if node is None:
+            return UNSHARED
+        name = node.metadata.name
+        try:
+            pools = self._slices.pools(TargetNode(name, node.metadata.labels))
+        except AllocationError:
+            return UNSHARED
+        if pools.has_counters:
+            return UNSHARED
+        static = self._static.get(name)
+        if static is None or static.pools is not pools:
+            static = _Static(pools, self._number_of(pools, TargetNode(name, node.metadata.labels)))
+            self._static[name] = static
+        signature = static.number, *self._in_use(pools)
+        return self._signatures.setdefault(signature, len(self._signatures) + 1)
+
+    def _number_of(self, pools: NodePools, node: TargetNode) -> int:
+        content = tuple(
+            (pool.state, *[self._content_of(device, node) for device in pool.devices])
+            for pool in pools.pools
+        )
+        return self._contents.setdefault(content, len(self._contents))
+
+    def _content_of(self, device: SliceDevice, node: TargetNode) -> int:
+        """Returns a number for what selectors, constraints and limits read of a device."""
+        content = (
+            device.driver,
+            device.is_shared,
+            device.is_on(node),
+            device.problem,
+            values_of(device, self._names),
+            tuple(device.device.capacity.items()),
+            device.taints,
+        )
+        return self._contents.setdefault(content, len(self._contents))
+
+    def _in_use(self, pools: NodePools) -> tuple[Hashable, Hashable]:
+        """Returns which devices are in use alone, and what the shares of the others consume."""
+        dedicated, consumed = self._allocated.dedicated, self._allocated.consumed
+        if not dedicated and not consumed:
+            return (), ()
+        devices = pools.devices
+        alone = tuple([i for i, device in enumerate(devices) if device.id in dedicated])
+        if not consumed:
+            return alone, ()
+        shares = tuple(
+            (i, tuple(sorted(consumed[device.id].items())))
+            for i, device in enumerate(devices)
+            if device.id in consumed
+        )
+        return alone, shares
+
+    def _recompute(self, nodes: NodeTable) -> None:
+        self.column = np.zeros(nodes.capacity, dtype=np.int32)
+        for name in self._static.keys() - set(nodes.names):
+            del self._static[name]
+        for row in np.flatnonzero(nodes.alive).tolist():
+            self.column[row] = self.of(nodes, row)
+
+    def _restart(self) -> None:
+        """Forgets all numbers."""
+        self.epoch += 1
+        self._table = None
+        self._contents.clear()
+        self._signatures.clear()
+        self._static.clear()
