@@ -40,6 +40,7 @@ from mooring.scheduler.evictor import Evictor
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
+from tests.faults.harness.faults import Faults
 from tests.faults.harness.scenario import Scenario, run_scenario
 from tests.faults.harness.trace import InvariantBroken
 
@@ -399,6 +400,10 @@ CROWDED = (
 CROWD: dict[str, Any] = {"nodes": 4, "n_safe": 2, "pods": 45, "has_broken_pods": False}
 
 
+#: This one needs refusals of nominations, too.
+REFUSED: dict[str, Any] = {**CROWD, "faults": Faults(refused_status=0.3)}
+
+
 class Caught(NamedTuple):
     """The seed that found a bug, and the violation."""
 
@@ -412,7 +417,7 @@ def hunt(mutation: Callable[[Patch], None], seeds: range) -> Caught | None:
         mutation(patch)
         for seed in seeds:
             try:
-                run_scenario(Scenario(seed, **(CROWD if mutation in CROWDED else {})))
+                run_scenario(Scenario(seed, **_options(mutation)))
             except InvariantBroken as error:
                 return Caught(seed, str(error))
             except Exception as error:  # noqa: BLE001 - the scheduler may detect the bug itself
@@ -421,6 +426,13 @@ def hunt(mutation: Callable[[Patch], None], seeds: range) -> Caught | None:
                 # Collects cancelled tasks now, and not in another test.
                 gc.collect()
     return None
+
+
+def _options(mutation: Callable[[Patch], None]) -> dict[str, Any]:
+    """Returns the parameters of the scenarios that show a bug."""
+    if mutation is drop_refused_status:
+        return REFUSED
+    return CROWD if mutation in CROWDED else {}
 
 
 def main() -> int:
