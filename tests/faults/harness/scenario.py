@@ -56,6 +56,10 @@ PROTECTED: Final = PodDisruptionBudget(
     spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=PROTECTION)),
 )
 
+#: An informer without faults has every object after so long.
+LAG_S: Final = 0.37
+LAG_TRIES: Final = 3
+
 #: Stands for a pod without a PodScheduled=False condition.
 NOTHING: Final = "nothing"
 
@@ -282,6 +286,10 @@ class ScenarioCluster:
         await self._users.create_expiring_pod()
         await asyncio.sleep(healed_s + BOUND_S - now_s())
         self._report_all("L2", self._unbound_pods())
+        for _ in range(LAG_TRIES):
+            if not any(self._informer_lag(service)):
+                break
+            await asyncio.sleep(LAG_S)  # a pod may have been written at this very moment
         self._report_all("L6", self._informer_lag(service))
         await asyncio.sleep(RETRIED_S)
         self._report_all("L3", self._missing_condition())
