@@ -19,7 +19,8 @@ _HTML: Final = str.maketrans(
         "\N{PARAGRAPH SEPARATOR}": "\\u2029",
     }
 )
-_SHORT: Final = {
+#: The escapes of one letter in a quoted string.
+ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -67,8 +68,8 @@ def go_quote(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if character in _SHORT:
-        return _SHORT[character]
+    if character in ESCAPES:
+        return ESCAPES[character]
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, as ``surrogateescape`` keeps it
         return f"\\x{code - 0xDC00:02x}"

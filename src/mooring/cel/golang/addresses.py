@@ -9,7 +9,7 @@ import ipaddress
 import re
 from typing import TypeAlias
 
-from mooring.cel.golang.text import quote
+from mooring.objects.go_text import go_quote
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -18,8 +18,8 @@ class AddressProblem(Exception):
     """A text that is not an address, with Go's reason."""
 
     def __init__(self, text: str, problem: str, at: str = "") -> None:
-        place = f" (at {quote(at)})" if at else ""
-        super().__init__(f"ParseAddr({quote(text)}): {problem}{place}")
+        place = f" (at {go_quote(at)})" if at else ""
+        super().__init__(f"ParseAddr({go_quote(text)}): {problem}{place}")
 
 
 def parse_address(text: str) -> tuple[Address, str]:

@@ -1,4 +1,4 @@
-"""Texts as Go's standard library writes and reads them: quoted strings and floating point.
+"""Floating point numbers as Go's standard library writes and reads them.
 
 Source: Go's strconv and fmt packages.
 """
@@ -6,20 +6,8 @@ Source: Go's strconv and fmt packages.
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
 
-_ESCAPES: Final = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
 #: Powers of ten from here on are written with an exponent.
 _EXPONENT_FROM: Final = 6
 _FLOAT = re.compile(
@@ -29,31 +17,6 @@ _FLOAT = re.compile(
 _HEX_FLOAT = re.compile(
     r"[+-]?0[xX](?:[0-9a-fA-F]++(?:\.[0-9a-fA-F]*+)?|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++"
 )
-
-
-def quote(text: str) -> str:
-    r"""Returns a string in double quotes, as Go's ``%q``.
-
-    >>> print(quote('a"b\n'))
-    "a\"b\n"
-    """
-    return '"' + "".join(map(_quoted, text)) + '"'
-
-
-def _quoted(character: str) -> str:
-    escape = _ESCAPES.get(character)
-    if escape is not None:
-        return escape
-    if " " <= character <= "~" or (character > "~" and _is_printable(character)):
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _is_printable(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LMNPS"
 
 
 def shortest(number: float) -> str:

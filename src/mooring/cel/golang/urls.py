@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mooring.cel.golang.addresses import AddressProblem, parse_address
-from mooring.cel.golang.text import quote
+from mooring.objects.go_text import go_quote
 
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 _UNRESERVED: Final = frozenset(
@@ -140,7 +140,7 @@ def parse_url(text: str) -> URL:
         try:
             url.fragment = _unescape(fragment, "fragment")
         except URLProblem as problem:
-            raise URLProblem(f"parse {quote(text)}: {problem}") from None
+            raise URLProblem(f"parse {go_quote(text)}: {problem}") from None
         url.raw_fragment = fragment if _escape(url.fragment, "fragment") != fragment else ""
     return url
 
@@ -149,7 +149,7 @@ def _labelled(text: str, *, via_request: bool) -> URL:
     try:
         return _parse(text, via_request=via_request)
     except URLProblem as problem:
-        raise URLProblem(f"parse {quote(text)}: {problem}") from None
+        raise URLProblem(f"parse {go_quote(text)}: {problem}") from None
 
 
 def _parse(text: str, *, via_request: bool) -> URL:
@@ -243,7 +243,7 @@ def _bracketed_host(host: str) -> str:
 
 def _check_port(text: str) -> None:
     if not _PORT.fullmatch(text):
-        raise URLProblem(f"invalid port {quote(text)} after host")
+        raise URLProblem(f"invalid port {go_quote(text)} after host")
 
 
 def _unescape(text: str, part: str) -> str:
@@ -254,19 +254,19 @@ def _unescape(text: str, part: str) -> str:
         byte = raw[index]
         if byte != ord("%"):
             if part in ("host", "zone") and byte < 0x80 and byte not in _PLAIN[part]:
-                raise URLProblem(f"invalid character {quote(chr(byte))} in host name")
+                raise URLProblem(f"invalid character {go_quote(chr(byte))} in host name")
             decoded.append(ord(" ") if byte == ord("+") and part == "query" else byte)
             index += 1
             continue
         digits = raw[index + 1 : index + 3]
         code = raw[index : index + 3].decode(errors="replace")
         if len(digits) < 2 or not _HEX.issuperset(digits):
-            raise URLProblem(f"invalid URL escape {quote(code)}")
+            raise URLProblem(f"invalid URL escape {go_quote(code)}")
         value = int(digits, 16)
         is_bad = part == "host" and value < 0x80 and code != "%25"
         is_bad |= part == "zone" and code != "%25" and value != 0x20 and value not in _PLAIN["host"]
         if is_bad:
-            raise URLProblem(f"invalid URL escape {quote(code)}")
+            raise URLProblem(f"invalid URL escape {go_quote(code)}")
         decoded.append(value)
         index += 3
     return decoded.decode(errors="replace")

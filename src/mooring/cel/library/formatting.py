@@ -12,11 +12,12 @@ import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mooring.cel import types
-from mooring.cel.golang.text import parse_float, quote
+from mooring.cel.golang.text import parse_float
 from mooring.cel.library.conversions import double_text, duration_text
 from mooring.cel.library.operators import bounded
 from mooring.cel.times import Duration, Timestamp
 from mooring.cel.values import ErrorValue, MapValue, StringMap, Uint, Value, type_of
+from mooring.objects.go_text import go_quote
 
 if TYPE_CHECKING:
     from mooring.cel.types import Type
@@ -196,13 +197,13 @@ def _simple_text(value: Value) -> str | None:
 def _nested_text(value: Value) -> str:
     """Returns an entry of a list or map: texts in quotes, doubles with six decimals."""
     if value.__class__ is float:
-        return quote(str(value)) if _is_special(value) else f"{value:.6f}"
+        return go_quote(str(value)) if _is_special(value) else f"{value:.6f}"
     if isinstance(value, Timestamp | Duration):
-        return f"{_word(type_of(value))}({quote(_as_text(value))})"
+        return f"{_word(type_of(value))}({go_quote(_as_text(value))})"
     if isinstance(value, str):
-        return quote(value)
+        return go_quote(value)
     if isinstance(value, bytes):
-        return "b" + quote(_as_text(value))
+        return "b" + go_quote(_as_text(value))
     if value is None or isinstance(
         value, bool | int | Uint | list | types.Type | MapValue | StringMap
     ):

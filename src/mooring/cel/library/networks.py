@@ -11,9 +11,9 @@ from typing import Final
 
 from mooring.cel.declarations import Function, Overload, function, method
 from mooring.cel.golang.addresses import Address, AddressProblem, parse_address
-from mooring.cel.golang.text import quote
 from mooring.cel.types import BOOL, CIDR, INT, IP, STRING
 from mooring.cel.values import NO_OVERLOAD, ErrorValue, Value
+from mooring.objects.go_text import go_quote
 
 
 class IPValue:
@@ -86,12 +86,12 @@ def _ip(text: str) -> IPValue | ErrorValue:
         address, zone = parse_address(text)
     except AddressProblem as problem:
         return ErrorValue(
-            f"IP Address {quote(text)} parse error during conversion from string: {problem}"
+            f"IP Address {go_quote(text)} parse error during conversion from string: {problem}"
         )
     if zone:
-        return ErrorValue(f"IP address {quote(text)} with zone value is not allowed")
+        return ErrorValue(f"IP address {go_quote(text)} with zone value is not allowed")
     if _mapped(address):
-        return ErrorValue(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
+        return ErrorValue(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return IPValue(address)
 
 
@@ -100,10 +100,10 @@ def _cidr(text: str) -> CIDRValue | ErrorValue:
     try:
         address, n_bits = _prefix(text)
     except AddressProblem as problem:
-        shown_problem = f"netip.ParsePrefix({quote(text)}): {problem}"
+        shown_problem = f"netip.ParsePrefix({go_quote(text)}): {problem}"
         return ErrorValue(head + head + shown_problem)
     if _mapped(address):
-        return ErrorValue(f"{head}IPv4-mapped IPv6 address {quote(text)} is not allowed")
+        return ErrorValue(f"{head}IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
     return CIDRValue(address, n_bits)
 
 
@@ -122,7 +122,7 @@ def _prefix(text: str) -> tuple[Address, int]:
     if zone:
         raise _PrefixProblem("IPv6 zones cannot be present in a prefix")
     if not re.fullmatch(r"[0-9]|[1-9][0-9]{1,17}", bits, re.ASCII):
-        raise _PrefixProblem(f"bad bits after slash: {quote(bits)}")
+        raise _PrefixProblem(f"bad bits after slash: {go_quote(bits)}")
     if int(bits) > address.max_prefixlen:
         raise _PrefixProblem("prefix length out of range")
     return address, int(bits)

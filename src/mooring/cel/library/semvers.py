@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from mooring.cel.declarations import Function, Overload, function, method
-from mooring.cel.golang.text import quote
 from mooring.cel.types import BOOL, INT, SEMVER, STRING
 from mooring.cel.values import NO_OVERLOAD, ErrorValue, Value
+from mooring.objects.go_text import go_quote
 
 #: A part of a prerelease: numbers come before texts.
 _Part: TypeAlias = tuple[int, int, str]
@@ -74,7 +74,7 @@ def _parsed(text: str) -> Semver:
         if not part:
             raise _Invalid("Build meta data is empty")
         if not _ALPHANUMERIC.fullmatch(part):
-            raise _Invalid(f"Invalid character(s) found in build meta data {quote(part)}")
+            raise _Invalid(f"Invalid character(s) found in build meta data {go_quote(part)}")
     return Semver(_text(major, minor, patch, prerelease, build), (major, minor, patch), pre)
 
 
@@ -85,9 +85,9 @@ def _text(major: int, minor: int, patch: int, prerelease: str, build: str) -> st
 
 def _number(text: str, name: str, name_at_start: str) -> int:
     if not _DIGITS.fullmatch(text):
-        raise _Invalid(f"Invalid character(s) found in {name} {quote(text)}")
+        raise _Invalid(f"Invalid character(s) found in {name} {go_quote(text)}")
     if len(text) > 1 and text[0] == "0":
-        raise _Invalid(f"{name_at_start} must not contain leading zeroes {quote(text)}")
+        raise _Invalid(f"{name_at_start} must not contain leading zeroes {go_quote(text)}")
     return _uint64(text)
 
 
@@ -95,7 +95,7 @@ def _uint64(text: str) -> int:
     if not text:
         raise _Invalid('strconv.ParseUint: parsing "": invalid syntax')
     if len(text) > 20 or int(text) >= 2**64:
-        raise _Invalid(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
+        raise _Invalid(f"strconv.ParseUint: parsing {go_quote(text)}: value out of range")
     return int(text)
 
 
@@ -105,11 +105,11 @@ def _prerelease(text: str) -> _Part:
     if _DIGITS.fullmatch(text):
         if len(text) > 1 and text[0] == "0":
             raise _Invalid(
-                f"Numeric PreRelease version must not contain leading zeroes {quote(text)}"
+                f"Numeric PreRelease version must not contain leading zeroes {go_quote(text)}"
             )
         return 0, _uint64(text), ""
     if not _ALPHANUMERIC.fullmatch(text):
-        raise _Invalid(f"Invalid character(s) found in prerelease {quote(text)}")
+        raise _Invalid(f"Invalid character(s) found in prerelease {go_quote(text)}")
     return 1, 0, text
 
 

@@ -15,6 +15,7 @@ from mooring.cel.library.operators import bounded
 from mooring.cel.regex.pattern import PatternError, compile_pattern
 from mooring.cel.types import BOOL, INT, STRING
 from mooring.cel.values import NO_OVERLOAD, ErrorValue, Value, text
+from mooring.objects.go_text import ESCAPES
 
 #: White space as Unicode and Go define it; Python's ``strip`` takes control characters too.
 _SPACE: Final = (
@@ -24,19 +25,7 @@ _SPACE: Final = (
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _TO_LOWER: Final = str.maketrans(_UPPER, _UPPER.lower())
 _TO_UPPER: Final = str.maketrans(_UPPER.lower(), _UPPER)
-_QUOTED: Final = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED: Final = str.maketrans(ESCAPES)
 
 
 def _contains(value: Value, part: Value) -> Value:

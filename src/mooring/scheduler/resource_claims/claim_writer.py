@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from msgspec import to_builtins
@@ -211,11 +211,6 @@ class ClaimWriter:
         for task in list(self._tasks):
             task.cancel()
 
-    async def wait(self) -> None:
-        """Waits until the writes in the background have ended."""
-        if self._tasks:
-            await asyncio.wait(list(self._tasks))
-
     def _start(
         self,
         work: Coroutine[Any, Any, Any],
@@ -253,28 +248,25 @@ class ClaimWriter:
 
     async def _delete(self, claim: ResourceClaim) -> None:
         """Removes the finalizer, which would hold it, and deletes the claim."""
-        await self._retry_on_conflict(claim, self._remove_finalizer)
+        await self._remove_finalizer(claim)
         metadata = claim.metadata
         await self._client.delete(KIND, metadata.name, metadata.namespace)
 
     async def _remove_finalizer(self, claim: ResourceClaim) -> None:
-        others = tuple(name for name in claim.metadata.finalizers if name != FINALIZER)
-        await self._client.replace(
-            replace(claim, metadata=replace(claim.metadata, finalizers=others))
-        )
-
-    async def _retry_on_conflict(
-        self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[None]]
-    ) -> None:
-        """Writes the claim; after a conflict, its newest version."""
-        newest: list[ResourceClaim] = [claim]
+        """Writes the claim without its finalizer; after a conflict, its newest version."""
+        newest: ResourceClaim | None = claim
 
         async def attempt() -> None:
-            if not newest:
-                newest.append(
-                    await self._client.get(KIND, claim.metadata.name, claim.metadata.namespace)
-                )
-            await write(newest.pop())
+            nonlocal newest
+            current = newest
+            if current is None:
+                metadata = claim.metadata
+                current = await self._client.get(KIND, metadata.name, metadata.namespace)
+            newest = None
+            others = tuple(name for name in current.metadata.finalizers if name != FINALIZER)
+            await self._client.replace(
+                replace(current, metadata=replace(current.metadata, finalizers=others))
+            )
 
         await retry(
             attempt,
