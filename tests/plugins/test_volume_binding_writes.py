@@ -229,7 +229,7 @@ def test_a_write_that_is_refused_gives_up_what_was_not_written() -> None:
 def test_without_a_way_to_the_api_server_nothing_is_written() -> None:
     desk = Desk()
     plugin = VolumeBinding()
-    desk.harness.framework._plugins["pre_bind"] = [plugin]
+    desk.harness.framework.selection._plugins["pre_bind"] = [plugin]
     cycle = desk.held(claim("c"), volume("v"))
 
     assert "no API server to write to" in desk.bind_volumes(cycle)

@@ -50,6 +50,7 @@ class Cycle:
         "_writer",
         "cached_results",
         "framework",
+        "idle_plugins",
         "is_timed",
         "node_hint",
         "number",
@@ -85,6 +86,8 @@ class Cycle:
         self.pods_to_activate: dict[str, PodInfo] = {}
         #: Set by the framework: the cached results for this pod, and the plugins they belong to.
         self.cached_results: tuple[Any, frozenset[str]] | None = None
+        #: Set with them: the names of the plugins that do not apply to this pod.
+        self.idle_plugins: frozenset[str] = frozenset()
         self._states: dict[str, Any] = {}
         self._writer: str | None = None
 

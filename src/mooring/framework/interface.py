@@ -122,6 +122,19 @@ class QueueSort(Plugin, Protocol):
         ...
 
 
+class Selective(Plugin, Protocol):
+    """Applies to some pods only; the framework does not call it for the others."""
+
+    def applies_to(self, pod: PodInfo) -> bool:
+        """Returns False if the pod's spec gives the plugin nothing to do, in any cluster.
+
+        Then ``pre_filter``, ``pre_score`` and ``pre_bind_pre_flight`` return ``SKIP`` for it, if
+        they are called, and ``reserve`` and ``unreserve`` do nothing. PreEnqueue,
+        PostFilter, Permit, Bind and PostBind are called for every pod.
+        """
+        ...
+
+
 class PreFilter(Plugin, Protocol):
     """Runs once per pod, before the filters."""
 

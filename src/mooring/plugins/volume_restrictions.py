@@ -16,7 +16,7 @@ from mooring.cluster_event import (
 )
 from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, Status
 from mooring.framework.status import Skip
-from mooring.objects.pod import Pod
+from mooring.objects.pod import Pod, Volume
 from mooring.objects.storage import PersistentVolumeClaim
 from mooring.objects.volume_claims import READ_WRITE_ONCE_POD, volume_sources
 from mooring.state import PodInfo
@@ -66,6 +66,10 @@ class VolumeRestrictions:
     def batch_signature(self, pod: PodInfo) -> Hashable:
         """Returns the sources of the pod's volumes."""
         return volume_sources(pod.pod)
+
+    def applies_to(self, pod: PodInfo) -> bool:
+        """Returns whether the pod has volumes from claims, or disks."""
+        return any(map(_may_be_restricted, pod.spec.volumes))
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
         """Looks up the claims; skips a pod without disks or used ReadWriteOncePod claims."""
@@ -148,6 +152,11 @@ def _has_conflict(disks: tuple[Disk, ...], nodes: NodeView) -> Bools:
         return conflict_count(disks, disks_of(pod.pod))
 
     return count + nodes.change(conflicts, ("disks", disks)) > 0
+
+
+def _may_be_restricted(volume: Volume) -> bool:
+    """Returns whether the volume is a claim, or a disk."""
+    return volume.persistent_volume_claim is not None or describes_disk(volume)
 
 
 def _claim_names(pod: Pod) -> tuple[str, ...]:

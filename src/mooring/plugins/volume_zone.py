@@ -67,6 +67,10 @@ class VolumeZone:
         """Returns the sources of the pod's volumes."""
         return volume_sources(pod.pod)
 
+    def applies_to(self, pod: PodInfo) -> bool:
+        """Returns whether the pod has claims."""
+        return bool(_claim_names(pod))
+
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
         """Looks up the volumes of the pod's claims; skips a pod whose volumes have no zone."""
         if not cycle.pod.spec.volumes:

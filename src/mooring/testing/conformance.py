@@ -19,7 +19,7 @@ import numpy as np
 
 from mooring import deprecated
 from mooring.clock import Rng, seeded_random
-from mooring.framework import Cycle, NodeView, check_plugin
+from mooring.framework import SKIP, Cycle, NodeView, check_plugin
 from mooring.framework.runtime.filter import pre_filter
 from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.objects.codec.decode import encode
@@ -97,6 +97,8 @@ def _check_case(case: Case, reference: Any | None, rng: Rng) -> None:
         _check_score(case, harness)
         _check_zeros(case, harness, cycle, view)
     _check_one_node(case, harness, cycle, view, runs_filter=runs_filter)
+    if hasattr(plugin, "applies_to") and not plugin.applies_to(PodInfo(case.pod)):
+        _check_idle(case, cycle, view)
     if hasattr(plugin, "sign"):
         check_caching(case, rng)
     if reference is not None:
@@ -105,6 +107,23 @@ def _check_case(case: Case, reference: Any | None, rng: Rng) -> None:
         kind, name = type(obj).__name__.lower(), obj.metadata.name
         case.expect(encode(obj) == text, f"the plugin changed the {kind} {name}")
     case.expect(not audit(harness.cache), "the plugin changed the cluster")
+
+
+def _check_idle(case: Case, cycle: Cycle, view: NodeView) -> None:
+    """Checks that a plugin skips a pod to which, as it says, it does not apply."""
+    plugin = case.plugin
+    arguments = {
+        "pre_filter": (cycle,),
+        "pre_score": (cycle, view),
+        "pre_bind_pre_flight": (cycle, "node"),
+    }
+    for method, values in arguments.items():
+        if hasattr(plugin, method):
+            cycle.set_writer(plugin.name)
+            result = getattr(plugin, method)(*values)
+            cycle.set_writer(None)
+            problem = f"applies_to returns False, but {method} returns {result!r}, not SKIP"
+            case.expect(result is SKIP, problem)
 
 
 def _check_state(case: Case, cycle: Cycle) -> None:

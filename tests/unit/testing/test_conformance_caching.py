@@ -36,6 +36,18 @@ class SharesNothing(Shares):
         return None
 
 
+class AppliesToNone(Shares):
+    """Says that it applies to no pod, and does not skip any."""
+
+    name = "AppliesToNone"
+
+    def applies_to(self, pod: PodInfo) -> bool:
+        return False
+
+    def pre_filter(self, cycle: Cycle) -> None:
+        return None
+
+
 class Coarse(Shares):
     name = "Coarse"
 
@@ -124,6 +136,12 @@ class Reversed(Shares):
 class ReversedAndWrong(Reversed):
     name = "ReversedAndWrong"
     normalized_zero = 0
+
+
+def test_a_plugin_that_does_not_skip_pods_to_which_it_does_not_apply_is_named() -> None:
+    problem = fault_of(AppliesToNone())
+
+    assert "applies_to returns False, but pre_filter returns None, not SKIP" in problem
 
 
 @pytest.mark.parametrize("plugin", [Shares(), SharesNothing(), Reversed()])

@@ -33,7 +33,7 @@ def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None
     recorder = framework.recorder
     started_s, status = recorder.now(), None
     try:
-        for plugin in framework.plugins("reserve"):
+        for plugin in framework.selection.to_call("reserve", cycle):
             result = framework.call(plugin, "Reserve", plugin.reserve, cycle, node_name)
             if result is not None:
                 status = framework.status_of(plugin, "Reserve", result)
@@ -55,7 +55,7 @@ def unreserve(framework: Framework, cycle: Cycle, node_name: str) -> None:
     counted.
     """
     started_s = framework.recorder.now()
-    for plugin in reversed(framework.plugins("unreserve")):
+    for plugin in reversed(framework.selection.to_call("unreserve", cycle)):
         try:
             framework.call(plugin, "Unreserve", plugin.unreserve, cycle, node_name)
         except PluginError as error:
@@ -158,7 +158,7 @@ def pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]
 
 def _pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]:
     binders = []
-    for plugin in framework.plugins("pre_bind"):
+    for plugin in framework.selection.to_call("pre_bind", cycle):
         result = None
         pre_flight = getattr(plugin, "pre_bind_pre_flight", None)
         if pre_flight is not None:

@@ -120,10 +120,11 @@ def _run_pre_filter(
     cached_plugins: frozenset[str],
 ) -> PreFilterOutcome:
     cache = cached.pre_filtered if cached is not None else {}
-    plugins = framework.plugins("pre_filter")
+    plugins = framework.selection.to_call("pre_filter", cycle)
     restored = None if cached is None else cached.restored_pre_filter
+    cycle.skipped |= cycle.idle_plugins
     if restored is not None:
-        plugins = restored.uncached
+        plugins = restored.to_call(plugins, cycle)
         cycle.restore_all(restored.states)
         cycle.skipped |= restored.skipped
     names: frozenset[str] | None = None
@@ -158,15 +159,16 @@ def _run_pre_filter(
         last = framework.plugins("pre_filter")[-1].name
         framework.recorder.pre_filter_stopped(last, cycle.skipped)
     elif cached is not None and restored is None:
-        cached.restored_pre_filter = restored_results(framework.plugins("pre_filter"), cache)
+        applicable = framework.selection.applicable("pre_filter", cycle)
+        cached.restored_pre_filter = restored_results(applicable, cache)
     return PreFilterOutcome(names, rejection, tuple(narrowed_by))
 
 
 def _stop_pre_filter(
     framework: Framework, cycle: Cycle, restored: Restored | None, last: Any
 ) -> None:
-    """Drops what was restored of the plugins after ``last``, which do not run for this pod."""
-    if restored is not None:
+    """Drops what is known of the plugins after ``last``, which do not run for this pod."""
+    if restored is not None or cycle.idle_plugins:
         plugins = framework.plugins("pre_filter")
         for plugin in plugins[plugins.index(last) + 1 :]:
             cycle.drop_state(plugin.name)

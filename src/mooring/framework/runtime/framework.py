@@ -21,13 +21,13 @@ from mooring.clock import Clock
 from mooring.errors import ConfigError, InvariantViolation, PluginError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.extender import EXTENDER, Extender
-from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.runtime.filter_plans import FilterPlans
 from mooring.framework.runtime.filter_results import MAX_FILTERS
 from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch
 from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.framework.runtime.result_cache import CacheablePlugin, CachedResults, ResultCache
+from mooring.framework.runtime.selection import PluginSelection
 from mooring.framework.runtime.signatures import Signatures
 from mooring.framework.runtime.timings import ERROR, SUCCESS, Timings
 from mooring.framework.status import Status
@@ -95,7 +95,7 @@ class Framework:
         the nodes with the highest score, sorted; None = the node that kube-scheduler selects.
         """
         self.profile = profile
-        self._plugins = {point: profile.plugins.get(point, ()) for point in EXTENSION_POINTS}
+        self.selection = PluginSelection(profile.plugins)
         self.timings = Timings()
         #: Records the extension points and plugins as metrics; ``timings`` has the same one.
         self.recorder: FrameworkRecorder = NO_FRAMEWORK_METRICS
@@ -115,12 +115,10 @@ class Framework:
         self.needs_scoring = bool(self.scorers)
         self._random: Callable[[], float] | None = None
         self._clock = clock
-        self._cacheable = tuple(
-            plugin
-            for plugin in _distinct(profile.plugins)
-            if cache_results and _is_cacheable(plugin)
-        )
-        self._signatures = Signatures(self._cacheable)
+        plugins = profile.all_plugins() if cache_results else []
+        self._cacheable = tuple(plugin for plugin in plugins if _is_cacheable(plugin))
+        self._selective = tuple(plugin for plugin in plugins if hasattr(plugin, "applies_to"))
+        self._signatures = Signatures(self._cacheable, self._selective)
         #: Plugins with ``sign`` but without ``reads``: not cached, but their hints may be pure.
         self._signers = {
             plugin.name: plugin
@@ -144,10 +142,7 @@ class Framework:
 
     def plugins(self, point: str) -> Sequence[Any]:
         """Returns the plugins of an extension point, in order."""
-        plugins = self._plugins.get(point)
-        if plugins is None:
-            raise InvariantViolation(f"{point} unknown extension point")
-        return plugins
+        return self.selection.of(point)
 
     def weight(self, plugin: str) -> int:
         """Returns the weight of a score plugin."""
@@ -254,7 +249,7 @@ class Framework:
             version = cycle.snapshot.device_classes.version
             if version != self._classes_version:
                 self._classes_version = version
-                self._signatures = Signatures(self._cacheable)
+                self._signatures = Signatures(self._cacheable, self._selective)
                 self.clear_cached_results()
             started_s = self.recorder.now()
             signature = self._signatures.of(cycle.pod, self.call)
@@ -263,6 +258,7 @@ class Framework:
             if signature.cached_plugins:
                 cached = self._cache.of(signature, cycle.snapshot.nodes.capacity)
             cycle.cached_results = (cached, signature.cached_plugins)
+            cycle.idle_plugins = signature.idle_plugins
         return cycle.cached_results
 
     def cache_statistics(self) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mooring.framework.cycle_state import Cycle
 from mooring.framework.interface import MAX_SCORE, MIN_SCORE
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
@@ -79,8 +80,15 @@ class Restored(NamedTuple):
 
     states: dict[str, Any]
     skipped: frozenset[str]
-    #: The other plugins, in order.
+    #: The other plugins that apply to the pod, in order.
     uncached: tuple[Any, ...]
+
+    def to_call(self, plugins: Sequence[Any], cycle: Cycle) -> Sequence[Any]:
+        """Returns those of ``plugins`` whose result is not restored."""
+        if not cycle.is_timed:
+            return self.uncached
+        names = {plugin.name for plugin in self.uncached} | cycle.idle_plugins
+        return [plugin for plugin in plugins if plugin.name in names]
 
 
 def restored_results(

@@ -172,11 +172,12 @@ def pre_score(
 ) -> frozenset[str]:
     """Runs the PreScore plugins; returns the names of those that skip this pod."""
     cache = cached.pre_scored if cached is not None else {}
-    plugins = framework.plugins("pre_score")
+    plugins = framework.selection.to_call("pre_score", cycle)
     restored = None if cached is None else cached.restored_pre_score
-    skipped: list[str] = []
+    skipped = list(cycle.idle_plugins)
     if restored is not None:
-        plugins, skipped = restored.uncached, list(restored.skipped)
+        plugins = restored.to_call(plugins, cycle)
+        skipped += restored.skipped
         cycle.restore_all(restored.states)
     for plugin in plugins:
         if plugin.name in cache:
@@ -193,7 +194,8 @@ def pre_score(
         if result is Skip.SKIP:
             skipped.append(plugin.name)
     if cached is not None and restored is None:
-        cached.restored_pre_score = restored_results(framework.plugins("pre_score"), cache)
+        applicable = framework.selection.applicable("pre_score", cycle)
+        cached.restored_pre_score = restored_results(applicable, cache)
     return frozenset(skipped)
 
 

@@ -21,19 +21,29 @@ TEMPLATE_BYTES_MAX: Final = 8 << 10
 class Signature:
     """The fragments of the cacheable plugins; equal signatures are one object."""
 
-    __slots__ = ("cached_plugins", "fragments")
+    __slots__ = ("cached_plugins", "fragments", "idle_plugins")
 
-    def __init__(self, fragments: Mapping[str, Hashable]) -> None:
+    def __init__(
+        self, fragments: Mapping[str, Hashable], idle_plugins: frozenset[str] = frozenset()
+    ) -> None:
         self.fragments = fragments
+        #: The names of the plugins that do not apply to such pods.
+        self.idle_plugins = idle_plugins
         #: The names of the plugins whose results are cached for such pods.
         self.cached_plugins = frozenset(fragments)
 
 
 class Signatures:
-    """A cache of the pods' signatures by the ``cacheable`` plugins of a profile."""
+    """A cache of the pods' signatures.
 
-    def __init__(self, cacheable: Sequence[Any]) -> None:
+    Args:
+        cacheable: The plugins of a profile whose results can be cached.
+        selective: The plugins with ``applies_to``.
+    """
+
+    def __init__(self, cacheable: Sequence[Any], selective: Sequence[Any] = ()) -> None:
         self._cacheable = cacheable
+        self._selective = selective
         self._by_template: dict[bytes, Signature] = {}
         self._by_fragments: dict[Hashable, Signature] = {}
         self._encode = msgspec.msgpack.Encoder().encode
@@ -43,7 +53,8 @@ class Signatures:
         if pod.signature is not None and pod.signature[0] is self:
             cached: Signature = pod.signature[1]
             return cached
-        template = self._encode(_template_of(pod)) if self._cacheable else b""
+        has_plugins = self._cacheable or self._selective
+        template = self._encode(_template_of(pod)) if has_plugins else b""
         signature = self._by_template.get(template)
         if signature is None:
             self._clear_if_full()
@@ -70,8 +81,13 @@ class Signatures:
             fragment = call(plugin, "Sign", plugin.sign, pod)
             if fragment is not None:
                 fragments[plugin.name] = fragment
-        signature = Signature(fragments)
-        return self._by_fragments.setdefault(tuple(fragments.items()), signature)
+        idle = frozenset(
+            plugin.name
+            for plugin in self._selective
+            if not call(plugin, "AppliesTo", plugin.applies_to, pod)
+        )
+        signature = Signature(fragments, idle)
+        return self._by_fragments.setdefault((idle, *fragments.items()), signature)
 
 
 def _template_of(pod: PodInfo) -> tuple[Any, ...]:

@@ -76,6 +76,10 @@ class NodeVolumeLimits:
         """Returns the sources of the pod's volumes."""
         return volume_sources(pod.pod)
 
+    def applies_to(self, pod: PodInfo) -> bool:
+        """Returns whether the pod has volumes that count against a limit."""
+        return any(map(counts, pod.spec.volumes))
+
     def pre_filter(self, cycle: Cycle) -> Skip | None:
         """Counts the pod's volumes; skips a pod without volumes that count."""
         pod, volumes = cycle.pod.pod, cycle.pod.spec.volumes

@@ -102,6 +102,10 @@ class VolumeBinding:
         """Returns the sources of the pod's volumes."""
         return volume_sources(pod.pod)
 
+    def applies_to(self, pod: PodInfo) -> bool:
+        """Returns whether the pod has claims."""
+        return bool(pod.spec.volumes and claim_uses(pod.pod))
+
     # -- filter -----------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Status | Skip | None:
