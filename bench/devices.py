@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from mooring.clock import SystemClock
 from mooring.objects.codec.decode import convert
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim, ResourceSlice
+from mooring.simulation.driver import Driver
+from mooring.state import PodInfo
 
 DEVICES = 8
 DRIVER = "gpu.example.com"
@@ -48,6 +51,21 @@ def resource_slice(number: int) -> ResourceSlice:
     spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
     made: ResourceSlice = convert({"metadata": {"name": node}, "spec": spec}, "ResourceSlice")
     return made
+
+
+def time_writes(driver: Driver, clock: SystemClock) -> list[float]:
+    """Notes the seconds of each write of a claim from now on: an API server does these."""
+    spent_s: list[float] = []
+    write = driver.handle.claim_writer.reserve
+
+    async def timed(claim: ResourceClaim, pod: PodInfo, allocation: Any) -> ResourceClaim:
+        started_s = clock.cpu_s()
+        stored = await write(claim, pod, allocation)
+        spent_s.append(clock.cpu_s() - started_s)
+        return stored
+
+    driver.handle.claim_writer.reserve = timed  # type: ignore[method-assign]
+    return spent_s
 
 
 def known_spec(number: int) -> dict[str, Any]:

@@ -128,6 +128,7 @@ class Selective(Plugin, Protocol):
     def applies_to(self, pod: PodInfo) -> bool:
         """Returns False if the pod's spec gives the plugin nothing to do, in any cluster.
 
+        It must not depend on the names of volumes and claims.
         Then ``pre_filter``, ``pre_score`` and ``pre_bind_pre_flight`` return ``SKIP`` for it, if
         they are called, and ``reserve`` and ``unreserve`` do nothing. PreEnqueue,
         PostFilter, Permit, Bind and PostBind are called for every pod.

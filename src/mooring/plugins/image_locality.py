@@ -29,6 +29,7 @@ class ImageLocality:
 
     name = "ImageLocality"
     reads = Change.IMAGES
+    signs_claim_names = False
     reads_other_nodes = Change.IMAGES | Change.EXISTENCE
 
     def sign(self, pod: PodInfo) -> Hashable:

@@ -68,6 +68,7 @@ class NodeAffinity:
 
     name = "NodeAffinity"
     reads = Change.LABELS
+    signs_claim_names = False
     normalized_zero = 0
 
     def __init__(self, args: NodeAffinityArgs | None = None) -> None:

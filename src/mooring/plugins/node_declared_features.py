@@ -54,6 +54,7 @@ class NodeDeclaredFeatures:
 
     name = "NodeDeclaredFeatures"
     reads = Change.OTHER
+    signs_claim_names = False
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns the features that the pod requires."""

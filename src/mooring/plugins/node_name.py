@@ -21,6 +21,7 @@ class NodeName:
 
     name = "NodeName"
     reads = Change.EXISTENCE
+    signs_claim_names = False
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns ``spec.nodeName``."""

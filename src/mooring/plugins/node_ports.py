@@ -28,6 +28,7 @@ class NodePorts:
 
     name = "NodePorts"
     reads = Change.PORTS
+    signs_claim_names = False
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns the pod's host ports."""

@@ -31,6 +31,7 @@ class NodeUnschedulable:
 
     name = "NodeUnschedulable"
     reads = Change.TAINTS
+    signs_claim_names = False
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns True if the pod tolerates cordoned nodes."""

@@ -37,6 +37,7 @@ class TaintToleration:
 
     name = "TaintToleration"
     reads = Change.TAINTS
+    signs_claim_names = False
     normalized_zero = MAX_SCORE
 
     def __init__(self, gates: Mapping[str, bool] = MappingProxyType({})) -> None:

@@ -10,7 +10,15 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from mooring.objects.pod import (
+    PersistentVolumeClaimVolume,
+    PodResourceClaim,
+    PodSpec,
+    PodStatus,
+    Volume,
+)
 from mooring.state.tables.pods import PodInfo
 
 #: Limits of the cache: the number of templates, and the bytes of one; 16 MiB together.
@@ -44,6 +52,9 @@ class Signatures:
     def __init__(self, cacheable: Sequence[Any], selective: Sequence[Any] = ()) -> None:
         self._cacheable = cacheable
         self._selective = selective
+        self._with_claim_names = any(
+            getattr(plugin, "signs_claim_names", True) for plugin in cacheable
+        )
         self._by_template: dict[bytes, Signature] = {}
         self._by_fragments: dict[Hashable, Signature] = {}
         self._encode = msgspec.msgpack.Encoder().encode
@@ -54,7 +65,12 @@ class Signatures:
             cached: Signature = pod.signature[1]
             return cached
         has_plugins = self._cacheable or self._selective
-        template = self._encode(_template_of(pod)) if has_plugins else b""
+        template = b""
+        if has_plugins:
+            spec, status = pod.spec, pod.status
+            if not self._with_claim_names and (spec.volumes or spec.resource_claims):
+                spec, status = _without_claim_names(spec, status)
+            template = self._encode(_template_of(pod, spec, status))
         signature = self._by_template.get(template)
         if signature is None:
             self._clear_if_full()
@@ -90,12 +106,12 @@ class Signatures:
         return self._by_fragments.setdefault((idle, *fragments.items()), signature)
 
 
-def _template_of(pod: PodInfo) -> tuple[Any, ...]:
+def _template_of(pod: PodInfo, spec: PodSpec, status: PodStatus) -> tuple[Any, ...]:
     """Returns all fields of a pod that its replicas have in common."""
     metadata = pod.metadata
     return (
-        pod.spec,
-        pod.status,
+        spec,
+        status,
         metadata.generate_name,
         metadata.namespace,
         metadata.labels,
@@ -103,3 +119,25 @@ def _template_of(pod: PodInfo) -> tuple[Any, ...]:
         metadata.owner_references,
         metadata.finalizers,
     )
+
+
+def _without_claim_names(spec: PodSpec, status: PodStatus) -> tuple[PodSpec, PodStatus]:
+    """Returns spec and status without the names of volumes and claims.
+
+    They differ among replicas: the volume with the token of a service account has a random name,
+    and a StatefulSet gives each pod claims of its own.
+    """
+    volumes = tuple(
+        replace(volume, name="", persistent_volume_claim=_without_name(volume))
+        for volume in spec.volumes
+    )
+    claims = (PodResourceClaim(),) * len(spec.resource_claims)
+    if status.resource_claim_statuses:
+        status = replace(status, resource_claim_statuses=())
+    return replace(spec, volumes=volumes, resource_claims=claims), status
+
+
+def _without_name(volume: Volume) -> PersistentVolumeClaimVolume | None:
+    """Returns the claim of a volume without its name; None = the volume is no claim."""
+    claim = volume.persistent_volume_claim
+    return None if claim is None else replace(claim, claim_name="")

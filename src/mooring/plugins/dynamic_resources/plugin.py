@@ -87,6 +87,7 @@ class DynamicResources:
 
     name = "DynamicResources"
     reads = Change(0)
+    signs_claim_names = False
     #: Scores of pods without claims are all 0, and stay so.
     normalized_zero = 0
     needs = ("DeviceClass", "ResourceClaim", "ResourceSlice")

@@ -24,6 +24,7 @@ class NodeResourcesBalancedAllocation:
 
     name = "NodeResourcesBalancedAllocation"
     reads = Change.ALLOCATABLE | Change.USAGE
+    signs_claim_names = False
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
         args = args if args is not None else NodeResourcesBalancedAllocationArgs()

@@ -75,6 +75,7 @@ class NodeResourcesFit:
 
     name = "NodeResourcesFit"
     reads = Change.ALLOCATABLE | Change.USAGE
+    signs_claim_names = False
 
     def __init__(
         self, args: NodeResourcesFitArgs | None = None, handle: Handle | None = None

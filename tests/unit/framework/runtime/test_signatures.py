@@ -21,6 +21,7 @@ class Signs:
     def __init__(self, read: Callable[[PodInfo], Any]) -> None:
         self.read = read
         self.signed = 0
+        self.signs_claim_names = True
 
     def sign(self, pod: PodInfo) -> Any:
         self.signed += 1
@@ -69,6 +70,39 @@ def test_whatever_a_plugin_may_sign_makes_another_signature(
     known = Signatures([Signs(read)])
 
     assert known.of(pod(), call) is not known.of(pod(**more), call)
+
+
+def with_claims(number: int) -> PodInfo:
+    """Returns a replica of a StatefulSet: volumes and claims have names of their own."""
+    return pod(
+        f"web-{number}",
+        spec={
+            "volumes": [
+                {"name": "data", "persistentVolumeClaim": {"claimName": f"data-web-{number}"}},
+                {"name": f"kube-api-access-{number}", "projected": {"sources": []}},
+            ],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": f"gpu-{number}"}],
+        },
+    )
+
+
+def test_replicas_with_claims_are_signed_once_if_no_plugin_reads_their_names() -> None:
+    plugin = Signs(lambda pod: len(pod.spec.volumes))
+    plugin.signs_claim_names = False
+    signed = Signatures([plugin])
+
+    first, second = (signed.of(with_claims(number), call) for number in (1, 2))
+    none = signed.of(pod(), call)
+
+    assert first is second
+    assert none is not first
+    assert plugin.signed == 2
+
+
+def test_names_of_claims_count_by_default() -> None:
+    signed = Signatures([Signs(lambda pod: pod.spec.volumes)])
+
+    assert signed.of(with_claims(1), call) is not signed.of(with_claims(2), call)
 
 
 def test_kinds_that_are_signed_alike_share_a_signature() -> None:
