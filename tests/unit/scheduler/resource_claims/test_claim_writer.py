@@ -82,6 +82,27 @@ async def test_a_second_pod_of_a_claim_is_added_to_its_users() -> None:
 
 
 @virtually
+async def test_many_pods_of_a_claim_are_added_in_turn_without_a_conflict() -> None:
+    async with run_scheduler(*objects(make_claim("gpu", exactly())), at_rest=False) as life:
+
+        async def take_long(_: Request) -> None:
+            await asyncio.sleep(0.2)
+
+        life.wire.before.append(on("PUT", STATUS, times=100)(take_long))
+        await life.create(claiming("first"))
+        await life.until_seen("bound", "first")
+        names = [f"pod-{number}" for number in range(20)]
+        for name in names:
+            await life.create(claiming(name))
+        for name in names:
+            await life.until_seen("bound", name)
+        assert sorted(users(await claim_of(life))) == sorted(["first", *names])
+        assert not life.observer.of("failed")
+        sent = [sent.method for sent in life.wire.requests if sent.path.endswith(STATUS)]
+        assert sent == ["PUT"] * (1 + len(names))
+
+
+@virtually
 async def test_a_conflict_is_followed_by_a_read_and_another_write() -> None:
     async with run_scheduler(*objects(make_claim("gpu", exactly()))) as life:
 
