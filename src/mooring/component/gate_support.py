@@ -30,9 +30,6 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
         "DRANodeAllocatableResources",
         True,
     ): "devices that stand for resources of the node are not counted",
-    ("SchedulerAsyncAPICalls", True): (
-        "mooring writes conditions in the background already, in another order"
-    ),
     ("NativeHistograms", True): "native histograms are not implemented",
     ("CBORServingAndStorage", True): "mooring serves no CBOR",
     ("ClientsAllowCBOR", True): _CLIENT,
@@ -50,6 +47,10 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
 #: (Gate, value) -> what mooring does all the same. Accepted and logged as a warning: the value
 #: belongs to a whole cluster, and an API server with it gives mooring nothing that would differ.
 PARTIAL: Final[dict[tuple[str, bool], str]] = {
+    ("SchedulerAsyncAPICalls", True): (
+        "mooring writes conditions and bindings in the background with and without it;"
+        " metrics of asynchronous API calls have no samples"
+    ),
     ("InPlacePodLevelResourcesVerticalScaling", False): (
         "the pod-level amounts of a resize are still counted if the API server reports them"
     ),

@@ -156,6 +156,13 @@ def test_values_that_mooring_does_not_implement_are_named_with_a_reason() -> Non
     assert gates(emulated=("1.33",)).missing_because_set() == {}
 
 
+def test_asynchronous_api_calls_are_accepted_with_a_note() -> None:
+    # Kubernetes' own tests of preemption run with both values; nothing they observe differs.
+    chosen = gates("SchedulerAsyncAPICalls=true")
+    assert chosen.missing() == {}
+    assert list(chosen.partial()) == ["SchedulerAsyncAPICalls=true"]
+
+
 def test_only_values_that_are_no_defaults_are_refused() -> None:
     for name, value in MISSING:
         stage = known_gates()[name].at(BINARY)
