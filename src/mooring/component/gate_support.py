@@ -33,7 +33,6 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("CBORServingAndStorage", True): "mooring serves no CBOR",
     ("ClientsAllowCBOR", True): _CLIENT,
     ("ClientsPreferCBOR", True): _CLIENT,
-    ("DRAExtendedResource", False): "mooring always allocates devices with it",
 }
 
 #: (Gate, value) -> what mooring does all the same. Accepted and logged as a warning: the value

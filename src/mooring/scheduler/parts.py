@@ -106,6 +106,8 @@ class SchedulerParts:
         self._metrics_recorder = _recorder_of(options.metrics)
         self._gates = options.feature_gates
         self.cache = Cache()
+        serves_resources = self._gates.get("DRAExtendedResource", True)
+        self.cache.device_classes.serves_extended_resources = serves_resources
         self.informers: dict[str, Informer] = {}
         self.handle = self._make_handle()
         self.profiles = self._load_profiles(config, options)

@@ -169,7 +169,6 @@ def test_a_gate_whose_fields_the_api_server_drops_can_be_switched_off() -> None:
     chosen = gates(",".join(f"{name}=false" for name in names))
     assert chosen.missing() == {}
     assert list(chosen.partial()) == [f"{name}=false" for name in names]
-    assert list(gates("DRAExtendedResource=false").missing()) == ["DRAExtendedResource=false"]
 
 
 def test_only_values_that_are_no_defaults_are_refused() -> None:

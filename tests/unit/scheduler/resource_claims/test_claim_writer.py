@@ -9,6 +9,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from mooring.client.transport.transport import Request
 from mooring.errors import Forbidden, OutcomeUnknown
 from mooring.testing import make_node, make_pod
@@ -220,6 +222,21 @@ async def test_extended_resources_by_devices_get_a_claim_of_their_own() -> None:
         (mapping,) = status["requestMappings"]
         assert mapping["resourceName"] == "example.com/gpu"
         assert mapping["requestName"] == "container-0-request-0"
+
+
+@pytest.mark.parametrize("resource", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_without_the_gate_devices_serve_no_extended_resources(resource: str) -> None:
+    @virtually
+    async def run() -> None:
+        resources = [make_node("a"), gpus("a"), make_class("gpu", CEL, resource="example.com/gpu")]
+        amount = {resource: "1"}
+        async with run_scheduler(*resources, feature_gates={"DRAExtendedResource": False}) as life:
+            await life.create(make_pod("web", requests=amount, limits=amount))
+            await life.until_seen("failed", "web")
+            message = (await life.condition("web"))["message"]
+            assert message.startswith(f"0/1 nodes are available: 1 Insufficient {resource}.")
+
+    run()
 
 
 # -- binding conditions ---------------------------------------------------------------------------
