@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 _WORKLOADS: Final = "scheduling of pod groups is not implemented"
-_DEVICES_ON: Final = "mooring always allocates devices with it"
-_ALWAYS_ON: Final = "mooring always does what this gate adds"
+_FIELDS: Final = "the fields of this gate still count if the API server returns them"
 _CLIENT: Final = "mooring's client is not client-go: it speaks JSON only"
 
 #: (Gate, value) -> why mooring refuses it.
@@ -30,26 +29,26 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
         "DRANodeAllocatableResources",
         True,
     ): "devices that stand for resources of the node are not counted",
-    ("SchedulerAsyncAPICalls", True): (
-        "mooring writes conditions in the background already, in another order"
-    ),
     ("NativeHistograms", True): "native histograms are not implemented",
     ("CBORServingAndStorage", True): "mooring serves no CBOR",
     ("ClientsAllowCBOR", True): _CLIENT,
     ("ClientsPreferCBOR", True): _CLIENT,
-    ("PodLevelResources", False): _ALWAYS_ON,
-    ("DRAConsumableCapacity", False): _DEVICES_ON,
-    ("DRADeviceBindingConditions", False): _DEVICES_ON,
-    ("DRADeviceTaints", False): _DEVICES_ON,
-    ("DRAExtendedResource", False): _DEVICES_ON,
-    ("DRAPartitionableDevices", False): _DEVICES_ON,
-    ("DRAPrioritizedList", False): _DEVICES_ON,
-    ("DRAResourceClaimDeviceStatus", False): _DEVICES_ON,
 }
 
 #: (Gate, value) -> what mooring does all the same. Accepted and logged as a warning: the value
 #: belongs to a whole cluster, and an API server with it gives mooring nothing that would differ.
 PARTIAL: Final[dict[tuple[str, bool], str]] = {
+    ("DRAConsumableCapacity", False): _FIELDS,
+    ("DRADeviceBindingConditions", False): _FIELDS,
+    ("DRADeviceTaints", False): _FIELDS,
+    ("DRAPartitionableDevices", False): _FIELDS,
+    ("DRAPrioritizedList", False): _FIELDS,
+    ("DRAResourceClaimDeviceStatus", False): _FIELDS,
+    ("PodLevelResources", False): _FIELDS,
+    ("SchedulerAsyncAPICalls", True): (
+        "mooring writes conditions and bindings in the background with and without it;"
+        " metrics of asynchronous API calls have no samples"
+    ),
     ("InPlacePodLevelResourcesVerticalScaling", False): (
         "the pod-level amounts of a resize are still counted if the API server reports them"
     ),

@@ -27,8 +27,8 @@ class ExtenderMetrics:
         scheduler_extender_call_duration_seconds{extender, verb}   all calls
         scheduler_extender_call_errors_total{extender, verb}       no usable response
 
-    A response that can be read but breaks the contract (a node that was not sent, a score out of
-    range) is rejected by the scheduling algorithm, and is not counted here.
+    A response that can be read but breaks the contract (a node that was not sent) is rejected by
+    the scheduling algorithm, and is not counted here.
     """
 
     def __init__(self) -> None:

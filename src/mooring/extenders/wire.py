@@ -9,7 +9,7 @@ Source: k8s.io/kube-scheduler extender/v1/types.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,6 +20,9 @@ from mooring.objects.meta import ObjectMeta
 T = TypeVar("T")
 
 _NULL: Final = b"null"
+
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
 
 
 # ---------------------------------------------------------------- requests
@@ -92,7 +95,7 @@ def _text(value: str) -> bytes:
 
 class _Priority(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     Host: str
-    Score: int
+    Score: Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -142,7 +145,7 @@ def read_priorities(body: bytes) -> PrioritizeResult:
     """Returns the nodes and their scores, in the order of the response.
 
     Raises:
-        ExtenderError: the answer cannot be read, or a score is no whole number.
+        ExtenderError: the answer cannot be read, or a score is no int64.
     """
     try:  # the usual spelling
         listed = _PRIORITIES.decode(body)
@@ -160,6 +163,8 @@ def read_priorities(body: bytes) -> PrioritizeResult:
             raise ExtenderError(f"[{number}].Host: must be a string")
         if isinstance(score, bool) or not isinstance(score, int):
             raise ExtenderError(f"[{number}].Score: must be a whole number")
+        if not INT64_MIN <= score <= INT64_MAX:
+            raise ExtenderError(f"[{number}].Score: {score} is not an int64")
         hosts.append(host)
         scores.append(score)
     return PrioritizeResult(hosts, scores)

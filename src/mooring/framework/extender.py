@@ -18,8 +18,8 @@ from mooring.state.tables.pods import PodInfo
 #: The plugin name of a rejection by an extender.
 EXTENDER: Final = "Extender"
 
-#: Scores of an extender go from 0 to 10, those of plugins to 100.
-SCORE_MAX: Final = 10
+#: Scores of an extender should be from 0 to 10, those of plugins are from 0 to 100. The former are
+#: multiplied by this, whatever they are.
 SCALE: Final = 10
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class FilterResult(NamedTuple):
 
 
 class PrioritizeResult(NamedTuple):
-    """The result of ``prioritize``: the score, 0 to 10, of the name at the same index.
+    """The result of ``prioritize``: the score, an int64, of the name at the same index.
 
     Names may be missing, repeated, or of nodes that were not sent.
     """

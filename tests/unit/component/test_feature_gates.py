@@ -156,6 +156,21 @@ def test_values_that_mooring_does_not_implement_are_named_with_a_reason() -> Non
     assert gates(emulated=("1.33",)).missing_because_set() == {}
 
 
+def test_asynchronous_api_calls_are_accepted_with_a_note() -> None:
+    # Kubernetes' own tests of preemption run with both values; nothing they observe differs.
+    chosen = gates("SchedulerAsyncAPICalls=true")
+    assert chosen.missing() == {}
+    assert list(chosen.partial()) == ["SchedulerAsyncAPICalls=true"]
+
+
+def test_a_gate_whose_fields_the_api_server_drops_can_be_switched_off() -> None:
+    # Kubernetes' own test of devices without beta features passes with these gates off.
+    names = ("DRAConsumableCapacity", "DRADeviceTaints", "DRAPartitionableDevices")
+    chosen = gates(",".join(f"{name}=false" for name in names))
+    assert chosen.missing() == {}
+    assert list(chosen.partial()) == [f"{name}=false" for name in names]
+
+
 def test_only_values_that_are_no_defaults_are_refused() -> None:
     for name, value in MISSING:
         stage = known_gates()[name].at(BINARY)

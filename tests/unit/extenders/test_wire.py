@@ -121,7 +121,12 @@ def test_priorities_are_read_in_order_and_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [{}, [[]], [{"Host": 1}], [{"Score": 1.0}], [{"Score": "1"}], [{"Score": True}], "x"]
+    "answer",
+    [
+        *({}, [[]], [{"Host": 1}], [{"Score": 1.0}], [{"Score": "1"}], [{"Score": True}], "x"),
+        [{"Host": "a", "Score": 2**63}],
+        [{"host": "a", "score": -(2**63) - 1}],
+    ],
 )
 def test_priorities_that_are_none(answer: Any) -> None:
     with pytest.raises(ExtenderError):

@@ -274,8 +274,8 @@ async def test_all_extenders_are_asked_for_scores_at_once() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        [{"Host": "c", "Score": 11}],
-        [{"Host": "c", "Score": -1}],
+        [{"Host": "c", "Score": 2**63}],
+        [{"Host": "c", "Score": -(2**63) - 1}],
         [{"Host": "c", "Score": 2.5}],
         [{"Host": "c", "Score": True}],
         b'[{"Host": "c", "Score": NaN}]',

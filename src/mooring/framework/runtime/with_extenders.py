@@ -12,7 +12,7 @@ driver buffers node events until the attempt ends.
 
 Source: pkg/scheduler/schedule_one.go (findNodesThatPassExtenders, prioritizeNodes),
 framework/preemption/preemption.go (callExtenders). *Differs:* any node in a result that was not
-sent is an error, and so is a score that is not within 0 to 10.
+sent is an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.extender import (
     EXTENDER,
     SCALE,
-    SCORE_MAX,
     Extender,
     ExtenderCalls,
     FilterResult,
@@ -50,6 +49,9 @@ from mooring.framework.runtime.host_selection import first_in_heap, visiting_ord
 from mooring.framework.runtime.score import total_scores
 from mooring.framework.status import Reject
 from mooring.state.types import Ints, Rows
+
+#: 2**63: int64 values are from minus this to this minus one.
+_INT64_MIN_ABS = 2**63
 
 _log = logging.getLogger(__name__)
 
@@ -259,39 +261,16 @@ def _call_prioritize(
         return extra, is_drawn
     answers = yield [partial(extender.prioritize, cycle.pod, names) for extender in extenders]
     for extender, answer in zip(extenders, answers, strict=True):
-        try:
-            result = _validated_scores(extender, answer)
-        except ExtenderError as error:
-            _record(attempt, extender, error=str(error))
-            _log_ignored(extender, error)
+        if isinstance(answer, ExtenderError):
+            _record(attempt, extender, error=str(answer))
+            _log_ignored(extender, answer)
             continue
+        result: PrioritizeResult = answer
         values, has_score = _scores_of(names, result)
         is_drawn |= has_score
         extra += values * np.int64(SCALE) * np.int64(extender.weight)
         _record(attempt, extender, scores=_sums(result))
     return extra, is_drawn
-
-
-def _validated_scores(extender: Extender, answer: Any) -> PrioritizeResult:
-    """Validates that all scores are in range, and returns the result.
-
-    Raises:
-        ExtenderError: if a score is out of range, or the call failed.
-    """
-    if isinstance(answer, ExtenderError):
-        raise answer
-    result: PrioritizeResult = answer
-    if not result.scores or (min(result.scores) >= 0 and max(result.scores) <= SCORE_MAX):
-        return result
-    name, score = next(
-        (name, score)
-        for name, score in zip(result.names, result.scores, strict=True)
-        if not 0 <= score <= SCORE_MAX
-    )
-    raise ExtenderError(
-        f"extender {json.dumps(extender.name)} gives node {json.dumps(name)} the score"
-        f" {score}, it should be in the range of [0, {SCORE_MAX}]"
-    )
 
 
 def _scores_of(
@@ -306,13 +285,13 @@ def _scores_of(
 
 
 def _sums(result: PrioritizeResult) -> dict[str, int]:
-    """Returns the score by node; repeated scores of one node are added, as upstream does."""
+    """Returns the score by node; repeated scores of one node are added, and wrap like int64."""
     sums = dict(zip(result.names, result.scores, strict=True))
     if len(sums) == len(result.names):
         return sums
     sums = dict.fromkeys(sums, 0)
     for name, score in zip(result.names, result.scores, strict=True):
-        sums[name] += score
+        sums[name] = (sums[name] + score + _INT64_MIN_ABS) % (2 * _INT64_MIN_ABS) - _INT64_MIN_ABS
     return sums
 
 

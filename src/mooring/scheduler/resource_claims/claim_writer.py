@@ -42,6 +42,7 @@ from mooring.scheduler.resource_claims.reservation import (
     Reservation,
     text_of,
 )
+from mooring.scheduler.resource_claims.turns import Turns
 from mooring.state import PodInfo
 from mooring.state.devices.claims import ClaimNotFound, Claims
 
@@ -83,6 +84,7 @@ class ClaimWriter:
         self._sleep = sleep
         self._recorder = recorder
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turns = Turns()
 
     def __len__(self) -> int:
         """Returns the number of writes in the background."""
@@ -115,6 +117,10 @@ class ClaimWriter:
     ) -> ResourceClaim:
         """Reserves a claim for the pod, and writes its allocation if it is new.
 
+        Pods that share a claim are added one after the other, each to the version that the one
+        before has stored. At the same time, each but one would conflict, and most of them fail
+        after a few tries. *Differs:* kube-scheduler's binding cycles conflict with each other.
+
         Args:
             claim: The newest version in the cache.
             pod: The pod.
@@ -124,8 +130,13 @@ class ClaimWriter:
             ClaimWriteFailed: with kube-scheduler's text.
             LeaseLost: the lease does not allow writes any more.
         """
-        reservation = Reservation(self._client, claim, allocation, pod, self._clock)
-        return await reservation.write_until_known(self._rng, self._sleep)
+        async with self._turns.of(claim.metadata.uid):
+            # No other task runs between the end of a turn and the caller's update of the cache.
+            newest = self._claims.get(key(claim))
+            if newest is not None and newest.metadata.uid == claim.metadata.uid:
+                claim = newest
+            reservation = Reservation(self._client, claim, allocation, pod, self._clock)
+            return await reservation.write_until_known(self._rng, self._sleep)
 
     async def observe(self, claim: ResourceClaim) -> None:
         """Stores a created claim in the cache as soon as the watch has reported it."""

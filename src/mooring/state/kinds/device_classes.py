@@ -20,9 +20,14 @@ class DeviceClasses:
     updated.
 
     Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache.
+
+    Attributes:
+        serves_extended_resources: The feature gate DRAExtendedResource: if it is off, no extended
+            resource has a class.
     """
 
     def __init__(self) -> None:
+        self.serves_extended_resources = True
         #: Rises with every change.
         self.version = 0
         self._classes: dict[str, DeviceClass] = {}
@@ -61,7 +66,7 @@ class DeviceClasses:
 
     def class_of(self, resource: str) -> str | None:
         """Returns the name of the class of an extended resource; None if it has none."""
-        obj = self._class_of.get(resource)
+        obj = self._class_of.get(resource) if self.serves_extended_resources else None
         return obj.metadata.name if obj is not None else None
 
     def _unmap(self, obj: DeviceClass) -> None:

@@ -9,6 +9,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from mooring.client.transport.transport import Request
 from mooring.errors import Forbidden, OutcomeUnknown
 from mooring.testing import make_node, make_pod
@@ -79,6 +81,27 @@ async def test_a_second_pod_of_a_claim_is_added_to_its_users() -> None:
         claim = await claim_of(life)
         assert users(claim) == ["one", "two"]
         assert claim["status"]["allocation"] == before
+
+
+@virtually
+async def test_many_pods_of_a_claim_are_added_in_turn_without_a_conflict() -> None:
+    async with run_scheduler(*objects(make_claim("gpu", exactly())), at_rest=False) as life:
+
+        async def take_long(_: Request) -> None:
+            await asyncio.sleep(0.2)
+
+        life.wire.before.append(on("PUT", STATUS, times=100)(take_long))
+        await life.create(claiming("first"))
+        await life.until_seen("bound", "first")
+        names = [f"pod-{number}" for number in range(20)]
+        for name in names:
+            await life.create(claiming(name))
+        for name in names:
+            await life.until_seen("bound", name)
+        assert sorted(users(await claim_of(life))) == sorted(["first", *names])
+        assert not life.observer.of("failed")
+        sent = [sent.method for sent in life.wire.requests if sent.path.endswith(STATUS)]
+        assert sent == ["PUT"] * (1 + len(names))
 
 
 @virtually
@@ -199,6 +222,21 @@ async def test_extended_resources_by_devices_get_a_claim_of_their_own() -> None:
         (mapping,) = status["requestMappings"]
         assert mapping["resourceName"] == "example.com/gpu"
         assert mapping["requestName"] == "container-0-request-0"
+
+
+@pytest.mark.parametrize("resource", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_without_the_gate_devices_serve_no_extended_resources(resource: str) -> None:
+    @virtually
+    async def run() -> None:
+        resources = [make_node("a"), gpus("a"), make_class("gpu", CEL, resource="example.com/gpu")]
+        amount = {resource: "1"}
+        async with run_scheduler(*resources, feature_gates={"DRAExtendedResource": False}) as life:
+            await life.create(make_pod("web", requests=amount, limits=amount))
+            await life.until_seen("failed", "web")
+            message = (await life.condition("web"))["message"]
+            assert message.startswith(f"0/1 nodes are available: 1 Insufficient {resource}.")
+
+    run()
 
 
 # -- binding conditions ---------------------------------------------------------------------------
