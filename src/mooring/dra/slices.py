@@ -51,6 +51,10 @@ class Slices:
         """Returns all slices."""
         return [prepared.obj for prepared in self._slices.values()]
 
+    def of_pools(self, keys: Iterable[PoolKey]) -> list[PreparedSlice]:
+        """Returns the slices of some pools."""
+        return [part for key in keys for part in self._of_pool.get(key, {}).values()]
+
     def put(self, obj: ResourceSlice) -> None:
         """Adds or updates a slice."""
         self.remove(obj.metadata.name)

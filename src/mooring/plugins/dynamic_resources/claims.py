@@ -53,12 +53,16 @@ def user_claims(pod: Pod, claims: Claims) -> tuple[ResourceClaim, ...]:
     return tuple(
         claim
         for entry in pod.spec.resource_claims
-        if (claim := _claim_of(pod, entry, claims)) is not None
+        if (claim := claim_of(pod, entry, claims)) is not None
     )
 
 
-def _claim_of(pod: Pod, entry: PodResourceClaim, claims: Claims) -> ResourceClaim | None:
-    """Returns the claim of one entry; None if no claim is needed for it."""
+def claim_of(pod: Pod, entry: PodResourceClaim, claims: Claims) -> ResourceClaim | None:
+    """Returns the claim of one entry; None if no claim is needed for it.
+
+    Raises:
+        ClaimProblem: it does not exist, is being deleted, or belongs to another pod.
+    """
     name = entry.resource_claim_name
     is_generated = name is None
     if name is None:

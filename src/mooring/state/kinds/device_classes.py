@@ -59,6 +59,10 @@ class DeviceClasses:
         """Returns the class with this name; None = there is none."""
         return self._classes.get(name)
 
+    def names(self) -> list[str]:
+        """Returns the names of all classes."""
+        return list(self._classes)
+
     def class_of(self, resource: str) -> str | None:
         """Returns the name of the class of an extended resource; None if it has none."""
         obj = self._class_of.get(resource)
