@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 _WORKLOADS: Final = "scheduling of pod groups is not implemented"
-_DEVICES_ON: Final = "mooring always allocates devices with it"
 _ALWAYS_ON: Final = "mooring always does what this gate adds"
 _CLIENT: Final = "mooring's client is not client-go: it speaks JSON only"
 
@@ -38,13 +37,6 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("ClientsAllowCBOR", True): _CLIENT,
     ("ClientsPreferCBOR", True): _CLIENT,
     ("PodLevelResources", False): _ALWAYS_ON,
-    ("DRAConsumableCapacity", False): _DEVICES_ON,
-    ("DRADeviceBindingConditions", False): _DEVICES_ON,
-    ("DRADeviceTaints", False): _DEVICES_ON,
-    ("DRAExtendedResource", False): _DEVICES_ON,
-    ("DRAPartitionableDevices", False): _DEVICES_ON,
-    ("DRAPrioritizedList", False): _DEVICES_ON,
-    ("DRAResourceClaimDeviceStatus", False): _DEVICES_ON,
 }
 
 #: (Gate, value) -> what mooring does all the same. Accepted and logged as a warning: the value

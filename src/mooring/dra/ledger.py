@@ -78,6 +78,8 @@ class Ledger:
         Raises:
             AllocationError: a constraint is violated, and the choice requests all devices.
         """
+        if device.is_blocked:
+            return False
         consumes = self._consumes_counters(device)
         if consumes and not self._counters.consume(self._pools.by_key[device.pool_key], device):
             return False

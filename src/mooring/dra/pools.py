@@ -121,6 +121,8 @@ def gather_pools(
 
 
 def _is_relevant(candidate: PreparedSlice, node: TargetNode) -> bool:
+    if candidate.is_ignored:
+        return False
     if candidate.has_counters:
         return True
     try:
@@ -168,6 +170,8 @@ def _checked(
     names = [device.device.name for part in slices for device in part.devices]
     if len(names) != len(set(names)):
         return _invalid(key, f"several devices are named {_twice(names)}")
+    if not slices[0].features.has_partitions:
+        return Pool(key, slices=slices)
     sets = [counter_set for part in slices for counter_set in part.obj.spec.shared_counters]
     counters = {
         counter_set.name: {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from mooring.dra.devices import PoolKey, PreparedSlice
+from mooring.dra.features import ALL_FEATURES, DeviceFeatures
 from mooring.dra.nodes import TargetNode
 from mooring.dra.pools import NodePools, gather_pools
 from mooring.objects.resource import ResourceSlice
@@ -24,13 +25,16 @@ class Slices:
         self,
         slices: Iterable[ResourceSlice] = (),
         changed: Callable[[str], None] = lambda _: None,
+        features: DeviceFeatures = ALL_FEATURES,
     ) -> None:
         """Stores the slices.
 
         Args:
             slices: The first slices.
             changed: Called with the name of each node whose pools change, "" = of any node.
+            features: The feature gates.
         """
+        self._features = features
         self._changed = changed
         #: Rises with each change of a slice.
         self.version = 0
@@ -58,7 +62,7 @@ class Slices:
     def put(self, obj: ResourceSlice) -> None:
         """Adds or updates a slice."""
         self.remove(obj.metadata.name)
-        prepared = PreparedSlice(obj)
+        prepared = PreparedSlice(obj, self._features)
         name = prepared.name
         self._slices[name] = prepared
         self._of_pool.setdefault(prepared.pool_key, {})[name] = prepared

@@ -196,7 +196,7 @@ class NodeExamination:
     def _verdicts(self, choice: Choice) -> list[DeviceVerdict]:
         verdicts = []
         for device in self.pools.devices:
-            if not device.is_on(self.node):
+            if not device.is_on(self.node) or not device.is_selectable or device.is_blocked:
                 continue
             verdict = self._selected(choice, device)
             if verdict is None:

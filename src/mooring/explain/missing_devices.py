@@ -105,7 +105,7 @@ class _MissingDevices:
         self._selectors = Selectors(CELCompiler())
         self._resources = requested_resources(PodInfo(pod))
         self._prepared = tuple(
-            prepare_claim(claim, devices.classes.get)
+            prepare_claim(claim, devices.classes.get, devices.features)
             for claim in claims.user
             if claim.status.allocation is None
         )
@@ -169,7 +169,10 @@ class _MissingDevices:
             claims = self._prepared
             if extended.requests:
                 of_node = with_requests(special, extended.requests)
-                claims = (*claims, prepare_claim(of_node, self._devices.classes.get))
+                claims = (
+                    *claims,
+                    prepare_claim(of_node, self._devices.classes.get, self._devices.features),
+                )
             uses = {mapping.request_name: _use(mapping) for mapping in reversed(extended.mappings)}
             claims_there = self._specials[resources] = _Special(claims, uses)
         return claims_there

@@ -123,6 +123,11 @@ def check_unallocated(claim: ResourceClaim, devices: Devices, *, is_special: boo
         }
         if request.exactly is not None:
             classes = {request.name: request.exactly.device_class_name}
+        if request.exactly is None and classes and not devices.features.has_alternatives:
+            raise ClaimProblem(
+                f"resource claim {key(claim)}, request {request.name}: "
+                "has subrequests, but the DRAPrioritizedList feature is disabled"
+            )
         if not classes:
             raise ClaimProblem(
                 f"resource claim {key(claim)}, request {request.name}: unknown request type"

@@ -71,6 +71,9 @@ NOTHING_TO_DEALLOCATE: Final = "no new claims to deallocate"
 NO_STATE: Final = "not found"
 
 
+DEFAULT_ARGS: Final = DynamicResourcesArgs(filter_timeout_s=10.0, binding_timeout_s=600.0)
+
+
 class NoClaims:
     """The state of an attempt for a pod without claims, or rejected by PreFilter."""
 
@@ -105,7 +108,7 @@ class DynamicResources:
                 ``claim_writer`` writes allocations.
             selectors: Evaluates selectors; None = with ``mooring.cel``.
         """
-        args = args if args is not None else DynamicResourcesArgs()
+        args = args if args is not None else DEFAULT_ARGS
         self._filter_timeout_s = args.filter_timeout_s
         self._binding_timeout_s = args.binding_timeout_s
         self._handle = handle
@@ -268,7 +271,8 @@ class DynamicResources:
         if attempt is None:
             return None
         await write_claims(cycle, attempt, require_writer(self._handle), node_name)
-        if self._handle is not None:
+        devices: Devices = cycle.snapshot.devices
+        if self._handle is not None and devices.features.has_binding_conditions:
             timeout_s = self._binding_timeout_s or 0.0
             await wait_for_devices(cycle, attempt, self._handle, node_name, timeout_s)
         return None
@@ -293,6 +297,8 @@ class DynamicResources:
 
     def _is_usable(self, claim: ResourceClaim) -> bool:
         """Returns whether the devices of an allocated claim are ready, or can become ready."""
+        if not self._devices().features.has_binding_conditions:
+            return True
         readiness = readiness_of(claim)
         if readiness is Readiness.WAITING and self._handle is not None:
             now_s, timeout_s = self._handle.wall_s(), self._binding_timeout_s or 0.0

@@ -134,7 +134,9 @@ class NodeSignatures:
         """Returns a number for what selectors, constraints and limits read of a device."""
         content = (
             device.driver,
-            device.is_shared,
+            device.allows_sharing,
+            device.is_selectable,
+            device.is_blocked,
             device.is_on(node),
             device.problem,
             values_of(device, self._names),

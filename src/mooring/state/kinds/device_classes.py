@@ -22,7 +22,13 @@ class DeviceClasses:
     Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, maps_resources: bool = True) -> None:
+        """Starts without classes.
+
+        Args:
+            maps_resources: Whether extended resources stand for classes (DRAExtendedResource).
+        """
+        self._maps_resources = maps_resources
         #: Rises with every change.
         self.version = 0
         self._classes: dict[str, DeviceClass] = {}
@@ -38,6 +44,8 @@ class DeviceClasses:
         old = self._classes.get(name)
         self._classes[name] = obj
         self.version += 1
+        if not self._maps_resources:
+            return
         resource = obj.spec.extended_resource_name
         rival = self._class_of.get(resource) if resource is not None else None
         if rival is not None and not _is_preferred(obj, rival):
