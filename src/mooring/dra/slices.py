@@ -84,6 +84,10 @@ class Slices:
         else:
             del self._shared[name]
 
+    def candidates(self, node_name: str) -> list[PreparedSlice]:
+        """Returns the slices of a node, and those that are for several nodes."""
+        return [*self._of_node.get(node_name, {}).values(), *self._shared.values()]
+
     def pools(self, node: TargetNode) -> NodePools:
         """Returns the pools that the node can use.
 
@@ -99,8 +103,7 @@ class Slices:
 
     def gather(self, node: TargetNode) -> NodePools:
         """Returns the pools as ``pools`` does, without the cache."""
-        own = self._of_node.get(node.name, {})
-        candidates = [*own.values(), *self._shared.values()]
+        candidates = self.candidates(node.name)
         return gather_pools(node, candidates, lambda key: self._of_pool[key].values())
 
     def cached(self) -> list[tuple[TargetNode, NodePools]]:
