@@ -1,4 +1,4 @@
-"""What a scheduler may change in the status of a claim, on a real kube-apiserver."""
+"""Asks a real kube-apiserver what a scheduler may change in the status of a claim."""
 
 from __future__ import annotations
 

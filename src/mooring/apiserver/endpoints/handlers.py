@@ -157,9 +157,8 @@ class ResourceHandlers:
         options = request.query.write_options("UpdateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
         check_name(request, obj)
-        stored, created = self._change(
-            request, lambda _: obj, options, uid=obj["metadata"].get("uid", "")
-        )
+        uid = obj["metadata"].get("uid", "")
+        stored, created = self._change(request, lambda _: obj, options, uid=uid)
         return json_response(request, 201 if created else 200, renderer.render_object(stored))
 
     def _change(

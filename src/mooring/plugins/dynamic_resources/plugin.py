@@ -39,7 +39,7 @@ from mooring.framework import (
 from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import ClaimChange, PostFilterResult, Skip
 from mooring.objects.meta import key
-from mooring.objects.resource import FINALIZER, ResourceClaim
+from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources.attempt import NOT_AVAILABLE, DeviceAttempt
 from mooring.plugins.dynamic_resources.bind_claims import wait_for_devices, write_claims
 from mooring.plugins.dynamic_resources.binding_conditions import (
@@ -231,7 +231,7 @@ class DynamicResources:
             of_node = claim
             if claim is attempt.claims.special and allocation.special is not None:
                 of_node = allocation.special
-            reserved = _allocated(of_node, replace(of_node.status, allocation=result))
+            reserved = replace(of_node, status=replace(of_node.status, allocation=result))
             attempt.reserved.append(reserved)
             cycle.snapshot.devices.in_use.begin(reserved)
         return None
@@ -335,11 +335,3 @@ def _unavailable(attempt: DeviceAttempt, diagnosis: Diagnosis) -> list[int]:
         if status is not None and status.reasons == NOT_AVAILABLE.reasons:
             positions.update(unavailable)
     return sorted(positions)
-
-
-def _allocated(claim: ResourceClaim, status: object) -> ResourceClaim:
-    """Returns the claim with its allocation and the finalizer that protects it."""
-    finalizers = claim.metadata.finalizers
-    if FINALIZER not in finalizers:
-        finalizers = (*finalizers, FINALIZER)
-    return replace(claim, metadata=replace(claim.metadata, finalizers=finalizers), status=status)

@@ -34,7 +34,7 @@ from mooring.objects.resource import (
     FINALIZER,
     AllocationResult,
     ResourceClaim,
-    ResourceClaimConsumerReference,
+    pod_as_user,
 )
 from mooring.state import PodInfo
 
@@ -174,8 +174,7 @@ class Reservation:
             )
         elif status.allocation is None:
             raise ClaimWriteFailed(f"claim {self._name} got deallocated elsewhere in the meantime")
-        metadata = self._pod.metadata
-        user = ResourceClaimConsumerReference(resource="pods", name=metadata.name, uid=metadata.uid)
+        user = pod_as_user(self._pod.metadata)
         status = replace(status, reserved_for=(*status.reserved_for, user))
         added = "reservation" if self._allocation is None else "allocation and reservation"
         stored: ResourceClaim = await self._write(

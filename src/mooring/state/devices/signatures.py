@@ -75,6 +75,11 @@ class NodeSignatures:
         """The numbers in use, ``UNSHARED`` included."""
         return len(self._signatures) + 1
 
+    @property
+    def names(self) -> Names:
+        """The attributes that count; None = all."""
+        return self._names
+
     def read(self, names: Names) -> None:
         """Lets signatures differ by these attributes from now on; None = by all."""
         before = self._names

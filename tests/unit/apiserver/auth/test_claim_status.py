@@ -44,7 +44,7 @@ DEVICES_TEXT = (
         (SCHEDULER, RESERVED, {}, []),
         (SCHEDULER, ALLOCATED, REPORTED, [("status.devices", DEVICES_TEXT)]),
         (SCHEDULER, REPORTED, REPORTED, []),
-        # The statuses of a deallocated claim are dropped, whoever deallocates it.
+        # The statuses of a deallocated claim are dropped by the server.
         (SCHEDULER, REPORTED, {}, []),
         (IDENTITIES["nobody"], {}, {}, []),
         (IDENTITIES["nobody"], ALLOCATED, RESERVED, [("status.allocation", BINDING_TEXT)]),
