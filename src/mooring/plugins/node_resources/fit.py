@@ -168,12 +168,15 @@ class NodeResourcesFit:
         scaled_down = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         device_class = ClusterEvent(EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
-        return [
+        events = [
             ClusterEventWithHint(deleted, _after_pod_change, pure=True),
             ClusterEventWithHint(scaled_down, _after_pod_change),
             ClusterEventWithHint(node, self._after_node_change, pure=True),
-            ClusterEventWithHint(device_class, _after_device_class_change, pure=True),
         ]
+        if self._handle is None or self._handle.snapshot.devices.features.maps_resources:
+            by_class = ClusterEventWithHint(device_class, _after_device_class_change, pure=True)
+            events.append(by_class)
+        return events
 
     def _after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
         """Queues if the empty node would fit the pod, and has more of a requested resource now.

@@ -155,3 +155,6 @@ async def test_without_extended_resources_no_class_stands_for_one() -> None:
     async with run_scheduler(*objects, feature_gates={"DRAExtendedResource": False}) as life:
         pod = make_pod("web", limits={"example.com/gpu": "1"}, requests={"example.com/gpu": "1"})
         assert "1 Insufficient example.com/gpu" in await outcome(life, pod)
+        (framework,) = life.service.profiles.values()
+        fit = next(one for one in framework.rejecting_plugins() if one.name == "NodeResourcesFit")
+        assert all("DeviceClass" not in str(entry.event) for entry in fit.events())
