@@ -56,7 +56,7 @@ def build_peer() -> Path:
     """The Go program, named by what it is made from; built if nobody did yet."""
     source = Path(__file__).parent / "peer"
     digest = hashlib.sha256(repr(FLAGS).encode())
-    for path in sorted(source.iterdir()):
+    for path in sorted(filter(Path.is_file, source.iterdir())):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     cache = cache_folder()
     program = cache / f"peer-{digest.hexdigest()[:16]}"

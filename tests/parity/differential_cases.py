@@ -8,8 +8,16 @@ import msgspec
 
 from mooring.clock import Rng
 from mooring.objects.codec.decode import encode
+from mooring.state.kinds.device_classes import RESOURCE_PREFIX
 from mooring.testing.random_cluster import random_node, random_pod
-from tests.parity.differential_devices import SliceMaker, classes, give_claims, shared_claims
+from tests.parity.differential_devices import (
+    IMPLICIT_RESOURCE,
+    RESOURCES,
+    SliceMaker,
+    classes,
+    give_claims,
+    shared_claims,
+)
 from tests.parity.differential_themes import APPS, KEYS, NAMESPACES, THEMES, Document, Theme
 
 KIND: Document = {
@@ -47,6 +55,30 @@ def random_device_case(rng: Rng) -> Case:
     maker.sizes = (1, 2, 3, 5, 9)
     maker.with_devices = True
     return maker.case("devices and all" if themes else "devices")
+
+
+def random_device_score_case(rng: Rng) -> Case:
+    """Returns a case in which NodeResourcesFit scores nodes by their devices."""
+    maker = _Maker(rng, [], "roomy")
+    maker.sizes = (3, 5, 9)
+    maker.with_devices = True
+    case = maker.case("scores by devices")
+    return case._replace(config=_scoring_devices(rng, case.config))
+
+
+def random_device_balance_case(rng: Rng) -> Case:
+    """Returns a case in which NodeResourcesBalancedAllocation counts devices.
+
+    The class has no selectors: with some, kube-scheduler ends with a nil pointer.
+    """
+    case = random_device_score_case(rng)
+    plain = f"{RESOURCE_PREFIX}all"
+    text = msgspec.json.encode([case.config, case.objects, case.pods]).decode()
+    config, objects, pods = msgspec.json.decode(text.replace(IMPLICIT_RESOURCE, plain))
+    resources = [{"name": name, "weight": 1} for name in ("cpu", "memory", plain)]
+    args = {"name": "NodeResourcesBalancedAllocation", "args": {"resources": resources}}
+    config["profiles"][0]["pluginConfig"].append(args)
+    return case._replace(config=config, objects=objects, pods=pods)
 
 
 class _Maker:
@@ -288,8 +320,23 @@ def _keep_ports_apart(running: list[Document]) -> None:
                 container["ports"] = kept
 
 
-def _strategy(rng: Rng) -> Document:
-    names = rng.sample(("cpu", "memory", "example.com/gpu", "ephemeral-storage"), 2)
+def _scoring_devices(rng: Rng, config: Document | None) -> Document:
+    """Returns the configuration with scores of the extended resources that stand for classes."""
+    config = config or {**KIND, "profiles": [{"schedulerName": "default-scheduler"}]}
+    names = ("cpu", "memory", *RESOURCES, IMPLICIT_RESOURCE)
+    args = {"NodeResourcesFit": {"scoringStrategy": _strategy(rng, names, 3)}}
+    profile = config["profiles"][0]
+    others = [entry for entry in profile.get("pluginConfig", ()) if entry["name"] not in args]
+    profile["pluginConfig"] = [*others, *({"name": name, "args": args[name]} for name in args)]
+    return config
+
+
+def _strategy(
+    rng: Rng,
+    choices: tuple[str, ...] = ("cpu", "memory", "example.com/gpu", "ephemeral-storage"),
+    count: int = 2,
+) -> Document:
+    names = rng.sample(choices, count)
     resources = [{"name": name, "weight": rng.choice((1, 3, 10))} for name in names]
     kind = rng.choice(("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
     found: Document = {"type": kind, "resources": resources}

@@ -16,6 +16,7 @@ API = "resource.k8s.io/v1"
 DRIVERS = ("gpu.example", "nic.example", "any.example")
 #: Resources that no node has by a device plugin; two classes stand for the first.
 RESOURCES = ("example.com/card", "example.com/port")
+IMPLICIT_RESOURCE = "deviceclass.resource.kubernetes.io/nic"
 CLASSES = ("gpu", "nic", "all", "big", "fast", "card", "card-2", "port")
 ATTRIBUTES = ("example.org/rack", "gpu.example/model", "nic.example/model", "gpu.example/numa")
 SHARED_CLAIMS = 5
@@ -448,7 +449,7 @@ def _generated(rng: Rng, owner: Document, number: int) -> Document:
 def _request_resources(rng: Rng, spec: Document) -> None:
     for container in spec["containers"]:
         if rng.random() < 0.8:
-            resource = rng.choice((*RESOURCES, "deviceclass.resource.kubernetes.io/nic"))
+            resource = rng.choice((*RESOURCES, IMPLICIT_RESOURCE))
             amount = str(rng.choice((1, 1, 2)))
             resources: dict[str, Any] = container.setdefault("resources", {})
             resources.setdefault("requests", {})[resource] = amount

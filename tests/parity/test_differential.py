@@ -13,7 +13,12 @@ import pytest
 from bench.against_peer import build_peer
 from mooring.clock import seeded_random
 from tests.parity.differential import compared, decided_by_peer
-from tests.parity.differential_cases import random_case, random_device_case
+from tests.parity.differential_cases import (
+    random_case,
+    random_device_balance_case,
+    random_device_case,
+    random_device_score_case,
+)
 
 SEEDS = range(40)
 #: In the last ones, claims are not available on nodes that another plugin rejects first.
@@ -46,3 +51,19 @@ def test_both_decide_the_same_about_devices_and_allocate_the_same(peer: Path, se
     assert {step.pod_key for step in steps} == {
         f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in case.waiting()
     }
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_both_score_nodes_by_their_devices(peer: Path, seed: int) -> None:
+    case = random_device_score_case(seeded_random(seed))
+    node_order, steps = decided_by_peer(peer, case)
+
+    assert compared(case, node_order, steps) == []
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_both_balance_nodes_by_their_devices(peer: Path, seed: int) -> None:
+    case = random_device_balance_case(seeded_random(seed))
+    node_order, steps = decided_by_peer(peer, case)
+
+    assert compared(case, node_order, steps) == []

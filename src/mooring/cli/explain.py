@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +28,9 @@ from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import read_workload
 
 if TYPE_CHECKING:
+    from mooring.decision import Decision
     from mooring.explain.remote import SchedulerAddress
+    from mooring.simulation.driver import Driver
 
 
 @click.command("explain")
@@ -116,7 +118,7 @@ def command(
     utilization = Utilization(workload.objects)
     decision = decide_until(workload.pending, driver, utilization, key(pod_object))
     weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
-    click.echo(explain(pod_object, decision, utilization, weights=weights))
+    click.echo(_text(pod_object, decision, utilization, driver, weights))
 
 
 class _Running(NamedTuple):
@@ -175,7 +177,19 @@ def _explain_remote(
     weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
     # On the current cluster: other pending pods are not placed first.
     decision = driver.attempt(pod_object, explain=True).decision()
-    click.echo(explain(pod_object, decision, Utilization(workload.objects), weights=weights))
+    utilization = Utilization(workload.objects)
+    click.echo(_text(pod_object, decision, utilization, driver, weights))
+
+
+def _text(
+    pod: Pod,
+    decision: Decision,
+    utilization: Utilization,
+    driver: Driver,
+    weights: Mapping[str, int],
+) -> str:
+    snapshot = driver.cache.snapshot()
+    return explain(pod, decision, utilization, weights=weights, snapshot=snapshot)
 
 
 def _find(text: str, pods: Iterable[Pod]) -> Pod:

@@ -55,6 +55,8 @@ _REQUIRED: Final = (
 _FORBIDDEN: Final = (
     "constraint must not define a selector, as they deduced for each pod",
     "must be nil when type is not RequestedToCapacityRatio",
+    "DRASchedulingFilterTimeout feature gate is disabled",
+    "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled",
 )
 #: Extension points in the order in which upstream checks a profile's plugins.
 _POINTS: Final = (

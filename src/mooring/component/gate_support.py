@@ -38,12 +38,6 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
 #: (Gate, value) -> what mooring does all the same. Accepted and logged as a warning: the value
 #: belongs to a whole cluster, and an API server with it gives mooring nothing that would differ.
 PARTIAL: Final[dict[tuple[str, bool], str]] = {
-    ("DRAConsumableCapacity", False): _FIELDS,
-    ("DRADeviceBindingConditions", False): _FIELDS,
-    ("DRADeviceTaints", False): _FIELDS,
-    ("DRAPartitionableDevices", False): _FIELDS,
-    ("DRAPrioritizedList", False): _FIELDS,
-    ("DRAResourceClaimDeviceStatus", False): _FIELDS,
     ("PodLevelResources", False): _FIELDS,
     ("SchedulerAsyncAPICalls", True): (
         "mooring writes conditions and bindings in the background with and without it;"

@@ -118,6 +118,10 @@ def _profile(profile: Profile, gates: Mapping[str, bool]) -> Profile:
     return replace(profile, plugins=plugins, plugin_config=configured + added)
 
 
+#: The default time limits of DynamicResources.
+FILTER_TIMEOUT_S: Final = 10.0
+BINDING_TIMEOUT_S: Final = 600.0
+
 #: How VolumeBinding scores the utilization of storage if the file does not say.
 _STORAGE_SHAPE: Final = (
     UtilizationShapePoint(utilization=0, score=10),
@@ -130,13 +134,19 @@ def _default_args(name: str, gates: Mapping[str, bool]) -> PluginArgs:
     if isinstance(args, VolumeBindingArgs) and gates.get("StorageCapacityScoring"):
         return replace(args, shape=_STORAGE_SHAPE)
     if isinstance(args, DynamicResourcesArgs):
-        if not gates.get("DRASchedulerFilterTimeout", True):
-            args = replace(args, filter_timeout_s=None)
-        if not (
-            gates.get("DRADeviceBindingConditions", True)
-            and gates.get("DRAResourceClaimDeviceStatus", True)
-        ):
-            args = replace(args, binding_timeout_s=None)
+        return _device_timeouts(args, gates)
+    return args
+
+
+def _device_timeouts(args: DynamicResourcesArgs, gates: Mapping[str, bool]) -> DynamicResourcesArgs:
+    """Returns the arguments with the time limits whose feature gates are on."""
+    if args.filter_timeout_s is None and gates.get("DRASchedulerFilterTimeout", True):
+        args = replace(args, filter_timeout_s=FILTER_TIMEOUT_S)
+    has_conditions = gates.get("DRADeviceBindingConditions", True) and gates.get(
+        "DRAResourceClaimDeviceStatus", True
+    )
+    if args.binding_timeout_s is None and has_conditions:
+        args = replace(args, binding_timeout_s=BINDING_TIMEOUT_S)
     return args
 
 
@@ -151,6 +161,8 @@ def _plugin_config(entry: PluginConfig, gates: Mapping[str, bool]) -> PluginConf
         strategy = args.scoring_strategy
         resources = tuple(map(_weighted, strategy.resources or CPU_AND_MEMORY))
         args = replace(args, scoring_strategy=replace(strategy, resources=resources))
+    elif isinstance(args, DynamicResourcesArgs):
+        args = _device_timeouts(args, gates)
     elif isinstance(args, NodeResourcesBalancedAllocationArgs):
         args = replace(args, resources=tuple(map(_weighted, args.resources)))
     return replace(entry, args=args)

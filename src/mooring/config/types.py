@@ -127,10 +127,13 @@ class DefaultPreemptionArgs(Config, frozen=True, kw_only=True):
 
 
 class DynamicResourcesArgs(Config, frozen=True, kw_only=True):
-    """Time limits of device allocation; None without the feature gates that they belong to."""
+    """Time limits of device allocation; None without the feature gates that they belong to.
 
-    filter_timeout_s: Seconds | None = msgspec.field(default=10.0, name="filterTimeout")
-    binding_timeout_s: Seconds | None = msgspec.field(default=600.0, name="bindingTimeout")
+    Defaulting sets them to 10 s and 600 s.
+    """
+
+    filter_timeout_s: Seconds | None = msgspec.field(default=None, name="filterTimeout")
+    binding_timeout_s: Seconds | None = msgspec.field(default=None, name="bindingTimeout")
 
 
 class InterPodAffinityArgs(Config, frozen=True, kw_only=True):

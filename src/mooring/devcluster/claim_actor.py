@@ -15,9 +15,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Change, Client
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
+from mooring.devcluster.work_queue import WorkQueue
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.meta import controller_of, key
@@ -63,13 +64,10 @@ class ClaimActor:
     ) -> None:
         self.last_versions = {_POD: 0, _CLAIM: 0}
         self._client = client
-        self._work: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-        self._is_working = False
         handlers = {_POD: self._on_pod, _CLAIM: self._on_claim, _TEMPLATE: self._on_template}
-        self._informers = {
-            kind: Informer(client, kind, handler, clock=clock, rng=rng, sleep=sleep)
-            for kind, handler in handlers.items()
-        }
+        self._work: WorkQueue[tuple[str, str]] = WorkQueue(
+            client, handlers, self._sync, _log_failure, clock=clock, rng=rng, sleep=sleep
+        )
         #: Claims that were made and that the watch has not reported yet, by key.
         self._unreported: dict[str, ResourceClaim] = {}
         #: (UID of a pod, entry of its spec) -> the claim that was made for it.
@@ -77,17 +75,11 @@ class ClaimActor:
 
     async def run(self) -> None:
         """Writes claims until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers.values():
-                tasks.create_task(informer.run())
-            for informer in self._informers.values():
-                await informer.wait_until_synced()
-            await self._process_queue()
+        await self._work.run()
 
     def has_seen(self, version: int) -> bool:
         """Returns whether all pods up to a resourceVersion have their claims."""
-        is_idle = self._work.empty() and not self._is_working
-        return is_idle and int(self._informers[_POD].version or "0") >= version
+        return self._work.is_idle and self._work.version(_POD) >= version
 
     # -- events -----------------------------------------------------------------------------------
 
@@ -95,9 +87,9 @@ class ClaimActor:
         pod: Pod | None = change.new
         if pod is None or is_done(pod):
             for claim_key in self._claim_keys_of(change.old if pod is None else pod):
-                self._work.put_nowait((_CLAIM, claim_key))
+                self._work.add((_CLAIM, claim_key))
         elif pod.spec.resource_claims:
-            self._work.put_nowait((_POD, key(pod)))
+            self._work.add((_POD, key(pod)))
 
     def _claim_keys_of(self, pod: Pod) -> Iterable[str]:
         """Returns the keys of the claims that the pod uses, or may use."""
@@ -115,13 +107,13 @@ class ClaimActor:
         if change.new is not None:
             if entry is not None:
                 self._generated[entry] = claim
-            self._work.put_nowait((_CLAIM, key(claim)))
+            self._work.add((_CLAIM, key(claim)))
             return
         if entry is not None:
             self._generated.pop(entry, None)
         owner = controller_of(claim.metadata)
         if owner is not None:  # a claim that was deleted by mistake is made again
-            self._work.put_nowait((_POD, f"{claim.metadata.namespace}/{owner.name}"))
+            self._work.add((_POD, f"{claim.metadata.namespace}/{owner.name}"))
 
     def _on_template(self, change: Change) -> None:
         template: ResourceClaimTemplate | None = change.new
@@ -132,26 +124,17 @@ class ClaimActor:
                 entry.resource_claim_template_name == template.metadata.name
                 for entry in pod.spec.resource_claims
             ):
-                self._work.put_nowait((_POD, pod_key))
+                self._work.add((_POD, pod_key))
 
     def _objects(self, kind: str) -> Mapping[str, Any]:
-        return self._informers[kind].objects
+        return self._work.objects(kind)
 
-    async def _process_queue(self) -> None:
-        while True:
-            kind, object_key = await self._work.get()
-            self._is_working = True
-            try:
-                if kind == _POD:
-                    await self._sync_pod(object_key)
-                else:
-                    await self._sync_claim(object_key)
-            except SchedulerError as error:
-                # The object was changed or deleted; that event queues it again.
-                text = str(error)
-                _log.info("writing a claim failed", extra={"object": object_key, "error": text})
-            finally:
-                self._is_working = False
+    async def _sync(self, item: tuple[str, str]) -> None:
+        kind, object_key = item
+        if kind == _POD:
+            await self._sync_pod(object_key)
+        else:
+            await self._sync_claim(object_key)
 
     # -- claims of pods ---------------------------------------------------------------------------
 
@@ -262,3 +245,8 @@ def _entry_of(claim: ResourceClaim) -> tuple[str, str] | None:
     owner = controller_of(claim.metadata)
     entry = claim.metadata.annotations.get(POD_CLAIM)
     return None if owner is None or entry is None else (owner.uid, entry)
+
+
+def _log_failure(item: tuple[str, str], error: SchedulerError) -> None:
+    """Logs an error; the object was changed or deleted, and that event queues it again."""
+    _log.info("writing a claim failed", extra={"object": item[1], "error": str(error)})

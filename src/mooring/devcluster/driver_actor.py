@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Change, Client
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
+from mooring.devcluster.work_queue import WorkQueue
 from mooring.errors import AlreadyExists, NotFound, SchedulerError
 from mooring.objects.node import Node
 from mooring.simulation.device_file import DeviceFile, slices_of_node
@@ -40,32 +41,29 @@ class DriverActor:
     ) -> None:
         self._client = client
         self._file = file
-        self._work: asyncio.Queue[tuple[Node, bool]] = asyncio.Queue()
-        self._informer = Informer(
-            client, "Node", self._on_change, clock=clock, rng=rng, sleep=sleep
+        self._work: WorkQueue[tuple[Node, bool]] = WorkQueue(
+            client,
+            {"Node": self._on_change},
+            self._sync,
+            _log_failure,
+            clock=clock,
+            rng=rng,
+            sleep=sleep,
         )
 
     async def run(self) -> None:
         """Publishes and removes slices until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._informer.run())
-            while True:
-                node, exists = await self._work.get()
-                try:
-                    await self._sync(node, exists=exists)
-                except SchedulerError as error:
-                    text = str(error)
-                    extra = {"node": node.metadata.name, "error": text}
-                    _log.warning("slices not written", extra=extra)
+        await self._work.run()
 
     def _on_change(self, change: Change) -> None:
         if change.new is None:
-            self._work.put_nowait((change.old, False))
+            self._work.add((change.old, False))
         elif change.old is None or change.old.metadata.labels != change.new.metadata.labels:
-            self._work.put_nowait((change.new, True))
+            self._work.add((change.new, True))
 
-    async def _sync(self, node: Node, *, exists: bool) -> None:
+    async def _sync(self, item: tuple[Node, bool]) -> None:
         """Creates the missing slices of a node, or deletes all slices of a deleted one."""
+        node, exists = item
         for part in slices_of_node(self._file, node):
             try:
                 if exists:
@@ -74,3 +72,8 @@ class DriverActor:
                     await self._client.delete("ResourceSlice", part.metadata.name)
             except (AlreadyExists, NotFound):
                 continue
+
+
+def _log_failure(item: tuple[Node, bool], error: SchedulerError) -> None:
+    extra = {"node": item[0].metadata.name, "error": str(error)}
+    _log.warning("slices not written", extra=extra)

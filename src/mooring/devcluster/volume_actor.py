@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Change, Client
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
+from mooring.devcluster.work_queue import WorkQueue
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.meta import key
@@ -53,22 +54,16 @@ class VolumeActor:
         self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
     ) -> None:
         self._client = client
-        self._work: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-        self._informers = {
-            kind: Informer(client, kind, handler, clock=clock, rng=rng, sleep=sleep)
-            for kind, handler in ((_VOLUME, self._on_volume), (_CLAIM, self._on_claim))
-        }
+        handlers = {_VOLUME: self._on_volume, _CLAIM: self._on_claim}
+        self._work: WorkQueue[tuple[str, str]] = WorkQueue(
+            client, handlers, self._sync, _log_failure, clock=clock, rng=rng, sleep=sleep
+        )
         #: Claim key -> the volume whose claimRef names it.
         self._named: dict[str, str] = {}
 
     async def run(self) -> None:
         """Binds volumes until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for informer in self._informers.values():
-                tasks.create_task(informer.run())
-            for informer in self._informers.values():
-                await informer.wait_until_synced()
-            await self._process_queue()
+        await self._work.run()
 
     def _on_volume(self, change: Change) -> None:
         volume: PersistentVolume | None = change.new
@@ -78,35 +73,30 @@ class VolumeActor:
         if reference is not None:
             claim_key = f"{reference.namespace}/{reference.name}"
             self._named[claim_key] = volume.metadata.name
-            self._work.put_nowait((_CLAIM, claim_key))
+            self._work.add((_CLAIM, claim_key))
         elif volume.status.phase in ("", "Pending"):
-            self._work.put_nowait((_VOLUME, volume.metadata.name))
+            self._work.add((_VOLUME, volume.metadata.name))
         else:  # an unbound claim may match it
             for claim_key, claim in self._objects(_CLAIM).items():
                 if not is_fully_bound(claim) and claim_class(claim) == volume_class(volume):
-                    self._work.put_nowait((_CLAIM, claim_key))
+                    self._work.add((_CLAIM, claim_key))
 
     def _on_claim(self, change: Change) -> None:
         claim: PersistentVolumeClaim | None = change.new
         if claim is None:
             self._named.pop(key(change.old), None)
         elif not is_fully_bound(claim):
-            self._work.put_nowait((_CLAIM, key(claim)))
+            self._work.add((_CLAIM, key(claim)))
 
     def _objects(self, kind: str) -> Mapping[str, Any]:
-        return self._informers[kind].objects
+        return self._work.objects(kind)
 
-    async def _process_queue(self) -> None:
-        while True:
-            kind, name = await self._work.get()
-            try:
-                if kind == _VOLUME:
-                    await self._write_status(_VOLUME, name, {"phase": "Available"})
-                else:
-                    await self._sync_claim(name)
-            except SchedulerError as error:
-                # The object was changed or deleted; that event queues it again.
-                _log.info("binding a volume failed", extra={"object": name, "error": str(error)})
+    async def _sync(self, item: tuple[str, str]) -> None:
+        kind, name = item
+        if kind == _VOLUME:
+            await self._write_status(_VOLUME, name, {"phase": "Available"})
+        else:
+            await self._sync_claim(name)
 
     # -- binding and provisioning -----------------------------------------------------------------
 
@@ -202,3 +192,8 @@ class VolumeActor:
 
 def _waits_for_pod(storage_class: StorageClass) -> bool:
     return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _log_failure(item: tuple[str, str], error: SchedulerError) -> None:
+    """Logs an error; the object was changed or deleted, and that event queues it again."""
+    _log.info("binding a volume failed", extra={"object": item[1], "error": str(error)})

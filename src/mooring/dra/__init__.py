@@ -9,6 +9,7 @@ from mooring.dra.allocator import Allocator, Solution
 from mooring.dra.compiler import CELCompiler
 from mooring.dra.devices import DeviceID
 from mooring.dra.errors import AllocationError, AllocationTimeout, InvalidPools, SelectorFailed
+from mooring.dra.features import ALL_FEATURES, DeviceFeatures, features_of
 from mooring.dra.nodes import TargetNode
 from mooring.dra.pools import NodePools
 from mooring.dra.requests import PreparedClaim, prepare_claim
@@ -16,11 +17,13 @@ from mooring.dra.selectors import Selectors
 from mooring.dra.slices import Slices
 
 __all__ = [
+    "ALL_FEATURES",
     "AllocatedState",
     "AllocationError",
     "AllocationTimeout",
     "Allocator",
     "CELCompiler",
+    "DeviceFeatures",
     "DeviceID",
     "InvalidPools",
     "NodePools",
@@ -30,5 +33,6 @@ __all__ = [
     "Slices",
     "Solution",
     "TargetNode",
+    "features_of",
     "prepare_claim",
 ]

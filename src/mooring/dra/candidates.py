@@ -84,6 +84,8 @@ class Candidates:
         return devices
 
     def _evaluate(self, choice: Choice, device: SliceDevice) -> bool:
+        if not device.is_selectable:
+            return False
         for condition in choice.conditions:
             answer = self._selectors.answer(condition.expression, device)
             if answer is False:

@@ -61,7 +61,7 @@ def content_of(reads: Reads) -> Callable[[SliceDevice], Hashable]:
         spec, driver = device.device, device.driver
         return (
             driver if reads.driver else None,
-            device.is_shared if reads.allow_multiple_allocations else None,
+            device.allows_sharing if reads.allow_multiple_allocations else None,
             *(_values(spec.attributes, driver, *name) for name in attributes),
             *(_values(spec.capacity, driver, *name) for name in capacity),
         )

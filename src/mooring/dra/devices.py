@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mooring.cel import DeviceInput, Version
+from mooring.dra.features import ALL_FEATURES, DeviceFeatures
 from mooring.dra.nodes import Reach, TargetNode, reach_of
 from mooring.objects.meta import RawQuantity
 from mooring.objects.quantity import Quantity
@@ -64,26 +65,36 @@ class SliceDevice:
         id: The identity.
         device: The API object.
         slice: The slice that lists it.
+        allows_sharing: Whether the driver lets several requests use it, as selectors read it.
         is_shared: Whether several requests may use it at the same time.
         consumption: What it takes of each counter, in billionths.
         taints: Those that prevent the allocation, unless they are tolerated.
+        capacity: What requests consume; empty if no device can be shared.
+        is_selectable: Whether selectors are asked at all.
+        is_blocked: Whether it cannot be taken although it may be selected.
     """
 
     def __init__(self, prepared: PreparedSlice, device: Device) -> None:
-        spec = prepared.obj.spec
+        spec, features = prepared.obj.spec, prepared.features
         self.id = DeviceID(spec.driver, spec.pool.name, device.name)
         self.device = device
         self.slice = prepared
-        self.is_shared = bool(device.allow_multiple_allocations)
-        self.capacity = {name: _capacity(value) for name, value in device.capacity.items()}
+        self.allows_sharing = bool(device.allow_multiple_allocations) and not features.is_stable
+        self.is_shared = self.allows_sharing and features.is_shareable
+        self.binds_to_node = bool(device.binds_to_node) and not features.is_stable
+        self.capacity: dict[str, Capacity] = {}
+        if features.is_shareable:
+            self.capacity = {name: _capacity(value) for name, value in device.capacity.items()}
+        self.is_selectable = features.has_binding_conditions or not device.binding_conditions
+        self.is_blocked = not features.has_partitions and bool(device.consumes_counters)
         self.consumption: tuple[tuple[CounterKey, int], ...] = tuple(
             ((consumed.counter_set, name), Quantity.from_wire(counter.value).nanos)
             for consumed in device.consumes_counters
             for name, counter in consumed.counters.items()
         )
-        self.taints: tuple[DeviceTaint, ...] = tuple(
-            taint for taint in device.taints if taint.effect in HARD_EFFECTS
-        )
+        self.taints: tuple[DeviceTaint, ...] = ()
+        if features.has_taints:
+            self.taints = tuple(taint for taint in device.taints if taint.effect in HARD_EFFECTS)
         self.reach: Reach | None = None
         if prepared.is_per_device:
             self.reach = reach_of(device.node_name, device.all_nodes, device.node_selector)
@@ -96,9 +107,12 @@ class SliceDevice:
         """The device as selectors read it."""
         return DeviceInput(
             self.id.driver,
-            allow_multiple_allocations=self.is_shared,
+            allow_multiple_allocations=self.allows_sharing,
             attributes={name: _value(value) for name, value in self.device.attributes.items()},
-            capacity={name: capacity.value for name, capacity in self.capacity.items()},
+            capacity={
+                name: Quantity.from_wire(capacity.value)
+                for name, capacity in self.device.capacity.items()
+            },
         )
 
     @cached_property
@@ -130,14 +144,18 @@ class SliceDevice:
 class PreparedSlice:
     """A slice: its nodes, and its devices, which are parsed when they are first read."""
 
-    def __init__(self, obj: ResourceSlice) -> None:
+    def __init__(self, obj: ResourceSlice, features: DeviceFeatures = ALL_FEATURES) -> None:
         spec = obj.spec
         self.obj = obj
+        self.features = features
         self.name = obj.metadata.name
         self.pool_key: PoolKey = (spec.driver, spec.pool.name)
         self.generation = spec.pool.generation
         self.has_counters = bool(spec.shared_counters)
         self.is_per_device = bool(spec.per_device_node_selection)
+        self.is_ignored = not features.has_partitions and (
+            spec.per_device_node_selection is not None or self.has_counters
+        )
         self.reach = reach_of(spec.node_name, spec.all_nodes, spec.node_selector)
 
     @property

@@ -78,6 +78,8 @@ class Ledger:
         Raises:
             AllocationError: a constraint is violated, and the choice requests all devices.
         """
+        if device.is_blocked:
+            return False
         consumes = self._consumes_counters(device)
         if consumes and not self._counters.consume(self._pools.by_key[device.pool_key], device):
             return False
@@ -155,10 +157,10 @@ def _pop(lists: dict[DeviceID, list[Amounts]] | dict[DeviceID, list[int]], key: 
 def _tolerates_all(
     tolerations: tuple[DeviceToleration, ...], taints: tuple[DeviceTaint, ...]
 ) -> bool:
-    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+    return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
 
 
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     """Returns whether a toleration matches; empty effect and key match all of them.
 
     Source: k8s.io/dynamic-resource-allocation resourceclaim (ToleratesTaint).

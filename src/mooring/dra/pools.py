@@ -20,24 +20,35 @@ class Pool:
     Attributes:
         key: Driver and name.
         state: "" = usable; "incomplete": slices are missing; "invalid": they contradict each other.
+        problem: Why it is not usable, in words.
         devices: The devices in the order of allocation; none unless the pool is usable.
         other_devices: Those that other nodes use; they consume the same counters.
         counters: What the counter sets have, in billionths.
     """
 
-    __slots__ = ("counters", "devices", "has_binding_conditions", "key", "other_devices", "state")
+    __slots__ = (
+        "counters",
+        "devices",
+        "has_binding_conditions",
+        "key",
+        "other_devices",
+        "problem",
+        "state",
+    )
 
     def __init__(
         self,
         key: PoolKey,
         *,
         state: str = "",
+        problem: str = "",
         slices: Sequence[PreparedSlice] = (),
         others: Sequence[PreparedSlice] = (),
         counters: Mapping[CounterKey, int] | None = None,
     ) -> None:
         self.key = key
         self.state = state
+        self.problem = problem
         self.devices = tuple(device for part in slices for device in part.devices)
         self.other_devices = tuple(device for part in others for device in part.all_devices)
         self.has_binding_conditions = any(part.has_binding_conditions for part in slices)
@@ -110,6 +121,8 @@ def gather_pools(
 
 
 def _is_relevant(candidate: PreparedSlice, node: TargetNode) -> bool:
+    if candidate.is_ignored:
+        return False
     if candidate.has_counters:
         return True
     try:
@@ -144,7 +157,8 @@ def _pool(
         return None
     current = [part for part in everywhere if part.generation == generation]
     if len(current) != count:
-        return Pool(key, state="incomplete")
+        problem = f"{len(current)} of {count} slices of generation {generation} exist"
+        return Pool(key, state="incomplete", problem=problem)
     relevant = {part.name for part in slices}
     return _checked(key, slices, [part for part in current if part.name not in relevant])
 
@@ -155,7 +169,9 @@ def _checked(
     """Returns the pool of these slices; it is invalid if they contradict each other."""
     names = [device.device.name for part in slices for device in part.devices]
     if len(names) != len(set(names)):
-        return Pool(key, state="invalid")
+        return _invalid(key, f"several devices are named {_twice(names)}")
+    if not slices[0].features.has_partitions:
+        return Pool(key, slices=slices)
     sets = [counter_set for part in slices for counter_set in part.obj.spec.shared_counters]
     counters = {
         counter_set.name: {
@@ -165,12 +181,22 @@ def _checked(
         for counter_set in sets
     }
     if len(counters) != len(sets):
-        return Pool(key, state="invalid")
+        names = [counter_set.name for counter_set in sets]
+        return _invalid(key, f"several counter sets are named {_twice(names)}")
     for part in (*slices, *others):
         if not _consumes_only(part, counters):
-            return Pool(key, state="invalid")
+            return _invalid(key, f"a device of slice {part.name} consumes an unknown counter")
     flat = {(of, name): value for of, values in counters.items() for name, value in values.items()}
     return Pool(key, slices=slices, others=others, counters=flat)
+
+
+def _invalid(key: PoolKey, problem: str) -> Pool:
+    return Pool(key, state="invalid", problem=problem)
+
+
+def _twice(names: Sequence[str]) -> str:
+    """Returns the first name that is there several times."""
+    return next(name for name in names if names.count(name) > 1)
 
 
 def _consumes_only(part: PreparedSlice, counters: Mapping[str, Mapping[str, int]]) -> bool:

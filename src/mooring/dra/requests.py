@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from mooring.dra.features import ALL_FEATURES, DeviceFeatures
 from mooring.dra.selectors import Condition
 from mooring.objects.meta import key
 from mooring.objects.quantity import Quantity
@@ -93,7 +94,11 @@ class PreparedClaim:
     constraint_problem: str
 
 
-def prepare_claim(claim: ResourceClaim, class_named: ClassLookup) -> PreparedClaim:
+def prepare_claim(
+    claim: ResourceClaim,
+    class_named: ClassLookup,
+    features: DeviceFeatures = ALL_FEATURES,
+) -> PreparedClaim:
     """Returns the claim in prepared form; its problems are messages, reported per node in order.
 
     Source: structured/internal/incubating/allocator_incubating.go (Allocate,
@@ -103,56 +108,77 @@ def prepare_claim(claim: ResourceClaim, class_named: ClassLookup) -> PreparedCla
     claim_key = key(claim)
     problem = ""
     for index, constraint in enumerate(devices.constraints):
-        if constraint.match_attribute is None and constraint.distinct_attribute is None:
+        distinct = None if features.is_stable else constraint.distinct_attribute
+        if constraint.match_attribute is None and distinct is None:
             problem = (
                 f"claim {claim_key}, constraint #{index}: "
                 "empty constraint (unsupported constraint type?)"
             )
             break
-    requests = tuple(_prepare(request, claim_key, class_named) for request in devices.requests)
+    prepare = _Preparation(claim_key, class_named, features)
+    requests = tuple(map(prepare.request, devices.requests))
     return PreparedClaim(claim, claim_key, requests, devices.constraints, problem)
 
 
-def _prepare(request: DeviceRequest, claim_key: str, class_named: ClassLookup) -> PreparedRequest:
-    if not request.first_available:
-        exact = request.exactly or ExactDeviceRequest()
-        return PreparedRequest((_choice(request.name, "", exact, claim_key, class_named),), False)
-    choices = tuple(
-        _choice(request.name, alternative.name, alternative, claim_key, class_named)
-        for alternative in request.first_available
-    )
-    return PreparedRequest(choices, True)
+class _Preparation:
+    """Prepares the requests of one claim."""
 
+    def __init__(self, claim_key: str, class_named: ClassLookup, features: DeviceFeatures) -> None:
+        self._claim_key = claim_key
+        self._class_named = class_named
+        self._features = features
 
-def _choice(
-    parent: str,
-    sub: str,
-    spec: ExactDeviceRequest | DeviceSubRequest,
-    claim_key: str,
-    class_named: ClassLookup,
-) -> Choice:
-    where = f"claim {claim_key}, request {sub or parent}"
-    device_class = class_named(spec.device_class_name)
-    conditions: tuple[Condition, ...] = ()
-    if device_class is not None:
-        conditions = (
-            *_conditions(f"class {device_class.metadata.name}", device_class.spec.selectors),
-            *_conditions(f"claim {claim_key}", spec.selectors),
+    def request(self, request: DeviceRequest) -> PreparedRequest:
+        """Returns a request with its choices."""
+        problem = self._capacity_problem(request)
+        if not request.first_available:
+            exact = request.exactly or ExactDeviceRequest()
+            return PreparedRequest((self._choice(request.name, "", exact, problem),), False)
+        choices = tuple(
+            self._choice(request.name, alternative.name, alternative, problem)
+            for alternative in request.first_available
         )
-    requests = spec.capacity.requests if spec.capacity is not None else {}
-    return Choice(
-        parent=parent,
-        sub=sub,
-        where=where,
-        problem=_problem(where, spec, device_class),
-        device_class=device_class,
-        conditions=conditions,
-        tolerations=spec.tolerations,
-        capacity={name: Quantity.from_wire(raw) for name, raw in requests.items()},
-        is_admin=isinstance(spec, ExactDeviceRequest) and bool(spec.admin_access),
-        wants_all=spec.allocation_mode == ALL_DEVICES,
-        count=spec.count,
-    )
+        return PreparedRequest(choices, True)
+
+    def _capacity_problem(self, request: DeviceRequest) -> str:
+        """Returns the message if a request has capacities while no device can be shared."""
+        if self._features.is_shareable or self._features.is_stable:
+            return ""
+        text = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        if request.exactly is not None and request.exactly.capacity is not None:
+            return f"claim {self._claim_key}, request {request.name}: {text}"
+        for alternative in request.first_available:
+            if alternative.capacity is not None:
+                return f"claim {self._claim_key}, subrequest {alternative.name}: {text}"
+        return ""
+
+    def _choice(
+        self, parent: str, sub: str, spec: ExactDeviceRequest | DeviceSubRequest, problem: str
+    ) -> Choice:
+        where = f"claim {self._claim_key}, request {sub or parent}"
+        device_class = self._class_named(spec.device_class_name)
+        conditions: tuple[Condition, ...] = ()
+        if device_class is not None:
+            conditions = (
+                *_conditions(f"class {device_class.metadata.name}", device_class.spec.selectors),
+                *_conditions(f"claim {self._claim_key}", spec.selectors),
+            )
+        requests = {}
+        if spec.capacity is not None and self._features.is_shareable:
+            requests = spec.capacity.requests
+        return Choice(
+            parent=parent,
+            sub=sub,
+            where=where,
+            problem=problem or _problem(where, spec, device_class),
+            device_class=device_class,
+            conditions=conditions,
+            tolerations=spec.tolerations,
+            capacity={name: Quantity.from_wire(raw) for name, raw in requests.items()},
+            is_admin=isinstance(spec, ExactDeviceRequest) and bool(spec.admin_access),
+            wants_all=spec.allocation_mode == ALL_DEVICES,
+            count=spec.count,
+        )
 
 
 def _problem(

@@ -124,7 +124,7 @@ def _node_selector(devices: Iterable[SliceDevice], node_name: str) -> NodeSelect
     expressions: list[NodeSelectorRequirement] = []
     for device in devices:
         owner = device.device if device.reach is not None else device.slice.obj.spec
-        if owner.node_name is not None or device.device.binds_to_node:
+        if owner.node_name is not None or device.binds_to_node:
             only = NodeSelectorRequirement(key=NODE_NAME_FIELD, operator="In", values=(node_name,))
             return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
         terms = owner.node_selector.node_selector_terms if owner.node_selector else ()

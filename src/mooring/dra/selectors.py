@@ -128,7 +128,7 @@ def whole_content(device: SliceDevice) -> Hashable:
     """Returns all of a device that a selector can read."""
     return (
         device.driver,
-        device.is_shared,
+        device.allows_sharing,
         tuple(device.device.attributes.items()),
         tuple(device.device.capacity.items()),
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from mooring.dra.devices import PoolKey, PreparedSlice
+from mooring.dra.features import ALL_FEATURES, DeviceFeatures
 from mooring.dra.nodes import TargetNode
 from mooring.dra.pools import NodePools, gather_pools
 from mooring.objects.resource import ResourceSlice
@@ -24,13 +25,16 @@ class Slices:
         self,
         slices: Iterable[ResourceSlice] = (),
         changed: Callable[[str], None] = lambda _: None,
+        features: DeviceFeatures = ALL_FEATURES,
     ) -> None:
         """Stores the slices.
 
         Args:
             slices: The first slices.
             changed: Called with the name of each node whose pools change, "" = of any node.
+            features: The feature gates.
         """
+        self._features = features
         self._changed = changed
         #: Rises with each change of a slice.
         self.version = 0
@@ -51,10 +55,14 @@ class Slices:
         """Returns all slices."""
         return [prepared.obj for prepared in self._slices.values()]
 
+    def of_pools(self, keys: Iterable[PoolKey]) -> list[PreparedSlice]:
+        """Returns the slices of some pools."""
+        return [part for key in keys for part in self._of_pool.get(key, {}).values()]
+
     def put(self, obj: ResourceSlice) -> None:
         """Adds or updates a slice."""
         self.remove(obj.metadata.name)
-        prepared = PreparedSlice(obj)
+        prepared = PreparedSlice(obj, self._features)
         name = prepared.name
         self._slices[name] = prepared
         self._of_pool.setdefault(prepared.pool_key, {})[name] = prepared
@@ -76,6 +84,10 @@ class Slices:
         else:
             del self._shared[name]
 
+    def candidates(self, node_name: str) -> list[PreparedSlice]:
+        """Returns the slices of a node, and those that are for several nodes."""
+        return [*self._of_node.get(node_name, {}).values(), *self._shared.values()]
+
     def pools(self, node: TargetNode) -> NodePools:
         """Returns the pools that the node can use.
 
@@ -91,8 +103,7 @@ class Slices:
 
     def gather(self, node: TargetNode) -> NodePools:
         """Returns the pools as ``pools`` does, without the cache."""
-        own = self._of_node.get(node.name, {})
-        candidates = [*own.values(), *self._shared.values()]
+        candidates = self.candidates(node.name)
         return gather_pools(node, candidates, lambda key: self._of_pool[key].values())
 
     def cached(self) -> list[tuple[TargetNode, NodePools]]:

@@ -20,6 +20,7 @@ from mooring.decision import (
     Decision,
     Rejection,
 )
+from mooring.explain.missing_devices import explain_claims
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.report import aligned
@@ -32,6 +33,7 @@ from mooring.simulation.utilization import (
     amounts_text,
     short_name,
 )
+from mooring.state import Snapshot
 
 #: Limits of the output: nodes with their scores; nodes named as examples; groups of nodes.
 NODES_COMPARED: Final = 5
@@ -48,6 +50,7 @@ def explain(
     utilization: Utilization,
     *,
     weights: Mapping[str, int] | None = None,
+    snapshot: Snapshot | None = None,
 ) -> str:
     """Returns the explanation, as lines of text.
 
@@ -56,6 +59,7 @@ def explain(
         decision: The decision to explain.
         utilization: The cluster before the decision, without the pod.
         weights: Plugin -> weight of its score; None = 1 for all.
+        snapshot: The claims and devices before the decision; None = they are not explained.
     """
     requests = _requests_text(utilization.requests(pod))
     lines = [_summary(pod, decision, utilization), "", f"It requests {requests}."]
@@ -63,6 +67,9 @@ def explain(
         lines += _explain_placement(decision, weights)
     else:
         lines += _explain_unschedulable(decision, utilization.requests(pod), utilization)
+    if snapshot is not None:
+        lines += explain_claims(pod, decision, utilization, snapshot)
+    lines += _end(decision)
     return "\n".join(lines)
 
 
@@ -99,6 +106,12 @@ def _explain_unschedulable(
         yield from _by_plugin(decision.rejected)
         yield from ("", "What is missing, by group of nodes:")
         yield from _by_group(decision.rejected, requests, utilization)
+
+
+def _end(decision: Decision) -> Iterator[str]:
+    """Yields the preemption and the message of a pod without a node."""
+    if decision.result == SCHEDULED:
+        return
     yield from _preemption(decision)
     if decision.message:
         yield from ("", f"Message: {decision.message}")

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 from mooring.config import from_document
 from mooring.errors import ConfigError
 from mooring.explain.explain import explain
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import KubernetesObject
+from mooring.objects.node import Node
 from mooring.objects.pod import Pod
+from mooring.objects.resource import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.recordings.format import RecordingReader, Step
+from mooring.simulation.cluster import Cluster
 from mooring.simulation.replay import Outcome, RecordedOutcomes, objects_of
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 
+_DEVICE_KINDS: Final = (Node, DeviceClass, ResourceSlice, ResourceClaim)
+
 
 class UtilizationReplayer:
-    """A replay target that only tracks the utilization of nodes."""
+    """A replay target that only tracks the utilization of nodes, their devices and claims."""
 
-    def __init__(self, utilization: Utilization) -> None:
+    def __init__(self, utilization: Utilization, objects: Iterable[KubernetesObject]) -> None:
         """Updates ``utilization``, which belongs to the caller."""
         self.utilization = utilization
+        self.devices = Cluster(obj for obj in objects if isinstance(obj, _DEVICE_KINDS))
         self.weights: Mapping[str, int] = {}
 
     def attempt(self, pod: Pod, *, start_index: int | None, explain: bool) -> Outcome:
@@ -38,9 +44,13 @@ class UtilizationReplayer:
         """Removes a pod from its node's utilization."""
         if kind == "Pod":
             self.utilization.remove(f"{namespace}/{name}")
+        elif kind == "ResourceClaim":
+            self.devices.remove(kind, namespace, name)
 
     def update(self, obj: KubernetesObject) -> None:
-        """Ignores updates: none in a recording changes a node's utilization."""
+        """Stores claims; no other update in a recording changes a node's utilization."""
+        if isinstance(obj, ResourceClaim):
+            self.devices.update(obj)
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Ignores nominations: a nominated pod is not placed."""
@@ -61,14 +71,20 @@ def explain_recording(file: str, pod: str, *, attempt: int | None = None) -> str
     explanation = None
     with RecordingReader(file) as reader:
         header = reader.header
-        utilization = Utilization(objects_of(header.objects, file=file))
-        outcomes = RecordedOutcomes(UtilizationReplayer(utilization), header.objects)
+        objects = objects_of(header.objects, file=file)
+        utilization = Utilization(objects)
+        replayer = UtilizationReplayer(utilization, objects)
+        outcomes = RecordedOutcomes(replayer, header.objects)
         for step in reader:
             pod_keys[step.pod_key] = None
             if _is_match(step, pod, attempt):
                 weights = _weights(header.config, step)
                 explanation = explain(
-                    convert(step.pod, "Pod"), step.decision, utilization, weights=weights
+                    convert(step.pod, "Pod"),
+                    step.decision,
+                    utilization,
+                    weights=weights,
+                    snapshot=replayer.devices.cache.snapshot(),
                 )
             outcomes.apply(step)
     if explanation is None:

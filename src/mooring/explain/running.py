@@ -133,7 +133,9 @@ def explain_running(
     lines = list(state_lines(state))
     if state.decision is not None and utilization is not None:
         weights = framework.profile.weights
-        lines += ["", explain(pod, state.decision, utilization, weights=weights)]
+        snapshot = service.cache.snapshot()
+        text = explain(pod, state.decision, utilization, weights=weights, snapshot=snapshot)
+        lines += ["", text]
     return Explanation(200, "\n".join(lines))
 
 

@@ -286,6 +286,11 @@ class ResourceClaimConsumerReference(ApiStruct, frozen=True, kw_only=True):
     uid: str = ""
 
 
+def pod_as_user(pod: ObjectMeta) -> ResourceClaimConsumerReference:
+    """Returns the entry of ``reservedFor`` for a pod."""
+    return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+
+
 class AllocatedDeviceStatus(ApiStruct, frozen=True, kw_only=True):
     """A driver's status of an allocated device."""
 

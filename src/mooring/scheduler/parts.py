@@ -18,6 +18,7 @@ from mooring.client import Client, Elector, Informer, Recorder
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import Extender, KubeSchedulerConfiguration
+from mooring.dra import features_of
 from mooring.errors import InvariantViolation
 from mooring.extenders import Extenders, ExtenderTransport
 from mooring.framework import Framework
@@ -105,7 +106,7 @@ class SchedulerParts:
         self._ready = asyncio.Event()
         self._metrics_recorder = _recorder_of(options.metrics)
         self._gates = options.feature_gates
-        self.cache = _cache_with(self._gates)
+        self.cache = Cache(features_of(options.feature_gates))
         self.informers: dict[str, Informer] = {}
         self.handle = self._make_handle()
         self.profiles = self._load_profiles(config, options)
@@ -295,13 +296,6 @@ class SchedulerParts:
 
     def _all_informers(self) -> list[Informer]:
         return [*self.informers.values(), *self.extenders.informers]
-
-
-def _cache_with(gates: Mapping[str, bool]) -> Cache:
-    """Returns an empty cache that follows the gates."""
-    cache = Cache()
-    cache.device_classes.serves_extended_resources = gates.get("DRAExtendedResource", True)
-    return cache
 
 
 def _recorder_of(metrics: Metrics | None) -> SchedulerRecorder:

@@ -93,7 +93,7 @@ class PluginHandle(ReadOnlyHandle):
         self._sleep = sleep
         #: Writes resource claims, for DynamicResources.
         self.claim_writer = ClaimWriter(
-            client, cache.devices.claims, clock=clock, rng=rng, sleep=sleep, recorder=recorder
+            client, cache.devices, clock=clock, rng=rng, sleep=sleep, recorder=recorder
         )
         self._awaited: dict[tuple[str, str], list[asyncio.Event]] = {}
 

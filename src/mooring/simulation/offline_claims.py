@@ -11,8 +11,8 @@ from mooring.objects.resource import (
     FINALIZER,
     AllocationResult,
     ResourceClaim,
-    ResourceClaimConsumerReference,
     ResourceClaimStatus,
+    pod_as_user,
 )
 from mooring.simulation.claim_controller import is_owned_by, release_of, released
 from mooring.state import PodInfo
@@ -47,11 +47,9 @@ class OfflineClaims:
             finalizers = dict.fromkeys([*metadata.finalizers, FINALIZER])
             metadata = replace(metadata, finalizers=tuple(finalizers))
             status = replace(status, allocation=allocation)
-        user = ResourceClaimConsumerReference(
-            resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
-        )
         claim = replace(claim, metadata=metadata)
-        return self._put(claim, replace(status, reserved_for=(*status.reserved_for, user)))
+        users = (*status.reserved_for, pod_as_user(pod.metadata))
+        return self._put(claim, replace(status, reserved_for=users))
 
     async def observe(self, claim: ResourceClaim) -> None:
         """Does nothing: the cache has it."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from mooring.dra import ALL_FEATURES, DeviceFeatures
 from mooring.errors import InvariantViolation
 from mooring.objects import Node, Pod
 from mooring.objects.meta import key
@@ -86,13 +87,14 @@ class Cache:
     deleted and recreated under its name is not mistaken for the old one; snapshots do not copy.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device_features: DeviceFeatures = ALL_FEATURES) -> None:
+        """Starts empty; ``device_features`` are the feature gates that concern devices."""
         self.nodes = NodeTable()
         self.pods = PodTable()
         self.counters = PodCounters(self.pods, self.nodes.capacity)
         self.terms = PodTermTable(self.nodes.capacity)
-        self.device_classes = DeviceClasses()
-        self.devices = Devices(self.device_classes)
+        self.device_classes = DeviceClasses(maps_resources=device_features.maps_resources)
+        self.devices = Devices(self.device_classes, device_features)
         self.namespaces = Namespaces()
         self.workloads = Workloads()
         self.storage = Storage(self.nodes)

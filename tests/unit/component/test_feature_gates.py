@@ -164,11 +164,9 @@ def test_asynchronous_api_calls_are_accepted_with_a_note() -> None:
 
 
 def test_a_gate_whose_fields_the_api_server_drops_can_be_switched_off() -> None:
-    # Kubernetes' own test of devices without beta features passes with these gates off.
-    names = ("DRAConsumableCapacity", "DRADeviceTaints", "DRAPartitionableDevices")
-    chosen = gates(",".join(f"{name}=false" for name in names))
+    chosen = gates("PodLevelResources=false")
     assert chosen.missing() == {}
-    assert list(chosen.partial()) == [f"{name}=false" for name in names]
+    assert list(chosen.partial()) == ["PodLevelResources=false"]
 
 
 def test_only_values_that_are_no_defaults_are_refused() -> None:

@@ -118,6 +118,51 @@ def test_gates_choose_the_default_plugins_and_arguments() -> None:
     assert profile.args("DynamicResources").binding_timeout_s is None
 
 
+FILTER_TIMEOUT_OFF = "--feature-gates=DRASchedulerFilterTimeout=false"
+CONDITIONS_OFF = (
+    "--feature-gates=DRADeviceBindingConditions=false,DRAResourceClaimDeviceStatus=false,"
+    "DRAResourceClaimGranularStatusAuthorization=false"
+)
+
+
+@pytest.mark.parametrize(
+    ("gates", "timeouts"),
+    [((), (10, 600)), ((FILTER_TIMEOUT_OFF,), (None, 600)), ((CONDITIONS_OFF,), (10, None))],
+)
+def test_time_limits_of_devices_depend_on_gates(
+    tmp_path: Path, gates: tuple[str, ...], timeouts: tuple[float | None, float | None]
+) -> None:
+    text = "profiles: [{pluginConfig: [{name: DynamicResources, args: {}}]}]\n"
+    for chosen in (settings(*gates), with_file(tmp_path, text, *gates)):
+        args = chosen.config.profiles[0].args("DynamicResources")
+        assert (args.filter_timeout_s, args.binding_timeout_s) == timeouts
+
+
+@pytest.mark.parametrize(
+    ("gate", "argument", "problem"),
+    [
+        (
+            FILTER_TIMEOUT_OFF,
+            "filterTimeout: 10s",
+            "filterTimeout: Forbidden: DRASchedulingFilterTimeout feature gate is disabled",
+        ),
+        (
+            CONDITIONS_OFF,
+            "bindingTimeout: 60s",
+            "bindingTimeout: Forbidden: DRADeviceBindingConditions or "
+            "DRAResourceClaimDeviceStatus feature gate is disabled",
+        ),
+    ],
+)
+def test_a_time_limit_of_devices_without_its_gate_is_refused(
+    tmp_path: Path, gate: str, argument: str, problem: str
+) -> None:
+    text = "profiles: [{pluginConfig: [{name: DynamicResources, args: {ARG}}]}]\n"
+    with pytest.raises(CommandFailed) as caught:
+        with_file(tmp_path, text.replace("ARG", argument), gate)
+    assert problem in str(caught.value)
+
+
 def test_storage_capacity_scoring_has_a_shape(tmp_path: Path) -> None:
     gate = "--feature-gates=StorageCapacityScoring=true"
     (profile,) = settings(gate).config.profiles

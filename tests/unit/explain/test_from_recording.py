@@ -17,6 +17,8 @@ from tests.helpers.paths import PARITY_DATA
 
 DATA = PARITY_DATA
 
+NO_DEVICES = "cannot allocate all claims"
+
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("profiles-*.json.gz")), ids=lambda p: p.name[:11])
 def test_recorded_totals_are_the_recorded_scores_times_our_weights(path: Path) -> None:
@@ -117,3 +119,20 @@ def test_a_pod_or_an_attempt_that_is_not_there_is_refused() -> None:
         explain_recording(path, f"{key}x")
     assert caught.value.suggestion == key
     assert caught.value.file == path
+
+
+def test_recorded_claims_are_explained_as_they_were_at_that_step() -> None:
+    explained = 0
+    for path in sorted(DATA.glob("dra-*.json.gz"))[:4]:
+        for step in read_recording(path).steps:
+            rejected = step.decision.rejected.values()
+            if step.decision.result == "unschedulable" and any(
+                NO_DEVICES in one.reasons for one in rejected
+            ):
+                text = explain_recording(str(path), step.pod_key, attempt=step.attempt)
+                assert "\nIts claims:\n" in text
+                assert "\nMissing devices, by group of nodes:\n" in text
+                # The recorded state is complete: whatever the allocator refused has a cause here.
+                assert "no single cause was found" not in text
+                explained += 1
+    assert explained > 5

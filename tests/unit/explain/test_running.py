@@ -13,6 +13,7 @@ from mooring.explain.running import Explanation, explain_running
 from mooring.framework import Wait
 from mooring.serving.messages import Reply, ServingRequest
 from mooring.testing import make_pod
+from tests.helpers.devices import exactly, make_claim, make_class, make_device, make_slice
 from tests.helpers.preemption_fixture import deletions, pod, preempting, small
 from tests.helpers.running_scheduler import Life, on, run_scheduler, virtually
 from tests.helpers.scripted_plugins import Permits
@@ -137,3 +138,34 @@ async def test_the_page_of_a_standby_names_the_leader() -> None:
         standby = await reply(("pod", "web"), service=lambda: None)
         assert standby.status == 503
         assert standby.body == b"this mooring is not scheduling: the leader is a_1\n"
+
+
+@virtually
+async def test_a_running_scheduler_explains_the_claims_of_a_pod() -> None:
+    async with run_scheduler(small()) as life:
+        for obj in (
+            make_class("gpu", "device.driver == 'gpu.test'"),
+            make_slice("gpus-a", [make_device("d0")], node="a"),
+            make_claim("one", exactly()),
+            make_claim("two", exactly()),
+        ):
+            await life.create(obj)
+        for name, claim in (("web", "one"), ("late", "two")):
+            entry = {"name": "gpu", "resourceClaimName": claim}
+            await life.create(make_pod(name, requests={}, spec={"resourceClaims": [entry]}))
+            await life.until_seen("bound" if name == "web" else "failed", name)
+        await life.settle()
+
+        _, _, text = asked(life, "late").partition("\nIts claims:\n")
+
+        assert (
+            text.partition("\n\nMessage:")[0]
+            == """\
+  default/two: not allocated
+
+Missing devices, by group of nodes:
+  1 node of 1 cpu, 32Gi memory (a):
+    claim default/two, request r: 1 device of class gpu
+      1 device of the class: 0 free, 1 taken
+      taken by claim default/one (pod web): gpu.test/a/d0"""
+        )

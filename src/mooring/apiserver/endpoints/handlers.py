@@ -5,11 +5,14 @@ Source: k8s.io/apiserver pkg/endpoints/handlers; k8s.io/kubernetes pkg/registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring.apiserver.auth.authentication import identity_in
+from mooring.apiserver.auth.claim_status import claim_status_errors
 from mooring.apiserver.endpoints.body import (
     Expected,
     convert_object,
@@ -32,6 +35,7 @@ from mooring.apiserver.endpoints.request import (
 from mooring.apiserver.endpoints.subresources import Subresources
 from mooring.apiserver.errors import (
     ApiStatusError,
+    FieldError,
     bad_request,
     conflict,
     invalid,
@@ -153,9 +157,8 @@ class ResourceHandlers:
         options = request.query.write_options("UpdateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
         check_name(request, obj)
-        stored, created = self._change(
-            request, lambda _: obj, options, uid=obj["metadata"].get("uid", "")
-        )
+        uid = obj["metadata"].get("uid", "")
+        stored, created = self._change(request, lambda _: obj, options, uid=uid)
         return json_response(request, 201 if created else 200, renderer.render_object(stored))
 
     def _change(
@@ -178,6 +181,7 @@ class ResourceHandlers:
             create_if_missing=create_if_missing,
             uid=uid,
             dry_run=options.is_dry,
+            authorize=partial(_field_errors, request),
         )
         if before is not None and collection.get(target.key) is None:
             self._deleter.on_removed(target.namespace, before)
@@ -316,6 +320,14 @@ class ResourceHandlers:
         options = self._delete_options(request)
         self._deleter.delete_all(request.path.resource, page.objects, options)
         return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
+
+
+def _field_errors(request: Request, new: Object, old: Object) -> Iterator[FieldError]:
+    """Yields the errors of fields that the client of an allowed request may not change."""
+    path = request.path
+    if path.resource.name == "resourceclaims" and path.subresource == "status":
+        identity, verb = identity_in(request.headers), _VERBS[request.method]
+        yield from claim_status_errors(identity, verb, path.namespace, new, old)
 
 
 def _selection(request: Request) -> Selection:

@@ -9,7 +9,7 @@ pkg/registry/rest/{create,update}.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.admission import Admission
@@ -50,6 +50,14 @@ if TYPE_CHECKING:
 
 #: Returns the new object, given the stored one or None.
 UpdateFunction = Callable[[Object | None], Object]
+
+#: Returns the errors of fields that the client may not change, of the new and the old object.
+AuthorizeChange = Callable[[Object, Object], Iterable[FieldError]]
+
+
+def _allow(_new: Object, _old: Object) -> Iterable[FieldError]:
+    return ()
+
 
 MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -234,6 +242,7 @@ class Registry:
         create_if_missing: bool = False,
         uid: str = "",
         dry_run: bool = False,
+        authorize: AuthorizeChange = _allow,
     ) -> tuple[Stored | Object, bool]:
         """Replaces an object by the result of ``change``; returns it, and True if it was created.
 
@@ -245,6 +254,7 @@ class Registry:
             create_if_missing: True to create an absent object, as server-side apply does.
             uid: The UID that the object must have, "" = any.
             dry_run: True to do everything except storing.
+            authorize: Returns the errors of fields that the client may not change.
 
         Raises:
             ApiStatusError: 400, 403, 404, 409, 422.
@@ -274,7 +284,7 @@ class Registry:
             self.admission.admit_update(resource, new, old)
         rules = strategy.subresources[subresource]
         _prepare_update(strategy, rules, new, old)
-        errors = [*self.admission.admin_access_errors(resource, new, old)]
+        errors = [*self.admission.admin_access_errors(resource, new, old), *authorize(new, old)]
         errors += self._validate_change(resource, rules, new, old)
         self._check_errors(resource, target.name, errors)
         keep_timestamps_if_unchanged(new, old)

@@ -20,6 +20,7 @@ from mooring.config.types import (
     API_VERSION,
     EXTENSION_POINTS,
     ClientConnection,
+    DynamicResourcesArgs,
     Extender,
     KubeSchedulerConfiguration,
     LeaderElection,
@@ -43,6 +44,11 @@ _DURATIONS = (
 _TLS_DATA = (("certData", "cert_data"), ("keyData", "key_data"), ("caData", "ca_data"))
 #: client-go renews only if the deadline leaves room for a retry that comes this much later.
 _JITTER_FACTOR = 1.2
+#: Upstream's texts about time limits of DynamicResources.
+FILTER_TIMEOUT_PROBLEM = "DRASchedulingFilterTimeout feature gate is disabled"
+BINDING_TIMEOUT_PROBLEM = (
+    "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
+)
 #: kube-scheduler finds this only when it starts to elect.
 RETRY_PROBLEM = f"must be greater than retryPeriod times {_JITTER_FACTOR}"
 
@@ -81,7 +87,26 @@ def check(
     if gates.get("StorageCapacityScoring"):
         errors = [error for error in errors if error.problem != SHAPE_PROBLEM]
         errors.extend(_storage_shapes(config.profiles))
+    errors.extend(_device_timeouts(config.profiles, gates))
     return errors
+
+
+def _device_timeouts(
+    profiles: tuple[Profile, ...], gates: Mapping[str, bool]
+) -> Iterator[FieldError]:
+    """Yields time limits of devices whose feature gates are off."""
+    has_filter_timeout = gates.get("DRASchedulerFilterTimeout", True)
+    has_conditions = gates.get("DRADeviceBindingConditions", True)
+    has_status = gates.get("DRAResourceClaimDeviceStatus", True)
+    for i, profile in enumerate(profiles):
+        for j, entry in enumerate(profile.plugin_config):
+            if not isinstance(entry.args, DynamicResourcesArgs):
+                continue
+            path = ("profiles", i, "pluginConfig", j, "args")
+            if entry.args.filter_timeout_s is not None and not has_filter_timeout:
+                yield FieldError((*path, "filterTimeout"), FILTER_TIMEOUT_PROBLEM)
+            if entry.args.binding_timeout_s is not None and not (has_conditions and has_status):
+                yield FieldError((*path, "bindingTimeout"), BINDING_TIMEOUT_PROBLEM)
 
 
 def _storage_shapes(profiles: tuple[Profile, ...]) -> Iterator[FieldError]:

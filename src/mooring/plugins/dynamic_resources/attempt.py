@@ -120,7 +120,7 @@ class DeviceAttempt:
         """
         self.claims = claims
         self.allocations: dict[str, NodeAllocation] = {}
-        self.has_alternatives = any(
+        self.has_alternatives = devices.features.has_alternatives and any(
             request.first_available
             for claim in claims.all
             for request in claim.spec.devices.requests
@@ -137,7 +137,7 @@ class DeviceAttempt:
             claim.status.allocation is not None and not is_usable(claim) for claim in claims.all
         ]
         self._prepared = [
-            prepare_claim(claim, devices.classes.get)
+            prepare_claim(claim, devices.classes.get, devices.features)
             for claim in claims.user
             if claim.status.allocation is None
         ]
@@ -268,7 +268,7 @@ class DeviceAttempt:
                 self._pod.pod, resources, self._devices.classes
             )
             of_node = with_requests(claim, extended.requests)
-            prepared = prepare_claim(of_node, self._devices.classes.get)
+            prepared = prepare_claim(of_node, self._devices.classes.get, self._devices.features)
             claims = [*self._prepared, prepared]
             results = self._shared.of(claims, self._devices)
             self._refresh(results)

@@ -53,12 +53,16 @@ def user_claims(pod: Pod, claims: Claims) -> tuple[ResourceClaim, ...]:
     return tuple(
         claim
         for entry in pod.spec.resource_claims
-        if (claim := _claim_of(pod, entry, claims)) is not None
+        if (claim := claim_of(pod, entry, claims)) is not None
     )
 
 
-def _claim_of(pod: Pod, entry: PodResourceClaim, claims: Claims) -> ResourceClaim | None:
-    """Returns the claim of one entry; None if no claim is needed for it."""
+def claim_of(pod: Pod, entry: PodResourceClaim, claims: Claims) -> ResourceClaim | None:
+    """Returns the claim of one entry; None if no claim is needed for it.
+
+    Raises:
+        ClaimProblem: it does not exist, is being deleted, or belongs to another pod.
+    """
     name = entry.resource_claim_name
     is_generated = name is None
     if name is None:
@@ -119,6 +123,11 @@ def check_unallocated(claim: ResourceClaim, devices: Devices, *, is_special: boo
         }
         if request.exactly is not None:
             classes = {request.name: request.exactly.device_class_name}
+        if request.exactly is None and classes and not devices.features.has_alternatives:
+            raise ClaimProblem(
+                f"resource claim {key(claim)}, request {request.name}: "
+                "has subrequests, but the DRAPrioritizedList feature is disabled"
+            )
         if not classes:
             raise ClaimProblem(
                 f"resource claim {key(claim)}, request {request.name}: unknown request type"

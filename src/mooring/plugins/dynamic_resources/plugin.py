@@ -39,7 +39,7 @@ from mooring.framework import (
 from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import ClaimChange, PostFilterResult, Skip
 from mooring.objects.meta import key
-from mooring.objects.resource import FINALIZER, ResourceClaim
+from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources.attempt import NOT_AVAILABLE, DeviceAttempt
 from mooring.plugins.dynamic_resources.bind_claims import wait_for_devices, write_claims
 from mooring.plugins.dynamic_resources.binding_conditions import (
@@ -69,6 +69,9 @@ from mooring.state.devices.devices import Devices
 NOTHING_TO_DEALLOCATE: Final = "no new claims to deallocate"
 #: The error if this plugin's pre_filter did not run, because an earlier plugin rejected the pod.
 NO_STATE: Final = "not found"
+
+
+DEFAULT_ARGS: Final = DynamicResourcesArgs(filter_timeout_s=10.0, binding_timeout_s=600.0)
 
 
 class NoClaims:
@@ -106,7 +109,7 @@ class DynamicResources:
                 ``claim_writer`` writes allocations.
             selectors: Evaluates selectors; None = with ``mooring.cel``.
         """
-        args = args if args is not None else DynamicResourcesArgs()
+        args = args if args is not None else DEFAULT_ARGS
         self._filter_timeout_s = args.filter_timeout_s
         self._binding_timeout_s = args.binding_timeout_s
         self._handle = handle
@@ -229,7 +232,7 @@ class DynamicResources:
             of_node = claim
             if claim is attempt.claims.special and allocation.special is not None:
                 of_node = allocation.special
-            reserved = _allocated(of_node, replace(of_node.status, allocation=result))
+            reserved = replace(of_node, status=replace(of_node.status, allocation=result))
             attempt.reserved.append(reserved)
             cycle.snapshot.devices.in_use.begin(reserved)
         return None
@@ -269,7 +272,8 @@ class DynamicResources:
         if attempt is None:
             return None
         await write_claims(cycle, attempt, require_writer(self._handle), node_name)
-        if self._handle is not None:
+        devices: Devices = cycle.snapshot.devices
+        if self._handle is not None and devices.features.has_binding_conditions:
             timeout_s = self._binding_timeout_s or 0.0
             await wait_for_devices(cycle, attempt, self._handle, node_name, timeout_s)
         return None
@@ -294,6 +298,8 @@ class DynamicResources:
 
     def _is_usable(self, claim: ResourceClaim) -> bool:
         """Returns whether the devices of an allocated claim are ready, or can become ready."""
+        if not self._devices().features.has_binding_conditions:
+            return True
         readiness = readiness_of(claim)
         if readiness is Readiness.WAITING and self._handle is not None:
             now_s, timeout_s = self._handle.wall_s(), self._binding_timeout_s or 0.0
@@ -330,11 +336,3 @@ def _unavailable(attempt: DeviceAttempt, diagnosis: Diagnosis) -> list[int]:
         if status is not None and status.reasons == NOT_AVAILABLE.reasons:
             positions.update(unavailable)
     return sorted(positions)
-
-
-def _allocated(claim: ResourceClaim, status: object) -> ResourceClaim:
-    """Returns the claim with its allocation and the finalizer that protects it."""
-    finalizers = claim.metadata.finalizers
-    if FINALIZER not in finalizers:
-        finalizers = (*finalizers, FINALIZER)
-    return replace(claim, metadata=replace(claim.metadata, finalizers=finalizers), status=status)

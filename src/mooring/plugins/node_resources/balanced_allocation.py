@@ -8,10 +8,11 @@ import numpy as np
 
 from mooring.config.types import NodeResourcesBalancedAllocationArgs
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView
-from mooring.framework.interface import Scores
+from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import Skip
 from mooring.plugins.node_resources import scoring
 from mooring.plugins.node_resources import scoring_one_node as of_node
+from mooring.plugins.node_resources.device_totals import DeviceTotals
 from mooring.plugins.node_resources.scoring import ScoredRequests
 from mooring.state import Change, PodInfo
 
@@ -26,13 +27,25 @@ class NodeResourcesBalancedAllocation:
     reads = Change.ALLOCATABLE | Change.USAGE
     signs_claim_names = False
 
-    def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
+    def __init__(
+        self,
+        args: NodeResourcesBalancedAllocationArgs | None = None,
+        handle: Handle | None = None,
+    ) -> None:
+        """Creates the plugin; ``sign`` reads the device classes through ``handle``."""
         args = args if args is not None else NodeResourcesBalancedAllocationArgs()
         self._resources = args.resources
+        self._handle = handle
+        self._totals = DeviceTotals()
 
-    def sign(self, pod: PodInfo) -> Hashable:
-        """Returns the pod's requests of the balanced resources."""
-        return self._amounts(pod)
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        """Returns the pod's requests of the balanced resources; None = by devices."""
+        amounts = self._amounts(pod)
+        if self._handle is not None:
+            names = scoring.scored_requests(self._resources, amounts).names
+            if self._totals.backed(self._handle.snapshot, names):
+                return None
+        return amounts
 
     def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:  # noqa: ARG002
         """Skips a pod that requests none of the balanced resources."""
@@ -48,13 +61,19 @@ class NodeResourcesBalancedAllocation:
         if not requests.names:
             return np.full(len(nodes), 75, dtype=np.int64)
         allocated = nodes.requesteds(requests.names)
-        return scoring.balance(
-            nodes.allocatables(requests.names), allocated, allocated + requests.amounts
-        )
+        allocatable = nodes.allocatables(requests.names)
+        backed = self._totals.backed(cycle.snapshot, requests.names)
+        if backed:
+            allocatable, allocated = self._totals.fill(nodes, backed, allocatable, allocated)
+        return scoring.balance(allocatable, allocated, allocated + requests.amounts)
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
         """Does the same as ``score``, for one node."""
-        return of_node.balance(of_node.shares_of_node(node, self._requests(cycle), exact=True))
+        requests = self._requests(cycle)
+        amounts = self._totals.amounts(cycle.snapshot, node.node, requests.names)
+        if amounts:
+            return of_node.balance(of_node.shares_with_devices(node, requests, amounts, exact=True))
+        return of_node.balance(of_node.shares_of_node(node, requests, exact=True))
 
     def _amounts(self, pod: PodInfo) -> tuple[int, ...]:
         return scoring.requested_amounts(pod, self._resources, exact=True)

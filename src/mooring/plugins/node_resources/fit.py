@@ -27,6 +27,7 @@ from mooring.objects.requests import is_extended_resource_name
 from mooring.objects.resource import DeviceClass
 from mooring.plugins.node_resources import scoring
 from mooring.plugins.node_resources import scoring_one_node as of_node
+from mooring.plugins.node_resources.device_totals import DeviceTotals
 from mooring.plugins.node_resources.scoring import ScoredRequests, Shares
 from mooring.plugins.node_resources.scoring_one_node import NodeShare
 from mooring.state import Change, PodInfo
@@ -87,13 +88,18 @@ class NodeResourcesFit:
         """
         args = args if args is not None else NodeResourcesFitArgs()
         self._handle = handle
+        self._totals = DeviceTotals()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = args.scoring_strategy.resources
         self._score, self._score_node = _scorers(args.scoring_strategy)
 
-    def sign(self, pod: PodInfo) -> Hashable:
-        """Returns the pod's requests, and those of the scored resources."""
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        """Returns the pod's requests, and those of the scored resources; None = by devices."""
+        if self._handle is not None:
+            names = self._scored(pod).names
+            if self._totals.backed(self._handle.snapshot, names):
+                return None
         return tuple(pod.requests.items()), self._amounts(pod)
 
     def pre_filter(self, cycle: Cycle) -> None:
@@ -140,13 +146,22 @@ class NodeResourcesFit:
 
     def score(self, cycle: Cycle, nodes: NodeView) -> Scores:
         """Returns the strategy's score for each node."""
-        return self._score(scoring.shares(nodes, self._scored_of_cycle(cycle)))
+        requests = self._scored_of_cycle(cycle)
+        backed = self._totals.backed(cycle.snapshot, requests.names)
+        if backed:
+            shares = scoring.shares_with_devices(nodes, requests, self._totals, backed)
+            return self._score(shares)
+        return self._score(scoring.shares(nodes, requests))
 
     def score_node(self, cycle: Cycle, node: NodeInfo) -> int:
         """Does the same as ``score``, for one node."""
-        return self._score_node(
-            of_node.shares_of_node(node, self._scored_of_cycle(cycle), exact=False)
-        )
+        requests = self._scored_of_cycle(cycle)
+        amounts = self._totals.amounts(cycle.snapshot, node.node, requests.names)
+        if amounts:
+            return self._score_node(
+                of_node.shares_with_devices(node, requests, amounts, exact=False)
+            )
+        return self._score_node(of_node.shares_of_node(node, requests, exact=False))
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers deleted and scaled-down pods, added and grown nodes, and device classes."""
@@ -154,12 +169,15 @@ class NodeResourcesFit:
         scaled_down = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         device_class = ClusterEvent(EventResource.DEVICE_CLASS, ActionType.ADD | ActionType.UPDATE)
-        return [
+        events = [
             ClusterEventWithHint(deleted, _after_pod_change, pure=True),
             ClusterEventWithHint(scaled_down, _after_pod_change),
             ClusterEventWithHint(node, self._after_node_change, pure=True),
-            ClusterEventWithHint(device_class, _after_device_class_change, pure=True),
         ]
+        if self._handle is None or self._handle.snapshot.devices.features.maps_resources:
+            by_class = ClusterEventWithHint(device_class, _after_device_class_change, pure=True)
+            events.append(by_class)
+        return events
 
     def _after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> QueueingHint:
         """Queues if the empty node would fit the pod, and has more of a requested resource now.

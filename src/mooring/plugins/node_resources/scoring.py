@@ -20,6 +20,7 @@ from mooring.config.types import ResourceSpec, UtilizationShapePoint
 from mooring.framework import NodeView
 from mooring.framework.interface import MAX_SCORE, Scores
 from mooring.objects.requests import is_scalar_resource_name
+from mooring.plugins.node_resources.device_totals import Backed, DeviceTotals
 from mooring.state import PodInfo
 
 Floats = npt.NDArray[np.float64]
@@ -88,6 +89,19 @@ def shares(nodes: NodeView, requests: ScoredRequests) -> Shares:
     """Returns the columns of each resource, with defaults for missing requests."""
     requested = nodes.nonzero_requesteds(requests.names) + requests.amounts
     return Shares(requests.weights, nodes.allocatables(requests.names), requested)
+
+
+def shares_with_devices(
+    nodes: NodeView, requests: ScoredRequests, totals: DeviceTotals, backed: Sequence[Backed]
+) -> Shares:
+    """Returns the columns as ``shares`` does, with devices for resources that stand for classes."""
+    allocatable, allocated = totals.fill(
+        nodes,
+        backed,
+        nodes.allocatables(requests.names),
+        nodes.nonzero_requesteds(requests.names),
+    )
+    return Shares(requests.weights, allocatable, allocated + requests.amounts)
 
 
 def least_allocated(shares: Shares) -> Scores:

@@ -9,7 +9,7 @@ Source: as ``scoring``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from mooring.config.types import UtilizationShapePoint
@@ -41,6 +41,29 @@ def shares_of_node(node: NodeInfo, requests: ScoredRequests, *, exact: bool) -> 
             allocated = nonzero[NONZERO.index(name)]
         requested = wrap_int64(allocated + amount)
         shares.append(NodeShare(weight, allocatable, allocated, requested))
+    return shares
+
+
+def shares_with_devices(
+    node: NodeInfo,
+    requests: ScoredRequests,
+    device_amounts: Mapping[str, tuple[int, int]],
+    *,
+    exact: bool,
+) -> list[NodeShare]:
+    """Returns the resources that count, with devices for those that the node lacks.
+
+    ``device_amounts`` are, by resource, the devices on this node and those in use.
+    """
+    shares: list[NodeShare] = []
+    for item in requests.items:
+        name, weight, amount = item
+        only = requests._replace(items=(item,))
+        of_resource = shares_of_node(node, only, exact=exact)
+        total, used = device_amounts.get(name, (0, 0))
+        if not of_resource and total:
+            of_resource = [NodeShare(weight, total, used, wrap_int64(used + amount))]
+        shares += of_resource
     return shares
 
 

@@ -44,7 +44,8 @@ from mooring.scheduler.resource_claims.reservation import (
 )
 from mooring.scheduler.resource_claims.turns import Turns
 from mooring.state import PodInfo
-from mooring.state.devices.claims import ClaimNotFound, Claims
+from mooring.state.devices.claims import ClaimNotFound
+from mooring.state.devices.devices import Devices
 
 #: The retries of a patch of a pod's status (PatchPodStatus).
 STATUS_POLICY: Final = RetryPolicy(tries_max=4, initial_s=0.01, factor=5.0, jitter=0.1)
@@ -60,7 +61,7 @@ class ClaimWriter:
 
     Args:
         client: Its fence guards every write.
-        claims: The scheduler's claims, for those that PreBind creates.
+        devices: The scheduler's claims, for those that PreBind creates, and its feature gates.
         clock: For the time of an allocation.
         rng: For jitter.
         sleep: Waits between two tries.
@@ -70,7 +71,7 @@ class ClaimWriter:
     def __init__(
         self,
         client: Client,
-        claims: Claims,
+        devices: Devices,
         *,
         clock: Clock,
         rng: Rng,
@@ -78,7 +79,8 @@ class ClaimWriter:
         recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._client = client
-        self._claims = claims
+        self._claims = devices.claims
+        self._has_time = devices.features.has_binding_conditions
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
@@ -135,7 +137,9 @@ class ClaimWriter:
             newest = self._claims.get(key(claim))
             if newest is not None and newest.metadata.uid == claim.metadata.uid:
                 claim = newest
-            reservation = Reservation(self._client, claim, allocation, pod, self._clock)
+            reservation = Reservation(
+                self._client, claim, allocation, pod, self._clock, has_time=self._has_time
+            )
             return await reservation.write_until_known(self._rng, self._sleep)
 
     async def observe(self, claim: ResourceClaim) -> None:

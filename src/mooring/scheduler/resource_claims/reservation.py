@@ -34,7 +34,7 @@ from mooring.objects.resource import (
     FINALIZER,
     AllocationResult,
     ResourceClaim,
-    ResourceClaimConsumerReference,
+    pod_as_user,
 )
 from mooring.state import PodInfo
 
@@ -61,6 +61,7 @@ class Reservation:
         allocation: The allocation to write; None = the claim has one.
         pod: The new user.
         clock: For the time of the allocation.
+        has_time: Whether allocations have a time, which binding conditions need.
     """
 
     def __init__(
@@ -70,12 +71,15 @@ class Reservation:
         allocation: AllocationResult | None,
         pod: PodInfo,
         clock: Clock,
+        *,
+        has_time: bool = True,
     ) -> None:
         self._client = client
         self._claim = claim
         self._allocation = allocation
         self._pod = pod
         self._clock = clock
+        self._has_time = has_time
         self._has_tried = False
         self._step = ""
 
@@ -164,14 +168,13 @@ class Reservation:
                     f"claim {self._name} got allocated elsewhere in the meantime"
                 )
             claim = await self._with_finalizer(claim)
-            now = rfc3339(self._clock.wall_s())
+            now = rfc3339(self._clock.wall_s()) if self._has_time else None
             status = replace(
                 claim.status, allocation=replace(self._allocation, allocation_timestamp=now)
             )
         elif status.allocation is None:
             raise ClaimWriteFailed(f"claim {self._name} got deallocated elsewhere in the meantime")
-        metadata = self._pod.metadata
-        user = ResourceClaimConsumerReference(resource="pods", name=metadata.name, uid=metadata.uid)
+        user = pod_as_user(self._pod.metadata)
         status = replace(status, reserved_for=(*status.reserved_for, user))
         added = "reservation" if self._allocation is None else "allocation and reservation"
         stored: ResourceClaim = await self._write(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mooring.objects.quantity import wrap_int64
-from mooring.state.audit.devices import audit_devices
+from mooring.state.audit.devices import audit_devices, audit_signatures
 from mooring.state.audit.storage import audit_storage
 from mooring.state.audit.terms import audit_terms
 from mooring.state.cache import Cache
@@ -40,6 +40,7 @@ def audit(cache: Cache) -> list[str]:
     problems += audit_storage(cache.storage, nodes, cache.pods)
     problems += audit_terms(cache)
     problems += audit_devices(cache.devices)
+    problems += audit_signatures(cache.devices, nodes)
     return problems
 
 

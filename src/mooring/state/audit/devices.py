@@ -1,4 +1,4 @@
-"""Recomputes the devices in use, and the pools of nodes, from the objects alone."""
+"""Recomputes the devices in use, the pools and the signatures of nodes, from the objects alone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from mooring.dra import DeviceID, NodePools
 from mooring.objects.meta import key
 from mooring.objects.quantity import Quantity
 from mooring.objects.resource import ResourceClaim
+from mooring.state.devices.changes import DeviceChanges
 from mooring.state.devices.claims import EXTENDED_RESOURCE_ANNOTATION
 from mooring.state.devices.devices import Devices
+from mooring.state.devices.signatures import UNSHARED, NodeSignatures
+from mooring.state.tables.nodes import NodeTable
 
 
 def audit_devices(devices: Devices) -> list[str]:
@@ -24,13 +27,40 @@ def audit_devices(devices: Devices) -> list[str]:
     return [*_audit_in_use(devices), *_audit_pools(devices), *_audit_owners(devices)]
 
 
+def audit_signatures(devices: Devices, nodes: NodeTable) -> list[str]:
+    """Compares which nodes share a signature with signatures that are computed anew.
+
+    The column is brought up to date first: a change that its log lacks is found here.
+    """
+    if not len(devices.signatures.column):
+        return []
+    devices.signatures.refresh(nodes)
+    fresh = NodeSignatures(devices.slices, devices.allocated, DeviceChanges())
+    fresh.read(devices.signatures.names)
+    fresh.refresh(nodes)
+    problems = []
+    pairs: dict[tuple[str, int], tuple[int, str]] = {}
+    for row in range(nodes.size):
+        if nodes.objects[row] is None:
+            continue
+        name = nodes.names[row]
+        actual, expected = int(devices.signatures.column[row]), int(fresh.column[row])
+        if (actual == UNSHARED) != (expected == UNSHARED):
+            problems.append(f"node {name}: signature is {actual}, should be like {expected}")
+        for side, number, other in (("actual", actual, expected), ("fresh", expected, actual)):
+            counterpart, first = pairs.setdefault((side, number), (other, name))
+            if counterpart != other:
+                problems.append(f"nodes {first} and {name}: they share a signature, or should")
+    return problems
+
+
 def _audit_in_use(devices: Devices) -> list[str]:
     dedicated: Counter[tuple[str, ...]] = Counter()
     shares: Counter[tuple[str, ...]] = Counter()
     consumed: dict[tuple[str, ...], Counter[str]] = {}
     for result in _results([*devices.claims.all(), *devices.in_use.all_in_flight()]):
         device = (result.driver, result.pool, result.device)
-        if result.share_id is None:
+        if result.share_id is None or not devices.features.is_shareable:
             dedicated[device] += 1
             continue
         shares[*device, result.share_id] += 1

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
-from mooring.dra import AllocatedState, DeviceID, NodePools
+from msgspec.structs import replace
+
+from mooring.dra import ALL_FEATURES, AllocatedState, DeviceFeatures, DeviceID, NodePools
 from mooring.dra.devices import PoolKey
 from mooring.objects.quantity import Quantity
 from mooring.objects.resource import DeviceRequestAllocationResult, ResourceClaim
@@ -31,9 +33,19 @@ class AllocatedDevices:
         version: Rises with every change.
     """
 
-    def __init__(self, changed: Callable[[PoolKey], None] = lambda _: None) -> None:
-        """Starts without devices; ``changed`` is called with the pool of each changed device."""
+    def __init__(
+        self,
+        changed: Callable[[PoolKey], None] = lambda _: None,
+        features: DeviceFeatures = ALL_FEATURES,
+    ) -> None:
+        """Starts without devices.
+
+        Args:
+            changed: Called with the pool of each changed device.
+            features: If devices cannot be shared, a claim with a share has the whole device.
+        """
         self._changed = changed
+        self._is_shareable = features.is_shareable
         self.version = 0
         #: Driver and pool -> number of changes of its devices.
         self._pool_versions: dict[PoolKey, int] = {}
@@ -70,7 +82,7 @@ class AllocatedDevices:
             self._discard(old)
 
     def _add(self, claim: ResourceClaim) -> None:
-        for device, result in _results_of(claim):
+        for device, result in self._results_of(claim):
             if result.share_id is None:
                 self._dedicated.add(device)
             else:
@@ -79,7 +91,7 @@ class AllocatedDevices:
             self._update(device)
 
     def _discard(self, claim: ResourceClaim) -> None:
-        for device, result in _results_of(claim):
+        for device, result in self._results_of(claim):
             if result.share_id is None:
                 self._dedicated.discard(device)
             else:
@@ -108,7 +120,7 @@ class AllocatedDevices:
         uid = claim.metadata.uid
         self.end(uid)
         self._in_flight[uid] = claim
-        for device, result in _results_of(claim):
+        for device, result in self._results_of(claim):
             self._results.setdefault(device, {}).setdefault(uid, []).append(result)
             self._update(device)
 
@@ -117,7 +129,7 @@ class AllocatedDevices:
         claim = self._in_flight.pop(uid, None)
         if claim is None:
             return False
-        for device, _ in _results_of(claim):
+        for device, _ in self._results_of(claim):
             results = self._results.get(device)
             if results is not None:
                 results.pop(uid, None)
@@ -133,6 +145,22 @@ class AllocatedDevices:
     def all_in_flight(self) -> list[ResourceClaim]:
         """Returns all claims in flight, for the audit."""
         return list(self._in_flight.values())
+
+    def _results_of(
+        self, claim: ResourceClaim
+    ) -> Iterator[tuple[DeviceID, DeviceRequestAllocationResult]]:
+        """Yields the devices that count as in use; those with admin access do not."""
+        allocation = claim.status.allocation
+        if allocation is None:
+            return
+        for result in allocation.devices.results:
+            if result.admin_access:
+                continue
+            device = DeviceID(result.driver, result.pool, result.device)
+            if result.share_id is not None and not self._is_shareable:
+                yield device, replace(result, share_id=None, consumed_capacity={})
+            else:
+                yield device, result
 
     # -- both -------------------------------------------------------------------------------------
 
@@ -168,18 +196,6 @@ def _add_amounts(
     amounts = consumed.setdefault(device, {})
     for name, amount in amounts_of(result).items():
         amounts[name] = amounts.get(name, 0) + amount
-
-
-def _results_of(
-    claim: ResourceClaim,
-) -> Iterator[tuple[DeviceID, DeviceRequestAllocationResult]]:
-    """Yields the devices that count as in use; those with admin access do not."""
-    allocation = claim.status.allocation
-    if allocation is None:
-        return
-    for result in allocation.devices.results:
-        if not result.admin_access:
-            yield DeviceID(result.driver, result.pool, result.device), result
 
 
 def _set_member(members: set[DeviceID], device: DeviceID, *, is_member: bool) -> None:

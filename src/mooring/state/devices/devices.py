@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.dra import AllocatedState, NodePools, Slices, TargetNode
+from mooring.dra import (
+    ALL_FEATURES,
+    AllocatedState,
+    DeviceFeatures,
+    NodePools,
+    Slices,
+    TargetNode,
+)
 from mooring.dra.devices import PoolKey
 from mooring.objects.node import Node
 from mooring.objects.resource import ResourceClaim, ResourceSlice
@@ -25,6 +32,7 @@ class Devices:
 
     Attributes:
         classes: The device classes.
+        features: The feature gates that concern devices.
         slices: The slices, and the pools of each node.
         claims: The claims in their newest versions.
         in_use: The devices of allocated claims and of claims in flight.
@@ -32,12 +40,13 @@ class Devices:
         signatures: Which nodes have the same answers.
     """
 
-    def __init__(self, classes: DeviceClasses) -> None:
+    def __init__(self, classes: DeviceClasses, features: DeviceFeatures = ALL_FEATURES) -> None:
         self.classes = classes
+        self.features = features
         self.changes = DeviceChanges()
-        self.slices = Slices(changed=self.changes.add)
+        self.slices = Slices(changed=self.changes.add, features=features)
         self.claims = Claims()
-        self.in_use = AllocatedDevices(self._pool_changed)
+        self.in_use = AllocatedDevices(self._pool_changed, features)
         self.signatures = NodeSignatures(self.slices, self.in_use.state, self.changes)
         self.claims.listen(self.in_use.claim_changed)
 

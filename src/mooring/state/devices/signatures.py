@@ -75,6 +75,11 @@ class NodeSignatures:
         """The numbers in use, ``UNSHARED`` included."""
         return len(self._signatures) + 1
 
+    @property
+    def names(self) -> Names:
+        """The attributes that count; None = all."""
+        return self._names
+
     def read(self, names: Names) -> None:
         """Lets signatures differ by these attributes from now on; None = by all."""
         before = self._names
@@ -134,7 +139,9 @@ class NodeSignatures:
         """Returns a number for what selectors, constraints and limits read of a device."""
         content = (
             device.driver,
-            device.is_shared,
+            device.allows_sharing,
+            device.is_selectable,
+            device.is_blocked,
             device.is_on(node),
             device.problem,
             values_of(device, self._names),

@@ -20,14 +20,15 @@ class DeviceClasses:
     updated.
 
     Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache.
-
-    Attributes:
-        serves_extended_resources: The feature gate DRAExtendedResource: if it is off, no extended
-            resource has a class.
     """
 
-    def __init__(self) -> None:
-        self.serves_extended_resources = True
+    def __init__(self, *, maps_resources: bool = True) -> None:
+        """Starts without classes.
+
+        Args:
+            maps_resources: Whether extended resources stand for classes (DRAExtendedResource).
+        """
+        self._maps_resources = maps_resources
         #: Rises with every change.
         self.version = 0
         self._classes: dict[str, DeviceClass] = {}
@@ -43,6 +44,8 @@ class DeviceClasses:
         old = self._classes.get(name)
         self._classes[name] = obj
         self.version += 1
+        if not self._maps_resources:
+            return
         resource = obj.spec.extended_resource_name
         rival = self._class_of.get(resource) if resource is not None else None
         if rival is not None and not _is_preferred(obj, rival):
@@ -64,9 +67,13 @@ class DeviceClasses:
         """Returns the class with this name; None = there is none."""
         return self._classes.get(name)
 
+    def names(self) -> list[str]:
+        """Returns the names of all classes."""
+        return list(self._classes)
+
     def class_of(self, resource: str) -> str | None:
         """Returns the name of the class of an extended resource; None if it has none."""
-        obj = self._class_of.get(resource) if self.serves_extended_resources else None
+        obj = self._class_of.get(resource)
         return obj.metadata.name if obj is not None else None
 
     def _unmap(self, obj: DeviceClass) -> None:

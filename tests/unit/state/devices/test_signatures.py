@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mooring.state.audit import audit
 from mooring.state.cache import Cache
 from mooring.state.devices.signatures import UNSHARED
 from mooring.testing import make_node
@@ -96,3 +97,21 @@ def test_a_slice_for_several_nodes_changes_all_of_them() -> None:
 
     assert a == b
     assert a not in before
+
+
+def test_the_audit_finds_a_signature_that_does_not_follow_from_the_devices() -> None:
+    cache = cluster("x", "x", "y")
+    known = cache.snapshot().devices.signatures
+    known.read(MODEL)
+    same, _, other = signatures(cache)
+    assert audit(cache) == []
+
+    rows = [cache.nodes.live_row(name) for name in ("n0", "n2")]
+    known.column[rows[1]] = same
+    assert any("n2: they share a signature, or should" in problem for problem in audit(cache))
+    known.column[rows] = [other, other]
+    assert any("they share a signature, or should" in problem for problem in audit(cache))
+    known.column[rows] = [UNSHARED, other]
+    assert any(problem.startswith("node n0: signature is 0") for problem in audit(cache))
+    known.column[rows] = [same, other]
+    assert audit(cache) == []

@@ -1,0 +1,131 @@
+"""Scores by devices: nodes without an extended resource whose class has devices there.
+
+Random clusters are compared with kube-scheduler in ``tests/parity/test_differential.py``; here the
+numbers are done by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.config.types import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
+from mooring.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from mooring.plugins.node_resources.fit import NodeResourcesFit
+from mooring.state import PodInfo
+from mooring.testing import Harness, make_node, make_pod
+from tests.helpers.devices import (
+    DRIVER,
+    exactly,
+    make_claim,
+    make_class,
+    make_device,
+    make_slice,
+    result_of,
+)
+
+GPU = "example.com/gpu"
+CEL = f"device.driver == '{DRIVER}' && !device.allowMultipleAllocations"
+SHARED: dict[str, Any] = {"allowMultipleAllocations": True}
+
+
+def slices() -> list[Any]:
+    """Returns four devices of node a, one of which can be shared, and two of node b and others."""
+    return [
+        make_slice("a-1", [make_device("d0"), make_device("d1", **SHARED)], node="a", count=9),
+        make_slice("a-0", [make_device("d2"), make_device("d3")], node="a", pool="old"),
+        make_slice("b-0", [make_device("d0")], node="b"),
+        make_slice(
+            "zone",
+            [make_device("d0")],
+            nodeSelector={
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+                ]
+            },
+        ),
+        make_slice("nic", [make_device("n0")], node="a", driver="nic.test", pool="nic"),
+    ]
+
+
+def fit(kind: str, *names: str) -> NodeResourcesFit:
+    resources = tuple(ResourceSpec(name=name, weight=1) for name in names)
+    strategy = ScoringStrategy(type=kind, resources=resources)
+    return NodeResourcesFit(NodeResourcesFitArgs(scoring_strategy=strategy))
+
+
+def scores(plugin: Any, *objects: Any, request: str = "1") -> list[int]:
+    """Returns the scores of nodes a, b and c; c has the resource from a device plugin."""
+    nodes = [
+        make_node("a"),
+        make_node("b", labels={"zone": "b"}),
+        make_node("c", allocatable={GPU: "8"}),
+        make_node("d"),
+    ]
+    harness = Harness(nodes, [plugin])
+    for obj in (make_class("gpu", CEL, resource=GPU), *slices(), *objects):
+        harness.cache.put_object(type(obj).__name__, obj)
+    pod = make_pod("new", requests={"cpu": "1", GPU: request}, limits={GPU: request})
+    cycle, view, _ = harness.begin(pod)
+    columns: list[int] = plugin.score(cycle, view).tolist()
+    assert [plugin.score_node(cycle, node) for node in view] == columns
+    return columns
+
+
+HELD = make_claim("held", exactly(), allocated=[result_of("d0", "a")], on="a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        # a: 4 devices, as selectors see none that can be shared, and 1 of them in use. b: 2, one
+        # by the node selector. c: 8 of a device plugin. d: none, so the resource does not count.
+        ("LeastAllocated", [50, 50, 87, 0]),
+        ("MostAllocated", [50, 50, 12, 0]),
+    ],
+)
+def test_devices_count_for_an_extended_resource(kind: str, expected: list[int]) -> None:
+    assert scores(fit(kind, GPU), HELD) == expected
+
+
+def test_a_failing_selector_counts_no_devices() -> None:
+    wrong = make_class("gpu", f"device.attributes['{DRIVER}'].missing == 1", resource=GPU)
+    assert scores(fit("LeastAllocated", GPU), wrong) == [0, 0, 87, 0]
+
+
+def test_balance_counts_devices() -> None:
+    resources = (ResourceSpec(name="cpu", weight=1), ResourceSpec(name=GPU, weight=1))
+    plugin = NodeResourcesBalancedAllocation(
+        NodeResourcesBalancedAllocationArgs(resources=resources)
+    )
+    # The balance is 100 x (1 - half the difference of the used parts), truncated; 50 + its change
+    # is halved. a: cpu 0 -> 1/4, devices 1/4 -> 2/4: no change. b: devices 0 -> 1/2, so 100 -> 87.
+    # c: 0 -> 1/8 of the device plugin's, so 100 -> 93. d: cpu alone is in balance.
+    assert scores(plugin, HELD) == [75, 68, 71, 75]
+
+
+def test_a_pod_scored_by_devices_has_no_signature() -> None:
+    plugin = fit("LeastAllocated", GPU)
+    harness = Harness([make_node("a")], [plugin])
+    harness.cache.put_object("DeviceClass", make_class("gpu", CEL, resource=GPU))
+
+    class HandleOfCache:
+        snapshot = harness.cache.snapshot()
+
+    with_handle = NodeResourcesFit(
+        NodeResourcesFitArgs(
+            scoring_strategy=ScoringStrategy(
+                type="LeastAllocated", resources=(ResourceSpec(name=GPU, weight=1),)
+            )
+        ),
+        HandleOfCache(),  # type: ignore[arg-type]
+    )
+    by_devices = PodInfo(make_pod("new", requests={GPU: "1"}))
+    assert with_handle.sign(by_devices) is None
+    assert with_handle.sign(PodInfo(make_pod("new", requests={"cpu": "1"}))) is not None
