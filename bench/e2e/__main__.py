@@ -46,12 +46,14 @@ SUITES: Final = {
 def main() -> None:
     """Runs the suites and prints a table."""
     parser = argparse.ArgumentParser(prog="python -m bench.e2e", description=__doc__)
-    parser.add_argument("suites", nargs="*", choices=[[], *SUITES], help="default: all")
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"{', '.join(SUITES)}; or all")
     parser.add_argument("--focus", help="only specs that match this regular expression")
     parser.add_argument("--scheduler", action="append", choices=SCHEDULERS, help="default: both")
     parser.add_argument("--nodes", type=int, default=4, help="number of nodes")
     parser.add_argument("--folder", type=Path, help="for logs; must be empty or missing")
     arguments = parser.parse_args()
+    if unknown := [name for name in arguments.suites if name not in SUITES]:
+        parser.error(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}")
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="mooring-e2e-"))
     # Ends the programs of a run as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
