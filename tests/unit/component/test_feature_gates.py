@@ -164,9 +164,10 @@ def test_asynchronous_api_calls_are_accepted_with_a_note() -> None:
 
 
 def test_a_gate_whose_fields_the_api_server_drops_can_be_switched_off() -> None:
-    chosen = gates("PodLevelResources=false")
+    vertical = "InPlacePodLevelResourcesVerticalScaling=false"
+    chosen = gates(f"PodLevelResources=false,{vertical}")
     assert chosen.missing() == {}
-    assert list(chosen.partial()) == ["PodLevelResources=false"]
+    assert sorted(chosen.partial()) == [vertical, "PodLevelResources=false"]
 
 
 def test_only_values_that_are_no_defaults_are_refused() -> None:

@@ -1,0 +1,1 @@
+"""Kubernetes' own end-to-end specs of scheduling and devices, with both schedulers."""

@@ -1,0 +1,91 @@
+"""Compares mooring with kube-scheduler by Kubernetes' own end-to-end specs.
+
+A spec counts if it passes with kube-scheduler on the same cluster: others need containers that
+really run. The specs are those of Kubernetes v1.36.3; Go is needed to build them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from bench.e2e.build import build
+from bench.e2e.run import SCHEDULERS, Outcome, Suite, run
+
+DEFAULTS_ONLY: Final = "!Feature:OffByDefault"
+
+#: Specs of the kubelet and of its connection to a driver.
+NEEDS_KUBELET: Final = (
+    "NodePrepareResources|(rolling|failed|sequential) update|force-delete|health"
+    "|must manage ResourceSlices|must not run a pod if a claim is not ready"
+)
+
+SUITES: Final = {
+    "scheduling": Suite(r"\[sig-scheduling\]", labels=DEFAULTS_ONLY),
+    "dra": Suite(r"\[sig-node\] \[DRA\]", labels=DEFAULTS_ONLY, skip=NEEDS_KUBELET),
+    "gates": Suite(
+        r"\[sig-scheduling\]|\[sig-node\] \[DRA\]",
+        labels="Feature:OffByDefault",
+        skip=NEEDS_KUBELET,
+        gates=(
+            "GenericWorkload=true",
+            "GangScheduling=true",
+            "DRAWorkloadResourceClaims=true",
+            "DRADeviceTaintRules=true",
+            "DRAResourcePoolStatus=true",
+        ),
+        apis="api/all=true",
+    ),
+}
+
+
+def main() -> None:
+    """Runs the suites and prints a table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.e2e", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"{', '.join(SUITES)}; or all")
+    parser.add_argument("--focus", help="only specs that match this regular expression")
+    parser.add_argument("--scheduler", action="append", choices=SCHEDULERS, help="default: both")
+    parser.add_argument("--nodes", type=int, default=4, help="number of nodes")
+    parser.add_argument("--folder", type=Path, help="for logs; must be empty or missing")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.suites if name not in SUITES]:
+        parser.error(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}")
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="mooring-e2e-"))
+    # Ends the programs of a run as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    print(f"logs: {folder}")
+    program = build()
+    schedulers = arguments.scheduler or SCHEDULERS
+    for name in arguments.suites or SUITES:
+        suite = SUITES[name]
+        if arguments.focus:
+            suite = suite._replace(focus=f"(?:{suite.focus}).*(?:{arguments.focus})")
+        results = {}
+        for scheduler in schedulers:
+            place = folder / name / scheduler
+            place.mkdir(parents=True)
+            results[scheduler] = run(
+                suite, scheduler, program=program, folder=place, nodes=arguments.nodes
+            )
+        print_table(name, results)
+
+
+def print_table(title: str, results: dict[str, dict[str, Outcome]]) -> None:
+    """Prints a line for each spec, and what counts."""
+    specs = list(dict.fromkeys(spec for found in results.values() for spec in found))
+    missing = Outcome("missing")
+    print(f"\n## {title}\n\n| Spec | {' | '.join(results)} |\n|---|{'---|' * len(results)}")
+    for spec in specs:
+        states = " | ".join(found.get(spec, missing).state for found in results.values())
+        print(f"| {spec} | {states} |")
+    for scheduler, found in results.items():
+        passed = sum(outcome.state == "passed" for outcome in found.values())
+        print(f"\n{scheduler}: {passed} of {len(specs)} passed")
+
+
+if __name__ == "__main__":
+    main()
