@@ -89,6 +89,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._n_timers = 0
         self.on_step: Callable[[], None] = lambda: None
         self.steps = 0
+        self._wait_for_idle: list[asyncio.Future[None]] = []
+        self._wait_for_time: list[asyncio.Future[None]] = []
 
     def time(self) -> float:
         """Returns virtual seconds."""
@@ -111,6 +113,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001
         return timer
 
+    async def until_idle(self) -> None:
+        """Waits until every other task waits for time or for another one."""
+        await self._added_to(self._wait_for_idle)
+
+    async def until_time_moves(self) -> None:
+        """Waits until the time has moved on to the next timer."""
+        await self._added_to(self._wait_for_time)
+
+    def _added_to(self, futures: list[asyncio.Future[None]]) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self.create_future()
+        futures.append(future)
+        return future
+
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         """Raises an error: a thread would not wait for virtual time."""
         raise NotImplementedError("there are no threads on a virtual loop")
@@ -121,6 +136,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         Raises:
             AssertionError: nothing ever will be.
         """
+        if (timeout is None or timeout > 0) and self._wait_for_idle:
+            _set_all(self._wait_for_idle)
+            return
         if timeout is None:
             raise AssertionError("everything waits for something that never comes")
         if not self._scheduled:
@@ -129,6 +147,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         # What runs now reads a time that is not before the one it waited for.
         if timeout > 0 or due_s <= self._now_s + RESOLUTION_S:
             self._now_s = max(self._now_s, due_s)
+            _set_all(self._wait_for_time)
 
     def _run_once(self) -> None:
         super()._run_once()  # type: ignore[misc]
@@ -140,6 +159,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Does nothing: there are no other threads."""
+
+
+def _set_all(futures: list[asyncio.Future[None]]) -> None:
+    """Ends the waits for these futures, and removes them."""
+    ended = [future for future in futures if not future.done()]
+    futures.clear()
+    for future in ended:
+        future.set_result(None)
 
 
 class LoopClock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,28 +16,56 @@ from mooring.cli.options import devices_option, file_option, output_option, work
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
-from mooring.simulation.build import make_driver
+from mooring.simulation.answers import (
+    NAMED,
+    Progress,
+    count,
+    csv_text,
+    document_of,
+    named_pods,
+)
 from mooring.simulation.device_file import read_device_file, with_devices
+from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.progress import PlainView, Silent, View, live_view
-from mooring.simulation.report import OutcomeCounts, Summary, plain_text, print_tables, summarize
-from mooring.simulation.simulate import peak_rss_bytes, recording_header, simulate
+from mooring.simulation.report import (
+    OutcomeCounts,
+    Section,
+    Summary,
+    plain_text,
+    print_tables,
+    summarize,
+)
+from mooring.simulation.run import ORDERS, Simulation, SimulationOptions, SimulationRun
+from mooring.simulation.simulate import node_order, peak_rss_bytes, recording_header
 from mooring.simulation.unsupported import notes
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload, read_workload
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
-    from mooring.simulation.driver import Driver
 
 
 @click.command("simulate")
 @workload_options
 @devices_option
+@click.option(
+    "--order",
+    type=click.Choice(ORDERS),
+    default=ORDERS[0],
+    show_default=True,
+    help="In which order pods arrive: by priority and file, or at random, by --seed.",
+)
 @file_option(
     "--save", metavar="RECORDING", help="Save every decision to this file; .gz = compressed."
 )
-@output_option("table", "json")
+@output_option(
+    "table",
+    "wide",
+    "json",
+    "csv",
+    help="wide: names every pod. json: the summary and every pod. csv: a line for each pod.",
+)
 def command(
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
@@ -46,33 +74,57 @@ def command(
     plugins: tuple[str, ...],
     seed: int,
     devices_file: str | None,
+    order: str,
     save: str | None,
     output: str,
 ) -> None:
-    """Schedule pending pods offline, and report placements, refusals and utilization.
+    """Schedule pending pods offline, and report placements, refusals, evictions and utilization.
 
-    Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
+    Time is virtual: a pod that waits for its victims to leave is bound when their grace period has
+    passed. Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
     if devices_file:
         workload = with_devices(workload, read_device_file(devices_file))
     workload = with_generated_claims(workload)
     config = read_config(config_file, workload, command="simulate")
-    driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     utilization, counts, clock = Utilization(workload.objects), OutcomeCounts(), SystemClock()
+    progress = Progress(counts, utilization)
+    options = SimulationOptions(
+        config=config,
+        plugins=plugins,
+        seed=seed,
+        order=order,
+        with_scores=output != "table",
+        on_change=progress.on_change,
+        on_result=progress.on_result,
+    )
     with ExitStack() as stack:
-        writer = None
         if save:
-            writer = stack.enter_context(_writer(save, workload, driver, seed, config))
+            writer = stack.enter_context(_writer(save, workload, seed, config))
+            options = options._replace(recorder=StepRecorder(writer))
+        run = SimulationRun(workload, options)
         total = len(workload.pending)
-        view = stack.enter_context(_view(output, total, counts, utilization, clock))
+        progress.view = stack.enter_context(_view(output, total, counts, utilization, clock))
         started_s = clock.monotonic_s()
-        simulate(workload.pending, driver, counts, utilization, view, writer=writer)
+        simulation = run.run()
         duration_s = clock.monotonic_s() - started_s
+    count(simulation, counts)
     summary = summarize(
         workload.name, utilization, counts, duration_s=duration_s, peak_rss_bytes=peak_rss_bytes()
     )
-    print_summary(summary, output)
+    _print_simulation(summary, simulation, output)
+
+
+def _print_simulation(summary: Summary, simulation: Simulation, output: str) -> None:
+    """Prints the end of a simulation in the chosen format."""
+    if output == "csv":
+        click.echo(csv_text(simulation.results), nl=False)
+    elif output == "json":
+        click.echo(json.dumps(document_of(summary, simulation), indent=2))
+    else:
+        limit = None if output == "wide" else NAMED
+        print_summary(summary, "table", named_pods(simulation, limit=limit))
 
 
 def read_config(
@@ -86,17 +138,13 @@ def read_config(
 
 
 def _writer(
-    path: str,
-    workload: Workload,
-    driver: Driver,
-    seed: int,
-    config: KubeSchedulerConfiguration | None,
+    path: str, workload: Workload, seed: int, config: KubeSchedulerConfiguration | None
 ) -> RecordingWriter:
     header = recording_header(
         workload,
         upstream=f"mooring {__version__}",
         seed=seed,
-        node_order=[driver.nodes.names[row] for row in driver.nodes.order.rows()],
+        node_order=node_order(workload),
         config=None if config is None else to_document(config),
     )
     return RecordingWriter(path, header)
@@ -106,7 +154,7 @@ def _writer(
 def _view(
     output: str, total: int, counts: OutcomeCounts, utilization: Utilization, clock: Clock
 ) -> Iterator[View]:
-    if output == "json":
+    if output in ("json", "csv"):
         yield Silent()
     elif sys.stdout.isatty():
         from rich.console import Console
@@ -117,13 +165,13 @@ def _view(
         yield PlainView(total, counts, utilization, clock=clock, out=sys.stdout)
 
 
-def print_summary(summary: Summary, output: str) -> None:
+def print_summary(summary: Summary, output: str, named: Sequence[Section] = ()) -> None:
     """Prints a summary as JSON, or as tables: for a terminal or as plain text."""
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(summary), indent=2))
     elif sys.stdout.isatty():
         from rich.console import Console
 
-        print_tables(summary, Console())
+        print_tables(summary, Console(), named)
     else:
-        click.echo("\n" + plain_text(summary))
+        click.echo("\n" + plain_text(summary, named))

@@ -180,6 +180,10 @@ class Scheduler:
             self._observer.attempted(entry, attempt, result)
             self._handle_no_fit(entry, result, post_filter_result)
 
+    def start_time(self) -> str | None:
+        """Returns the status.startTime of an assumed pod; None: its kubelet will set it later."""
+        return None
+
     def _should_skip(self, pod: PodInfo) -> bool:
         """Returns whether the pod is being deleted, or is on a node already."""
         if pod.metadata.deletion_timestamp is not None:
@@ -195,7 +199,8 @@ class Scheduler:
         """Assumes the pod, runs Reserve and Permit, and starts the binding cycle."""
         pod, node_name = cycle.pod, placement.node_name
         self._cache.nominator.remove(pod.uid)
-        with self._cache.assume(pod.on_node(node_name), node_name) as reservation:
+        assumed = pod.on_node(node_name, start_time=self.start_time())
+        with self._cache.assume(assumed, node_name) as reservation:
             binding_ctx = BindingContext(in_flight, framework, cycle, node_name)
             reason = self._reserve_and_permit(binding_ctx)
             if reason is None:

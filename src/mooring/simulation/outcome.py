@@ -138,18 +138,9 @@ class Outcome:
     @property
     def reasons(self) -> dict[str, int]:
         """Number of rejected nodes by reason."""
-        diagnosis = self._diagnosis
-        if diagnosis is None or self.result == GATED:
+        if self._diagnosis is None or self.result == GATED:
             return {self._message: 1} if self._message else {}
-        if diagnosis.node_count == 0:
-            return {diagnosis.message: 1}
-        counts = dict(diagnosis.reasons)
-        pre_filter = diagnosis.pre_filter
-        if pre_filter is not None:
-            counts.update(dict.fromkeys(pre_filter.reasons, diagnosis.node_count))
-        if diagnosis.absent is not None:
-            counts.update(dict.fromkeys(diagnosis.absent.reasons, diagnosis.absent_count))
-        return counts
+        return reasons_of(self._diagnosis)
 
     def decision(self) -> Decision:
         """Returns the full record, built on the first call and then cached.
@@ -187,6 +178,19 @@ class Outcome:
             return None
         before = self.info.status.nominated_node_name
         return before if self.nominated is None else self.nominated
+
+
+def reasons_of(diagnosis: Diagnosis) -> dict[str, int]:
+    """Returns the number of rejected nodes by reason."""
+    if diagnosis.node_count == 0:
+        return {diagnosis.message: 1}
+    counts = dict(diagnosis.reasons)
+    pre_filter = diagnosis.pre_filter
+    if pre_filter is not None:
+        counts.update(dict.fromkeys(pre_filter.reasons, diagnosis.node_count))
+    if diagnosis.absent is not None:
+        counts.update(dict.fromkeys(diagnosis.absent.reasons, diagnosis.absent_count))
+    return counts
 
 
 def update_nominations(nominator: Nominator, outcome: Outcome) -> None:

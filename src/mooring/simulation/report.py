@@ -58,16 +58,22 @@ class NodeShare(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The outcome of a simulation; its JSON is what ``mooring simulate -o json`` prints.
+    """The outcome of a simulation.
 
     ``unschedulable`` maps the distinct reasons of a pod, joined by ", ", to the number of pods;
-    gated pods and errors are included. ``seconds`` is the time from the first to the last decision.
+    gated pods, errors and pods that were bound and evicted are included. ``waiting`` are pods that
+    are nominated to a node whose victims have not left, ``evicted`` all evicted pods, ``not_ours``
+    pods of other schedulers, which are in no other number. ``seconds`` is the time from the first
+    to the last decision.
     """
 
     workload: str
     nodes: int
     pods: int
     bound: int
+    waiting: int
+    evicted: int
+    not_ours: int
     unschedulable: dict[str, int]
     seconds: float
     pods_per_s: float
@@ -84,12 +90,15 @@ class OutcomeCounts:
     def __init__(self) -> None:
         """Starts at zero."""
         self.bound = 0
+        self.waiting = 0
+        self.evicted = 0
+        self.not_ours = 0
         self.refused: Counter[str] = Counter()
 
     @property
     def pods(self) -> int:
         """Number of outcomes counted."""
-        return self.bound + self.refused.total()
+        return self.bound + self.waiting + self.refused.total()
 
     def add(self, result: str, reasons: Iterable[str], message: str) -> None:
         """Counts one outcome; the message is the reason if there are no reasons of nodes."""
@@ -119,6 +128,9 @@ def summarize(
         nodes=len(utilization.nodes),
         pods=counts.pods,
         bound=counts.bound,
+        waiting=counts.waiting,
+        evicted=counts.evicted,
+        not_ours=counts.not_ours,
         unschedulable=dict(sorted(counts.refused.items(), key=lambda item: (-item[1], item[0]))),
         seconds=round(duration_s, 6),
         pods_per_s=round(counts.pods / duration_s, 1) if duration_s > 0 else 0.0,
@@ -151,26 +163,35 @@ def _group(name: str, nodes: Sequence[NodeUtilization]) -> GroupUtilization:
 
 
 class Section(NamedTuple):
-    """A table: the first column is text, the others are numbers."""
+    """A table: the first ``text_columns`` are text, the others are numbers."""
 
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
+    text_columns: int = 1
 
 
 def headline(summary: Summary) -> str:
     """Returns the outcome in one line."""
-    refused = summary.pods - summary.bound
-    return (
+    refused = summary.pods - summary.bound - summary.waiting
+    parts = [
         f"{summary.bound} of {counted(summary.pods, 'pod')} placed on"
-        f" {counted(summary.nodes, 'node')},"
-        f" {refused} refused, in {summary.seconds:.2f} s ({summary.pods_per_s:,.0f} pods/s,"
+        f" {counted(summary.nodes, 'node')}",
+        f"{refused} refused",
+    ]
+    if summary.waiting:
+        verb = "waits" if summary.waiting == 1 else "wait"
+        parts.append(f"{summary.waiting} {verb} for victims to leave")
+    if summary.evicted:
+        parts.append(f"{counted(summary.evicted, 'pod')} evicted")
+    return (
+        f"{', '.join(parts)}, in {summary.seconds:.2f} s ({summary.pods_per_s:,.0f} pods/s,"
         f" {summary.peak_rss_bytes / (1 << 20):,.0f} MiB at most)"
     )
 
 
-def sections(summary: Summary) -> list[Section]:
-    """Returns the non-empty tables of a summary."""
+def sections(summary: Summary, named: Sequence[Section] = ()) -> list[Section]:
+    """Returns the non-empty tables of a summary; ``named`` name pods, and come second."""
     names = list(summary.resources)
     refused = [(reason, str(count)) for reason, count in summary.unschedulable.items()]
     totals = [
@@ -194,6 +215,7 @@ def sections(summary: Summary) -> list[Section]:
         nodes = list(dict.fromkeys(nodes))
     tables = [
         Section("Refused, and why", ("reasons of the nodes", "pods"), _cut(refused)),
+        *named,
         Section("Resources", ("resource", "requested", "allocatable", "used"), totals),
         Section(
             "Utilization by group of nodes",
@@ -205,25 +227,23 @@ def sections(summary: Summary) -> list[Section]:
     return [section for section in tables if section.rows]
 
 
-def plain_text(summary: Summary) -> str:
+def plain_text(summary: Summary, named: Sequence[Section] = ()) -> str:
     """Returns the summary as aligned columns without control characters."""
-    tables = (
-        "\n".join([section.title, *aligned([section.columns, *section.rows])])
-        for section in sections(summary)
-    )
+    tables = ("\n".join([section.title, *_lines(section)]) for section in sections(summary, named))
     return "\n\n".join([headline(summary), *tables])
 
 
-def print_tables(summary: Summary, console: Console) -> None:
+def print_tables(summary: Summary, console: Console, named: Sequence[Section] = ()) -> None:
     """Prints the summary on a terminal."""
     from rich.markup import escape
     from rich.table import Table
 
     console.print(f"[bold]{escape(headline(summary))}[/bold]")
-    for section in sections(summary):
+    for section in sections(summary, named):
         table = Table(title=section.title, title_justify="left", title_style="bold")
         for index, column in enumerate(section.columns):
-            table.add_column(column, justify="right" if index else "left", overflow="fold")
+            is_text = index < section.text_columns
+            table.add_column(column, justify="left" if is_text else "right", overflow="fold")
         for row in section.rows:
             table.add_row(*map(escape, row))
         console.print(table)
@@ -238,13 +258,21 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}es" if noun.endswith("s") else f"{count} {noun}s"
 
 
-def aligned(rows: Sequence[Sequence[str]], *, indent: str = "  ") -> list[str]:
-    """Returns rows as aligned lines: first column left-aligned, the others right-aligned."""
+def _lines(section: Section) -> list[str]:
+    return aligned([section.columns, *section.rows], text_columns=section.text_columns)
+
+
+def aligned(
+    rows: Sequence[Sequence[str]], *, indent: str = "  ", text_columns: int = 1
+) -> list[str]:
+    """Returns rows as aligned lines: text on the left of its column, numbers on the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        cells = [
+            cell.ljust(width) if index < text_columns else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append((indent + "  ".join(cells)).rstrip())
     return lines
 

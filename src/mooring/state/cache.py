@@ -220,6 +220,11 @@ class Cache:
         if pod.status.phase in FINISHED_PHASES:
             self.remove_pod(pod.metadata.uid)
             return
+        assumed = self.pods.get(pod.metadata.uid)
+        if assumed is not None and assumed.info.pod is pod:  # exactly as it was assumed
+            self._assumed.pop(pod.metadata.uid, None)
+            self.nominator.remove(pod.metadata.uid)
+            return
         info = self._parts.pod_info(pod)
         predecessor = self._uid_of.get(info.key)
         if predecessor is not None and predecessor != info.uid:

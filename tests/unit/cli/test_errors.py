@@ -81,8 +81,8 @@ def test_simulate_says_what_is_wrong_and_where(
     ("words", "problem"),
     [
         (["--seed", "many"], "'many' is not a valid integer"),
-        (["-o", "xml"], "'xml' is not one of 'table', 'json'"),
-        (["--sede", "1"], "Did you mean one of: '--save', '--seed'?"),
+        (["-o", "xml"], "'xml' is not one of 'table', 'wide', 'json', 'csv'"),
+        (["--sede", "1"], "Did you mean one of: '--order', '--save', '--seed'?"),
         (["stray"], "unexpected extra argument"),
     ],
 )

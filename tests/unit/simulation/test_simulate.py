@@ -1,4 +1,4 @@
-"""The loop of a simulation, with the real driver: everything decided is counted, kept, applied."""
+"""Tests the recording of a simulation, and the decision about one of its pods."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from mooring.objects.node import Node, NodeStatus
 from mooring.objects.pod import Container, Pod, PodSchedulingGate, PodSpec
 from mooring.recordings.format import RecordingWriter, read_recording
 from mooring.simulation.build import driver_of, make_driver
-from mooring.simulation.progress import Silent
+from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.replay import replay
-from mooring.simulation.report import OutcomeCounts
-from mooring.simulation.simulate import decide_until, peak_rss_bytes, recording_header, simulate
+from mooring.simulation.run import SimulationOptions, run_simulation
+from mooring.simulation.simulate import (
+    decide_until,
+    node_order,
+    peak_rss_bytes,
+    recording_header,
+)
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload, workload_of
 
@@ -40,54 +45,13 @@ def workload() -> Workload:
     return workload_of("small", [node("n0"), node("n1"), *pods])
 
 
-class Counting:
-    steps = 0
-
-    def step(self) -> None:
-        self.steps += 1
-
-
-def test_every_pod_is_decided_once_and_counted() -> None:
-    given = workload()
-    utilization, counts, view = Utilization(given.objects), OutcomeCounts(), Counting()
-    driver = make_driver(given.objects)
-    simulate(given.pending, driver, counts, utilization, view)
-    assert view.steps == counts.pods == 5
-    assert counts.bound == 3
-    assert counts.refused == {
-        "Insufficient cpu": 1,
-        "waiting for scheduling gates: [x]": 1,
-    }
-    # The two large pods cannot share a node, so each has its own; the third joins one of them.
-    assert sorted(n.requested.get("cpu", 0) for n in utilization.nodes.values()) == [3000, 4000]
-
-
-def test_equal_seeds_give_equal_runs() -> None:
-    def run() -> list[int]:
-        given = workload()
-        utilization = Utilization(given.objects)
-        driver = make_driver(given.objects, seed=3)
-        simulate(given.pending, driver, OutcomeCounts(), utilization, Silent())
-        return [n.requested.get("cpu", 0) for n in utilization.nodes.values()]
-
-    assert run() == run()
-
-
 def save(path: Path) -> None:
     given = workload()
-    driver = make_driver(given.objects)
     header = recording_header(
-        given, upstream="mooring", seed=0, node_order=["n0", "n1"], config=None
+        given, upstream="mooring", seed=0, node_order=node_order(given), config=None
     )
     with RecordingWriter(path, header) as writer:
-        simulate(
-            given.pending,
-            driver,
-            OutcomeCounts(),
-            Utilization(given.objects),
-            Silent(),
-            writer=writer,
-        )
+        run_simulation(given, SimulationOptions(recorder=StepRecorder(writer)))
 
 
 def test_a_saved_run_replays_without_a_difference(tmp_path: Path) -> None:
@@ -105,14 +69,12 @@ def test_a_saved_run_replays_without_a_difference(tmp_path: Path) -> None:
     }
 
 
-def test_a_saved_run_starts_a_pod_every_minute_of_virtual_time(tmp_path: Path) -> None:
+def test_a_saved_run_has_the_start_times_of_its_pods(tmp_path: Path) -> None:
     save(tmp_path / "run.json")
     steps = read_recording(tmp_path / "run.json").steps
     assert [step.effects.start_time for step in steps if step.effects] == [
-        "2026-02-01T00:01:00Z",
-        "2026-02-01T00:02:00Z",
-        "2026-02-01T00:03:00Z",
-    ]
+        "2026-01-01T00:00:00Z"
+    ] * 3
     assert [step.start_index for step in steps[:2]] == [0, 0]
 
 

@@ -1,66 +1,68 @@
-"""A simulation in which pods make room for others."""
+"""Simulations in which pods make room for others."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from mooring.framework import Wait
 from mooring.objects.pod import Pod
 from mooring.recordings.format import RecordingReader, RecordingWriter, read_recording
 from mooring.simulation.build import driver_of, make_driver
-from mooring.simulation.progress import View
+from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.replay import replay
-from mooring.simulation.report import OutcomeCounts
-from mooring.simulation.simulate import PREEMPTED, decide_until, recording_header, simulate
+from mooring.simulation.results import EVICTED, PLACED, REFUSED, Eviction
+from mooring.simulation.run import Simulation, SimulationOptions, run_simulation
+from mooring.simulation.simulate import decide_until, node_order, recording_header
 from mooring.simulation.utilization import Utilization
-from mooring.simulation.workload import Workload
+from mooring.simulation.workload import workload_of
 from mooring.testing import make_node, make_pod
 
 NODES = [make_node(name, allocatable={"cpu": "2"}) for name in ("a", "b")]
 
 
-def pod(name: str, priority: int = 0, **more: Any) -> Pod:
-    return make_pod(name, requests={"cpu": "2"}, priority=priority, **more)
+def pod(name: str, priority: int = 0, *, grace_s: int = 30, **more: Any) -> Pod:
+    spec = {"terminationGracePeriodSeconds": grace_s}
+    return make_pod(name, requests={"cpu": "2"}, priority=priority, spec=spec, **more)
 
 
-class Quiet(View):
-    def __init__(self) -> None:
-        """Ignores the progress."""
-
-    def step(self) -> None:
-        pass
+def simulated(*pods: Pod, options: SimulationOptions | None = None) -> Simulation:
+    return run_simulation(workload_of("w", [*NODES, *pods]), options)
 
 
-def simulated(
-    pending: list[Pod], *placed: Pod, plugins: Any = (), writer: RecordingWriter | None = None
-) -> tuple[OutcomeCounts, Utilization, Any]:
-    driver = make_driver([*NODES, *placed], plugins=plugins)
-    counts, utilization = OutcomeCounts(), Utilization([*NODES, *placed])
-    simulate(pending, driver, counts, utilization, Quiet(), writer=writer)
-    return counts, utilization, driver
+def outcomes(simulation: Simulation) -> dict[str, tuple[str, float | None, int]]:
+    return {
+        result.pod.removeprefix("default/"): (result.outcome, result.time_s, result.attempts)
+        for result in simulation.results
+    }
 
 
-def test_a_pod_that_others_made_room_for_gets_its_node_and_they_have_none() -> None:
-    counts, utilization, driver = simulated([pod("one"), pod("two"), pod("high", 10)])
+def test_a_preemptor_is_bound_when_the_grace_period_of_its_victims_has_passed() -> None:
+    there = [pod("low", node="a", grace_s=7), pod("high", 100, node="b")]
 
-    assert (counts.bound, dict(counts.refused), counts.pods) == (2, {PREEMPTED: 1}, 3)
-    assert [node.requested["cpu"] for node in utilization.nodes.values()] == [2000, 2000]
-    assert len(driver.cache.pods) == 2
-    assert len(driver.cache.nominator) == 0
+    simulation = simulated(*there, pod("vip", 10))
 
-
-def test_pods_that_were_there_before_are_not_counted_among_those_of_the_simulation() -> None:
-    there = [pod("there", node="a"), pod("too", node="b", priority=99)]
-    counts, utilization, _ = simulated([pod("high", 10)], *there)
-
-    assert (counts.bound, dict(counts.refused)) == (1, {})
-    assert utilization.requested["cpu"] == 4000
+    assert outcomes(simulation) == {"vip": (PLACED, 7.0, 2)}
+    assert simulation.results[0].victims == ["default/low"]
+    assert simulation.evictions == [Eviction("default/low", "a", "default/vip", 0.0)]
+    assert set(simulation.pods) == {"default/high", "default/vip"}
 
 
-def test_a_pod_is_told_about_as_it_meets_the_cluster() -> None:
+def test_a_pod_of_the_simulation_can_be_evicted_too() -> None:
+    arrivals = [pod("one"), pod("two")]
+    there = pod("there", 5, node="b", grace_s=0)
+
+    simulation = simulated(there, *arrivals, pod("high", 10))
+
+    # The pods with higher priority are scheduled first: one of the others has no room.
+    assert outcomes(simulation)["high"][0] == PLACED
+    assert sorted(outcome for outcome, _, _ in outcomes(simulation).values()) == [
+        PLACED,
+        REFUSED,
+        REFUSED,
+    ]
+
+
+def test_a_decision_is_made_on_the_cluster_as_the_pod_meets_it() -> None:
     utilization = Utilization(NODES)
     pending = [pod("one"), pod("two"), pod("high", 10), pod("last")]
 
@@ -68,58 +70,37 @@ def test_a_pod_is_told_about_as_it_meets_the_cluster() -> None:
 
     assert decision.node is None
     assert utilization.requested["cpu"] == 4000
-    told = "No preemption victims found for incoming pod"
-    assert told in (decision.message or "")
+    assert "No preemption victims found for incoming pod" in (decision.message or "")
 
 
-def test_its_recording_has_both_attempts_and_replays_without_a_difference(tmp_path: Path) -> None:
+def test_a_recording_has_both_attempts_and_replays_without_a_difference(tmp_path: Path) -> None:
     file = str(tmp_path / "simulated.json.gz")
-    pending = [pod("one"), pod("two"), pod("high", 10), pod("other", 5)]
-    workload = Workload("w", list(NODES), pending)
-    order = ("a", "b")
-    header = recording_header(workload, upstream="mooring", seed=0, node_order=order, config=None)
+    there = [pod("low", node="a"), pod("lower", -5, node="b", grace_s=0)]
+    workload = workload_of("w", [*NODES, *there, pod("high", 10), pod("other", 5)])
+    header = recording_header(
+        workload, upstream="mooring", seed=0, node_order=node_order(workload), config=None
+    )
     with RecordingWriter(file, header) as writer:
-        simulated(pending, writer=writer)
+        run_simulation(workload, SimulationOptions(recorder=StepRecorder(writer)))
 
     steps = read_recording(file).steps
     assert [(step.pod_key, step.attempt, step.decision.result) for step in steps] == [
-        ("default/one", 1, "scheduled"),
-        ("default/two", 1, "scheduled"),
         ("default/high", 1, "unschedulable"),
-        ("default/high", 2, "scheduled"),
         ("default/other", 1, "unschedulable"),
+        ("default/high", 2, "scheduled"),
         ("default/other", 2, "scheduled"),
     ]
-    first = steps[2]
-    assert first.effects is not None
-    assert first.decision.preemption is not None
-    (deleted,) = first.effects.deleted
-    assert deleted.removeprefix("pods ") in first.decision.preemption.victims
-    assert steps[3].decision.choice == "nominated"
+    assert steps[0].effects is not None
+    assert steps[0].effects.deleted == ("pods default/lower",)
+    assert steps[2].decision.choice == "nominated"
     with RecordingReader(file) as reader:
         driver = driver_of(reader.header, config=None)
         again = list(replay(reader, driver, objects=reader.header.objects))
-    assert [each.differences for each in again] == [[]] * 6
+    assert [each.differences for each in again] == [[]] * 4
 
 
-class Holds:
-    name = "Holds"
+def test_pods_of_other_schedulers_are_in_no_count() -> None:
+    simulation = simulated(pod("ours"), pod("theirs", scheduler_name="other"))
 
-    def permit(self, cycle: Any, node_name: str) -> Any:
-        return Wait(60.0) if cycle.pod.priority == 0 else None
-
-
-@pytest.mark.parametrize("priority", [0, 10])
-def test_a_pod_that_waits_in_permit_is_turned_back(priority: int) -> None:
-    driver = make_driver(NODES[:1])
-    driver = type(driver)(NODES[:1], plugins=[Holds()], rng=driver.handle._rng, clock=driver.time)
-    counts, utilization = OutcomeCounts(), Utilization(NODES[:1])
-
-    simulate([pod("waits"), pod("next", priority)], driver, counts, utilization, Quiet())
-
-    if priority:
-        assert (counts.bound, dict(counts.refused)) == (1, {PREEMPTED: 1})
-        assert [placed.info.key for placed in driver.cache.pods] == ["default/next"]
-    else:
-        assert counts.refused.total() == 2  # its wait timed out
-    assert len(driver.handle.waiting) == 0
+    assert [result.outcome for result in simulation.results] == [PLACED, "not ours"]
+    assert EVICTED not in {result.outcome for result in simulation.results}

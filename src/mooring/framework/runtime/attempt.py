@@ -219,6 +219,21 @@ class Attempt:
             extenders=tuple(self.calls.values()),
         )
 
+    def best_two(self, row: int) -> tuple[int, str, int] | None:
+        """Returns the score of the selected row, and the next best node with its score.
+
+        None if only one node was feasible. Scores are weighted sums. Complexity: O(feasible nodes).
+        """
+        if self.total is None or len(self.total) < 2:
+            return None
+        at = row if self.rows is None else int(np.searchsorted(self.rows, row))
+        others = self.total.copy()
+        others[at] = np.iinfo(np.int64).min
+        next_best = int(others.argmax())
+        next_row = next_best if self.rows is None else int(self.rows[next_best])
+        name = self.snapshot.nodes.names[next_row]
+        return int(self.total[at]), name, int(self.total[next_best])
+
     def _tied(self, node: str | None) -> tuple[str, ...]:
         if node is None:
             return ()

@@ -1,0 +1,1 @@
+"""Runs the real scheduler over a table of objects, on virtual time."""

@@ -1,0 +1,169 @@
+"""The engine of a simulation: instants, controllers and a scheduler on virtual time.
+
+::
+
+    actions due now ──> controllers, until none has work ──> scheduler, until its queue is empty
+          ▲                                                              │
+          └───────────── the next instant: an action, a timer, a flush <─┘
+
+At one instant actions run by phase, then in the order in which they were added. The scheduler runs
+when nothing else has anything to do, one pod after another: after each of them the controllers and
+all tasks get their turn, so that the order of events does not depend on their speed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol
+
+from mooring.queue import QueuedPod, QueueName, SchedulingQueue
+from mooring.scheduler.schedule_one import Scheduler
+from mooring.scheduler.service import TICK_S
+from mooring.virtual_loop import VirtualLoop
+
+#: A pod with so many consecutive errors is not waited for.
+ERRORS_MAX: Final = 3
+#: Without any progress for so many seconds, pods that are retried are not waited for: longer than
+#: the flush of unschedulable pods and the longest wait in Permit take together.
+STALLED_S: Final = 1800.0
+
+#: The order of actions at one instant.
+PHASE_NODES, PHASE_PODS, PHASE_CONTROLLERS, PHASE_ARRIVALS = range(4)
+
+
+class _Action(NamedTuple):
+    """An action, ordered by time, phase and number."""
+
+    at_s: float
+    phase: int
+    number: int
+    run: Callable[[], None]
+
+
+class Controller(Protocol):
+    """Changes objects when others have changed, as the controllers of a cluster do."""
+
+    @property
+    def has_work(self) -> bool:
+        """True if an object has changed since the last ``work``."""
+        ...
+
+    async def work(self) -> None:
+        """Acts on all changes so far."""
+        ...
+
+
+class SimulatedScheduler(Protocol):
+    """A scheduler that the engine steps: over a table, or connected to an API server."""
+
+    queue: SchedulingQueue
+    scheduler: Scheduler
+
+    @property
+    def has_tasks(self) -> bool:
+        """True if a binding, a preemption or a write is under way, or waits for something."""
+        ...
+
+
+class Engine:
+    """Steps a scheduler and controllers through virtual time.
+
+    Args:
+        loop: The virtual loop that the engine runs on.
+        scheduler: The scheduler; nothing else pops its queue.
+        controllers: In the order in which they act.
+    """
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        scheduler: SimulatedScheduler,
+        controllers: Iterable[Controller] = (),
+    ) -> None:
+        self._loop = loop
+        self._scheduler = scheduler
+        self._controllers = tuple(controllers)
+        self._actions: list[_Action] = []
+        self._numbers = itertools.count()
+        self._progress_s = loop.time()
+
+    def note_progress(self) -> None:
+        """Notes that the cluster has changed: a pod was bound, or has left."""
+        self._progress_s = self._loop.time()
+
+    def call_at(self, at_s: float, phase: int, run: Callable[[], None]) -> None:
+        """Runs an action at a time; one of the past runs at once."""
+        heapq.heappush(self._actions, _Action(at_s, phase, next(self._numbers), run))
+
+    async def run(self, end_s: float = math.inf) -> None:
+        """Runs until nothing is left to do, or until a time."""
+        while True:
+            await self._run_instant()
+            next_s = self._next_instant_s()
+            if self._is_settled(next_s) or next_s > end_s:
+                return
+            await self._wait_until(next_s)
+
+    # -- one instant ------------------------------------------------------------------------------
+
+    async def _run_instant(self) -> None:
+        """Runs everything that is due now."""
+        queue = self._scheduler.queue
+        await self._settle_controllers()
+        if queue.next_flush_at_s() <= self._loop.time():
+            queue.flush()
+        while (entry := queue.pop()) is not None:
+            self._scheduler.scheduler.schedule_one(entry)
+            await self._settle_controllers()
+
+    async def _settle_controllers(self) -> None:
+        """Runs actions, tasks and controllers until none of them has work at this instant."""
+        while True:
+            if self._scheduler.has_tasks:
+                await self._loop.until_idle()
+            if self._actions and self._actions[0].at_s <= self._loop.time():
+                heapq.heappop(self._actions).run()
+                continue
+            busy = next((item for item in self._controllers if item.has_work), None)
+            if busy is None:
+                return
+            await busy.work()
+
+    # -- the next instant -------------------------------------------------------------------------
+
+    def _next_instant_s(self) -> float:
+        """Returns the time of the next action or flush; infinity if there is none."""
+        action_s = self._actions[0].at_s if self._actions else math.inf
+        return min(action_s, self._next_flush_s())
+
+    def _next_flush_s(self) -> float:
+        """Returns when the queue is flushed next: on a whole second, as by a running scheduler."""
+        due_s = self._scheduler.queue.next_flush_at_s()
+        return due_s if due_s == math.inf else math.ceil(due_s / TICK_S - 1e-9) * TICK_S
+
+    def _is_settled(self, next_s: float) -> bool:
+        """Returns whether only pods are left that nothing will help."""
+        if self._actions or self._scheduler.has_tasks:
+            return False
+        if self._loop.time() - self._progress_s > STALLED_S:
+            return True
+        pods = [entry for entry in self._scheduler.queue.pods() if entry.queue_name.is_busy]
+        return next_s == math.inf or not any(map(_will_be_retried, pods))
+
+    async def _wait_until(self, next_s: float) -> None:
+        """Lets the time move on to the next instant, or to an earlier timer of a task."""
+        timer = None
+        if next_s < math.inf:
+            timer = self._loop.call_at(next_s, lambda: None)
+        await self._loop.until_time_moves()
+        if timer is not None:
+            timer.cancel()
+        await self._loop.until_idle()
+
+
+def _will_be_retried(entry: QueuedPod) -> bool:
+    """Returns whether a pod in a queue is waited for; one that fails for ever is not."""
+    return entry.queue_name is not QueueName.BACKOFF or entry.consecutive_errors < ERRORS_MAX

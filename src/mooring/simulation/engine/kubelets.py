@@ -1,0 +1,53 @@
+"""The kubelets of a simulation: pods that are deleted leave when their grace period has passed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+from mooring.client import Change
+from mooring.clock import Clock
+from mooring.errors import SchedulerError
+from mooring.objects.meta import key
+from mooring.objects.pod import Pod
+from mooring.simulation.engine.engine import PHASE_PODS, Engine
+from mooring.simulation.engine.object_table import ObjectTable
+
+
+class Kubelets:
+    """Removes the pods of all nodes that are being deleted.
+
+    Args:
+        table: The objects.
+        engine: Calls back when a grace period has passed.
+        clock: Its time.
+    """
+
+    def __init__(self, table: ObjectTable, engine: Engine, *, clock: Clock) -> None:
+        self._table = table
+        self._engine = engine
+        self._clock = clock
+
+    def start(self) -> None:
+        """Watches the pods; those that are being deleted already end from now on."""
+        for pod in self._table.objects("Pod").values():
+            self._on_change("Pod", Change(None, pod))
+        self._table.listen(self._on_change)
+
+    def _on_change(self, kind: str, change: Change) -> None:
+        if kind != "Pod" or change.new is None:
+            return
+        pod: Pod = change.new
+        metadata = pod.metadata
+        was_deleted = change.old is not None and change.old.metadata.deletion_timestamp is not None
+        if metadata.deletion_timestamp is None or was_deleted or not pod.spec.node_name:
+            return
+        grace_s = metadata.deletion_grace_period_seconds
+        if grace_s is None:
+            grace_s = pod.spec.termination_grace_period_seconds or 0
+        ends_s = self._clock.monotonic_s() + grace_s
+        self._engine.call_at(ends_s, PHASE_PODS, partial(self._remove, key(pod), metadata.uid))
+
+    def _remove(self, pod_key: str, uid: str) -> None:
+        with suppress(SchedulerError):  # it is gone already
+            self._table.delete("Pod", pod_key, uid=uid, grace_period_s=0)

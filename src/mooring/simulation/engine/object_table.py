@@ -1,0 +1,201 @@
+"""The objects of a simulated cluster: what an API server stores, without requests.
+
+Every listener sees a write before it returns, in the order in which the listeners were added: there
+is no watch that lags behind. What a listener writes is reported after the change that it reacts to.
+Objects have no resourceVersion.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from mooring.client import Change
+from mooring.clock import Clock, rfc3339
+from mooring.errors import AlreadyExists, Conflict, NotFound
+from mooring.objects.kinds import KINDS
+from mooring.objects.meta import key
+from mooring.objects.pod import Pod
+
+#: (kind, change): called for every write.
+Listener = Callable[[str, Change], None]
+
+FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+
+#: Kinds that are listed first, in this order; pods come last, as in a scheduler's informers.
+_FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")
+
+
+class ObjectTable:
+    """Objects by kind and key.
+
+    Args:
+        objects: The objects at the start; they are not reported.
+        clock: For deletion timestamps.
+    """
+
+    def __init__(self, objects: Iterable[Any], *, clock: Clock) -> None:
+        self._clock = clock
+        self._tables: dict[str, dict[str, Any]] = {}
+        self._listeners: list[Listener] = []
+        self._unreported: deque[tuple[str, Change]] = deque()
+        self._is_reporting = False
+        for obj in objects:
+            self.objects(type(obj).__name__)[key(obj)] = obj
+
+    def objects(self, kind: str) -> dict[str, Any]:
+        """Returns the objects of a kind by "namespace/name" or "name"; callers only read it."""
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = {}
+        return table
+
+    def listed(self) -> list[tuple[str, Any]]:
+        """Returns all objects with their kinds: those that others refer to first, pods last."""
+        rank = {kind: number for number, kind in enumerate(_FIRST)}
+        rank["Pod"] = len(rank) + 1
+        kinds = sorted(self._tables, key=lambda kind: rank.get(kind, len(_FIRST)))
+        return [(kind, obj) for kind in kinds for obj in self._tables[kind].values()]
+
+    def listen(self, listener: Listener) -> None:
+        """Calls ``listener`` for every write from now on."""
+        self._listeners.append(listener)
+
+    # -- writes -----------------------------------------------------------------------------------
+
+    def create(self, obj: Any) -> Any:
+        """Stores a new object, and returns it.
+
+        Raises:
+            AlreadyExists: there is an object of this kind with this name.
+        """
+        kind = type(obj).__name__
+        if key(obj) in self.objects(kind):
+            raise AlreadyExists(
+                f'{_resource(kind)} "{obj.metadata.name}" already exists',
+                status=409,
+                reason="AlreadyExists",
+            )
+        return self.put(obj)
+
+    def put(self, obj: Any) -> Any:
+        """Stores an object, which replaces one with this name, and returns it."""
+        kind = type(obj).__name__
+        table = self.objects(kind)
+        name = key(obj)
+        old = table.get(name)
+        table[name] = obj
+        self._report(kind, Change(old, obj))
+        return obj
+
+    def get(self, kind: str, object_key: str, *, uid: str = "") -> Any:
+        """Returns an object.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: it has another UID.
+        """
+        obj = self.objects(kind).get(object_key)
+        name = object_key.rpartition("/")[2]
+        if obj is None:
+            text = f'{_resource(kind)} "{name}" not found'
+            raise NotFound(text, status=404, reason="NotFound")
+        if uid and obj.metadata.uid != uid:
+            text = f'{_resource(kind)} "{name}" has UID {obj.metadata.uid}, not {uid}'
+            raise Conflict(text, status=409, reason="Conflict")
+        return obj
+
+    def bind(self, pod: Pod, node_name: str, *, as_assumed: Pod | None = None) -> None:
+        """Assigns a pod to a node; its kubelet sees it at once, and sets its start time.
+
+        ``as_assumed`` is what the scheduler expects to see; it is stored if the pod is unchanged.
+
+        Raises:
+            NotFound: there is no such pod.
+            Conflict: it has another UID, is bound already, or is being deleted.
+        """
+        live: Pod = self.get("Pod", key(pod), uid=pod.metadata.uid)
+        name = live.metadata.name
+        problem = ""
+        if live.spec.node_name:
+            problem = f'pod {name} is already assigned to node "{live.spec.node_name}"'
+        elif live.metadata.deletion_timestamp is not None:
+            problem = f"pod {name} is being deleted, cannot be assigned to a host"
+        if problem:
+            text = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
+            raise Conflict(text, status=409, reason="Conflict")
+        if live is pod and as_assumed is not None:
+            self.put(as_assumed)
+            return
+        spec = replace(live.spec, node_name=node_name)
+        status = replace(live.status, start_time=rfc3339(self._clock.wall_s()))
+        self.put(replace(live, spec=spec, status=status))
+
+    def delete(
+        self, kind: str, object_key: str, *, uid: str = "", grace_period_s: int | None = None
+    ) -> None:
+        """Deletes an object; a pod on a node has time to end, and its kubelet removes it.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: it has another UID.
+        """
+        obj = self.get(kind, object_key, uid=uid)
+        if kind == "Pod":
+            grace_s = _grace_period_s(obj, grace_period_s)
+            if grace_s:
+                self._terminate(obj, grace_s)
+                return
+        del self.objects(kind)[object_key]
+        self._report(kind, Change(obj, None, obj))
+
+    def _terminate(self, pod: Pod, grace_s: int) -> None:
+        """Marks a pod as being deleted, unless it is already."""
+        metadata = pod.metadata
+        if metadata.deletion_timestamp is not None:
+            return
+        ends = rfc3339(self._clock.wall_s() + grace_s)
+        metadata = replace(metadata, deletion_timestamp=ends, deletion_grace_period_seconds=grace_s)
+        self.put(replace(pod, metadata=metadata))
+
+    def _report(self, kind: str, change: Change) -> None:
+        self._unreported.append((kind, change))
+        if self._is_reporting:
+            return  # a listener has written: its own change is reported to all of them first
+        self._is_reporting = True
+        try:
+            while self._unreported:
+                report = self._unreported.popleft()
+                for listener in self._listeners:
+                    listener(*report)
+        finally:
+            self._is_reporting = False
+            self._unreported.clear()
+
+
+def _grace_period_s(pod: Pod, requested_s: int | None) -> int:
+    """Returns how long a pod has to end; 0 = it is removed at once.
+
+    Source: pkg/registry/core/pod/strategy.go (CheckGracefulDelete).
+    """
+    if not pod.spec.node_name or pod.status.phase in FINISHED_PHASES:
+        return 0
+    grace_s = requested_s if requested_s is not None else pod.spec.termination_grace_period_seconds
+    return 30 if grace_s is None else max(grace_s, 0)
+
+
+def living(change: Change) -> Change | None:
+    """Returns a change of a pod as a watch for unfinished pods shows it; None = it does not."""
+    old, new, last = change
+    if old is not None and old.status.phase in FINISHED_PHASES:
+        old = None
+    if new is not None and new.status.phase in FINISHED_PHASES:
+        new, last = None, change.new
+    return None if old is None and new is None else Change(old, new, last)
+
+
+def _resource(kind: str) -> str:
+    return KINDS[kind].resource if kind in KINDS else f"{kind.lower()}s"
