@@ -20,6 +20,7 @@ from mooring.framework import Reject
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.queue import QueueName
+from mooring.scheduler.gc_tuning import gc_thresholds
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.engine.claim_controller import ClaimController
 from mooring.simulation.engine.engine import PHASE_ARRIVALS, Engine
@@ -173,7 +174,7 @@ class SimulationRun:
         running = asyncio._get_running_loop()  # noqa: SLF001 - a notebook has a loop that runs
         asyncio._set_running_loop(None)  # noqa: SLF001
         try:
-            with _without_warnings():
+            with gc_thresholds(), _without_warnings():
                 return self._loop.run_until_complete(self._run())
         except BaseExceptionGroup as group:
             raise _first(group) from None

@@ -105,6 +105,8 @@ class Framework:
         self.has_batching_gate = False
         self.errors = PluginErrors()
         self._cycle_count = 0
+        #: Attempts from one that is timed to the next; 0 = none is timed.
+        self.timed_every = TIMED_EVERY
         self._is_timed = True
         self.waiting = waiting if waiting is not None else WaitingPods()
         self.filters = tuple(self.plugins("filter"))
@@ -156,7 +158,8 @@ class Framework:
         """
         cycle = Cycle(pod, snapshot, self.profile.scheduler_name, self)
         cycle.number = number
-        cycle.is_timed = self._is_timed = self._cycle_count % TIMED_EVERY == 0
+        every = self.timed_every
+        cycle.is_timed = self._is_timed = every > 0 and self._cycle_count % every == 0
         self._cycle_count += 1
         return cycle
 

@@ -61,6 +61,8 @@ class EngineScheduler(SchedulerParts):
         self.bindings = self._inline_bindings = InlineBindings(rng)
         self.scheduler = self._scheduler(self._reporting, options.observer)
         self._kinds = frozenset(self.informers)
+        for framework in self.profiles.values():
+            framework.timed_every = 0  # no metrics are recorded
 
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Reads the table, and starts what runs in the background; the caller cancels it."""
