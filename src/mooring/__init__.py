@@ -3,39 +3,17 @@
 It makes kube-scheduler's decisions, explains every one of them, and takes plugins written in
 Python. The names below are the public ones; everything else may change between versions.
 
-Importing the package costs next to nothing: a public name is loaded when it is first used.
+Importing the package costs next to nothing: a public name is loaded when it is first used. Type
+checkers and editors read ``__init__.pyi``.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mooring import deprecated
-
-if TYPE_CHECKING:  # what type checkers and editors see; ``_PUBLIC`` is what runs
-    from mooring.errors import ConfigError, PluginError, SchedulerError
-    from mooring.framework import (
-        SKIP,
-        Cycle,
-        Diagnosis,
-        FilterStatuses,
-        NodeInfo,
-        NodeView,
-        Pending,
-        PostFilterResult,
-        PreFilterResult,
-        Reject,
-        Status,
-        Wait,
-        default_normalize,
-        per_node,
-        predicate,
-        priority,
-    )
-    from mooring.state import PodInfo
-    from mooring.state.columns.change_log import Change
 
 __version__ = "0.1.0"
 
@@ -45,6 +23,8 @@ deprecated.install()
 _PUBLIC = {
     "SKIP": "mooring.framework",
     "Change": "mooring.state.columns.change_log",
+    "Cluster": "mooring.study.cluster",
+    "Comparison": "mooring.study.compare",
     "ConfigError": "mooring.errors",
     "Cycle": "mooring.framework",
     "Diagnosis": "mooring.framework",
@@ -56,10 +36,14 @@ _PUBLIC = {
     "PodInfo": "mooring.state",
     "PostFilterResult": "mooring.framework",
     "Reject": "mooring.framework",
+    "Result": "mooring.study.result",
     "SchedulerError": "mooring.errors",
+    "Server": "mooring.study.server",
     "Status": "mooring.framework",
+    "Table": "mooring.study.table",
     "FilterStatuses": "mooring.framework",
     "Wait": "mooring.framework",
+    "compare": "mooring.study.compare",
     "default_normalize": "mooring.framework",
     "per_node": "mooring.framework",
     "predicate": "mooring.framework",
@@ -69,6 +53,8 @@ _PUBLIC = {
 __all__ = [
     "SKIP",
     "Change",
+    "Cluster",
+    "Comparison",
     "ConfigError",
     "Cycle",
     "Diagnosis",
@@ -81,10 +67,14 @@ __all__ = [
     "PostFilterResult",
     "PreFilterResult",
     "Reject",
+    "Result",
     "SchedulerError",
+    "Server",
     "Status",
+    "Table",
     "Wait",
     "__version__",
+    "compare",
     "default_normalize",
     "per_node",
     "predicate",

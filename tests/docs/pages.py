@@ -18,6 +18,7 @@ import glob
 import importlib
 import io
 import re
+import runpy
 import shlex
 import sys
 from collections.abc import Iterator
@@ -157,6 +158,8 @@ class Session:
         words = shlex.split(command)
         if words[:2] == ["make", "start"]:
             words = ["mooring", "start", *shlex.split(" ".join(words[2:]).removeprefix("ARGS="))]
+        if words[0] == "python":
+            return self._run_script(words[1])
         assert words[0] == "mooring", f"{command}: only mooring is run; mark others as no-run"
         arguments = tuple(word for text in words[1:] for word in expanded(text))
         if arguments == ("simulate",):
@@ -164,6 +167,18 @@ class Session:
         importlib.invalidate_caches()
         with chdir(self.folder):
             return call(*arguments)
+
+    def _run_script(self, name: str) -> tuple[int, str]:
+        """Runs a script of the page in this process, in its folder."""
+        with chdir(self.folder):
+            return 0, _printed_by(self.folder / name)
+
+
+def _printed_by(script: Path) -> str:
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        runpy.run_path(str(script), run_name="__main__")
+    return printed.getvalue()
 
 
 def expanded(word: str) -> list[str]:

@@ -54,6 +54,7 @@ COMMANDS = {
         "mooring.cli.simulate", "Schedule pending pods offline and report placements."
     ),
     "explain": Entry("mooring.cli.explain", "Explain a placement or a pending pod."),
+    "dump": Entry("mooring.cli.dump", "Write a live cluster's objects to one file."),
     "replay": Entry("mooring.cli.replay", "Replay a recording and report differences."),
     "config": Entry(
         "mooring.cli.config", "Validate, complete or convert a scheduler configuration."

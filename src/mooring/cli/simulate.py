@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,7 +15,7 @@ import msgspec
 
 from mooring import __version__
 from mooring.cli.options import devices_option, file_option, output_option, workload_options
-from mooring.clock import Clock, SystemClock
+from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
 from mooring.simulation.answers import (
@@ -27,6 +29,7 @@ from mooring.simulation.answers import (
 from mooring.simulation.device_file import read_device_file, with_devices
 from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.inputs.missing_objects import missing_objects, notes_of
 from mooring.simulation.progress import PlainView, Silent, View, live_view
 from mooring.simulation.report import (
     OutcomeCounts,
@@ -40,7 +43,7 @@ from mooring.simulation.run import ORDERS, Simulation, SimulationOptions, Simula
 from mooring.simulation.simulate import node_order, peak_rss_bytes, recording_header
 from mooring.simulation.unsupported import notes
 from mooring.simulation.utilization import Utilization
-from mooring.simulation.workload import Workload, read_workload
+from mooring.simulation.workload import Workload, read_sources, read_workload, workload_of
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
 @click.command("simulate")
 @workload_options
 @devices_option
+@file_option("--kubeconfig", help="Read the objects of this live cluster instead of --cluster.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 @click.option(
     "--order",
     type=click.Choice(ORDERS),
@@ -74,6 +79,8 @@ def command(
     plugins: tuple[str, ...],
     seed: int,
     devices_file: str | None,
+    kubeconfig: str | None,
+    context: str | None,
     order: str,
     save: str | None,
     output: str,
@@ -83,11 +90,18 @@ def command(
     Time is virtual: a pod that waits for its victims to leave is bound when their grace period has
     passed. Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
-    workload = read_workload(cluster, pods, skip_validation=skip_validation)
+    if kubeconfig is None:
+        workload = read_workload(cluster, pods, skip_validation=skip_validation)
+    else:
+        if cluster:
+            raise click.UsageError("--kubeconfig cannot be combined with --cluster")
+        workload = read_live(kubeconfig, context, pods, skip_validation=skip_validation)
     if devices_file:
         workload = with_devices(workload, read_device_file(devices_file))
     workload = with_generated_claims(workload)
     config = read_config(config_file, workload, command="simulate")
+    for note in notes_of(missing_objects(workload)):
+        click.echo(f"mooring simulate: note: {note}", err=True)
     utilization, counts, clock = Utilization(workload.objects), OutcomeCounts(), SystemClock()
     progress = Progress(counts, utilization)
     options = SimulationOptions(
@@ -125,6 +139,25 @@ def _print_simulation(summary: Summary, simulation: Simulation, output: str) -> 
     else:
         limit = None if output == "wide" else NAMED
         print_summary(summary, "table", named_pods(simulation, limit=limit))
+
+
+def read_live(
+    kubeconfig: str, context: str | None, pods: Sequence[str], *, skip_validation: bool
+) -> Workload:
+    """Returns the objects of a live cluster, and the pods of files; prints what is not listed.
+
+    Raises:
+        ConfigError: the cluster cannot be read, or a file.
+    """
+    from mooring.client.transport.kubeconfig import find_access
+    from mooring.simulation.inputs.live_cluster import list_objects
+
+    access = find_access(kubeconfig, context=context, environment=os.environ)
+    live = asyncio.run(list_objects(access, clock=SystemClock(), rng=seeded_random(0)))
+    for kind, reason in live.not_listed.items():
+        click.echo(f"mooring simulate: note: cannot list {kind} objects: {reason}", err=True)
+    added = read_sources(pods, skip_validation=skip_validation)
+    return workload_of(", ".join([access.server, *pods]), [*live.objects, *added])
 
 
 def read_config(

@@ -97,8 +97,10 @@ def seeds_of_objects(objects: Iterable[KubernetesObject]) -> list[Seed]:
 def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
     """Returns the cluster's objects in order of their references, and the pending pods.
 
-    Missing namespaces are added. Pending pods are in queue order: higher priority first.
+    Missing namespaces are added, and priority classes for pods that state a number instead of a
+    class. Pending pods are in queue order: higher priority first.
     """
+    seeds = _with_priority_classes(seeds)
     existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "Namespace"}
     used = dict.fromkeys(seed.metadata.get("namespace") for seed in seeds)
     missing = [name for name in used if name and name not in existing | _PRESENT]
@@ -111,6 +113,36 @@ def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
     cluster = sorted([*namespaces, *cluster], key=lambda seed: rank.get(seed.kind, len(FIRST)))
     pending = [seed for seed in seeds if seed.is_pending_pod]
     return cluster, sorted(pending, key=lambda seed: -_priority(seed))
+
+
+def _with_priority_classes(seeds: Sequence[Seed]) -> list[Seed]:
+    """Names a class in every pod that states a priority alone, which an API server refuses."""
+    classes: dict[str, Seed] = {}
+    result = []
+    for seed in seeds:
+        spec = seed.raw.get("spec")
+        priority = spec.get("priority") if isinstance(spec, dict) else None
+        if seed.kind != "Pod" or not isinstance(priority, int) or not spec or not priority:
+            result.append(seed)
+            continue
+        if spec.get("priorityClassName"):
+            result.append(seed)
+            continue
+        policy = spec.get("preemptionPolicy", "PreemptLowerPriority")
+        name = f"priority-{priority}".replace("--", "-minus-")
+        name += "-never" if policy == "Never" else ""
+        classes[name] = Seed(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": priority,
+                "preemptionPolicy": policy,
+            }
+        )
+        result.append(seed._replace(raw={**seed.raw, "spec": {**spec, "priorityClassName": name}}))
+    existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "PriorityClass"}
+    return [*(seed for name, seed in classes.items() if name not in existing), *result]
 
 
 class _Names(msgspec.Struct, frozen=True, rename="camel"):

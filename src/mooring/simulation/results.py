@@ -144,11 +144,20 @@ class Tracker(Observer):
 
 
 class Observers(Observer):
-    """Calls several observers, in order."""
+    """Calls several observers, in order; methods that an observer does not have cost nothing."""
 
     def __init__(self, observers: Iterable[Observer]) -> None:
+        self._observers = list(observers)
+        self._connect()
+
+    def add(self, observer: Observer) -> None:
+        """Adds an observer, which is called first; before the scheduler uses this object."""
+        self._observers.insert(0, observer)
+        self._connect()
+
+    def _connect(self) -> None:
         for name in ("moved", "attempted", "preempts", "waits", "allowed", "bound", "failed"):
-            methods = [getattr(observer, name) for observer in observers]
+            methods = [getattr(observer, name) for observer in self._observers]
             methods = [m for m in methods if m.__func__ is not getattr(Observer, name)]
             if methods:
                 setattr(self, name, methods[0] if len(methods) == 1 else _all(methods))

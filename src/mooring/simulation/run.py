@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mooring.client import Change
-from mooring.clock import seeded_random
+from mooring.clock import Clock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import ConfigError, PluginError
 from mooring.framework import Reject
@@ -22,6 +22,7 @@ from mooring.objects.pod import Pod
 from mooring.queue import QueueName
 from mooring.scheduler.gc_tuning import gc_thresholds
 from mooring.scheduler.parts import ServiceOptions
+from mooring.simulation.driver import merged_weights
 from mooring.simulation.engine.claim_controller import ClaimController
 from mooring.simulation.engine.engine import PHASE_ARRIVALS, Engine
 from mooring.simulation.engine.kubelets import Kubelets
@@ -146,14 +147,13 @@ class SimulationRun:
         self._rng = seeded_random(options.seed)
         self._tracker = Tracker(clock, with_scores=options.with_scores, on_result=options.on_result)
         # The recorder comes first: it reads the attempt before the tracker's callbacks change it.
-        observers: list[Observer] = [self._tracker]
-        if options.recorder is not None:
-            observers.insert(0, options.recorder)
+        own = [self._tracker] if options.recorder is None else [options.recorder, self._tracker]
+        self._observers = Observers(own)
         self._table = ObjectTable(workload.objects, clock=clock)
         self._scheduler = EngineScheduler(
             self._table,
             without_extenders(options.config or default_configuration()),
-            ServiceOptions(plugins=options.plugins, observer=Observers(observers)),
+            ServiceOptions(plugins=options.plugins, observer=self._observers),
             clock=clock,
             rng=self._rng,
         )
@@ -168,6 +168,25 @@ class SimulationRun:
                 other = self._rng.randrange(last + 1)
                 pods[last], pods[other] = pods[other], pods[last]
         return pods
+
+    @property
+    def clock(self) -> Clock:
+        """Virtual time."""
+        return self._clock
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weights of the score plugins, of all profiles; the first profile counts."""
+        return merged_weights(self._scheduler.profiles.values())
+
+    def scheduler_name_of(self, pod_key: str) -> str:
+        """Returns the schedulerName of a pod that is to be scheduled."""
+        pod = self._pods.get(pod_key)
+        return "" if pod is None else pod.spec.scheduler_name
+
+    def observe(self, observer: Observer) -> None:
+        """Calls one more observer for everything that the scheduler does, before the others."""
+        self._observers.add(observer)
 
     def run(self) -> Simulation:
         """Runs to the end."""

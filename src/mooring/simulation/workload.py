@@ -91,6 +91,21 @@ def workload_of(name: str, objects: Sequence[KubernetesObject]) -> Workload:
     return Workload(name, cluster, pending)
 
 
+def read_sources(
+    sources: Sequence[str], *, skip_validation: bool = False
+) -> list[KubernetesObject]:
+    """Returns the objects of files and of pod lists (``openb:LIST``), without a default cluster.
+
+    Raises:
+        ConfigError: a file cannot be read, or there is no such list.
+    """
+    files = [source for source in sources if not _is_list(source)]
+    objects = list(_read_files(files, skip_validation=skip_validation)[0])
+    for source in sources:
+        objects += read_pods(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
+    return objects
+
+
 def _is_list(source: str) -> bool:
     return source.startswith(OPENB_PREFIX)
 

@@ -72,7 +72,34 @@ def test_pods_that_wait_come_last_the_important_ones_first() -> None:
     ]
     cluster, pending = in_order(seeds)
     assert names(pending) == ["Pod high", "Pod low", "Pod none", "Pod odd"]
-    assert names(cluster) == ["Pod over"]
+    assert names(cluster) == ["PriorityClass priority-1", "PriorityClass priority-9", "Pod over"]
+    assert [seed.raw["spec"].get("priorityClassName") for seed in pending[:2]] == [
+        "priority-9",
+        "priority-1",
+    ]
+
+
+def test_a_class_is_made_once_for_a_priority_and_none_for_a_pod_with_a_class() -> None:
+    never = {"priority": -5, "preemptionPolicy": "Never"}
+    seeds = [
+        a_pod("a", spec=never),
+        a_pod("b", spec=never),
+        a_pod("c", spec={"priority": 7, "priorityClassName": "seven"}),
+        a_pod("d", spec={"priority": 0}),
+    ]
+
+    cluster, pending = in_order(seeds)
+
+    (made,) = cluster
+    assert made.metadata == {"name": "priority-minus-5-never"}
+    assert (made.raw["value"], made.raw["preemptionPolicy"]) == (-5, "Never")
+    classes = {seed.metadata["name"]: seed.raw["spec"].get("priorityClassName") for seed in pending}
+    assert classes == {
+        "a": "priority-minus-5-never",
+        "b": "priority-minus-5-never",
+        "c": "seven",
+        "d": None,
+    }
 
 
 def test_what_only_a_cluster_itself_writes_is_left_out() -> None:

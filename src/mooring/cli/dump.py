@@ -1,0 +1,55 @@
+"""``mooring dump``: writes everything that decisions about pods need, from a live cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from mooring.cli.options import file_option
+from mooring.clock import SystemClock, seeded_random
+from mooring.errors import ConfigError
+
+
+@click.command("dump")
+@file_option("--kubeconfig", help="The cluster; default: as kubectl finds it.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+@file_option("-o", "--output", help="File to write; default: standard output.")
+def command(kubeconfig: str | None, context: str | None, output: str | None) -> None:
+    """Write a live cluster's objects to one file, for simulate, explain and start.
+
+    It lists every kind that a scheduling decision reads, and the workloads; nothing is written to
+    the cluster. Secrets and ConfigMaps are not read. The result is a List in JSON, one object per
+    line.
+    """
+    from mooring.client.transport.kubeconfig import find_access
+    from mooring.simulation.inputs.live_cluster import list_raw
+
+    access = find_access(kubeconfig, context=context, environment=os.environ)
+    listed = asyncio.run(list_raw(access, clock=SystemClock(), rng=seeded_random(0)))
+    for kind, reason in listed.not_listed.items():
+        click.echo(f"mooring dump: note: {kind} objects are not listed: {reason}", err=True)
+    if output is None:
+        _write(listed.objects, sys.stdout)
+        return
+    try:
+        with Path(output).open("w", encoding="utf-8") as file:
+            _write(listed.objects, file)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", path=output) from error
+    counts = Counter(obj["kind"] for obj in listed.objects)
+    text = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    click.echo(f"mooring dump: {output}: {text}", err=True)
+
+
+def _write(objects: list[dict[str, Any]], out: IO[str]) -> None:
+    out.write('{"apiVersion": "v1", "kind": "List", "items": [\n')
+    for number, obj in enumerate(objects):
+        out.write(json.dumps(obj) + (",\n" if number + 1 < len(objects) else "\n"))
+    out.write("]}\n")

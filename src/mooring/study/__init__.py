@@ -1,0 +1,20 @@
+"""The Python API: clusters, simulations, comparisons and servers as objects.
+
+::
+
+    Cluster ──simulate──> Result ──> tables, explanations
+       │                    └─compare──> Comparison
+       └─ Server: an API server and a scheduler for tests with kubectl
+
+The names of this package are importable from ``mooring``.
+"""
+
+from __future__ import annotations
+
+from mooring.study.cluster import Cluster
+from mooring.study.compare import Comparison, compare
+from mooring.study.result import Result
+from mooring.study.server import Server
+from mooring.study.table import Table
+
+__all__ = ["Cluster", "Comparison", "Result", "Server", "Table", "compare"]

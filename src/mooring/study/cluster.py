@@ -1,0 +1,281 @@
+"""A cluster as a value: nodes, running pods and other objects, and pods to schedule."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from mooring.clock import SystemClock, seeded_random
+from mooring.config import KubeSchedulerConfiguration, default_configuration, load
+from mooring.errors import ConfigError
+from mooring.objects.meta import ObjectMeta, key
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.simulation.answers import Progress
+from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.report import OutcomeCounts
+from mooring.simulation.run import SimulationOptions, SimulationRun
+from mooring.simulation.utilization import Utilization
+from mooring.simulation.weights import score_weights
+from mooring.simulation.workload import Workload, read_sources, read_workload, workload_of
+from mooring.study.explanation import AttemptExplainer, Explanation
+from mooring.study.result import Result
+
+_HOSTNAME: Final = "kubernetes.io/hostname"
+
+#: What ``simulate`` takes as pods: names of files or lists, or pods.
+Pods = str | Path | Iterable[str | Path] | Iterable[Pod]
+
+
+class Cluster:
+    """The objects of a cluster; every method returns a new one.
+
+    Example:
+        >>> from mooring.testing import make_node, make_pod
+        >>> cluster = Cluster([make_node("a"), make_pod("web", requests={"cpu": "1"})])
+        >>> cluster.simulate()["web"].node
+        'a'
+    """
+
+    def __init__(self, objects: Iterable[Any] = (), *, name: str = "cluster") -> None:
+        """Takes objects; pods without a node are pending."""
+        self._objects: list[Any] = list(objects)
+        self._name = name
+
+    # -- where from -------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, *files: str | Path, skip_validation: bool = False) -> Cluster:
+        """Reads files and folders of YAML or JSON, as ``mooring simulate --cluster`` does.
+
+        Raises:
+            ConfigError: a file cannot be read, or has an object that an API server would refuse.
+        """
+        if not files:
+            raise ConfigError("no file to read")
+        workload = read_workload([str(file) for file in files], skip_validation=skip_validation)
+        return cls([*workload.objects, *workload.pending], name=workload.name)
+
+    @classmethod
+    def openb(cls, nodes: str = "gpu") -> Cluster:
+        """Returns the nodes of the openb trace, 1 213 by default; "all" are 1 523."""
+        from mooring.simulation.openb import read_nodes
+
+        return cls(read_nodes(nodes), name="openb")
+
+    @classmethod
+    def from_kubeconfig(
+        cls, path: str | Path | None = None, *, context: str | None = None
+    ) -> Cluster:
+        """Lists the objects of a live cluster, once; nothing is written.
+
+        Args:
+            path: The kubeconfig; None = as kubectl finds it.
+            context: The context; None = the current one.
+
+        Raises:
+            ConfigError: the cluster cannot be reached, or denies access.
+        """
+        from mooring.client.transport.kubeconfig import find_access
+        from mooring.simulation.inputs.live_cluster import list_objects
+
+        access = find_access(
+            None if path is None else str(path), context=context, environment=os.environ
+        )
+        listed = _run(lambda: list_objects(access, clock=SystemClock(), rng=seeded_random(0)))
+        return cls(listed.objects, name=access.server)
+
+    # -- what is there ----------------------------------------------------------------------------
+
+    @property
+    def objects(self) -> list[Any]:
+        """All objects."""
+        return list(self._objects)
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """The nodes by name."""
+        return {obj.metadata.name: obj for obj in self._objects if isinstance(obj, Node)}
+
+    @property
+    def pods(self) -> dict[str, Pod]:
+        """The pods by "namespace/name"."""
+        return {key(obj): obj for obj in self._objects if isinstance(obj, Pod)}
+
+    def __repr__(self) -> str:
+        pending = sum(not pod.spec.node_name for pod in self.pods.values())
+        return (
+            f"Cluster {self._name}: {len(self.nodes)} nodes, {len(self.pods)} pods,"
+            f" {pending} of them pending"
+        )
+
+    # -- other clusters ---------------------------------------------------------------------------
+
+    def with_objects(self, *objects: Any) -> Cluster:
+        """Returns the cluster with more objects; they replace those of the same kind and name."""
+        new = {(type(obj).__name__, key(obj)) for obj in objects}
+        others = [obj for obj in self._objects if (type(obj).__name__, key(obj)) not in new]
+        return Cluster([*others, *objects], name=self._name)
+
+    def with_nodes(self, count: int, *, like: str, name: str | None = None) -> Cluster:
+        """Returns the cluster with more nodes like an existing one, empty.
+
+        Args:
+            count: How many.
+            like: The name of the node.
+            name: The beginning of their names; the node's own by default.
+
+        Raises:
+            ConfigError: there is no such node.
+        """
+        model = self._node(like)
+        existing, number = set(self.nodes), 0
+        made: list[Node] = []
+        while len(made) < count:
+            number += 1
+            new = f"{name or like}-{number}"
+            if new not in existing:
+                made.append(_like(model, new))
+        return Cluster([*self._objects, *made], name=self._name)
+
+    def without(self, *names: str) -> Cluster:
+        """Returns the cluster without some nodes and the pods on them, or without some pods.
+
+        Raises:
+            ConfigError: there is no such node or pod.
+        """
+        nodes = {name for name in names if name in self.nodes}
+        pods = {self._pod_key(name) for name in names if name not in nodes}
+        return self._filtered(
+            lambda obj: (
+                not (
+                    (isinstance(obj, Node) and obj.metadata.name in nodes)
+                    or (isinstance(obj, Pod) and (key(obj) in pods or obj.spec.node_name in nodes))
+                )
+            )
+        )
+
+    def cordon(self, *names: str) -> Cluster:
+        """Returns the cluster with some nodes unschedulable.
+
+        Raises:
+            ConfigError: there is no such node.
+        """
+        changed = [self._node(name) for name in names]
+        return self.with_objects(
+            *(replace(node, spec=replace(node.spec, unschedulable=True)) for node in changed)
+        )
+
+    def _filtered(self, is_kept: Callable[[Any], bool]) -> Cluster:
+        return Cluster([obj for obj in self._objects if is_kept(obj)], name=self._name)
+
+    def _node(self, name: str) -> Node:
+        node = self.nodes.get(name)
+        if node is None:
+            raise ConfigError(f"no node {name!r} in this cluster")
+        return node
+
+    def _pod_key(self, name: str) -> str:
+        matches = [own for own in self.pods if name in (own, own.rpartition("/")[2])]
+        if len(matches) != 1:
+            raise ConfigError(
+                f"several pods are named {name!r}" if matches else f"no node or pod {name!r}"
+            )
+        return matches[0]
+
+    # -- simulation -------------------------------------------------------------------------------
+
+    def simulate(
+        self,
+        pods: Pods = (),
+        *,
+        config: KubeSchedulerConfiguration | str | Path | None = None,
+        plugins: Sequence[str | Any] = (),
+        seed: int = 0,
+        order: str = "queue",
+    ) -> Result:
+        """Schedules the pending pods, and more, on virtual time; nothing is written anywhere.
+
+        Args:
+            pods: Further pods: files, folders, ``openb:LIST``, or Pod objects.
+            config: A KubeSchedulerConfiguration, or its file; None = kube-scheduler's defaults.
+            plugins: Further plugins: objects, or ``module:attribute``.
+            seed: Of all random numbers.
+            order: "queue", or "shuffle" = the pods arrive in random order.
+
+        Raises:
+            ConfigError: a file, the configuration or a plugin cannot be used.
+        """
+        workload = with_generated_claims(self._workload(pods))
+        settings = load(str(config)) if isinstance(config, str | Path) else config
+        options = SimulationOptions(
+            config=settings, plugins=plugins, seed=seed, order=order, with_scores=True
+        )
+        utilization, clock = Utilization(workload.objects), SystemClock()
+        progress = Progress(OutcomeCounts(), utilization)
+        run = SimulationRun(workload, options._replace(on_change=progress.on_change))
+        started_s = clock.monotonic_s()
+        simulation = run.run()
+        labels = {node.metadata.name: node.metadata.labels for node in self.nodes.values()}
+        return Result(
+            workload.name,
+            simulation,
+            utilization,
+            lambda pod: _explained(workload, options, pod),
+            clock.monotonic_s() - started_s,
+            labels,
+        )
+
+    def _workload(self, pods: Pods) -> Workload:
+        if isinstance(pods, str | Path):
+            pods = [pods]
+        extra: list[Any] = []
+        sources: list[str] = []
+        for item in pods:
+            if isinstance(item, str | Path):
+                sources.append(str(item))
+            else:
+                extra.append(item)
+        name = ", ".join([self._name, *sources])
+        extra += read_sources(sources)
+        return workload_of(name, [*self._objects, *extra])
+
+
+def _explained(workload: Workload, options: SimulationOptions, pod: str) -> Explanation:
+    """Runs a simulation again, and explains every attempt at a pod."""
+    utilization = Utilization(workload.objects)
+    progress = Progress(OutcomeCounts(), utilization)
+    run = SimulationRun(workload, options._replace(on_change=progress.on_change))
+    config = options.config or default_configuration()
+    weights = {**run.weights, **score_weights(config, run.scheduler_name_of(pod))}
+    explainer = AttemptExplainer(pod, utilization, run.clock, weights)
+    run.observe(explainer)
+    simulation = run.run()
+    (result,) = [own for own in simulation.results if own.pod == pod]
+    without = f"Pod {pod} was never scheduled: {result.message or result.outcome}"
+    return Explanation(pod, explainer.attempts, without)
+
+
+def _like(model: Node, name: str) -> Node:
+    labels = dict(model.metadata.labels)
+    if labels.get(_HOSTNAME) == model.metadata.name:
+        labels[_HOSTNAME] = name
+    metadata = ObjectMeta(
+        name=name, uid=f"node-{name}", labels=labels, annotations=model.metadata.annotations
+    )
+    return replace(model, metadata=metadata)
+
+
+def _run(work: Callable[[], Any]) -> Any:
+    """Runs a coroutine, also while another event loop runs in this thread."""
+    running = asyncio._get_running_loop()  # noqa: SLF001 - a notebook has a loop that runs
+    asyncio._set_running_loop(None)  # noqa: SLF001
+    try:
+        return asyncio.run(work())
+    finally:
+        asyncio._set_running_loop(running)  # noqa: SLF001
