@@ -24,7 +24,7 @@ ADVICE: Final = "write a complete dump with: mooring dump"
 
 
 def missing_objects(workload: Workload) -> dict[str, list[str]]:
-    """Returns kind -> keys of the objects that pods, claims and volumes refer to, and that do not exist."""
+    """Returns kind -> keys of objects that pods or claims refer to, and that do not exist."""
     existing: dict[str, set[str]] = {}
     for obj in workload.objects:
         existing.setdefault(type(obj).__name__, set()).add(key(obj))
