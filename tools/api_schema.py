@@ -35,6 +35,7 @@ PACKAGES = {
     "discovery": "api@{}/discovery/v1",
     "events": "api@{}/events/v1",
     "policy": "api@{}/policy/v1",
+    "rbac": "api@{}/rbac/v1",
     "resource": "api@{}/resource/v1",
     "scheduling": "api@{}/scheduling/v1",
     "storage": "api@{}/storage/v1",

@@ -34,6 +34,7 @@ PACKAGES = {
     "discovery": "api@v0.36.3/discovery/v1",
     "events": "api@v0.36.3/events/v1",
     "policy": "api@v0.36.3/policy/v1",
+    "rbac": "api@v0.36.3/rbac/v1",
     "resource": "api@v0.36.3/resource/v1",
     "scheduling": "api@v0.36.3/scheduling/v1",
     "storage": "api@v0.36.3/storage/v1",

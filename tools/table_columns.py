@@ -32,12 +32,17 @@ PACKAGES = {
     "discoveryv1": "api@v0.36.3/discovery/v1",
     "metav1": "apimachinery@v0.36.3/pkg/apis/meta/v1",
     "policyv1": "api@v0.36.3/policy/v1",
+    "rbacv1beta1": "api@v0.36.3/rbac/v1beta1",
     "resourceapi": "api@v0.36.3/resource/v1",
     "schedulingv1": "api@v0.36.3/scheduling/v1",
     "storagev1": "api@v0.36.3/storage/v1",
 }
 #: Kinds whose printer upstream does not use: they get a name and the time of their creation.
-UNPRINTED = ("CSIStorageCapacity",)
+UNPRINTED = ("CSIStorageCapacity", "ClusterRole", "Role")
+NAME = (
+    'Name: "Name", Type: "string", Format: "name",'
+    ' Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]'
+)
 CREATED_AT = (
     'Name: "Created At", Type: "date",'
     ' Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]'
@@ -63,10 +68,7 @@ def main() -> None:
     found = read_columns((cache / PRINTERS).read_text(), cache)
     wanted = sorted({one.kind for one in RESOURCES if one.is_stored} | {"Scale"})
     for kind in UNPRINTED:
-        found[kind] = [
-            found[kind][0],
-            column(CREATED_AT, cache),
-        ]
+        found[kind] = [column(NAME, cache), column(CREATED_AT, cache)]
     missing = [kind for kind in wanted if kind not in found]
     if missing:
         sys.exit(f"no table for {', '.join(missing)}")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.auth.authentication import Tokens, identity_in
+from mooring.apiserver.auth.rbac import Authorizer
 from mooring.apiserver.endpoints import discovery, openapi, protobuf, reviews
 from mooring.apiserver.endpoints.body import decode_json, media_type_of
 from mooring.apiserver.endpoints.handlers import ResourceHandlers
@@ -34,6 +35,7 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.registry import Registry
+from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
 from mooring.apiserver.storage.history import HISTORY_CHANGES
 from mooring.apiserver.storage.store import Store
@@ -86,8 +88,11 @@ class ApiServer:
         self.store = Store(changes_max=history_changes)
         self.registry = Registry(self.store, clock=clock, rng=rng)
         self.deleter = Deleter(self.registry, is_instant=instant_deletion)
-        self._handlers = ResourceHandlers(self.registry, self.deleter)
+        self.authorizer = Authorizer(self.store)
+        self._handlers = ResourceHandlers(self.registry, self.deleter, self.authorizer)
+        self._aggregation = RoleAggregation(self.registry)
         create_defaults(self.registry)
+        self._aggregation.run()
 
     async def handle(
         self,
@@ -129,6 +134,7 @@ class ApiServer:
         """
         self.store.load(data)
         create_defaults(self.registry)
+        self._aggregation.run()
         self.deleter.resume()
 
     def _handle(
@@ -152,10 +158,12 @@ class ApiServer:
             head = dict(JSON_HEADERS)
             return 200, head, stream(self.store, request, clock=self.clock, rng=self.rng)
         try:
-            return self._handlers.handle(request)
+            response = self._handlers.handle(request)
         except ApiStatusError as error:
             error.warnings = request.warnings
             raise
+        self._aggregation.run()
+        return response
 
     def _non_resource_path(
         self,
@@ -194,7 +202,12 @@ class ApiServer:
         if not isinstance(review, dict):
             raise bad_request(f"a {target.resource.kind} is needed")
         reviewed = reviews.review(
-            target.resource, review, identity_in(headers), self.tokens, now=self.registry.now()
+            target.resource,
+            review,
+            identity_in(headers),
+            tokens=self.tokens,
+            authorizer=self.authorizer,
+            now=self.registry.now(),
         )
         return 201, dict(JSON_HEADERS), msgspec.json.encode(reviewed)
 

@@ -24,6 +24,7 @@ SCENARIO_FILES = (
     "faults",
     "requests",
     "devices",
+    "roles",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -26,6 +26,8 @@ TOKEN_LENGTH_MAX = 4096
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
+#: The start of the user names of service accounts: "system:serviceaccount:NAMESPACE:NAME".
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 #: Pass the identity from the HTTP front end to the handler; a client's own are removed.
 USER_HEADER, GROUPS_HEADER = "x-remote-user", "x-remote-group"
 
@@ -66,6 +68,11 @@ IDENTITIES: Mapping[str, Identity] = MappingProxyType(
         "nobody": Identity("nobody").authenticated(),
     }
 )
+
+
+def service_account_groups(namespace: str) -> tuple[str, ...]:
+    """Returns the groups of the service accounts of a namespace."""
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
 
 
 def identity_in(headers: Mapping[str, str]) -> Identity:

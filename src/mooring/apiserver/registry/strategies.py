@@ -29,6 +29,7 @@ from mooring.apiserver.validation import (
     other_kinds,
     pod,
     pod_subresources,
+    rbac,
     storage,
     workloads,
 )
@@ -151,6 +152,19 @@ _CONFIG = Strategy(
     subresources=_subresources(other_kinds.validate_immutable_data),
 )
 
+_ROLE = Strategy(
+    check_name=names.path_segment,
+    creates_on_update=True,
+    validate=rbac.validate_role,
+    subresources=_subresources(_as_new(rbac.validate_role)),
+)
+_ROLE_BINDING = Strategy(
+    check_name=names.path_segment,
+    creates_on_update=True,
+    validate=rbac.validate_binding,
+    subresources=_subresources(rbac.validate_binding_update),
+)
+
 _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
     {
         ("", "configmaps"): _CONFIG,
@@ -266,6 +280,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=other_kinds.validate_budget,
             subresources=_subresources(_as_new(other_kinds.validate_budget)),
         ),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"): _ROLE_BINDING,
+        ("rbac.authorization.k8s.io", "clusterroles"): _ROLE,
+        ("rbac.authorization.k8s.io", "rolebindings"): _ROLE_BINDING,
+        ("rbac.authorization.k8s.io", "roles"): _ROLE,
         ("resource.k8s.io", "deviceclasses"): _with_generation(
             validate=claims.validate_class,
             subresources=_subresources(_as_new(claims.validate_class)),

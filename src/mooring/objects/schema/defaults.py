@@ -36,6 +36,7 @@ _VOLUME_MODE = 0o644
 _VOLUME_NAME = frozenset(("name",))
 #: Pod-level resources besides huge pages.
 _COMPUTE_RESOURCES = ("cpu", "memory")
+_RBAC_GROUP = "rbac.authorization.k8s.io"
 _HUGE_PAGES_PREFIX = "hugepages-"
 
 
@@ -283,6 +284,15 @@ def _pod_spec(obj: Object) -> None:
         obj["schedulerName"] = DEFAULT_SCHEDULER_NAME
 
 
+def _role_binding(obj: Object) -> None:
+    obj["roleRef"]["apiGroup"] = obj["roleRef"].get("apiGroup") or _RBAC_GROUP
+
+
+def _subject(obj: Object) -> None:
+    if obj.get("kind") in ("User", "Group") and not obj.get("apiGroup"):
+        obj["apiGroup"] = _RBAC_GROUP
+
+
 def _node_spec(obj: Object) -> None:
     if "podCIDR" in obj and "podCIDRs" not in obj:
         obj["podCIDRs"] = [obj["podCIDR"]]
@@ -348,6 +358,9 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "core.ServicePort": _tcp,
         "core.Volume": _volume,
         "discovery.EndpointPort": _constant(name="", protocol="TCP"),
+        "rbac.ClusterRoleBinding": _role_binding,
+        "rbac.RoleBinding": _role_binding,
+        "rbac.Subject": _subject,
         "resource.DeviceSubRequest": _device_request,
         "resource.DeviceToleration": _constant(operator="Equal"),
         "resource.ExactDeviceRequest": _device_request,

@@ -87,6 +87,7 @@ def test_groups_come_in_upstreams_order() -> None:
         "batch",
         "certificates.k8s.io",
         "policy",
+        "rbac.authorization.k8s.io",
         "storage.k8s.io",
         "scheduling.k8s.io",
         "coordination.k8s.io",

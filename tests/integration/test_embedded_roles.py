@@ -1,0 +1,47 @@
+"""kubectl's commands about permissions, and the project's own manifests, on the embedded server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.integration.embedded import Kubectl
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def test_the_random_schedulers_manifests_apply(kubectl: Kubectl) -> None:
+    for _ in range(2):
+        kubectl("apply", "-f", str(DEPLOY / "random-scheduler"))
+
+    account = "--as=system:serviceaccount:kube-system:random-scheduler"
+    assert kubectl("auth", "can-i", "create", "pods", "--subresource=binding", account) == "yes\n"
+    assert kubectl.run("auth", "can-i", "delete", "nodes", account).stdout == "no\n"
+
+
+def test_auth_reconcile_adds_what_is_missing(kubectl: Kubectl) -> None:
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "reconciled"},
+        "rules": [rule],
+    }
+    kubectl("auth", "reconcile", "-f", "-", stdin=role)
+    role["rules"] = [{**rule, "verbs": ["list"]}]
+    kubectl("auth", "reconcile", "-f", "-", stdin=role)
+
+    verbs = kubectl("get", "clusterrole", "reconciled", "-o", "jsonpath={.rules[*].verbs}")
+    assert verbs == '["get"] ["list"]'
+
+
+def test_create_and_describe_show_the_rules(kubectl: Kubectl) -> None:
+    kubectl("create", "role", "reader", "--verb=get,list", "--resource=pods")
+    kubectl("create", "rolebinding", "readers", "--role=reader", "--user=ann")
+
+    assert kubectl("auth", "can-i", "list", "pods", "--as=ann") == "yes\n"
+    listed = kubectl("auth", "can-i", "--list", "--as=ann")
+    assert "pods " in listed
+    described = kubectl("describe", "rolebinding", "readers")
+    assert "ann" in described
+    wide = kubectl("get", "rolebinding", "readers", "-o", "wide")
+    assert "Role/reader" in wide
