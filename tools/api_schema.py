@@ -47,6 +47,7 @@ OTHER_ROOTS = (
     "policy.Eviction",
     "autoscaling.Scale",
     "meta.DeleteOptions",
+    "authentication.TokenRequest",
 )
 #: How packages are called where they are imported.
 IMPORT_NAMES = {"v1": "core", "apiv1": "core", "corev1": "core", "metav1": "meta"}

@@ -41,7 +41,13 @@ PACKAGES = {
     "meta": "apimachinery@v0.36.3/pkg/apis/meta/v1",
 }
 #: What requests carry, besides the kinds of the resources.
-OTHER_ROOTS = ("core.Binding", "policy.Eviction", "autoscaling.Scale", "meta.DeleteOptions")
+OTHER_ROOTS = (
+    "core.Binding",
+    "policy.Eviction",
+    "autoscaling.Scale",
+    "meta.DeleteOptions",
+    "authentication.TokenRequest",
+)
 SCALARS = {"string", "bool", "bytes", "double", "int32", "int64", "uint32"}
 #: Messages that are one value in JSON.
 SPECIAL = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.integration.embedded import Kubectl
@@ -45,3 +46,18 @@ def test_create_and_describe_show_the_rules(kubectl: Kubectl) -> None:
     assert "ann" in described
     wide = kubectl("get", "rolebinding", "readers", "-o", "wide")
     assert "Role/reader" in wide
+
+
+def test_a_created_token_authenticates(kubectl: Kubectl) -> None:
+    kubectl("create", "serviceaccount", "robot")
+    token = kubectl("create", "token", "robot", "--duration=20m").strip()
+
+    said = kubectl("auth", "whoami", f"--token={token}", "-o", "jsonpath={.status.userInfo}")
+    user = json.loads(said)
+    assert user["username"] == "system:serviceaccount:default:robot"
+    refused = kubectl.run("get", "pods", f"--token={token}")
+    assert 'cannot list resource "pods"' in refused.stderr
+    kubectl(
+        "create", "rolebinding", "robots", "--clusterrole=view", "--serviceaccount=default:robot"
+    )
+    assert kubectl.run("get", "pods", f"--token={token}").returncode == 0

@@ -134,6 +134,9 @@ _POD_SUBRESOURCES = (
 )
 _NAMESPACE_SUBRESOURCES = (Subresource("finalize", verbs=("update",)), Subresource("status"))
 _CSR_SUBRESOURCES = (Subresource("approval"), Subresource("status"))
+_ACCOUNT_SUBRESOURCES = (
+    Subresource("token", "TokenRequest", "authentication.k8s.io", "v1", CREATE_ONLY),
+)
 _NAMESPACE_VERBS = tuple(verb for verb in STORED_VERBS if verb != "deletecollection")
 _ALL = ("all",)
 
@@ -183,7 +186,7 @@ RESOURCES: tuple[Resource, ...] = (
     _of("", "Pod", True, ("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
     _of("", "ReplicationController", True, ("rc",), categories=_ALL, subresources=_SCALED),
     _of("", "Secret", True),
-    _of("", "ServiceAccount", True, ("sa",)),
+    _of("", "ServiceAccount", True, ("sa",), subresources=_ACCOUNT_SUBRESOURCES),
     _of("", "Service", True, ("svc",), categories=_ALL, subresources=_STATUS),
     _of("apps", "DaemonSet", True, ("ds",), _ALL, subresources=_STATUS),
     _of("apps", "Deployment", True, ("deploy",), _ALL, subresources=_SCALED),

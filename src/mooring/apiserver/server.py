@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring.apiserver.auth.account_tokens import AccountTokens
 from mooring.apiserver.auth.authentication import Tokens, identity_in
 from mooring.apiserver.auth.rbac import Authorizer
 from mooring.apiserver.endpoints import discovery, openapi, protobuf, reviews
@@ -33,6 +34,7 @@ from mooring.apiserver.errors import (
     no_such_path,
 )
 from mooring.apiserver.registry.bootstrap import create_defaults
+from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
@@ -89,10 +91,14 @@ class ApiServer:
         self.registry = Registry(self.store, clock=clock, rng=rng)
         self.deleter = Deleter(self.registry, is_instant=instant_deletion)
         self.authorizer = Authorizer(self.store)
-        self._handlers = ResourceHandlers(self.registry, self.deleter, self.authorizer)
-        self._aggregation = RoleAggregation(self.registry)
+        account_tokens = AccountTokens(self.store, clock=clock, rng=rng)
+        self.tokens.accept_from(account_tokens.identity_of)
+        self._handlers = ResourceHandlers(
+            self.registry, self.deleter, authorizer=self.authorizer, account_tokens=account_tokens
+        )
+        self._controllers = (RoleAggregation(self.registry), DefaultAccounts(self.registry))
         create_defaults(self.registry)
-        self._aggregation.run()
+        self._run_controllers()
 
     async def handle(
         self,
@@ -134,7 +140,7 @@ class ApiServer:
         """
         self.store.load(data)
         create_defaults(self.registry)
-        self._aggregation.run()
+        self._run_controllers()
         self.deleter.resume()
 
     def _handle(
@@ -162,8 +168,13 @@ class ApiServer:
         except ApiStatusError as error:
             error.warnings = request.warnings
             raise
-        self._aggregation.run()
+        self._run_controllers()
         return response
+
+    def _run_controllers(self) -> None:
+        """Does what controllers do at once after a change."""
+        for controller in self._controllers:
+            controller.run()
 
     def _non_resource_path(
         self,

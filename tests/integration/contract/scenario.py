@@ -25,6 +25,7 @@ SCENARIO_FILES = (
     "requests",
     "devices",
     "roles",
+    "accounts",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -121,10 +121,12 @@ def _problem(
     authorizer: Authorizer, identity: Identity, namespace: str, rules: list[dict[str, Any]]
 ) -> str:
     """Returns the message that lists the rules which a client lacks; "" = none."""
-    held = authorizer.grants(identity, namespace)
+    grants = authorizer.grants(identity, namespace)
     parts = [part for rule in rules for part in _parts(rule)]
     missing = [
-        part for part in parts if not any(grant.rule.covers(Rule.of(part)) for grant in held.grants)
+        part
+        for part in parts
+        if not any(grant.rule.covers(Rule.of(part)) for grant in grants.grants)
     ]
     if not missing:
         return ""
@@ -132,8 +134,8 @@ def _problem(
     lines = sorted({_compact_text(rule) for rule in _compacted(missing)})
     message = f"user {quoted(identity.user)} (groups={groups}) is attempting to grant RBAC "
     message += "permissions not currently held:\n" + "\n".join(lines)
-    if held.problems:
-        message += f"; resolution errors: [{joined(held.problems)}]"
+    if grants.problems:
+        message += f"; resolution errors: [{joined(grants.problems)}]"
     return message
 
 

@@ -59,6 +59,7 @@ from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
 
 if TYPE_CHECKING:
+    from mooring.apiserver.auth.account_tokens import AccountTokens
     from mooring.apiserver.auth.rbac import Authorizer
     from mooring.apiserver.endpoints.query import WriteOptions
     from mooring.apiserver.registry.registry import Registry
@@ -72,11 +73,18 @@ _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollectio
 class ResourceHandlers:
     """Handles requests for resources."""
 
-    def __init__(self, registry: Registry, deleter: Deleter, authorizer: Authorizer) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        deleter: Deleter,
+        *,
+        authorizer: Authorizer,
+        account_tokens: AccountTokens,
+    ) -> None:
         self._registry = registry
         self._authorizer = authorizer
         self._deleter = deleter
-        self._subresources = Subresources(registry, deleter)
+        self._subresources = Subresources(registry, deleter, account_tokens)
         self._by_verb: Mapping[str, Callable[[Request], HttpResponse]] = {
             "get": self._get,
             "list": self._list,

@@ -30,6 +30,7 @@ from mooring.apiserver.auth.authentication import (
     ANONYMOUS,
     GROUPS_HEADER,
     IDENTITIES,
+    UID_HEADER,
     USER_HEADER,
     Identity,
     Tokens,
@@ -342,7 +343,7 @@ def _identity_from_certificate(request: web.BaseRequest) -> Identity | None:
 def _forwarded_headers(request: web.BaseRequest, identity: Identity) -> dict[str, str]:
     """Returns the headers for the handler: no credentials, and the identity set by this server."""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    for name in ("authorization", "cookie", USER_HEADER, GROUPS_HEADER):
+    for name in ("authorization", "cookie", USER_HEADER, GROUPS_HEADER, UID_HEADER):
         headers.pop(name, None)
     return {**headers, **identity.headers()}
 

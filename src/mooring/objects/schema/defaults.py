@@ -36,6 +36,7 @@ _VOLUME_MODE = 0o644
 _VOLUME_NAME = frozenset(("name",))
 #: Pod-level resources besides huge pages.
 _COMPUTE_RESOURCES = ("cpu", "memory")
+_TOKEN_S = 3600
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 _HUGE_PAGES_PREFIX = "hugepages-"
 
@@ -288,6 +289,11 @@ def _role_binding(obj: Object) -> None:
     obj["roleRef"]["apiGroup"] = obj["roleRef"].get("apiGroup") or _RBAC_GROUP
 
 
+def _token_request(obj: Object) -> None:
+    if obj.get("expirationSeconds") is None:
+        obj["expirationSeconds"] = _TOKEN_S
+
+
 def _subject(obj: Object) -> None:
     if obj.get("kind") in ("User", "Group") and not obj.get("apiGroup"):
         obj["apiGroup"] = _RBAC_GROUP
@@ -319,6 +325,7 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "apps.Deployment": _deployment,
         "apps.ReplicaSet": _in("spec", replicas=1),
         "apps.StatefulSet": _stateful_set,
+        "authentication.TokenRequestSpec": _token_request,
         "batch.Job": _job,
         "batch.PodFailurePolicyOnPodConditionsPattern": _constant(status="True"),
         "core.ConfigMapVolumeSource": _file_mode,
