@@ -26,11 +26,13 @@ PACKAGES = {
     "apiv1": "api@v0.36.3/core/v1",
     "appsv1": "api@v0.36.3/apps/v1",
     "autoscalingv1": "api@v0.36.3/autoscaling/v1",
+    "autoscalingv2": "api@v0.36.3/autoscaling/v2",
     "batchv1": "api@v0.36.3/batch/v1",
     "certificatesv1beta1": "api@v0.36.3/certificates/v1beta1",
     "coordinationv1": "api@v0.36.3/coordination/v1",
     "discoveryv1": "api@v0.36.3/discovery/v1",
     "metav1": "apimachinery@v0.36.3/pkg/apis/meta/v1",
+    "networkingv1": "api@v0.36.3/networking/v1",
     "policyv1": "api@v0.36.3/policy/v1",
     "rbacv1beta1": "api@v0.36.3/rbac/v1beta1",
     "resourceapi": "api@v0.36.3/resource/v1",
@@ -38,7 +40,7 @@ PACKAGES = {
     "storagev1": "api@v0.36.3/storage/v1",
 }
 #: Kinds whose printer upstream does not use: they get a name and the time of their creation.
-UNPRINTED = ("CSIStorageCapacity", "ClusterRole", "Role")
+UNPRINTED = ("CSIStorageCapacity", "ClusterRole", "LimitRange", "Role")
 NAME = (
     'Name: "Name", Type: "string", Format: "name",'
     ' Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]'

@@ -19,6 +19,21 @@ def test_the_random_schedulers_manifests_apply(kubectl: Kubectl) -> None:
     assert kubectl.run("auth", "can-i", "delete", "nodes", account).stdout == "no\n"
 
 
+def test_the_manifests_of_two_replicas_apply(kubectl: Kubectl) -> None:
+    overlay = str(DEPLOY / "kustomize" / "overlays" / "second-scheduler")
+    first = kubectl("apply", "-k", overlay)
+    assert "networkpolicy.networking.k8s.io/mooring created" in first
+    again = kubectl("apply", "-k", overlay).splitlines()
+    # As kube-apiserver: kubectl sends the budget again.
+    changed = [line for line in again if not line.endswith(" unchanged")]
+    assert changed == ["poddisruptionbudget.policy/mooring configured"]
+
+    account = "--as=system:serviceaccount:kube-system:mooring"
+    assert kubectl("auth", "can-i", "update", "pods", "--subresource=status", account) == "yes\n"
+    # The identity of the server itself keeps its permissions.
+    assert kubectl("auth", "can-i", "update", "pods", "--subresource=status", "--as=mooring")
+
+
 def test_auth_reconcile_adds_what_is_missing(kubectl: Kubectl) -> None:
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
     role = {

@@ -26,6 +26,7 @@ SCENARIO_FILES = (
     "devices",
     "roles",
     "accounts",
+    "policies",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

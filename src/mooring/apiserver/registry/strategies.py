@@ -24,8 +24,12 @@ from mooring.apiserver.registry.strategy import (
     valid_update,
 )
 from mooring.apiserver.validation import (
+    autoscalers,
+    cron_jobs,
     events,
     jobs,
+    limits,
+    networking,
     other_kinds,
     pod,
     pod_subresources,
@@ -253,6 +257,27 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("apps", "replicasets"): _WORKLOAD,
         ("apps", "statefulsets"): _WORKLOAD,
+        ("", "limitranges"): Strategy(
+            creates_on_update=True,
+            validate=limits.validate_limit_range,
+            subresources=_subresources(_as_new(limits.validate_limit_range)),
+        ),
+        ("", "resourcequotas"): Strategy(
+            validate=limits.validate_quota,
+            subresources=_subresources(
+                limits.validate_quota_update,
+                status=SubresourceStrategy(keep_spec, limits.validate_quota_status),
+            ),
+            returns_deleted=True,
+        ),
+        ("autoscaling", "horizontalpodautoscalers"): Strategy(
+            validate=autoscalers.validate_autoscaler,
+            subresources=_subresources(_as_new(autoscalers.validate_autoscaler)),
+        ),
+        ("batch", "cronjobs"): _with_generation(
+            validate=cron_jobs.validate_cron_job,
+            subresources=_subresources(cron_jobs.validate_cron_job_update),
+        ),
         ("batch", "jobs"): _with_generation(
             prepare_create=jobs.prepare_job,
             validate=jobs.validate_job,
@@ -274,6 +299,24 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True, is_new_generation=_slice_differs
+        ),
+        ("networking.k8s.io", "ingressclasses"): _with_generation(
+            validate=networking.validate_ingress_class,
+            subresources=_subresources(networking.validate_ingress_class_update),
+        ),
+        ("networking.k8s.io", "ingresses"): _with_generation(
+            validate=networking.validate_ingress,
+            subresources=_subresources(networking.validate_ingress_update),
+        ),
+        ("networking.k8s.io", "networkpolicies"): _with_generation(
+            validate=networking.validate_network_policy,
+            subresources=_subresources(_as_new(networking.validate_network_policy)),
+        ),
+        ("node.k8s.io", "runtimeclasses"): Strategy(
+            creates_on_update=True,
+            updates_unconditionally=False,
+            validate=limits.validate_runtime_class,
+            subresources=_subresources(limits.validate_runtime_class_update),
         ),
         ("policy", "poddisruptionbudgets"): _with_generation(
             updates_unconditionally=False,
