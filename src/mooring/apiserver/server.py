@@ -36,6 +36,7 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.deletion import Deleter
+from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
@@ -96,7 +97,11 @@ class ApiServer:
         self._handlers = ResourceHandlers(
             self.registry, self.deleter, authorizer=self.authorizer, account_tokens=account_tokens
         )
-        self._controllers = (RoleAggregation(self.registry), DefaultAccounts(self.registry))
+        self._controllers = (
+            RoleAggregation(self.registry),
+            DefaultAccounts(self.registry),
+            QuotaStatus(self.registry),
+        )
         create_defaults(self.registry)
         self._run_controllers()
 
@@ -126,7 +131,10 @@ class ApiServer:
 
     def tick(self) -> int:
         """Deletes pods whose grace period has expired; returns their number."""
-        return self.deleter.tick()
+        deleted = self.deleter.tick()
+        if deleted:
+            self._run_controllers()
+        return deleted
 
     def snapshot(self) -> bytes:
         """Returns all objects, for ``load``."""
@@ -159,7 +167,7 @@ class ApiServer:
         if not target.resource.is_stored and target.resource is not BINDINGS:
             return self._review(method, target, headers, body)
         request = Request(method, target, Query(query), headers, body)
-        self.deleter.tick()
+        self.tick()
         if method == "GET" and not target.name and request.query.flag("watch"):
             head = dict(JSON_HEADERS)
             return 200, head, stream(self.store, request, clock=self.clock, rng=self.rng)

@@ -27,6 +27,7 @@ SCENARIO_FILES = (
     "roles",
     "accounts",
     "policies",
+    "quotas",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}
