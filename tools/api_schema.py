@@ -28,13 +28,17 @@ PACKAGES = {
     "apps": "api@{}/apps/v1",
     "authentication": "api@{}/authentication/v1",
     "authorization": "api@{}/authorization/v1",
-    "autoscaling": "api@{}/autoscaling/v1",
+    # The later folder wins: Scale has version v1, HorizontalPodAutoscaler v2.
+    "autoscaling": "api@{0}/autoscaling/v1 api@{0}/autoscaling/v2",
     "batch": "api@{}/batch/v1",
     "certificates": "api@{}/certificates/v1",
     "coordination": "api@{}/coordination/v1",
     "discovery": "api@{}/discovery/v1",
     "events": "api@{}/events/v1",
+    "networking": "api@{}/networking/v1",
+    "node": "api@{}/node/v1",
     "policy": "api@{}/policy/v1",
+    "rbac": "api@{}/rbac/v1",
     "resource": "api@{}/resource/v1",
     "scheduling": "api@{}/scheduling/v1",
     "storage": "api@{}/storage/v1",
@@ -46,6 +50,7 @@ OTHER_ROOTS = (
     "policy.Eviction",
     "autoscaling.Scale",
     "meta.DeleteOptions",
+    "authentication.TokenRequest",
 )
 #: How packages are called where they are imported.
 IMPORT_NAMES = {"v1": "core", "apiv1": "core", "corev1": "core", "metav1": "meta"}
@@ -83,12 +88,12 @@ TAG = re.compile(r'(\w+):"([^"]*)"')
 class Package:
     """The structs and named types of one Go package, as they stand in its files."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folders: list[Path]) -> None:
         self.name = name
         self.structs: dict[str, list[tuple[str, str, dict[str, str], dict[str, list[str]]]]] = {}
         self.named: dict[str, str] = {}
         self.markers: dict[str, dict[str, list[str]]] = {}
-        for file in sorted(folder.glob("*.go")):
+        for file in (file for folder in folders for file in sorted(folder.glob("*.go"))):
             if not file.name.startswith(("zz_", "generated")) and "_test" not in file.name:
                 self._read(file.read_text().splitlines())
 
@@ -219,7 +224,8 @@ def main() -> None:
 
     cache = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / "k8s.io"
     packages = {
-        name: Package(name, cache / path.format(VERSION)) for name, path in PACKAGES.items()
+        name: Package(name, [cache / path for path in paths.format(VERSION).split()])
+        for name, paths in PACKAGES.items()
     }
     reader = Reader(packages)
     roots = {}

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "src/mooring/apiserver/data/openapi/v2.pb.gz"
 SOURCE = "k8s.io/kubernetes@v1.36.3/api/openapi-spec/swagger.json"
 GVK = "x-kubernetes-group-version-kind"
-OTHER_KINDS = ("Binding", "Eviction", "Scale", "DeleteOptions", "Status")
+OTHER_KINDS = ("Binding", "Eviction", "Scale", "TokenRequest", "DeleteOptions", "Status")
 PREFIX = "#/definitions/"
 
 

@@ -27,20 +27,30 @@ PACKAGES = {
     "apps": "api@v0.36.3/apps/v1",
     "authentication": "api@v0.36.3/authentication/v1",
     "authorization": "api@v0.36.3/authorization/v1",
-    "autoscaling": "api@v0.36.3/autoscaling/v1",
+    # The later folder wins: Scale has version v1, HorizontalPodAutoscaler v2.
+    "autoscaling": "api@v0.36.3/autoscaling/v1 api@v0.36.3/autoscaling/v2",
     "batch": "api@v0.36.3/batch/v1",
     "certificates": "api@v0.36.3/certificates/v1",
     "coordination": "api@v0.36.3/coordination/v1",
     "discovery": "api@v0.36.3/discovery/v1",
     "events": "api@v0.36.3/events/v1",
+    "networking": "api@v0.36.3/networking/v1",
+    "node": "api@v0.36.3/node/v1",
     "policy": "api@v0.36.3/policy/v1",
+    "rbac": "api@v0.36.3/rbac/v1",
     "resource": "api@v0.36.3/resource/v1",
     "scheduling": "api@v0.36.3/scheduling/v1",
     "storage": "api@v0.36.3/storage/v1",
     "meta": "apimachinery@v0.36.3/pkg/apis/meta/v1",
 }
 #: What requests carry, besides the kinds of the resources.
-OTHER_ROOTS = ("core.Binding", "policy.Eviction", "autoscaling.Scale", "meta.DeleteOptions")
+OTHER_ROOTS = (
+    "core.Binding",
+    "policy.Eviction",
+    "autoscaling.Scale",
+    "meta.DeleteOptions",
+    "authentication.TokenRequest",
+)
 SCALARS = {"string", "bool", "bytes", "double", "int32", "int64", "uint32"}
 #: Messages that are one value in JSON.
 SPECIAL = {
@@ -80,23 +90,28 @@ def main() -> None:
     from mooring.apiserver.resources import RESOURCES
 
     cache = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / "k8s.io"
-    sources = {name: read_package(cache / folder) for name, folder in PACKAGES.items()}
+    sources = {}
+    for name, folders in PACKAGES.items():
+        found = [read_package(cache / folder) for folder in folders.split()]
+        messages = {key: body for one in found for key, body in one.messages.items()}
+        names = {key: of for one in found for key, of in one.names.items()}
+        sources[name] = Source(messages, names)
     roots = [f"{one.group.split('.')[0] or 'core'}.{one.kind}" for one in RESOURCES]
     waiting = sorted({*roots, *OTHER_ROOTS})
-    found: dict[str, Fields] = {}
+    table: dict[str, Fields] = {}
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = fields_of(name, sources)
+        if name not in table:
+            table[name] = fields_of(name, sources)
             types = [
                 type_name.removeprefix("[]").removeprefix("{}")
-                for _, type_name in found[name].values()
+                for _, type_name in table[name].values()
             ]
             waiting += [type_name for type_name in types if "." in type_name]
-    lines = [f" {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found)]
+    lines = [f" {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table)]
     body = ",\n".join(lines)
     TARGET.write_text(f'{{"version": "v1.36.3", "messages": {{\n{body}\n}}}}\n')
-    print(f"{len(found)} messages in {TARGET}")
+    print(f"{len(table)} messages in {TARGET}")
 
 
 def read_package(folder: Path) -> Source:

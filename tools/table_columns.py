@@ -26,18 +26,25 @@ PACKAGES = {
     "apiv1": "api@v0.36.3/core/v1",
     "appsv1": "api@v0.36.3/apps/v1",
     "autoscalingv1": "api@v0.36.3/autoscaling/v1",
+    "autoscalingv2": "api@v0.36.3/autoscaling/v2",
     "batchv1": "api@v0.36.3/batch/v1",
     "certificatesv1beta1": "api@v0.36.3/certificates/v1beta1",
     "coordinationv1": "api@v0.36.3/coordination/v1",
     "discoveryv1": "api@v0.36.3/discovery/v1",
     "metav1": "apimachinery@v0.36.3/pkg/apis/meta/v1",
+    "networkingv1": "api@v0.36.3/networking/v1",
     "policyv1": "api@v0.36.3/policy/v1",
+    "rbacv1beta1": "api@v0.36.3/rbac/v1beta1",
     "resourceapi": "api@v0.36.3/resource/v1",
     "schedulingv1": "api@v0.36.3/scheduling/v1",
     "storagev1": "api@v0.36.3/storage/v1",
 }
 #: Kinds whose printer upstream does not use: they get a name and the time of their creation.
-UNPRINTED = ("CSIStorageCapacity",)
+UNPRINTED = ("CSIStorageCapacity", "ClusterRole", "LimitRange", "Role")
+NAME = (
+    'Name: "Name", Type: "string", Format: "name",'
+    ' Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]'
+)
 CREATED_AT = (
     'Name: "Created At", Type: "date",'
     ' Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]'
@@ -63,10 +70,7 @@ def main() -> None:
     found = read_columns((cache / PRINTERS).read_text(), cache)
     wanted = sorted({one.kind for one in RESOURCES if one.is_stored} | {"Scale"})
     for kind in UNPRINTED:
-        found[kind] = [
-            found[kind][0],
-            column(CREATED_AT, cache),
-        ]
+        found[kind] = [column(NAME, cache), column(CREATED_AT, cache)]
     missing = [kind for kind in wanted if kind not in found]
     if missing:
         sys.exit(f"no table for {', '.join(missing)}")

@@ -13,7 +13,8 @@ import aiohttp
 
 from mooring.apiserver.auth.authentication import Tokens
 from mooring.apiserver.http_server.http import HttpServer, serve
-from mooring.clock import Clock, SystemClock
+from mooring.apiserver.server import ApiServer
+from mooring.clock import Clock, SystemClock, seeded_random
 
 DEADLINE_S = 20.0
 PODS = "/api/v1/pods"
@@ -28,6 +29,7 @@ class Handler:
         self.calls: list[Call] = []
         self.clock: Clock = SystemClock()
         self.tokens = Tokens()
+        self.authorizer = ApiServer(SystemClock(), seeded_random(0)).authorizer
         self.ticked = asyncio.Event()
         self._answer = answer
 

@@ -152,10 +152,10 @@ def test_get_watches(kubectl: Kubectl, shop: str) -> None:
 
 def test_what_is_not_there_is_said_as_upstream_says_it(kubectl: Kubectl, shop: str) -> None:
     missing = kubectl.run("get", "pod", "nope", "-n", shop)
-    unknown = kubectl.run("get", "ingresses")
+    unknown = kubectl.run("get", "flowschemas")
 
     assert missing.stderr == 'Error from server (NotFound): pods "nope" not found\n'
-    assert unknown.stderr == 'error: the server doesn\'t have a resource type "ingresses"\n'
+    assert unknown.stderr == 'error: the server doesn\'t have a resource type "flowschemas"\n'
 
 
 def test_describe_shows_pod_node_and_events(kubectl: Kubectl, shop: str) -> None:

@@ -134,6 +134,9 @@ _POD_SUBRESOURCES = (
 )
 _NAMESPACE_SUBRESOURCES = (Subresource("finalize", verbs=("update",)), Subresource("status"))
 _CSR_SUBRESOURCES = (Subresource("approval"), Subresource("status"))
+_ACCOUNT_SUBRESOURCES = (
+    Subresource("token", "TokenRequest", "authentication.k8s.io", "v1", CREATE_ONLY),
+)
 _NAMESPACE_VERBS = tuple(verb for verb in STORED_VERBS if verb != "deletecollection")
 _ALL = ("all",)
 
@@ -156,11 +159,12 @@ def _of(
     namespaced: bool,
     short: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
+    version: str = "v1",
     **more: Any,
 ) -> Resource:
-    """Returns a resource of version v1, whose names follow from its kind."""
+    """Returns a resource whose names follow from its kind."""
     name, plural = kind.lower(), _plural_of(kind.lower())
-    return Resource(group, "v1", plural, name, kind, namespaced, short, categories, **more)
+    return Resource(group, version, plural, name, kind, namespaced, short, categories, **more)
 
 
 #: Core group first, then the groups in the order in which kube-apiserver's discovery has them.
@@ -169,6 +173,7 @@ RESOURCES: tuple[Resource, ...] = (
     _of("", "ConfigMap", True, ("cm",)),
     _of("", "Endpoints", True, ("ep",)),
     _of("", "Event", True, ("ev",)),
+    _of("", "LimitRange", True, ("limits",)),
     _of(
         "",
         "Namespace",
@@ -182,8 +187,9 @@ RESOURCES: tuple[Resource, ...] = (
     _of("", "PersistentVolume", False, ("pv",), subresources=_STATUS),
     _of("", "Pod", True, ("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
     _of("", "ReplicationController", True, ("rc",), categories=_ALL, subresources=_SCALED),
+    _of("", "ResourceQuota", True, ("quota",), subresources=_STATUS),
     _of("", "Secret", True),
-    _of("", "ServiceAccount", True, ("sa",)),
+    _of("", "ServiceAccount", True, ("sa",), subresources=_ACCOUNT_SUBRESOURCES),
     _of("", "Service", True, ("svc",), categories=_ALL, subresources=_STATUS),
     _of("apps", "DaemonSet", True, ("ds",), _ALL, subresources=_STATUS),
     _of("apps", "Deployment", True, ("deploy",), _ALL, subresources=_SCALED),
@@ -195,6 +201,16 @@ RESOURCES: tuple[Resource, ...] = (
     _of("authorization.k8s.io", "SelfSubjectAccessReview", False, verbs=CREATE_ONLY),
     _of("authorization.k8s.io", "SelfSubjectRulesReview", False, verbs=CREATE_ONLY),
     _of("authorization.k8s.io", "SubjectAccessReview", False, verbs=CREATE_ONLY),
+    _of(
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        True,
+        ("hpa",),
+        _ALL,
+        version="v2",
+        subresources=_STATUS,
+    ),
+    _of("batch", "CronJob", True, ("cj",), _ALL, subresources=_STATUS),
     _of("batch", "Job", True, (), _ALL, subresources=_STATUS),
     _of(
         "certificates.k8s.io",
@@ -203,7 +219,14 @@ RESOURCES: tuple[Resource, ...] = (
         ("csr",),
         subresources=_CSR_SUBRESOURCES,
     ),
+    _of("networking.k8s.io", "IngressClass", False),
+    _of("networking.k8s.io", "Ingress", True, ("ing",), subresources=_STATUS),
+    _of("networking.k8s.io", "NetworkPolicy", True, ("netpol",)),
     _of("policy", "PodDisruptionBudget", True, ("pdb",), subresources=_STATUS),
+    _of("rbac.authorization.k8s.io", "ClusterRoleBinding", False),
+    _of("rbac.authorization.k8s.io", "ClusterRole", False),
+    _of("rbac.authorization.k8s.io", "RoleBinding", True),
+    _of("rbac.authorization.k8s.io", "Role", True),
     _of("storage.k8s.io", "CSIDriver", False),
     _of("storage.k8s.io", "CSINode", False),
     _of("storage.k8s.io", "CSIStorageCapacity", True),
@@ -211,6 +234,7 @@ RESOURCES: tuple[Resource, ...] = (
     _of("storage.k8s.io", "VolumeAttachment", False, subresources=_STATUS),
     _of("scheduling.k8s.io", "PriorityClass", False, ("pc",)),
     _of("coordination.k8s.io", "Lease", True),
+    _of("node.k8s.io", "RuntimeClass", False),
     _of("discovery.k8s.io", "EndpointSlice", True),
     _of("resource.k8s.io", "DeviceClass", False),
     _of("resource.k8s.io", "ResourceClaim", True, subresources=_STATUS),

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring.apiserver.auth.account_tokens import AccountTokens
 from mooring.apiserver.auth.authentication import Tokens, identity_in
+from mooring.apiserver.auth.rbac import Authorizer
 from mooring.apiserver.endpoints import discovery, openapi, protobuf, reviews
 from mooring.apiserver.endpoints.body import decode_json, media_type_of
 from mooring.apiserver.endpoints.handlers import ResourceHandlers
@@ -32,8 +34,11 @@ from mooring.apiserver.errors import (
     no_such_path,
 )
 from mooring.apiserver.registry.bootstrap import create_defaults
+from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.deletion import Deleter
+from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry
+from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
 from mooring.apiserver.storage.history import HISTORY_CHANGES
 from mooring.apiserver.storage.store import Store
@@ -86,8 +91,19 @@ class ApiServer:
         self.store = Store(changes_max=history_changes)
         self.registry = Registry(self.store, clock=clock, rng=rng)
         self.deleter = Deleter(self.registry, is_instant=instant_deletion)
-        self._handlers = ResourceHandlers(self.registry, self.deleter)
+        self.authorizer = Authorizer(self.store)
+        account_tokens = AccountTokens(self.store, clock=clock, rng=rng)
+        self.tokens.accept_from(account_tokens.identity_of)
+        self._handlers = ResourceHandlers(
+            self.registry, self.deleter, authorizer=self.authorizer, account_tokens=account_tokens
+        )
+        self._controllers = (
+            RoleAggregation(self.registry),
+            DefaultAccounts(self.registry),
+            QuotaStatus(self.registry),
+        )
         create_defaults(self.registry)
+        self._run_controllers()
 
     async def handle(
         self,
@@ -115,7 +131,10 @@ class ApiServer:
 
     def tick(self) -> int:
         """Deletes pods whose grace period has expired; returns their number."""
-        return self.deleter.tick()
+        deleted = self.deleter.tick()
+        if deleted:
+            self._run_controllers()
+        return deleted
 
     def snapshot(self) -> bytes:
         """Returns all objects, for ``load``."""
@@ -129,6 +148,7 @@ class ApiServer:
         """
         self.store.load(data)
         create_defaults(self.registry)
+        self._run_controllers()
         self.deleter.resume()
 
     def _handle(
@@ -147,15 +167,22 @@ class ApiServer:
         if not target.resource.is_stored and target.resource is not BINDINGS:
             return self._review(method, target, headers, body)
         request = Request(method, target, Query(query), headers, body)
-        self.deleter.tick()
+        self.tick()
         if method == "GET" and not target.name and request.query.flag("watch"):
             head = dict(JSON_HEADERS)
             return 200, head, stream(self.store, request, clock=self.clock, rng=self.rng)
         try:
-            return self._handlers.handle(request)
+            response = self._handlers.handle(request)
         except ApiStatusError as error:
             error.warnings = request.warnings
             raise
+        self._run_controllers()
+        return response
+
+    def _run_controllers(self) -> None:
+        """Does what controllers do at once after a change."""
+        for controller in self._controllers:
+            controller.run()
 
     def _non_resource_path(
         self,
@@ -194,7 +221,12 @@ class ApiServer:
         if not isinstance(review, dict):
             raise bad_request(f"a {target.resource.kind} is needed")
         reviewed = reviews.review(
-            target.resource, review, identity_in(headers), self.tokens, now=self.registry.now()
+            target.resource,
+            review,
+            identity_in(headers),
+            tokens=self.tokens,
+            authorizer=self.authorizer,
+            now=self.registry.now(),
         )
         return 201, dict(JSON_HEADERS), msgspec.json.encode(reviewed)
 

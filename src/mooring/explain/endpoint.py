@@ -19,6 +19,7 @@ class ExplainEndpoint:
     def __init__(self, api: ApiServer, service: Service, clock: Clock) -> None:
         self.clock = api.clock
         self.tokens = api.tokens
+        self.authorizer = api.authorizer
         self.tick = api.tick
         self._api = api
         self._service = service

@@ -10,7 +10,8 @@ import http.client
 import json
 import re
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -81,6 +82,7 @@ class Api:
         self._host, self._port = parts.hostname or "", parts.port or 443
         self._context = context
         self._headers = headers or {}
+        self._impersonated_groups: tuple[str, ...] = ()
         self.notes: list[Any] = []
 
     def ask(
@@ -138,6 +140,28 @@ class Api:
         """Keeps an answer for the comparison."""
         self.notes.append((what, code, body))
 
+    def acting_as(self, user: str, *groups: str) -> Api:
+        """Returns the same server for another user; the answers are noted here."""
+        other = Api.__new__(Api)
+        other.__dict__.update(self.__dict__)
+        other._headers = {**self._headers, "impersonate-user": user}
+        other._impersonated_groups = groups
+        return other
+
+    def eventually(self, ask: Callable[[], Answer], code: int) -> Answer:
+        """Asks until the code of the answer is ``code``; notes the last answer only.
+
+        kube-apiserver decides by a cache of the roles, which follows a write some milliseconds
+        later.
+        """
+        deadline = time.monotonic() + ANSWER_S_MAX
+        while True:
+            noted = len(self.notes)
+            answer = ask()
+            if answer.code == code or time.monotonic() > deadline:
+                return answer
+            del self.notes[noted:]
+
     def transcript(self) -> list[Any]:
         """Returns all answers so far, with tokens for what may differ."""
         notes: list[Any] = Tokens().replaced(self.notes)
@@ -164,7 +188,14 @@ class Api:
         if body is not None:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             headers["content-type"] = content_type
-        connection.request(method, url, body=data, headers=headers)
+        connection.putrequest(method, url, skip_accept_encoding=True)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        for group in self._impersonated_groups:
+            connection.putheader("impersonate-group", group)
+        if data is not None:
+            connection.putheader("content-length", str(len(data)))
+        connection.endheaders(data)
         return connection.getresponse()
 
 

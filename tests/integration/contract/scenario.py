@@ -24,6 +24,10 @@ SCENARIO_FILES = (
     "faults",
     "requests",
     "devices",
+    "roles",
+    "accounts",
+    "policies",
+    "quotas",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -12,11 +12,18 @@ from tests.integration.contract.scenarios_lists import without_ages
 _TEMPLATE = deployment("x")["spec"]["template"]
 _SELECTOR = {"matchLabels": {"app": "x"}}
 _JOB_TEMPLATE = {"spec": {**_TEMPLATE["spec"], "restartPolicy": "Never"}}
+_JOB_TEMPLATE_OF_CRON = {"spec": {"template": _JOB_TEMPLATE}}
 _CLAIM = {
     "accessModes": ["ReadWriteOnce"],
     "resources": {"requests": {"storage": "1Gi"}},
 }
 _DEVICES = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}
+
+_BACKEND = {"service": {"name": "web", "port": {"number": 80}}}
+_RULE = {
+    "host": "shop.example.com",
+    "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": _BACKEND}]},
+}
 
 #: (group and version, plural, kind, all but the metadata, whether it lives in a namespace).
 KINDS: list[tuple[str, str, str, dict[str, Any], bool]] = [
@@ -137,6 +144,71 @@ KINDS: list[tuple[str, str, str, dict[str, Any], bool]] = [
                 "source": {"persistentVolumeName": "pv"},
             }
         },
+        False,
+    ),
+    (
+        "apis/batch/v1",
+        "cronjobs",
+        "CronJob",
+        {"spec": {"schedule": "*/5 0-6 * jan mon", "jobTemplate": _JOB_TEMPLATE_OF_CRON}},
+        True,
+    ),
+    (
+        "apis/networking.k8s.io/v1",
+        "ingresses",
+        "Ingress",
+        {"spec": {"rules": [_RULE], "tls": [{"hosts": ["shop.example.com"]}]}},
+        True,
+    ),
+    (
+        "apis/networking.k8s.io/v1",
+        "ingressclasses",
+        "IngressClass",
+        {"spec": {"controller": "example.com/c", "parameters": {"kind": "P", "name": "p"}}},
+        False,
+    ),
+    (
+        "apis/networking.k8s.io/v1",
+        "networkpolicies",
+        "NetworkPolicy",
+        {
+            "spec": {
+                "podSelector": {"matchLabels": {"app": "x"}},
+                "ingress": [{"ports": [{"port": 80}], "from": [{"podSelector": {}}]}],
+                "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
+            }
+        },
+        True,
+    ),
+    (
+        "apis/autoscaling/v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        {
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+                "maxReplicas": 3,
+                "behavior": {"scaleUp": {"selectPolicy": "Min"}},
+            }
+        },
+        True,
+    ),
+    (
+        "api/v1",
+        "limitranges",
+        "LimitRange",
+        {
+            "spec": {
+                "limits": [{"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Ki"}}]
+            }
+        },
+        True,
+    ),
+    (
+        "apis/node.k8s.io/v1",
+        "runtimeclasses",
+        "RuntimeClass",
+        {"handler": "fast", "overhead": {"podFixed": {"cpu": "10m"}}},
         False,
     ),
     ("apis/coordination.k8s.io/v1", "leases", "Lease", {"spec": {"holderIdentity": "me"}}, True),

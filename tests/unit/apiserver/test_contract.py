@@ -27,6 +27,13 @@ NOT_HERE = {
     "lists-a_watch_ends_when_its_time_is_up",
     "requests-answers_are_for_one_client_only",
     "requests-long_selectors_are_read",
+    "roles-a_binding_of_a_missing_role_is_named",
+    "roles-a_role_allows_its_verbs_and_resources",
+    "roles-a_rules_review_lists_the_rules",
+    "roles-bind_and_escalate_are_verbs",
+    "roles-groups_and_accounts_are_subjects",
+    "roles-impersonation_is_a_verb",
+    "roles-nobody_grants_what_he_does_not_have",
 }
 
 

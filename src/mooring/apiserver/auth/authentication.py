@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mooring.apiserver.errors import ApiStatusError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 #: 256 bits: the size of the digest.
 TOKEN_BYTES = 32
@@ -26,8 +26,10 @@ TOKEN_LENGTH_MAX = 4096
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
+#: The start of the user names of service accounts: "system:serviceaccount:NAMESPACE:NAME".
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 #: Pass the identity from the HTTP front end to the handler; a client's own are removed.
-USER_HEADER, GROUPS_HEADER = "x-remote-user", "x-remote-group"
+USER_HEADER, GROUPS_HEADER, UID_HEADER = "x-remote-user", "x-remote-group", "x-remote-uid"
 
 
 class Identity(NamedTuple):
@@ -51,7 +53,8 @@ class Identity(NamedTuple):
 
     def headers(self) -> dict[str, str]:
         """Returns the request headers that pass the identity to a handler."""
-        return {USER_HEADER: self.user, GROUPS_HEADER: ",".join(self.groups)}
+        headers = {USER_HEADER: self.user, GROUPS_HEADER: ",".join(self.groups)}
+        return {**headers, UID_HEADER: self.uid} if self.uid else headers
 
 
 ANONYMOUS = Identity("system:anonymous", (UNAUTHENTICATED,))
@@ -68,13 +71,19 @@ IDENTITIES: Mapping[str, Identity] = MappingProxyType(
 )
 
 
+def service_account_groups(namespace: str) -> tuple[str, ...]:
+    """Returns the groups of the service accounts of a namespace."""
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+
+
 def identity_in(headers: Mapping[str, str]) -> Identity:
     """Returns the identity in the headers; without one (in-process calls) the administrator."""
     user = headers.get(USER_HEADER)
     if user is None:
         return ADMIN
     groups = headers.get(GROUPS_HEADER, "")
-    return Identity(user, tuple(group for group in groups.split(",") if group))
+    uid = headers.get(UID_HEADER, "")
+    return Identity(user, tuple(group for group in groups.split(",") if group), uid)
 
 
 class Tokens:
@@ -90,6 +99,11 @@ class Tokens:
 
     def __init__(self) -> None:
         self._by_digest: dict[bytes, Identity] = {}
+        self._sources: list[Callable[[str], Identity | None]] = []
+
+    def accept_from(self, source: Callable[[str], Identity | None]) -> None:
+        """Accepts the tokens for which a function returns an identity."""
+        self._sources.append(source)
 
     def issue(self, identity: Identity) -> str:
         """Returns a new token for an identity; its older tokens stay valid."""
@@ -104,7 +118,11 @@ class Tokens:
 
     def identity_of(self, token: str) -> Identity | None:
         """Returns the identity of a token; None if it is unknown."""
-        return self._by_digest.get(_digest(token))
+        identity = self._by_digest.get(_digest(token))
+        if identity is not None:
+            return identity
+        identities = (source(token) for source in self._sources)
+        return next((identity for identity in identities if identity is not None), None)
 
     def authenticate(self, authorization: str | None) -> Identity | None:
         """Returns the identity of an Authorization header; None without one.

@@ -1,23 +1,23 @@
-"""Authorization: a table of RBAC rules for users and groups.
+"""Authorization: the attributes of a request, and the rules that allow it.
 
-The table has the rules of kube-apiserver's bootstrap roles for these users and groups; there
-are no Role objects. ``system:masters`` may do everything.
+``rbac`` finds the rules of a client in the stored roles and bindings.
 
-Source: k8s.io/kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go;
+Source: k8s.io/kubernetes pkg/apis/rbac/v1/evaluation_helpers.go;
 k8s.io/apiserver pkg/endpoints/request/requestinfo.go, handlers/responsewriters/errors.go.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mooring.apiserver.auth.authentication import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Identity
 from mooring.apiserver.errors import ApiStatusError, quoted
 from mooring.apiserver.resources import segments_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from mooring.apiserver.auth.authentication import Identity
 
 _METHOD_VERBS = {
     "POST": "create",
@@ -28,6 +28,8 @@ _METHOD_VERBS = {
     "DELETE": "delete",
 }
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
+#: In a rule: all verbs, groups or resources.
+ALL = "*"
 
 
 class Attributes(NamedTuple):
@@ -98,162 +100,82 @@ def _selected_name(query: Sequence[tuple[str, str]]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One RBAC rule; requests that no rule allows are forbidden.
+    """One rule of a role.
 
     Attributes:
         verbs: "*" = all.
-        groups: API groups.
-        resources: Plural names, with subresource: "pods", "pods/status".
+        groups: API groups; "*" = all.
+        resources: Plural names, with subresource: "pods", "pods/status", "*/status", "*".
         names: Names of objects; empty = all.
-        namespace: "" = all, and resources without namespaces.
         paths: Non-resource paths; a "*" at the end matches any suffix.
     """
 
-    verbs: tuple[str, ...]
-    groups: tuple[str, ...] = ()
-    resources: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    namespace: str = ""
+    verbs: frozenset[str]
+    groups: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
     paths: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, rule: Mapping[str, Any]) -> Rule:
+        """Returns the rule that an object contains."""
+        return cls(
+            frozenset(rule.get("verbs") or ()),
+            frozenset(rule.get("apiGroups") or ()),
+            frozenset(rule.get("resources") or ()),
+            frozenset(rule.get("resourceNames") or ()),
+            tuple(rule.get("nonResourceURLs") or ()),
+        )
 
     def allows(self, attributes: Attributes) -> bool:
         """Returns True if this rule allows the request."""
-        if attributes.verb not in self.verbs and "*" not in self.verbs:
+        if attributes.verb not in self.verbs and ALL not in self.verbs:
             return False
         if not attributes.resource:
-            return any(_path_matches(pattern, attributes.path) for pattern in self.paths)
-        suffix = f"/{attributes.subresource}" if attributes.subresource else ""
+            return any(path_matches(pattern, attributes.path) for pattern in self.paths)
         return (
-            attributes.group in self.groups
-            and attributes.resource + suffix in self.resources
+            (attributes.group in self.groups or ALL in self.groups)
+            and self._has_resource(attributes.resource, attributes.subresource)
             and (not self.names or attributes.name in self.names)
-            and (not self.namespace or attributes.namespace == self.namespace)
+        )
+
+    def _has_resource(self, resource: str, subresource: str) -> bool:
+        if ALL in self.resources:
+            return True
+        if not subresource:
+            return resource in self.resources
+        return f"{resource}/{subresource}" in self.resources or f"*/{subresource}" in self.resources
+
+    def covers(self, part: Rule) -> bool:
+        """Returns True if it allows everything that another rule allows.
+
+        Source: k8s.io/component-helpers auth/rbac/validation/policy_comparator.go (ruleCovers).
+        """
+        return (
+            (ALL in self.verbs or part.verbs <= self.verbs)
+            and (ALL in self.groups or part.groups <= self.groups)
+            and all(self._has_resource(*_split(name)) for name in part.resources)
+            and (not self.names or (bool(part.names) and part.names <= self.names))
+            and all(any(path_matches(own, path) for own in self.paths) for path in part.paths)
         )
 
 
-def _path_matches(pattern: str, path: str) -> bool:
+def _split(resource: str) -> tuple[str, str]:
+    name, _, subresource = resource.partition("/")
+    return name, subresource
+
+
+def path_matches(pattern: str, path: str) -> bool:
+    """Returns True if a path is the one of a rule, or starts as the rule says."""
     if pattern.endswith("*"):
-        return path.startswith(pattern[:-1])
+        return path.startswith(pattern.rstrip("*"))
     return path == pattern
 
 
-_READ = ("get", "list", "watch")
-_CHANGE = (*_READ, "patch", "update")
-_PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
-_DISCOVERY = (*_PUBLIC, "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
-_STORAGE = ("csinodes", "csidrivers", "csistoragecapacities", "volumeattachments", "storageclasses")
-
-_SCHEDULER = (
-    Rule(("create", "patch", "update"), ("", "events.k8s.io"), ("events",)),
-    Rule(("create",), ("coordination.k8s.io",), ("leases",)),
-    Rule((*_READ, "delete"), ("",), ("pods",)),
-    Rule(("create",), ("",), ("bindings", "pods/binding")),
-    Rule(("patch", "update"), ("",), ("pods/status",)),
-    Rule(("update",), ("",), ("pods/finalizers",)),
-    Rule(_READ, ("",), ("nodes", "namespaces", "replicationcontrollers", "services")),
-    Rule(_READ, ("apps",), ("replicasets", "statefulsets")),
-    Rule(_READ, ("policy",), ("poddisruptionbudgets",)),
-    Rule(_CHANGE, ("",), ("persistentvolumeclaims", "persistentvolumes")),
-    Rule(_READ, ("storage.k8s.io",), _STORAGE),
-    Rule(_READ, ("resource.k8s.io",), ("deviceclasses", "resourceslices")),
-    Rule((*_CHANGE, "create", "delete"), ("resource.k8s.io",), ("resourceclaims",)),
-    Rule(_CHANGE, ("resource.k8s.io",), ("resourceclaims/status",)),
-    Rule(("patch", "update"), ("resource.k8s.io",), ("resourceclaims/binding",)),
-    Rule(("create",), ("authentication.k8s.io",), ("tokenreviews",)),
-    Rule(("create",), ("authorization.k8s.io",), ("subjectaccessreviews",)),
-    Rule(
-        _READ,
-        ("",),
-        ("configmaps",),
-        names=("extension-apiserver-authentication",),
-        namespace="kube-system",
-    ),
-)
-_LEASES = ("coordination.k8s.io",)
-
-#: Rules by group.
-GROUP_RULES: Mapping[str, tuple[Rule, ...]] = {
-    UNAUTHENTICATED: (Rule(("get",), paths=_PUBLIC),),
-    AUTHENTICATED: (
-        Rule(("get",), paths=_DISCOVERY),
-        Rule(
-            ("create",),
-            ("authorization.k8s.io",),
-            ("selfsubjectaccessreviews", "selfsubjectrulesreviews"),
-        ),
-        Rule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",)),
-    ),
-}
-#: Rules by user. Both schedulers have the same ones.
-USER_RULES: Mapping[str, tuple[Rule, ...]] = {
-    "system:kube-scheduler": (
-        *_SCHEDULER,
-        Rule((*_READ, "update"), _LEASES, ("leases",), names=("kube-scheduler",)),
-        Rule((*_READ, "update"), _LEASES, ("leases",), namespace="kube-system"),
-    ),
-    "mooring": (
-        *_SCHEDULER,
-        Rule(
-            _CHANGE,
-            _LEASES,
-            ("leases",),
-            names=("mooring", "kube-scheduler"),
-            namespace="kube-system",
-        ),
-    ),
-}
-
-
-def is_allowed(identity: Identity, attributes: Attributes) -> bool:
-    """Returns True if a rule of the identity allows the request."""
-    if MASTERS in identity.groups:
-        return True
-    return any(rule.allows(attributes) for rule in _rules_of(identity))
-
-
-def rules_in(
-    identity: Identity, namespace: str
-) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """Returns an identity's rules in a namespace: those for resources, those for other paths."""
-    resources: list[dict[str, object]] = []
-    paths: list[dict[str, object]] = []
-    if MASTERS in identity.groups:
-        resources.append({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})
-        paths.append({"verbs": ["*"], "nonResourceURLs": ["*"]})
-    for rule in _rules_of(identity):
-        if rule.paths:
-            paths.append({"verbs": list(rule.verbs), "nonResourceURLs": list(rule.paths)})
-        elif rule.namespace in ("", namespace):
-            resource_rule: dict[str, object] = {
-                "verbs": list(rule.verbs),
-                "apiGroups": list(rule.groups),
-            }
-            resource_rule["resources"] = list(rule.resources)
-            if rule.names:
-                resource_rule["resourceNames"] = list(rule.names)
-            resources.append(resource_rule)
-    return resources, paths
-
-
-def _rules_of(identity: Identity) -> Iterable[Rule]:
-    yield from USER_RULES.get(identity.user, ())
-    for group in identity.groups:
-        yield from GROUP_RULES.get(group, ())
-
-
-def check(identity: Identity, attributes: Attributes) -> None:
-    """Checks that a rule of the identity allows the request.
-
-    Raises:
-        ApiStatusError: 403, with kube-apiserver's message.
-    """
-    if not is_allowed(identity, attributes):
-        raise forbidden(identity, attributes)
-
-
-def forbidden(identity: Identity, attributes: Attributes) -> ApiStatusError:
-    """Returns error 403 with kube-apiserver's message."""
+def forbidden(identity: Identity, attributes: Attributes, why: str = "") -> ApiStatusError:
+    """Returns error 403 with kube-apiserver's message; ``why``: the authorizer's reason."""
     reason = _sanitized(_forbidden_reason(identity, attributes))
+    reason += f": {why}" if why else ""
     if not attributes.resource:
         return ApiStatusError(403, "Forbidden", f"forbidden: {reason}", {})
     subject = (

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mooring.apiserver.auth.authentication import Identity
-from mooring.apiserver.auth.authorization import Attributes, forbidden, is_allowed
+from mooring.apiserver.auth.authorization import Attributes, forbidden
+from mooring.apiserver.auth.rbac import Authorizer
 from mooring.apiserver.errors import FieldError, forbidden_field
 from mooring.apiserver.types import Object
 
@@ -29,11 +30,17 @@ _ARBITRARY_NODE: Final = "arbitrary-node:"
 
 
 def claim_status_errors(
-    identity: Identity, verb: str, namespace: str, new: Object, old: Object
+    authorizer: Authorizer,
+    identity: Identity,
+    verb: str,
+    namespace: str,
+    new: Object,
+    old: Object,
 ) -> Iterator[FieldError]:
     """Yields an error for each part of the status that the identity may not change.
 
     Args:
+        authorizer: Finds the rules of clients.
         identity: The client.
         verb: "update" or "patch".
         namespace: That of the claim.
@@ -46,7 +53,7 @@ def claim_status_errors(
     ) == (before.get("reservedFor") or [])
     if not is_bound_alike:
         binding = Attributes(verb, group=_GROUP, resource=_RESOURCE, subresource="binding")
-        if not is_allowed(identity, binding):
+        if not authorizer.is_allowed(identity, binding):
             yield forbidden_field(
                 "status.allocation",
                 "changing status.allocation or status.reservedFor requires "
@@ -63,7 +70,7 @@ def claim_status_errors(
             namespace=namespace,
             name=driver,
         )
-        if not is_allowed(identity, attributes):
+        if not authorizer.is_allowed(identity, attributes):
             yield forbidden_field(
                 "status.devices",
                 'changing status.devices requires resource="resourceclaims/driver", '

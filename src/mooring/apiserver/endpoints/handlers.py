@@ -13,6 +13,8 @@ import msgspec
 
 from mooring.apiserver.auth.authentication import identity_in
 from mooring.apiserver.auth.claim_status import claim_status_errors
+from mooring.apiserver.auth.escalation import check_escalation
+from mooring.apiserver.auth.rbac import GROUP as RBAC_GROUP
 from mooring.apiserver.endpoints.body import (
     Expected,
     convert_object,
@@ -60,6 +62,8 @@ from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
 
 if TYPE_CHECKING:
+    from mooring.apiserver.auth.account_tokens import AccountTokens
+    from mooring.apiserver.auth.rbac import Authorizer
     from mooring.apiserver.endpoints.query import WriteOptions
     from mooring.apiserver.registry.registry import Registry
     from mooring.apiserver.resources import Resource
@@ -72,10 +76,18 @@ _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollectio
 class ResourceHandlers:
     """Handles requests for resources."""
 
-    def __init__(self, registry: Registry, deleter: Deleter) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        deleter: Deleter,
+        *,
+        authorizer: Authorizer,
+        account_tokens: AccountTokens,
+    ) -> None:
         self._registry = registry
+        self._authorizer = authorizer
         self._deleter = deleter
-        self._subresources = Subresources(registry, deleter)
+        self._subresources = Subresources(registry, deleter, account_tokens)
         self._by_verb: Mapping[str, Callable[[Request], HttpResponse]] = {
             "get": self._get,
             "list": self._list,
@@ -147,6 +159,7 @@ class ResourceHandlers:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         options = request.query.write_options("CreateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
+        self._check_escalation(request, obj, None)
         stored = self._registry.create(
             request.target, obj, manager=options.manager, dry_run=options.is_dry
         )
@@ -173,19 +186,36 @@ class ResourceHandlers:
         target = request.target
         collection = self._registry.collection(target.resource)
         before = collection.get(target.key)
+
+        def checked_change(present: Object | None) -> Object:
+            # The change may modify its argument.
+            old = before.object() if before is not None else None
+            new = change(present)
+            self._check_escalation(request, new, old)
+            return new
+
         stored, created = self._registry.update(
             target,
-            change,
+            checked_change if target.resource.group == RBAC_GROUP else change,
             writer=self._field_manager(request, options),
             subresource=request.path.subresource,
             create_if_missing=create_if_missing,
             uid=uid,
             dry_run=options.is_dry,
-            authorize=partial(_field_errors, request),
+            authorize=partial(_field_errors, self._authorizer, request),
         )
         if before is not None and collection.get(target.key) is None:
             self._deleter.on_removed(target.namespace, before)
         return stored, created
+
+    def _check_escalation(self, request: Request, new: Object, old: Object | None) -> None:
+        """Checks that the client may grant what a role or binding grants.
+
+        Raises:
+            ApiStatusError: 403, 404.
+        """
+        identity = identity_in(request.headers)
+        check_escalation(self._authorizer, identity, request.target, new, old)
 
     def _field_manager(self, request: Request, options: WriteOptions) -> FieldManager:
         path = request.path
@@ -246,7 +276,7 @@ class ResourceHandlers:
             config = decode_yaml(request.body)
         except ValueError as error:
             raise bad_request(f"error decoding YAML: {error}") from error
-        self._check_apply_body(request, config, present)
+        _check_apply_body(request, config, present)
         is_event_view = is_view(request.path.resource)
         merged = apply(
             to_view(present) if is_event_view and present is not None else present,
@@ -256,37 +286,6 @@ class ResourceHandlers:
         )
         obj = convert_object(merged, expected_object(request), options.validation, request.warnings)
         return to_core(obj) if is_event_view else obj
-
-    def _check_apply_body(self, request: Request, config: Any, present: Object | None) -> None:
-        resource = request.path.resource
-        fields = config if isinstance(config, dict) else {}
-        api_version, kind = _text(fields, "apiVersion"), _text(fields, "kind")
-        if config is not None and not isinstance(config, dict):
-            problem = f"json: cannot unmarshal {json_kind(config)} into Go value of type "
-            lead = "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
-            raise bad_request(f"{lead}{problem}map[string]interface {{}}")
-        if (api_version, kind) != (resource.api_version, resource.kind):
-            group, _, version = api_version.rpartition("/")
-            if "/" in group:  # upstream omits the kind as well
-                group = version = kind = ""
-            raise bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
-        metadata = fields.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        if isinstance(metadata.get("managedFields"), list):
-            raise bad_request("metadata.managedFields must be nil")
-        problems = find_apply_errors(struct_of(resource), fields)
-        if problems:
-            name = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
-            lead = f"({name}; {_kind_text(resource)})"
-            details = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
-            raise ApiStatusError(500, "", f"failed to create typed patch object {lead}: {details}")
-        # An existing object has its name already; the applied configuration may omit it.
-        live = {"name": request.path.name} if present is not None else {}
-        check_name(request, {"metadata": {**live, **metadata}})
-        version = metadata.get("resourceVersion", "")
-        if version and (present is None or version != present["metadata"]["resourceVersion"]):
-            name = request.path.name
-            raise conflict(resource.group, resource.name, name, MODIFIED)
 
     # ------------------------------------------------------------------ deleting
 
@@ -322,12 +321,46 @@ class ResourceHandlers:
         return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
 
 
-def _field_errors(request: Request, new: Object, old: Object) -> Iterator[FieldError]:
+def _field_errors(
+    authorizer: Authorizer, request: Request, new: Object, old: Object
+) -> Iterator[FieldError]:
     """Yields the errors of fields that the client of an allowed request may not change."""
     path = request.path
     if path.resource.name == "resourceclaims" and path.subresource == "status":
         identity, verb = identity_in(request.headers), _VERBS[request.method]
-        yield from claim_status_errors(identity, verb, path.namespace, new, old)
+        yield from claim_status_errors(authorizer, identity, verb, path.namespace, new, old)
+
+
+def _check_apply_body(request: Request, config: Any, present: Object | None) -> None:
+    resource = request.path.resource
+    fields = config if isinstance(config, dict) else {}
+    api_version, kind = _text(fields, "apiVersion"), _text(fields, "kind")
+    if config is not None and not isinstance(config, dict):
+        problem = f"json: cannot unmarshal {json_kind(config)} into Go value of type "
+        lead = "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+        raise bad_request(f"{lead}{problem}map[string]interface {{}}")
+    if (api_version, kind) != (resource.api_version, resource.kind):
+        group, _, version = api_version.rpartition("/")
+        if "/" in group:  # upstream omits the kind as well
+            group = version = kind = ""
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
+    metadata = fields.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if isinstance(metadata.get("managedFields"), list):
+        raise bad_request("metadata.managedFields must be nil")
+    problems = find_apply_errors(struct_of(resource), fields)
+    if problems:
+        name = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
+        lead = f"({name}; {_kind_text(resource)})"
+        details = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
+        raise ApiStatusError(500, "", f"failed to create typed patch object {lead}: {details}")
+    # An existing object has its name already; the applied configuration may omit it.
+    live = {"name": request.path.name} if present is not None else {}
+    check_name(request, {"metadata": {**live, **metadata}})
+    version = metadata.get("resourceVersion", "")
+    if version and (present is None or version != present["metadata"]["resourceVersion"]):
+        name = request.path.name
+        raise conflict(resource.group, resource.name, name, MODIFIED)
 
 
 def _selection(request: Request) -> Selection:

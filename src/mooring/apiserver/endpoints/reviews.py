@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.auth.authentication import Identity, Tokens
-from mooring.apiserver.auth.authorization import Attributes, is_allowed, rules_in
+from mooring.apiserver.auth.authorization import Attributes
+from mooring.apiserver.auth.rbac import joined, rules_in
 from mooring.apiserver.errors import (
     ApiStatusError,
     Errors,
@@ -27,6 +28,7 @@ from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 from mooring.objects.schema.types import structs
 
 if TYPE_CHECKING:
+    from mooring.apiserver.auth.rbac import Authorizer
     from mooring.apiserver.resources import Resource
 
 #: The audience of tokens, unless a review has another one.
@@ -34,7 +36,13 @@ AUDIENCE = "https://kubernetes.default.svc"
 
 
 def review(
-    resource: Resource, body: dict[str, Any], identity: Identity, tokens: Tokens, *, now: str
+    resource: Resource,
+    body: dict[str, Any],
+    identity: Identity,
+    *,
+    tokens: Tokens,
+    authorizer: Authorizer,
+    now: str,
 ) -> dict[str, Any]:
     """Returns the review that a client sent, with its ``status`` filled in.
 
@@ -43,6 +51,7 @@ def review(
         body: From the request; not changed.
         identity: The client; the subject of SelfSubjectAccessReview.
         tokens: The tokens of this server.
+        authorizer: The rules of this server.
         now: The current time.
 
     Raises:
@@ -57,9 +66,9 @@ def review(
         }
     reviewers = {
         "tokenreviews": lambda: _token(spec, tokens),
-        "subjectaccessreviews": lambda: _access(resource, body, spec, _subject(spec)),
-        "selfsubjectaccessreviews": lambda: _access(resource, body, spec, identity),
-        "selfsubjectrulesreviews": lambda: _rules(spec, identity),
+        "subjectaccessreviews": lambda: _access(resource, body, authorizer, _subject(spec)),
+        "selfsubjectaccessreviews": lambda: _access(resource, body, authorizer, identity),
+        "selfsubjectrulesreviews": lambda: _rules(spec, authorizer, identity),
     }
     if resource.name not in reviewers:
         raise not_found(resource, "")
@@ -102,7 +111,7 @@ def _self(identity: Identity) -> dict[str, Any]:
     return {"userInfo": {**user_info, "groups": list(identity.groups)}}
 
 
-def _rules(spec: dict[str, Any], identity: Identity) -> dict[str, Any]:
+def _rules(spec: dict[str, Any], authorizer: Authorizer, identity: Identity) -> dict[str, Any]:
     """Returns all rules that apply to a client in a namespace.
 
     Raises:
@@ -111,8 +120,12 @@ def _rules(spec: dict[str, Any], identity: Identity) -> dict[str, Any]:
     namespace = spec.get("namespace") or ""
     if not namespace or not isinstance(namespace, str):
         raise bad_request("no namespace on request")
-    resources, paths = rules_in(identity, namespace)
-    return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
+    grants = authorizer.grants(identity, namespace)
+    resources, paths = rules_in(grants.grants)
+    status = {"resourceRules": resources, "nonResourceRules": paths}
+    if grants.problems:
+        return {**status, "incomplete": True, "evaluationError": joined(grants.problems)}
+    return {**status, "incomplete": False}
 
 
 def _token(spec: dict[str, Any], tokens: Tokens) -> dict[str, Any]:
@@ -134,12 +147,15 @@ def _subject(spec: dict[str, Any]) -> Identity:
 
 
 def _access(
-    resource: Resource, body: dict[str, Any], spec: dict[str, Any], identity: Identity
+    resource: Resource, body: dict[str, Any], authorizer: Authorizer, identity: Identity
 ) -> dict[str, Any]:
+    spec = body.get("spec") or {}
     errors = list(_validate_access(resource, body, spec))
     if errors:
         raise _invalid(resource, errors)
-    return {"allowed": is_allowed(identity, _attributes(spec))}
+    decision = authorizer.decide(identity, _attributes(spec))
+    status: dict[str, Any] = {"allowed": decision.is_allowed}
+    return {**status, "reason": decision.reason} if decision.reason else status
 
 
 def _validate_access(resource: Resource, body: dict[str, Any], spec: dict[str, Any]) -> Errors:

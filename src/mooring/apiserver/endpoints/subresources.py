@@ -23,6 +23,7 @@ from mooring.apiserver.endpoints.request import (
     renderer_for,
 )
 from mooring.apiserver.endpoints.scale import apply_scale, scale_of
+from mooring.apiserver.endpoints.token_request import request_token
 from mooring.apiserver.errors import ApiStatusError, bad_request
 from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.patch.patch import APPLY_PATCH, PATCH_TYPES, apply_patch
@@ -31,6 +32,7 @@ from mooring.apiserver.resources import resource_named, struct_of_subresource
 from mooring.apiserver.storage.stored_object import Stored
 
 if TYPE_CHECKING:
+    from mooring.apiserver.auth.account_tokens import AccountTokens
     from mooring.apiserver.endpoints.query import WriteOptions
     from mooring.apiserver.registry.deletion import Deleter
     from mooring.apiserver.registry.registry import Registry
@@ -45,14 +47,16 @@ _KUBELET_SUBRESOURCES = ("attach", "exec", "log", "portforward", "proxy")
 class Subresources:
     """Handles requests for these subresources."""
 
-    def __init__(self, registry: Registry, deleter: Deleter) -> None:
+    def __init__(self, registry: Registry, deleter: Deleter, tokens: AccountTokens) -> None:
         self._registry = registry
+        self._tokens = tokens
         self._deleter = deleter
         #: Name -> handler; all other subresources are parts of the object itself.
         self.handlers: Mapping[str, Callable[[Request], HttpResponse]] = {
             "binding": self._bind,
             "eviction": self._evict,
             "scale": self._scale,
+            "token": self._request_token,
         }
 
     def _read_subresource_body(self, request: Request) -> tuple[Object, WriteOptions]:
@@ -106,6 +110,11 @@ class Subresources:
         eviction, options = self._read_subresource_body(request)
         evict(self._registry, self._deleter, request.target, eviction, options.dry_run)
         return json_response(request, 201, _CREATED)
+
+    def _request_token(self, request: Request) -> HttpResponse:
+        body, _ = self._read_subresource_body(request)
+        answer = request_token(self._registry, self._tokens, request.target, body)
+        return json_response(request, 201, msgspec.json.encode(answer))
 
     def _scale(self, request: Request) -> HttpResponse:
         present = self._registry.get(request.target).object()

@@ -26,17 +26,18 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 from aiohttp import web
 
-from mooring.apiserver.auth import authorization
 from mooring.apiserver.auth.authentication import (
     ANONYMOUS,
     GROUPS_HEADER,
     IDENTITIES,
-    MASTERS,
+    UID_HEADER,
     USER_HEADER,
     Identity,
     Tokens,
     kubeconfig,
 )
+from mooring.apiserver.auth.authorization import attributes_of
+from mooring.apiserver.auth.impersonation import impersonated
 from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, internal_error
 from mooring.apiserver.http_server.certificates import Authority, server_context, subject_of
@@ -44,6 +45,7 @@ from mooring.apiserver.server import BODY_BYTES_MAX
 from mooring.event_loop import ticking
 
 if TYPE_CHECKING:
+    from mooring.apiserver.auth.rbac import Authorizer
     from mooring.clock import Clock
 
 QUERY_FIELDS_MAX = 64
@@ -89,6 +91,7 @@ class Api(Protocol):
 
     clock: Clock
     tokens: Tokens
+    authorizer: Authorizer
 
     async def handle(
         self,
@@ -121,6 +124,7 @@ class HttpServer:
         self.url = ""
         self.tokens = api.tokens
         self._api_handle = api.handle
+        self._authorizer = api.authorizer
         self._signer = Authority(api.clock)
         self._streams: dict[int, asyncio.Timeout] = {}
         self._is_stopping = False
@@ -215,7 +219,7 @@ class HttpServer:
         except ValueError as error:
             raise bad_request(f"invalid query: {error}") from None
         identity = self._identify(request)
-        authorization.check(identity, authorization.attributes_of(request.method, path, query))
+        self._authorizer.check(identity, attributes_of(request.method, path, query))
         body = await _read(request, self._limits)
         headers = _forwarded_headers(request, identity)
         return await self._api_handle(request.method, path, query, headers, body)
@@ -233,10 +237,8 @@ class HttpServer:
         user = request.headers.get(_IMPERSONATE_USER)
         if user is None:
             return identity
-        if MASTERS not in identity.groups:
-            attributes = authorization.Attributes("impersonate", "", "", "users", "", "", user)
-            raise authorization.forbidden(identity, attributes)
-        return Identity(user, tuple(request.headers.getall(_IMPERSONATE_GROUP, []))).authenticated()
+        groups = tuple(request.headers.getall(_IMPERSONATE_GROUP, []))
+        return impersonated(self._authorizer, identity, user, groups)
 
     # ------------------------------------------------------------------ watches
 
@@ -341,7 +343,7 @@ def _identity_from_certificate(request: web.BaseRequest) -> Identity | None:
 def _forwarded_headers(request: web.BaseRequest, identity: Identity) -> dict[str, str]:
     """Returns the headers for the handler: no credentials, and the identity set by this server."""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    for name in ("authorization", "cookie", USER_HEADER, GROUPS_HEADER):
+    for name in ("authorization", "cookie", USER_HEADER, GROUPS_HEADER, UID_HEADER):
         headers.pop(name, None)
     return {**headers, **identity.headers()}
 

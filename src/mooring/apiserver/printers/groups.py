@@ -123,6 +123,30 @@ def _claim_state(claim: Json, _now_s: float) -> str:
     return ",".join(states)
 
 
+def _role(reference: Json | None) -> str:
+    reference = reference or {}
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+def _subjects(kind: str) -> Cell:
+    """Returns the cell of the names of a binding's subjects of one kind."""
+
+    def text(subjects: Any) -> str:
+        chosen = [subject for subject in subjects or () if subject.get("kind") == kind]
+        if kind == "ServiceAccount":
+            return ", ".join(f"{s.get('namespace', '')}/{s['name']}" for s in chosen)
+        return ", ".join(subject["name"] for subject in chosen)
+
+    return formatted("subjects", text)
+
+
+_role_binding = row(
+    name,
+    formatted("roleRef", _role),
+    age,
+    *(_subjects(kind) for kind in ("User", "Group", "ServiceAccount")),
+)
+
 #: Kind -> the cells of its row.
 ROWS: Mapping[str, Row] = MappingProxyType(
     {
@@ -146,6 +170,8 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             formatted("spec.expirationSeconds", lambda s: NONE if s is None else human_duration(s)),
             _request_status,
         ),
+        "ClusterRole": name_and_creation,
+        "ClusterRoleBinding": _role_binding,
         "DaemonSet": row(
             name,
             field("status.desiredNumberScheduled", 0),
@@ -201,6 +227,8 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         "ResourceSlice": row(
             name, field("spec.nodeName"), field("spec.driver"), field("spec.pool.name"), age
         ),
+        "Role": name_and_creation,
+        "RoleBinding": _role_binding,
         "Scale": row(name, field("spec.replicas", 0), replicas, age),
         "StatefulSet": row(name, ready_of_desired, age, *containers),
         "StorageClass": row(

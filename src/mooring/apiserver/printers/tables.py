@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.errors import bad_request
-from mooring.apiserver.printers import core, groups
+from mooring.apiserver.printers import core, groups, policies
 from mooring.apiserver.printers.pods import pod_cells, pod_conditions
 from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource
 
 #: Kind -> the function that returns the cells of one row.
-CELLS: Mapping[str, Row] = MappingProxyType({**core.ROWS, **groups.ROWS, "Pod": pod_cells})
+CELLS: Mapping[str, Row] = MappingProxyType(
+    {**core.ROWS, **groups.ROWS, **policies.ROWS, "Pod": pod_cells}
+)
 INCLUDE = ("None", "Metadata", "Object")
 
 

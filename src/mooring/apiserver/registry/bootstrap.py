@@ -1,4 +1,6 @@
-"""Default objects of every cluster: namespaces and system priority classes.
+"""Default objects of every cluster: namespaces, system priority classes, roles and bindings.
+
+``data/bootstrap_policy.json`` has the roles (``tools/bootstrap_policy.py`` makes it).
 
 Source: pkg/controlplane/controller/systemnamespaces, pkg/registry/scheduling/rest, and for the
 values pkg/apis/scheduling/v1/helpers.go.
@@ -6,7 +8,12 @@ values pkg/apis/scheduling/v1/helpers.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from mooring.apiserver.registry.registry import Target
 from mooring.apiserver.resources import resource_named, struct_of
@@ -16,6 +23,15 @@ from mooring.objects.schema.decoding import reader_of
 if TYPE_CHECKING:
     from mooring.apiserver.registry.registry import Registry
 
+_RBAC = "rbac.authorization.k8s.io"
+_POLICY_RESOURCES = MappingProxyType(
+    {
+        "ClusterRole": resource_named(_RBAC, "clusterroles"),
+        "ClusterRoleBinding": resource_named(_RBAC, "clusterrolebindings"),
+        "Role": resource_named(_RBAC, "roles"),
+        "RoleBinding": resource_named(_RBAC, "rolebindings"),
+    }
+)
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
@@ -27,6 +43,18 @@ def create_defaults(registry: Registry) -> None:
     classes = resource_named("scheduling.k8s.io", "priorityclasses")
     for obj in system_classes():
         _create_if_missing(registry, Target(classes, "", obj["metadata"]["name"]), obj)
+    for obj in _policy():
+        metadata = obj["metadata"]
+        resource = _POLICY_RESOURCES[obj["kind"]]
+        target = Target(resource, metadata.get("namespace", ""), metadata["name"])
+        _create_if_missing(registry, target, obj)
+
+
+@cache
+def _policy() -> tuple[dict[str, Any], ...]:
+    """Returns the roles and bindings; the caller must not change them."""
+    text = files("mooring").joinpath("apiserver/data/bootstrap_policy.json").read_bytes()
+    return tuple(msgspec.json.decode(text)["objects"])
 
 
 def _create_if_missing(registry: Registry, target: Target, obj: dict[str, object]) -> None:

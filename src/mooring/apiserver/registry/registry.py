@@ -287,6 +287,7 @@ class Registry:
         errors = [*self.admission.admin_access_errors(resource, new, old), *authorize(new, old)]
         errors += self._validate_change(resource, rules, new, old)
         self._check_errors(resource, target.name, errors)
+        self.admission.validate_update(resource, subresource, new, old)
         keep_timestamps_if_unchanged(new, old)
         return self.replace(target, new, old, dry_run=dry_run), False
 

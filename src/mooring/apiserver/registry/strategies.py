@@ -24,11 +24,16 @@ from mooring.apiserver.registry.strategy import (
     valid_update,
 )
 from mooring.apiserver.validation import (
+    autoscalers,
+    cron_jobs,
     events,
     jobs,
+    limits,
+    networking,
     other_kinds,
     pod,
     pod_subresources,
+    rbac,
     storage,
     workloads,
 )
@@ -151,6 +156,19 @@ _CONFIG = Strategy(
     subresources=_subresources(other_kinds.validate_immutable_data),
 )
 
+_ROLE = Strategy(
+    check_name=names.path_segment,
+    creates_on_update=True,
+    validate=rbac.validate_role,
+    subresources=_subresources(_as_new(rbac.validate_role)),
+)
+_ROLE_BINDING = Strategy(
+    check_name=names.path_segment,
+    creates_on_update=True,
+    validate=rbac.validate_binding,
+    subresources=_subresources(rbac.validate_binding_update),
+)
+
 _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
     {
         ("", "configmaps"): _CONFIG,
@@ -239,6 +257,27 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("apps", "replicasets"): _WORKLOAD,
         ("apps", "statefulsets"): _WORKLOAD,
+        ("", "limitranges"): Strategy(
+            creates_on_update=True,
+            validate=limits.validate_limit_range,
+            subresources=_subresources(_as_new(limits.validate_limit_range)),
+        ),
+        ("", "resourcequotas"): Strategy(
+            validate=limits.validate_quota,
+            subresources=_subresources(
+                limits.validate_quota_update,
+                status=SubresourceStrategy(keep_spec, limits.validate_quota_status),
+            ),
+            returns_deleted=True,
+        ),
+        ("autoscaling", "horizontalpodautoscalers"): Strategy(
+            validate=autoscalers.validate_autoscaler,
+            subresources=_subresources(_as_new(autoscalers.validate_autoscaler)),
+        ),
+        ("batch", "cronjobs"): _with_generation(
+            validate=cron_jobs.validate_cron_job,
+            subresources=_subresources(cron_jobs.validate_cron_job_update),
+        ),
         ("batch", "jobs"): _with_generation(
             prepare_create=jobs.prepare_job,
             validate=jobs.validate_job,
@@ -261,11 +300,33 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True, is_new_generation=_slice_differs
         ),
+        ("networking.k8s.io", "ingressclasses"): _with_generation(
+            validate=networking.validate_ingress_class,
+            subresources=_subresources(networking.validate_ingress_class_update),
+        ),
+        ("networking.k8s.io", "ingresses"): _with_generation(
+            validate=networking.validate_ingress,
+            subresources=_subresources(networking.validate_ingress_update),
+        ),
+        ("networking.k8s.io", "networkpolicies"): _with_generation(
+            validate=networking.validate_network_policy,
+            subresources=_subresources(_as_new(networking.validate_network_policy)),
+        ),
+        ("node.k8s.io", "runtimeclasses"): Strategy(
+            creates_on_update=True,
+            updates_unconditionally=False,
+            validate=limits.validate_runtime_class,
+            subresources=_subresources(limits.validate_runtime_class_update),
+        ),
         ("policy", "poddisruptionbudgets"): _with_generation(
             updates_unconditionally=False,
             validate=other_kinds.validate_budget,
             subresources=_subresources(_as_new(other_kinds.validate_budget)),
         ),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"): _ROLE_BINDING,
+        ("rbac.authorization.k8s.io", "clusterroles"): _ROLE,
+        ("rbac.authorization.k8s.io", "rolebindings"): _ROLE_BINDING,
+        ("rbac.authorization.k8s.io", "roles"): _ROLE,
         ("resource.k8s.io", "deviceclasses"): _with_generation(
             validate=claims.validate_class,
             subresources=_subresources(_as_new(claims.validate_class)),

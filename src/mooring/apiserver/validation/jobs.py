@@ -150,8 +150,23 @@ def _validate_mode(spec: Object) -> Errors:
         yield invalid("spec.parallelism", spec["parallelism"], problem)
 
 
-def _validate_restart_policy(policy: str, *, must_be_never: bool) -> Errors:
-    field = f"{_TEMPLATE}.spec.restartPolicy"
+def validate_job_template(spec: Object, field: str) -> Errors:
+    """Validates the spec of the jobs that a CronJob creates."""
+    yield from not_negative(spec, field, *_NOT_NEGATIVE)
+    own = spec["template"]["spec"]
+    yield from validate_spec(own, f"{field}.template.spec", is_template=True)
+    yield from _validate_restart_policy(
+        own.get("restartPolicy", ""), must_be_never="podFailurePolicy" in spec, parent=field
+    )
+    if "selector" in spec:
+        problem = "`selector` will be auto-generated"
+        yield invalid(f"{field}.selector", spec["selector"], problem)
+    if spec.get("manualSelector"):
+        yield not_supported(f"{field}.manualSelector", True, ("nil", "false"))
+
+
+def _validate_restart_policy(policy: str, *, must_be_never: bool, parent: str = "spec") -> Errors:
+    field = f"{parent}.template.spec.restartPolicy"
     if policy in ("", "Always"):
         return [required(field, 'valid values: "OnFailure", "Never"')]
     if policy not in _RESTART_POLICIES:

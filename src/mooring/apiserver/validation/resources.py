@@ -40,6 +40,8 @@ _INTEGERS = frozenset(
 _STANDARD = _STANDARD_FOR_CONTAINERS | _INTEGERS | {"storage", "requests.cpu", "requests.memory"}
 _STANDARD |= {"requests.storage", "requests.ephemeral-storage", "limits.cpu", "limits.memory"}
 _STANDARD |= {"limits.ephemeral-storage"}
+#: The standard resources that a quota can limit.
+QUOTA_RESOURCES = _STANDARD - {"storage"}
 _MILLI_NANOS = 10**6
 _CACHE_SIZE = 16384
 
@@ -121,6 +123,16 @@ def _validate_amount(name: str, text: str, field: str) -> Errors:
         *validate_quantity(name, text, field),
         *_validate_huge_pages(name, text, field),
     ]
+
+
+def validate_resource_name(name: str, field: str, *, is_of_container: bool = False) -> Errors:
+    """Validates the name of a resource in a quota or a limit range."""
+    if is_of_container:
+        yield from _validate_name(name, field)
+    elif name_checks.qualified_name(name):
+        yield from field_errors(field, name, name_checks.qualified_name)
+    elif "/" not in name and name not in _STANDARD and _HUGE_PAGES not in name:
+        yield invalid(field, name, "must be a standard resource type or fully qualified")
 
 
 def _validate_name(name: str, field: str) -> Errors:

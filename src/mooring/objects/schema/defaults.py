@@ -36,6 +36,8 @@ _VOLUME_MODE = 0o644
 _VOLUME_NAME = frozenset(("name",))
 #: Pod-level resources besides huge pages.
 _COMPUTE_RESOURCES = ("cpu", "memory")
+_TOKEN_S = 3600
+_RBAC_GROUP = "rbac.authorization.k8s.io"
 _HUGE_PAGES_PREFIX = "hugepages-"
 
 
@@ -283,6 +285,65 @@ def _pod_spec(obj: Object) -> None:
         obj["schedulerName"] = DEFAULT_SCHEDULER_NAME
 
 
+def _role_binding(obj: Object) -> None:
+    obj["roleRef"]["apiGroup"] = obj["roleRef"].get("apiGroup") or _RBAC_GROUP
+
+
+def _autoscaler(obj: Object) -> None:
+    spec = obj["spec"]
+    spec.setdefault("minReplicas", 1)
+    if not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    if "behavior" in spec:
+        behavior = spec["behavior"]
+        up = {
+            "stabilizationWindowSeconds": 0,
+            "selectPolicy": "Max",
+            "policies": [_scaling_policy("Pods", 4), _scaling_policy("Percent", 100)],
+        }
+        down = {"selectPolicy": "Max", "policies": [_scaling_policy("Percent", 100)]}
+        for name, defaults in (("scaleUp", up), ("scaleDown", down)):
+            behavior[name] = {**defaults, **behavior.get(name, {})}
+
+
+def _scaling_policy(kind: str, value: int) -> Object:
+    return {"type": kind, "value": value, "periodSeconds": 15}
+
+
+def _limit_range_item(obj: Object) -> None:
+    if obj.get("type") != "Container":
+        return
+    default = {**obj.get("max", {}), **obj.get("default", {})}
+    request = {**obj.get("min", {}), **default, **obj.get("defaultRequest", {})}
+    if default:
+        obj["default"] = default
+    if request:
+        obj["defaultRequest"] = request
+
+
+def _network_policy(obj: Object) -> None:
+    spec = obj["spec"]
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def _ingress_class(obj: Object) -> None:
+    parameters = obj["spec"].get("parameters")
+    if parameters is not None and parameters.get("scope") is None:
+        parameters["scope"] = "Cluster"
+
+
+def _token_request(obj: Object) -> None:
+    if obj.get("expirationSeconds") is None:
+        obj["expirationSeconds"] = _TOKEN_S
+
+
+def _subject(obj: Object) -> None:
+    if obj.get("kind") in ("User", "Group") and not obj.get("apiGroup"):
+        obj["apiGroup"] = _RBAC_GROUP
+
+
 def _node_spec(obj: Object) -> None:
     if "podCIDR" in obj and "podCIDRs" not in obj:
         obj["podCIDRs"] = [obj["podCIDR"]]
@@ -309,6 +370,15 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "apps.Deployment": _deployment,
         "apps.ReplicaSet": _in("spec", replicas=1),
         "apps.StatefulSet": _stateful_set,
+        "authentication.TokenRequestSpec": _token_request,
+        "autoscaling.HorizontalPodAutoscaler": _autoscaler,
+        "batch.CronJob": _in(
+            "spec",
+            concurrencyPolicy="Allow",
+            suspend=False,
+            successfulJobsHistoryLimit=3,
+            failedJobsHistoryLimit=1,
+        ),
         "batch.Job": _job,
         "batch.PodFailurePolicyOnPodConditionsPattern": _constant(status="True"),
         "core.ConfigMapVolumeSource": _file_mode,
@@ -322,6 +392,7 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "core.HostPathVolumeSource": _constant(type=""),
         "core.ISCSIPersistentVolumeSource": _constant(iscsiInterface="default"),
         "core.ISCSIVolumeSource": _constant(iscsiInterface="default"),
+        "core.LimitRangeItem": _limit_range_item,
         "core.Namespace": _namespace,
         "core.NamespaceStatus": _constant(phase="Active"),
         "core.NodeStatus": _node_status,
@@ -348,6 +419,12 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "core.ServicePort": _tcp,
         "core.Volume": _volume,
         "discovery.EndpointPort": _constant(name="", protocol="TCP"),
+        "networking.IngressClass": _ingress_class,
+        "networking.NetworkPolicy": _network_policy,
+        "networking.NetworkPolicyPort": _tcp,
+        "rbac.ClusterRoleBinding": _role_binding,
+        "rbac.RoleBinding": _role_binding,
+        "rbac.Subject": _subject,
         "resource.DeviceSubRequest": _device_request,
         "resource.DeviceToleration": _constant(operator="Equal"),
         "resource.ExactDeviceRequest": _device_request,

@@ -21,12 +21,15 @@ from mooring.apiserver.auth.authentication import (
     identity_in,
     kubeconfig,
 )
-from mooring.apiserver.auth.authorization import Attributes, attributes_of, check, is_allowed
+from mooring.apiserver.auth.authorization import Attributes, attributes_of
 from mooring.apiserver.endpoints.reviews import review
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import resource_named
+from mooring.apiserver.server import ApiServer
+from mooring.clock import VirtualClock, seeded_random
 
 SCHEDULER = IDENTITIES["system:kube-scheduler"]
+AUTHORIZER = ApiServer(VirtualClock(), seeded_random(0)).authorizer
 MOORING = IDENTITIES["mooring"]
 NOBODY = IDENTITIES["nobody"]
 TOKEN_REVIEWS = resource_named("authentication.k8s.io", "tokenreviews")
@@ -202,18 +205,18 @@ def test_a_path_without_resource_is_a_non_resource_request(path: str) -> None:
 def test_the_rules_are_those_of_the_bootstrap_roles(
     identity: Identity, method: str, path: str, allowed: bool
 ) -> None:
-    assert is_allowed(identity, attributes_of(method, path, [])) is allowed
+    assert AUTHORIZER.is_allowed(identity, attributes_of(method, path, [])) is allowed
 
 
 def test_the_authentication_map_is_one_name_in_one_namespace() -> None:
     path = "/api/v1/namespaces/kube-system/configmaps"
     name = "extension-apiserver-authentication"
 
-    assert is_allowed(SCHEDULER, attributes_of("GET", f"{path}/{name}", []))
+    assert AUTHORIZER.is_allowed(SCHEDULER, attributes_of("GET", f"{path}/{name}", []))
     chosen = [("watch", "true"), ("fieldSelector", f"metadata.name={name}")]
-    assert is_allowed(SCHEDULER, attributes_of("GET", path, chosen))
-    assert not is_allowed(SCHEDULER, attributes_of("GET", f"{path}/other", []))
-    assert not is_allowed(SCHEDULER, attributes_of("GET", path, []))
+    assert AUTHORIZER.is_allowed(SCHEDULER, attributes_of("GET", path, chosen))
+    assert not AUTHORIZER.is_allowed(SCHEDULER, attributes_of("GET", f"{path}/other", []))
+    assert not AUTHORIZER.is_allowed(SCHEDULER, attributes_of("GET", path, []))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +246,7 @@ def test_the_authentication_map_is_one_name_in_one_namespace() -> None:
 )
 def test_a_refusal_says_who_may_not_do_what_where(method: str, path: str, message: str) -> None:
     with pytest.raises(ApiStatusError) as error:
-        check(Identity("NAME"), attributes_of(method, path, []))
+        AUTHORIZER.check(Identity("NAME"), attributes_of(method, path, []))
 
     assert (error.value.code, error.value.reason) == (403, "Forbidden")
     assert error.value.message == message
@@ -251,7 +254,9 @@ def test_a_refusal_says_who_may_not_do_what_where(method: str, path: str, messag
 
 def test_a_refusals_details_name_the_resource() -> None:
     with pytest.raises(ApiStatusError) as error:
-        check(NOBODY, attributes_of("GET", "/apis/apps/v1/namespaces/a/deployments/d", []))
+        AUTHORIZER.check(
+            NOBODY, attributes_of("GET", "/apis/apps/v1/namespaces/a/deployments/d", [])
+        )
 
     assert error.value.details == {"name": "d", "group": "apps", "kind": "deployments"}
 
@@ -265,14 +270,18 @@ NOW = "2026-01-01T00:00:00Z"
 def review_status(
     resource: Any, spec: dict[str, Any], identity: Identity = ADMIN, **body: Any
 ) -> Any:
-    return review(resource, {"spec": spec, **body}, identity, Tokens(), now=NOW)["status"]
+    return review(
+        resource, {"spec": spec, **body}, identity, tokens=Tokens(), authorizer=AUTHORIZER, now=NOW
+    )["status"]
 
 
 def test_a_token_review_names_the_owner_of_a_token() -> None:
     tokens = Tokens()
     spec = {"token": tokens.issue(Identity("ann", ("ops",), "u-1"))}
 
-    result = review(TOKEN_REVIEWS, {"spec": spec}, SCHEDULER, tokens, now=NOW)
+    result = review(
+        TOKEN_REVIEWS, {"spec": spec}, SCHEDULER, tokens=tokens, authorizer=AUTHORIZER, now=NOW
+    )
 
     assert (result["kind"], result["apiVersion"]) == ("TokenReview", "authentication.k8s.io/v1")
     assert result["status"] == {
@@ -287,7 +296,9 @@ def test_a_token_review_does_not_know_strangers_and_other_audiences() -> None:
     mine = tokens.issue(ADMIN)
 
     for spec in ({"token": "guessed"}, {"token": mine, "audiences": ["vault"]}):
-        status = review(TOKEN_REVIEWS, {"spec": spec}, ADMIN, tokens, now=NOW)["status"]
+        status = review(
+            TOKEN_REVIEWS, {"spec": spec}, ADMIN, tokens=tokens, authorizer=AUTHORIZER, now=NOW
+        )["status"]
         assert not status.get("authenticated")
         assert status["user"] == {}
 

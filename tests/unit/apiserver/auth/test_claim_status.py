@@ -36,6 +36,9 @@ DEVICES_TEXT = (
 )
 
 
+AUTHORIZER = Api().server.authorizer
+
+
 @pytest.mark.parametrize(
     ("identity", "before", "after", "expected"),
     [
@@ -60,7 +63,7 @@ def test_each_part_of_the_status_needs_a_right(
     identity: Identity, before: Any, after: Any, expected: list[tuple[str, str]]
 ) -> None:
     new, old = {"status": after}, {"status": before}
-    errors = claim_status_errors(identity, "update", "default", new, old)
+    errors = claim_status_errors(AUTHORIZER, identity, "update", "default", new, old)
     assert [(error.field, error.body) for error in errors] == [
         (field, text.replace("USER", identity.user)) for field, text in expected
     ]

@@ -1,17 +1,20 @@
-"""Admission: the plugins of kube-apiserver that every cluster runs.
+"""The admission plugins, in their order.
 
-NamespaceLifecycle, Priority, DefaultTolerationSeconds, PodTopologyLabels and DefaultStorageClass;
-They run before an object is prepared and validated. Objects are changed in place.
+NamespaceLifecycle, LimitRanger, Priority, DefaultTolerationSeconds, PodTopologyLabels and
+DefaultStorageClass change an object in place before it is prepared and validated; LimitRanger and
+ResourceQuota validate it afterwards.
 
 Source: plugin/pkg/admission, k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle.
-Differs: no limit ranges, quotas, service accounts and webhooks, and no finalizers on claims and
-volumes, which no controller would remove.
+Differs: no service accounts and webhooks, and no finalizers on claims and volumes, which no
+controller would remove.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mooring.apiserver.admission.limit_ranges import claim_problems, pod_problems, set_defaults
+from mooring.apiserver.admission.quotas import quota_problem
 from mooring.apiserver.errors import Errors, forbidden, forbidden_field, not_found
 from mooring.apiserver.resources import Resource, resource_named
 from mooring.objects.defaulting.pods import (
@@ -33,6 +36,8 @@ _NAMESPACES = resource_named("", "namespaces")
 _NODES = resource_named("", "nodes")
 _PODS = resource_named("", "pods")
 _CLAIMS = resource_named("", "persistentvolumeclaims")
+_LIMIT_RANGES = resource_named("", "limitranges")
+_QUOTAS = resource_named("", "resourcequotas")
 _PRIORITY_CLASSES = resource_named("scheduling.k8s.io", "priorityclasses")
 _STORAGE_CLASSES = resource_named("storage.k8s.io", "storageclasses")
 
@@ -90,6 +95,7 @@ class Admission:
             ApiStatusError: 403.
         """
         if resource is _PODS:
+            set_defaults(obj, self._in_namespace(_LIMIT_RANGES, obj))
             self._set_priority(obj)
             add_default_tolerations(obj)
             if node := obj["spec"].get("nodeName"):
@@ -107,6 +113,50 @@ class Admission:
         """
         if resource is _PODS:
             _check_overhead(obj)
+        self._check_limits(resource, obj)
+        self._check_quotas(resource, obj, None)
+
+    def validate_update(
+        self, resource: Resource, subresource: str, new: Object, old: Object
+    ) -> None:
+        """Runs the validating plugins on a valid changed object.
+
+        Raises:
+            ApiStatusError: 403.
+        """
+        is_resized = resource is _PODS and subresource == "resize"
+        if not is_resized and (resource is not _CLAIMS or subresource):
+            return
+        if "deletionTimestamp" not in old["metadata"]:
+            self._check_limits(resource, new)
+        self._check_quotas(resource, new, old)
+
+    def _in_namespace(self, resource: Resource, obj: Object) -> list[Object]:
+        """Returns the objects of a resource in the namespace of another object."""
+        collection = self._store.collection(resource)
+        namespace = obj["metadata"].get("namespace", "")
+        if not namespace or not len(collection):
+            return []
+        return [stored.object() for stored in collection.in_order(namespace)]
+
+    def _check_limits(self, resource: Resource, obj: Object) -> None:
+        if resource not in (_PODS, _CLAIMS):
+            return
+        problems_of = pod_problems if resource is _PODS else claim_problems
+        for limit_range in self._in_namespace(_LIMIT_RANGES, obj):
+            problems = problems_of(obj, limit_range)
+            if problems:
+                text = ", ".join(dict.fromkeys(problems))
+                text = f"[{text}]" if len({*problems}) > 1 else text
+                raise forbidden(resource, obj["metadata"].get("name", ""), text)
+
+    def _check_quotas(self, resource: Resource, new: Object, old: Object | None) -> None:
+        if not resource.namespaced:
+            return
+        quotas = self._in_namespace(_QUOTAS, new)
+        problem = quota_problem(quotas, resource, new, old) if quotas else ""
+        if problem:
+            raise forbidden(resource, new["metadata"].get("name", ""), problem)
 
     def admit_update(self, resource: Resource, new: Object, old: Object) -> None:
         """Runs the mutating plugins on a changed object.

@@ -1,0 +1,48 @@
+"""Impersonation: a client acts as another user if its rules allow the verb ``impersonate``.
+
+Source: k8s.io/apiserver pkg/endpoints/filters/impersonation/impersonation.go.
+Differs: UIDs and extra fields are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.apiserver.auth.authentication import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    SERVICE_ACCOUNT_PREFIX,
+    UNAUTHENTICATED,
+    Identity,
+    service_account_groups,
+)
+from mooring.apiserver.auth.authorization import Attributes
+
+if TYPE_CHECKING:
+    from mooring.apiserver.auth.rbac import Authorizer
+
+
+def impersonated(
+    authorizer: Authorizer, identity: Identity, user: str, groups: tuple[str, ...]
+) -> Identity:
+    """Returns the identity that a client may act as.
+
+    Raises:
+        ApiStatusError: 403.
+    """
+    account = user.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")
+    if user.startswith(SERVICE_ACCOUNT_PREFIX) and len(account) == 2:
+        namespace, name = account
+        resource = "serviceaccounts"
+        all_groups = groups or service_account_groups(namespace)
+    else:
+        namespace, name, resource, all_groups = "", user, "users", groups
+    authorizer.check(identity, Attributes("impersonate", "", "", resource, "", namespace, name))
+    for group in groups:
+        authorizer.check(identity, Attributes("impersonate", "", "", "groups", "", "", group))
+    if user == ANONYMOUS.user:
+        extra = () if UNAUTHENTICATED in all_groups else (UNAUTHENTICATED,)
+    else:
+        has_either = AUTHENTICATED in all_groups or UNAUTHENTICATED in all_groups
+        extra = () if has_either else (AUTHENTICATED,)
+    return Identity(user, (*all_groups, *extra))

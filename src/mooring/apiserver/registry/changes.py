@@ -1,0 +1,38 @@
+"""``Changes``: the changes of a resource since the last look, for what follows every change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mooring.apiserver.storage.history import Change, Dropped
+
+if TYPE_CHECKING:
+    from mooring.apiserver.registry.registry import Registry
+    from mooring.apiserver.resources import Resource
+    from mooring.apiserver.storage.history import History
+
+
+class Changes:
+    """The changes of one resource that were not returned yet."""
+
+    def __init__(self, registry: Registry, resource: Resource) -> None:
+        """Begins with all stored objects."""
+        self._registry = registry
+        self._resource = resource
+        self._history: History | None = None
+        self._position = 0
+
+    def take(self) -> list[Change]:
+        """Returns the changes since the last call; all objects as new ones if they are unknown."""
+        collection = self._registry.collection(self._resource)
+        history = collection.history
+        if history is self._history and history.end == self._position:
+            return []
+        position, self._position = self._position, history.end
+        is_same, self._history = history is self._history, history
+        try:
+            if is_same:
+                return history.read(position, history.end - position)
+        except Dropped:
+            pass
+        return [Change(stored.version, stored, None) for stored in collection.in_order()]

@@ -1,0 +1,202 @@
+"""LimitRanger and ResourceQuota: defaults of pods, and what is refused in upstream's words.
+
+The real server has no quota controller here, so the scenarios write the first status themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.contract.api import Answer, Api
+from tests.integration.contract.scenario import path, pods, scenario
+
+_CLAIMS = "persistentvolumeclaims"
+
+
+def _limit(api: Api, namespace: str, *limits: dict[str, Any]) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "limits"},
+        "spec": {"limits": list(limits)},
+    }
+    assert api.post(path("api/v1", namespace, "limitranges"), body).code == 201
+
+
+def _quota(api: Api, namespace: str, hard: dict[str, str], name: str = "q", **spec: Any) -> None:
+    quotas = path("api/v1", namespace, "resourcequotas")
+    body = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": name},
+        "spec": {"hard": hard, **spec},
+    }
+    assert api.post(quotas, body).code == 201
+    status = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
+    assert api.patch(f"{quotas}/{name}/status", status).code == 200
+    api.notes.pop()  # one server has written it before
+
+
+def _pod(name: str, *resources: dict[str, Any], init: Any = None, **spec: Any) -> dict[str, Any]:
+    containers = [
+        {"name": f"c{number}", "image": "x", "resources": one}
+        for number, one in enumerate(resources or ({},))
+    ]
+    if init is not None:
+        spec["initContainers"] = [{"name": "i", "image": "x", "resources": init}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": containers, **spec},
+    }
+
+
+def _claim(api: Api, namespace: str, name: str, storage: str, **spec: Any) -> Answer:
+    body = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": storage}},
+            **spec,
+        },
+    }
+    return api.post(path("api/v1", namespace, _CLAIMS), body)
+
+
+def _follow(api: Api, ask: Any, code: int) -> Answer:
+    """Asks until the real server's caches have the limits; a create is tried without effect."""
+    answer: Answer = api.eventually(ask, code)
+    assert answer.code == code, answer.message
+    return answer
+
+
+@scenario
+def a_limit_range_sets_defaults(api: Api, namespace: str) -> None:
+    container = {"type": "Container", "default": {"cpu": "500m", "memory": "1Gi"}}
+    container |= {"defaultRequest": {"cpu": "100m"}, "min": {"ephemeral-storage": "1Ki"}}
+    _limit(api, namespace, container)
+    where = pods(namespace)
+
+    def dry() -> Answer:
+        answer = api.post(where, _pod("dry"), dryRun="All")
+        has_limits = "limits" in answer.body["spec"]["containers"][0]["resources"]
+        return answer._replace(code=answer.code if has_limits else 0)
+
+    _follow(api, dry, 201)
+    made = api.post(where, _pod("a", {}, {"requests": {"cpu": "50m"}}, init={}))
+    assert made.body["metadata"]["annotations"]["kubernetes.io/limit-ranger"].startswith(
+        "LimitRanger plugin set: "
+    )
+    assert made.body["spec"]["containers"][0]["resources"]["limits"]["memory"] == "1Gi"
+    assert api.post(where, _pod("b", {"limits": {"cpu": "200m"}})).code == 201
+
+
+@scenario
+def a_limit_range_refuses_containers(api: Api, namespace: str) -> None:
+    container: dict[str, Any] = {"type": "Container", "min": {"cpu": "100m"}}
+    container |= {"max": {"cpu": "1", "memory": "1Gi"}, "maxLimitRequestRatio": {"cpu": "2"}}
+    _limit(api, namespace, container)
+    where = pods(namespace)
+    low = {"requests": {"cpu": "50m"}, "limits": {"cpu": "50m"}}
+    _follow(api, lambda: api.post(where, _pod("low", low), dryRun="All"), 403)
+    for number, resources in enumerate(
+        (
+            {"requests": {"cpu": "500m"}, "limits": {"cpu": "2"}},
+            {"requests": {"cpu": "100m"}, "limits": {"cpu": "500m"}},
+            {"requests": {"memory": "512Mi"}, "limits": {"memory": "2Gi"}},
+        )
+    ):
+        refused = api.post(where, _pod(f"p{number}", resources))
+        assert refused.code == 403, refused.message
+    fits = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    assert api.post(where, _pod("fits", fits)).code == 201
+    assert api.post(where, _pod("init", fits, init=low)).code == 403
+
+
+@scenario
+def a_limit_range_refuses_pods_and_claims(api: Api, namespace: str) -> None:
+    whole = {"type": "Pod", "max": {"cpu": "1"}, "min": {"cpu": "200m"}}
+    volume = {"type": "PersistentVolumeClaim", "min": {"storage": "2Gi"}, "max": {"storage": "4Gi"}}
+    _limit(api, namespace, whole, volume)
+    where = pods(namespace)
+    some = {"requests": {"cpu": "600m"}, "limits": {"cpu": "600m"}}
+    _follow(api, lambda: api.post(where, _pod("none"), dryRun="All"), 403)
+    assert api.post(where, _pod("much", some, some)).code == 403
+    assert api.post(where, _pod("one", some)).code == 201
+    assert _claim(api, namespace, "small", "1Gi").code == 403
+    assert _claim(api, namespace, "large", "5Gi").code == 403
+    assert _claim(api, namespace, "fits", "3Gi").code == 201
+
+
+@scenario
+def a_quota_limits_pods(api: Api, namespace: str) -> None:
+    hard = {"pods": "2", "requests.cpu": "1", "limits.memory": "1Gi"}
+    _quota(api, namespace, hard)
+    where = pods(namespace)
+    _follow(api, lambda: api.post(where, _pod("bare"), dryRun="All"), 403)
+    some = {"requests": {"cpu": "600m"}, "limits": {"memory": "256Mi", "cpu": "1"}}
+    refused = api.post(where, _pod("lacks", {"requests": {"cpu": "1"}}, some))
+    assert refused.message.endswith("failed quota: q: must specify limits.memory for: c0")
+    assert api.post(where, _pod("a", some)).code == 201
+    over = api.post(where, _pod("b", some))
+    assert over.code == 403
+    assert "exceeded quota: q, requested: requests.cpu=600m" in over.message
+    less = {"requests": {"cpu": "300m"}, "limits": {"memory": "256Mi", "cpu": "1"}}
+    assert api.post(where, _pod("b", less)).code == 201
+    assert api.post(where, _pod("c", less)).code == 403
+    quota = api.get(path("api/v1", namespace, "resourcequotas", "q"))
+    api.notes[-1] = ("used", quota.code, quota.body["status"])
+    assert quota.body["status"]["used"] == {
+        "pods": "2",
+        "requests.cpu": "900m",
+        "limits.memory": "512Mi",
+    }
+
+
+@scenario
+def a_quota_limits_claims(api: Api, namespace: str) -> None:
+    fast = "fast.storageclass.storage.k8s.io/"
+    hard = {_CLAIMS: "2", "requests.storage": "5Gi", f"{fast}requests.storage": "2Gi"}
+    _quota(api, namespace, hard)
+    _follow(api, lambda: _claim(api, namespace, "huge", "9Gi"), 403)
+    assert _claim(api, namespace, "a", "2Gi", storageClassName="fast").code == 201
+    assert _claim(api, namespace, "b", "1Gi", storageClassName="fast").code == 403
+    assert _claim(api, namespace, "b", "1Gi", storageClassName="slow").code == 201
+    assert _claim(api, namespace, "c", "1Gi", storageClassName="slow").code == 403
+    quota = api.get(path("api/v1", namespace, "resourcequotas", "q"))
+    api.notes[-1] = ("used", quota.code, quota.body["status"])
+
+
+@scenario
+def a_quota_has_scopes(api: Api, namespace: str) -> None:
+    _quota(api, namespace, {"pods": "0"}, "best", scopes=["BestEffort"])
+    _quota(api, namespace, {"pods": "0"}, "ending", scopes=["Terminating"])
+    term = {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical"]}
+    _quota(api, namespace, {"pods": "0"}, "vip", scopeSelector={"matchExpressions": [term]})
+    where = pods(namespace)
+    some = {"requests": {"cpu": "1m"}}
+    ending = _pod("ending", some, activeDeadlineSeconds=30)
+    vip = _pod("vip", some, priorityClassName="system-node-critical")
+    _follow(api, lambda: api.post(where, _pod("best"), dryRun="All"), 403)
+    _follow(api, lambda: api.post(where, ending, dryRun="All"), 403)
+    _follow(api, lambda: api.post(where, vip, dryRun="All"), 403)
+    assert api.post(where, _pod("plain", some)).code == 201
+
+
+@scenario
+def a_quota_counts_objects(api: Api, namespace: str) -> None:
+    _quota(api, namespace, {"configmaps": "1", "count/leases.coordination.k8s.io": "0"})
+    maps = path("api/v1", namespace, "configmaps")
+
+    def make(name: str, **query: str) -> Answer:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        return api.post(maps, body, **query)
+
+    leases = path("apis/coordination.k8s.io/v1", namespace, "leases")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "x"}}
+    _follow(api, lambda: api.post(leases, lease, dryRun="All"), 403)
+    assert make("a").code == 201
+    assert make("b").code == 403

@@ -1,0 +1,107 @@
+"""The status of a quota follows the objects of its namespace at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from mooring.apiserver.server import ApiServer
+from mooring.clock import VirtualClock, seeded_random
+
+NAMESPACE = "/api/v1/namespaces/default"
+QUOTAS, PODS = f"{NAMESPACE}/resourcequotas", f"{NAMESPACE}/pods"
+
+
+class Api:
+    """An API server in this process."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.server = ApiServer(self.clock, seeded_random(0))
+
+    def ask(self, method: str, path: str, body: Any = None, *, how: str = "json") -> Any:
+        content = b"" if body is None else json.dumps(body).encode()
+        headers = {"content-type": f"application/{how}"}
+        code, _, answer = asyncio.run(self.server.handle(method, path, [], headers, content))
+        assert isinstance(answer, bytes)
+        assert code in (200, 201), answer
+        return json.loads(answer)
+
+    def quota(self, name: str = "q") -> Any:
+        return self.ask("GET", f"{QUOTAS}/{name}")["status"]
+
+    def add_quota(self, hard: dict[str, str], name: str = "q", **spec: Any) -> None:
+        self.ask("POST", QUOTAS, {"metadata": {"name": name}, "spec": {"hard": hard, **spec}})
+
+    def add_pod(self, name: str, cpu: str = "1", **spec: Any) -> None:
+        resources = {"requests": {"cpu": cpu}} if cpu else {}
+        container = {"name": "c", "image": "x", "resources": resources}
+        body = {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+        self.ask("POST", PODS, body)
+
+
+def test_a_new_quota_counts_what_is_there() -> None:
+    api = Api()
+    api.add_pod("a")
+    api.add_pod("b", "500m")
+    hard = {"pods": "5", "requests.cpu": "10", "secrets": "3"}
+    api.add_quota(hard)
+
+    used = {"pods": "2", "requests.cpu": "1500m", "secrets": "0"}
+    assert api.quota() == {"hard": hard, "used": used}
+
+
+def test_deleted_and_finished_pods_count_no_more() -> None:
+    api = Api()
+    api.add_quota({"pods": "5", "count/pods": "5"})
+    for name in ("a", "b", "c"):
+        api.add_pod(name)
+    api.ask("DELETE", f"{PODS}/a")
+    assert api.quota()["used"] == {"pods": "2", "count/pods": "2"}
+
+    finished = {"status": {"phase": "Succeeded"}}
+    api.ask("PATCH", f"{PODS}/b/status", finished, how="merge-patch+json")
+    assert api.quota()["used"] == {"pods": "1", "count/pods": "2"}
+
+
+def test_a_changed_quota_has_a_new_status() -> None:
+    api = Api()
+    api.add_quota({"pods": "5"})
+    change = {"spec": {"hard": {"pods": None, "requests.cpu": "4"}}}
+    api.ask("PATCH", f"{QUOTAS}/q", change, how="merge-patch+json")
+
+    assert api.quota() == {"hard": {"requests.cpu": "4"}, "used": {"requests.cpu": "0"}}
+
+
+def test_scopes_select_what_counts() -> None:
+    api = Api()
+    api.add_quota({"pods": "5"}, "best", scopes=["BestEffort"])
+    api.add_quota({"pods": "5"}, "other", scopes=["NotBestEffort"])
+    api.add_pod("a", cpu="")
+    api.add_pod("b")
+    api.add_pod("c")
+
+    assert api.quota("best")["used"] == {"pods": "1"}
+    assert api.quota("other")["used"] == {"pods": "2"}
+
+
+def test_a_pod_that_ends_later_makes_room_with_its_end() -> None:
+    api = Api()
+    api.add_quota({"pods": "5"})
+    api.add_pod("a", nodeName="n")
+    api.ask("DELETE", f"{PODS}/a")
+    assert api.quota()["used"] == {"pods": "1"}
+    api.clock.advance(31)
+
+    assert api.quota()["used"] == {"pods": "0"}
+
+
+def test_other_namespaces_do_not_count() -> None:
+    api = Api()
+    api.add_quota({"configmaps": "5"})
+    api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    for namespace in ("shop", "default"):
+        api.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": "m"}})
+
+    assert api.quota()["used"] == {"configmaps": "1"}
