@@ -18,7 +18,7 @@ from mooring.errors import ConfigError
 from mooring.explain.explain import explain
 from mooring.explain.from_recording import explain_recording
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
 from mooring.simulation.build import make_driver
 from mooring.simulation.device_file import read_device_file, with_devices
 from mooring.simulation.generated_claims import with_generated_claims
@@ -189,7 +189,14 @@ def _text(
     weights: Mapping[str, int],
 ) -> str:
     snapshot = driver.cache.snapshot()
-    return explain(pod, decision, utilization, weights=weights, snapshot=snapshot)
+    return explain(
+        pod,
+        decision,
+        utilization,
+        weights=weights,
+        snapshot=snapshot,
+        framework=driver.frameworks.get(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME),
+    )
 
 
 def _find(text: str, pods: Iterable[Pod]) -> Pod:

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 from mooring.config import from_document
 from mooring.errors import ConfigError
 from mooring.explain.explain import explain
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import KubernetesObject
-from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.objects.resource import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.recordings.format import RecordingReader, Step
 from mooring.simulation.cluster import Cluster
 from mooring.simulation.replay import Outcome, RecordedOutcomes, objects_of
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 
-_DEVICE_KINDS: Final = (Node, DeviceClass, ResourceSlice, ResourceClaim)
-
 
 class UtilizationReplayer:
-    """A replay target that only tracks the utilization of nodes, their devices and claims."""
+    """A replay target that only tracks objects and the utilization of nodes."""
 
     def __init__(self, utilization: Utilization, objects: Iterable[KubernetesObject]) -> None:
         """Updates ``utilization``, which belongs to the caller."""
         self.utilization = utilization
-        self.devices = Cluster(obj for obj in objects if isinstance(obj, _DEVICE_KINDS))
+        self.cluster = Cluster(objects)
         self.weights: Mapping[str, int] = {}
 
     def attempt(self, pod: Pod, *, start_index: int | None, explain: bool) -> Outcome:
@@ -37,23 +33,23 @@ class UtilizationReplayer:
         raise NotImplementedError
 
     def place(self, pod: Pod, node_name: str) -> None:
-        """Adds the pod to the node's utilization."""
+        """Places the pod."""
         self.utilization.add(pod, node_name)
+        self.cluster.place(pod, node_name)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Removes a pod from its node's utilization."""
+        """Removes an object."""
         if kind == "Pod":
             self.utilization.remove(f"{namespace}/{name}")
-        elif kind == "ResourceClaim":
-            self.devices.remove(kind, namespace, name)
+        self.cluster.remove(kind, namespace, name)
 
     def update(self, obj: KubernetesObject) -> None:
-        """Stores claims; no other update in a recording changes a node's utilization."""
-        if isinstance(obj, ResourceClaim):
-            self.devices.update(obj)
+        """Stores an object; in a recording no update changes a node's utilization."""
+        self.cluster.update(obj)
 
     def nominate(self, pod: Pod, node_name: str) -> None:
-        """Ignores nominations: a nominated pod is not placed."""
+        """Nominates a node for a pod, which is not placed by that."""
+        self.cluster.nominate(pod, node_name)
 
 
 def explain_recording(file: str, pod: str, *, attempt: int | None = None) -> str:
@@ -84,7 +80,7 @@ def explain_recording(file: str, pod: str, *, attempt: int | None = None) -> str
                     step.decision,
                     utilization,
                     weights=weights,
-                    snapshot=replayer.devices.cache.snapshot(),
+                    snapshot=replayer.cluster.cache.snapshot(),
                 )
             outcomes.apply(step)
     if explanation is None:

@@ -134,7 +134,14 @@ def explain_running(
     if state.decision is not None and utilization is not None:
         weights = framework.profile.weights
         snapshot = service.cache.snapshot()
-        text = explain(pod, state.decision, utilization, weights=weights, snapshot=snapshot)
+        text = explain(
+            pod,
+            state.decision,
+            utilization,
+            weights=weights,
+            snapshot=snapshot,
+            framework=framework,
+        )
         lines += ["", text]
     return Explanation(200, "\n".join(lines))
 
