@@ -1,23 +1,142 @@
 """Explains a decision to a user: why a pod is placed on its node, or why it is unschedulable.
 
-The input is a ``Decision``, of any scheduler, and the cluster before it (``Utilization``).
+The input is a ``Decision``, of any scheduler, and the cluster before it (``Utilization``). The
+result is lines of text (``Explained.lines``), or a document (``document.py``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
 
-from mooring.decision import ERROR, GATED, SCHEDULED, Decision
+from mooring.decision import ERROR, GATED, SCHEDULED, Decision, Rejection
+from mooring.explain.all_nodes import node_lines
 from mooring.explain.missing_devices import explain_claims
 from mooring.explain.preemption import preemption_lines
 from mooring.explain.reasons.case import Case
-from mooring.explain.rejections import Rejections, rejection_lines
+from mooring.explain.rejections import Rejections, causes_on, rejection_lines
 from mooring.explain.scores import WIDTH, placement_lines
 from mooring.framework import Framework
+from mooring.framework.runtime.all_rejections import all_rejections
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.utilization import PODS, Amounts, Utilization, amounts_text
 from mooring.state import Snapshot
+
+
+class Options(NamedTuple):
+    """Options of an explanation.
+
+    Attributes:
+        has_all_rejections: Whether filters run past the first rejection of a node.
+        has_all_nodes: Whether there is a line for every node.
+        width: The columns that tables may have.
+    """
+
+    has_all_rejections: bool = False
+    has_all_nodes: bool = False
+    width: int = WIDTH
+
+
+class Explained:
+    """A decision with its causes.
+
+    Args:
+        pod: The pod as seen by the scheduler.
+        decision: The decision to explain.
+        utilization: The cluster before the decision, without the pod.
+        weights: Plugin -> weight of its score; None = 1 for all.
+        snapshot: The objects before the decision; None = causes are not looked up.
+        framework: The plugins that decided; None = plugins with their default arguments, and
+            only the rejections of the decision.
+        options: What to explain.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        decision: Decision,
+        utilization: Utilization,
+        *,
+        weights: Mapping[str, int] | None = None,
+        snapshot: Snapshot | None = None,
+        framework: Framework | None = None,
+        options: Options = Options(),  # noqa: B008 - immutable
+    ) -> None:
+        self.pod = pod
+        self.decision = decision
+        self.utilization = utilization
+        self.weights = weights
+        self.options = options
+        self.snapshot = snapshot
+        self.case = None if snapshot is None else Case(pod, snapshot, framework)
+        self.requests = utilization.requests(pod)
+        utilization.names.add(self.requests)
+        #: The rejections before any node was filtered, and those of the nodes.
+        self.of_pod: tuple[Rejection, ...] = ()
+        self.of_nodes: Rejections
+        #: Plugin -> its error, where all filters ran.
+        self.errors: dict[str, str] = {}
+        if options.has_all_rejections and framework is not None and snapshot is not None:
+            self.of_pod, self.of_nodes, self.errors = all_rejections(framework, pod, snapshot)
+        else:
+            self.of_pod = () if decision.prefilter is None else (decision.prefilter,)
+            self.of_nodes = {name: (item,) for name, item in decision.rejected.items()}
+
+    def lines(self) -> Iterator[str]:
+        """Yields the explanation."""
+        requests = _requests_text(self.requests, self.utilization)
+        yield from (self.summary, "", f"It requests {requests}.")
+        if self.decision.result == SCHEDULED:
+            yield from placement_lines(
+                self.decision, self.weights, self.of_nodes, width=self.options.width
+            )
+        else:
+            yield from rejection_lines(
+                self.of_pod, self.of_nodes, self.requests, self.utilization, self.case
+            )
+        for plugin, error in self.errors.items():
+            yield from ("", f"{plugin} failed: {error}")
+        if self.options.has_all_nodes:
+            yield from ("", "All nodes:")
+            yield from node_lines(self.decision, self.causes, self.utilization)
+        if self.snapshot is not None:
+            yield from explain_claims(self.pod, self.decision, self.utilization, self.snapshot)
+        yield from self._end()
+
+    @property
+    def summary(self) -> str:
+        """The result in one sentence."""
+        decision, name = self.decision, f"Pod {key(self.pod)}"
+        if decision.node is not None:
+            node = self.utilization.nodes.get(decision.node)
+            kind = f" ({node.group})" if node else ""
+            return f"{name} goes to {decision.node}{kind}."
+        if decision.result == GATED:
+            return f"{name} is gated: it is not scheduled until its gates are removed."
+        if decision.result == ERROR:
+            return f"{name} was not scheduled: the attempt failed with an error."
+        return f"{name} is unschedulable: 0/{len(self.utilization.nodes)} nodes are feasible."
+
+    @cached_property
+    def causes(self) -> dict[str, tuple[tuple[Rejection, tuple[str, ...]], ...]]:
+        """The rejections of each node with their causes in words."""
+        return {
+            name: tuple(
+                (item, causes_on(name, item, self.requests, self.utilization, self.case))
+                for item in of_node
+            )
+            for name, of_node in self.of_nodes.items()
+        }
+
+    def _end(self) -> Iterator[str]:
+        """Yields the preemption and the message of a pod without a node."""
+        if self.decision.result == SCHEDULED:
+            return
+        yield from preemption_lines(self.decision, self.case)
+        if self.decision.message:
+            yield from ("", f"Message: {self.decision.message}")
 
 
 def explain(
@@ -28,59 +147,26 @@ def explain(
     weights: Mapping[str, int] | None = None,
     snapshot: Snapshot | None = None,
     framework: Framework | None = None,
-    rejections: Rejections | None = None,
-    width: int = WIDTH,
+    options: Options = Options(),  # noqa: B008 - immutable
 ) -> str:
-    """Returns the explanation, as lines of text.
-
-    Args:
-        pod: The pod as seen by the scheduler.
-        decision: The decision to explain.
-        utilization: The cluster before the decision, without the pod.
-        weights: Plugin -> weight of its score; None = 1 for all.
-        snapshot: The objects before the decision; None = causes are not looked up.
-        framework: The plugins that decided; None = plugins with their default arguments.
-        rejections: The rejections of each node; None = those of the decision.
-        width: The columns that tables may have.
-    """
-    requests = _requests_text(utilization.requests(pod))
-    lines = [_summary(pod, decision, utilization), "", f"It requests {requests}."]
-    case = None if snapshot is None else Case(pod, snapshot, framework)
-    if rejections is None:
-        rejections = {name: (rejection,) for name, rejection in decision.rejected.items()}
-    if decision.result == SCHEDULED:
-        lines += placement_lines(decision, weights, width=width)
-    else:
-        of_pod = utilization.requests(pod)
-        lines += rejection_lines(decision, rejections, of_pod, utilization, case)
-    if snapshot is not None:
-        lines += explain_claims(pod, decision, utilization, snapshot)
-    lines += _end(decision, case)
-    return "\n".join(lines)
+    """Returns the explanation as text; the arguments are those of ``Explained``."""
+    explained = Explained(
+        pod,
+        decision,
+        utilization,
+        weights=weights,
+        snapshot=snapshot,
+        framework=framework,
+        options=options,
+    )
+    return text_of(explained)
 
 
-def _summary(pod: Pod, decision: Decision, utilization: Utilization) -> str:
-    name = f"Pod {key(pod)}"
-    if decision.node is not None:
-        node = utilization.nodes.get(decision.node)
-        kind = f" ({node.group})" if node else ""
-        return f"{name} goes to {decision.node}{kind}."
-    if decision.result == GATED:
-        return f"{name} is gated: it is not scheduled until its gates are removed."
-    if decision.result == ERROR:
-        return f"{name} was not scheduled: the attempt failed with an error."
-    return f"{name} is unschedulable: 0/{len(utilization.nodes)} nodes are feasible."
+def text_of(explained: Explained) -> str:
+    """Returns an explanation as text."""
+    return "\n".join(explained.lines())
 
 
-def _requests_text(amounts: Amounts) -> str:
+def _requests_text(amounts: Amounts, utilization: Utilization) -> str:
     resources = {name: amount for name, amount in amounts.items() if name != PODS}
-    return amounts_text(resources) if resources else "no resources"
-
-
-def _end(decision: Decision, case: Case | None) -> Iterator[str]:
-    """Yields the preemption and the message of a pod without a node."""
-    if decision.result == SCHEDULED:
-        return
-    yield from preemption_lines(decision, case)
-    if decision.message:
-        yield from ("", f"Message: {decision.message}")
+    return amounts_text(resources, names=utilization.names) if resources else "no resources"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from mooring.config import from_document
 from mooring.errors import ConfigError
-from mooring.explain.explain import explain
+from mooring.explain.explain import Explained, Options, text_of
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import KubernetesObject
-from mooring.objects.pod import Pod
-from mooring.recordings.format import RecordingReader, Step
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.recordings.format import Recording, RecordingReader, Step
+from mooring.simulation.build import configuration_of, driver_of
 from mooring.simulation.cluster import Cluster
+from mooring.simulation.driver import Driver
 from mooring.simulation.replay import Outcome, RecordedOutcomes, objects_of
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
@@ -22,10 +24,10 @@ from mooring.simulation.weights import score_weights
 class UtilizationReplayer:
     """A replay target that only tracks objects and the utilization of nodes."""
 
-    def __init__(self, utilization: Utilization, objects: Iterable[KubernetesObject]) -> None:
-        """Updates ``utilization``, which belongs to the caller."""
+    def __init__(self, utilization: Utilization, cluster: Cluster) -> None:
+        """Updates ``utilization`` and ``cluster``, which belong to the caller."""
         self.utilization = utilization
-        self.cluster = Cluster(objects)
+        self.cluster = cluster
         self.weights: Mapping[str, int] = {}
 
     def attempt(self, pod: Pod, *, start_index: int | None, explain: bool) -> Outcome:
@@ -52,13 +54,22 @@ class UtilizationReplayer:
         self.cluster.nominate(pod, node_name)
 
 
-def explain_recording(file: str, pod: str, *, attempt: int | None = None) -> str:
+def explain_recording(
+    file: str,
+    pod: str,
+    *,
+    attempt: int | None = None,
+    options: Options = Options(),  # noqa: B008 - immutable
+    render: Callable[[Explained], str] = text_of,
+) -> str:
     """Explains an attempt of a recording, by default the pod's last one.
 
     Args:
         file: The recording.
         pod: Name or ``namespace/name``.
         attempt: The attempt's number, from 1.
+        options: What to explain.
+        render: Returns the explanation as text; it is called while the cluster is as it was.
 
     Raises:
         ConfigError: the recording is invalid, or has no such pod or attempt.
@@ -69,23 +80,35 @@ def explain_recording(file: str, pod: str, *, attempt: int | None = None) -> str
         header = reader.header
         objects = objects_of(header.objects, file=file)
         utilization = Utilization(objects)
-        replayer = UtilizationReplayer(utilization, objects)
-        outcomes = RecordedOutcomes(replayer, header.objects)
+        cluster = _cluster(header, objects, file)
+        outcomes = RecordedOutcomes(UtilizationReplayer(utilization, cluster), header.objects)
         for step in reader:
             pod_keys[step.pod_key] = None
             if _is_match(step, pod, attempt):
-                weights = _weights(header.config, step)
-                explanation = explain(
-                    convert(step.pod, "Pod"),
+                pod_object = convert(step.pod, "Pod")
+                name = pod_object.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
+                explained = Explained(
+                    pod_object,
                     step.decision,
                     utilization,
-                    weights=weights,
-                    snapshot=replayer.cluster.cache.snapshot(),
+                    weights=_weights(header.config, step),
+                    snapshot=cluster.cache.snapshot(),
+                    framework=cluster.frameworks.get(name) if isinstance(cluster, Driver) else None,
+                    options=options,
                 )
+                explanation = render(explained)
             outcomes.apply(step)
     if explanation is None:
         raise _not_found(file, pod, attempt, list(pod_keys))
     return explanation
+
+
+def _cluster(header: Recording, objects: list[KubernetesObject], file: str) -> Driver | Cluster:
+    """Returns a cluster with the recorded plugins; without plugins if one of them is unknown."""
+    try:
+        return driver_of(header, config=configuration_of(header, file=file), file=file)
+    except ConfigError:
+        return Cluster(objects)
 
 
 def _is_match(step: Step, pod: str, attempt: int | None) -> bool:

@@ -6,11 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from mooring.decision import Decision, Rejection
+from mooring.decision import Rejection
 from mooring.explain.reasons.case import Case, names_text
 from mooring.explain.reasons.registry import causes_of, notes_of, pod_causes_of
 from mooring.explain.shortage import resource_of, shortage
-from mooring.simulation.utilization import Amounts, NodeUtilization, Utilization
+from mooring.simulation.utilization import (
+    Amounts,
+    NodeUtilization,
+    ResourceNames,
+    Utilization,
+)
 
 #: Limits of the output: groups of nodes, causes of one group, nodes named as examples.
 GROUPS_SHOWN: Final = 12
@@ -22,8 +27,8 @@ Rejections = Mapping[str, Sequence[Rejection]]
 
 
 def rejection_lines(
-    decision: Decision,
-    rejections: Rejections,
+    of_pod: Sequence[Rejection],
+    of_nodes: Rejections,
     requests: Amounts,
     utilization: Utilization,
     case: Case | None,
@@ -31,27 +36,26 @@ def rejection_lines(
     """Yields why no node is feasible.
 
     Args:
-        decision: The decision.
-        rejections: The rejections of each node to explain.
+        of_pod: The rejections before any node was filtered.
+        of_nodes: The rejections of each node to explain.
         requests: The requests of the pod.
         utilization: The cluster before the decision.
         case: The pod and the cluster; None = causes are not looked up.
     """
-    if decision.prefilter is not None:
-        rejection = decision.prefilter
+    for rejection in of_pod:
         yield from ("", f"{rejection.plugin} rejected the pod before any node was filtered:")
         yield from (f"  {reason}" for reason in rejection.reasons)
         if case is not None:
             yield from (f"  {cause}" for cause in dict.fromkeys(pod_causes_of(case, rejection)))
-    if rejections:
-        is_all = any(len(of_node) > 1 for of_node in rejections.values())
+    if of_nodes:
+        is_all = any(len(of_node) > 1 for of_node in of_nodes.values())
         which = "all rejections of a node" if is_all else "the first rejection of a node counts"
         yield from ("", f"Rejected by ({which}):")
-        yield from by_plugin(rejections)
+        yield from by_plugin(of_nodes)
         yield from ("", "What is missing, by group of nodes:")
-        yield from _by_group(rejections, requests, utilization, case)
+        yield from _by_group(of_nodes, requests, utilization, case)
         if case is not None:
-            yield from _notes(rejections, case)
+            yield from _notes(of_nodes, case)
 
 
 def by_plugin(rejections: Rejections) -> Iterator[str]:
@@ -80,7 +84,7 @@ def _by_group(
             groups[group] = rejected_nodes
     for group, nodes in list(groups.items())[:GROUPS_SHOWN]:
         yield f"  {nodes_text(len(nodes))} of {group}:"
-        lines = list(_group_lines(nodes, rejections, requests, case))
+        lines = list(_group_lines(nodes, rejections, requests, utilization.names, case))
         yield from (f"    {line}" for line in lines[:CAUSES_SHOWN])
         if len(lines) > CAUSES_SHOWN:
             yield f"    ... and {len(lines) - CAUSES_SHOWN} more causes"
@@ -94,6 +98,7 @@ def _group_lines(
     nodes: Sequence[NodeUtilization],
     rejections: Rejections,
     requests: Amounts,
+    names: ResourceNames,
     case: Case | None,
 ) -> Iterator[str]:
     """Yields the causes of a group, those of most nodes first."""
@@ -112,7 +117,7 @@ def _group_lines(
         resource = resource_of(text)
         how_many = "all" if len(of_cause) == len(nodes) else str(len(of_cause))
         if resource is not None:
-            yield f"{how_many}: {shortage(resource, of_cause, requests)}"
+            yield f"{how_many}: {shortage(resource, of_cause, requests, names)}"
         elif text in is_looked_up:
             yield f"{how_many}: {text} ({names_text([node.name for node in of_cause])})"
         else:
@@ -123,6 +128,24 @@ def node_causes(case: Case, name: str, rejection: Rejection) -> tuple[str, ...]:
     """Returns why a node was rejected, in words."""
     node = case.node(name)
     return rejection.reasons if node is None else causes_of(case, node, rejection)
+
+
+def causes_on(
+    name: str,
+    rejection: Rejection,
+    requests: Amounts,
+    utilization: Utilization,
+    case: Case | None,
+) -> tuple[str, ...]:
+    """Returns why one node was rejected, with its shortages of resources."""
+    node = utilization.nodes.get(name)
+    if node is not None and any(map(resource_of, rejection.reasons)):
+        resources = [resource_of(reason) for reason in rejection.reasons]
+        return tuple(
+            shortage(resource, [node], requests, utilization.names) if resource else reason
+            for resource, reason in zip(resources, rejection.reasons, strict=True)
+        )
+    return rejection.reasons if case is None else node_causes(case, name, rejection)
 
 
 def _notes(rejections: Rejections, case: Case) -> Iterator[str]:

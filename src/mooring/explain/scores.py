@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from mooring.decision import BATCHED, FIRST, NOMINATED, UNORDERED, Decision
-from mooring.explain.rejections import by_plugin, examples, nodes_text
+from mooring.explain.rejections import Rejections, by_plugin, examples, nodes_text
 from mooring.simulation.report import aligned
 
 #: Nodes whose scores are compared.
@@ -17,13 +17,18 @@ WIDTH: Final = 80
 
 
 def placement_lines(
-    decision: Decision, weights: Mapping[str, int] | None, *, width: int = WIDTH
+    decision: Decision,
+    weights: Mapping[str, int] | None,
+    rejections: Rejections,
+    *,
+    width: int = WIDTH,
 ) -> Iterator[str]:
     """Yields why the pod goes to its node.
 
     Args:
         decision: The decision.
         weights: Plugin -> weight of its score; None = 1 for all.
+        rejections: The rejections of each node to explain.
         width: The columns that the table may have.
     """
     if decision.total:
@@ -33,9 +38,9 @@ def placement_lines(
     elif decision.choice is None:
         yield from ("", "It is the only feasible node, so nothing was scored.")
     yield from _choice(decision)
-    if decision.rejected:
-        yield from ("", f"Rejected: {nodes_text(len(decision.rejected))}")
-        yield from by_plugin({name: (item,) for name, item in decision.rejected.items()})
+    if rejections:
+        yield from ("", f"Rejected: {nodes_text(len(rejections))}")
+        yield from by_plugin(rejections)
 
 
 def _choice(decision: Decision) -> Iterator[str]:

@@ -9,8 +9,8 @@ from mooring.simulation.utilization import (
     PODS,
     Amounts,
     NodeUtilization,
+    ResourceNames,
     amount_text,
-    short_name,
 )
 
 INSUFFICIENT: Final = "Insufficient "
@@ -26,10 +26,12 @@ def resource_of(reason: str) -> str | None:
     return None
 
 
-def shortage(resource: str, nodes: Sequence[NodeUtilization], requests: Amounts) -> str:
+def shortage(
+    resource: str, nodes: Sequence[NodeUtilization], requests: Amounts, names: ResourceNames
+) -> str:
     """Returns the best node's shortage, or that no node is large enough even when empty."""
     requested = requests.get(resource, 0)
-    name = short_name(resource)
+    name = names.short(resource)
     largest = max(node.allocatable.get(resource, 0) for node in nodes)
     if largest == 0:
         return f"no {name} at all"

@@ -63,6 +63,10 @@ def _affinity(case: Case, node: Node, terms: Sequence[Term]) -> Iterator[str]:
 
 def _selected(case: Case, terms: Sequence[Term]) -> list[PodInfo]:
     """Returns the pods on nodes that all terms select."""
+    return case.once(("selected", *terms), lambda: _select(case, terms))
+
+
+def _select(case: Case, terms: Sequence[Term]) -> list[PodInfo]:
     if len(terms) == 1:
         selection = counter_key(terms[0], case.snapshot.namespaces)
     else:
@@ -76,6 +80,10 @@ def _selected(case: Case, terms: Sequence[Term]) -> list[PodInfo]:
 
 def against(case: Case) -> list[tuple[PodInfo, Term]]:
     """Returns the pods whose required anti-affinity selects this pod, each with its term."""
+    return case.once("against", lambda: _find_against(case))
+
+
+def _find_against(case: Case) -> list[tuple[PodInfo, Term]]:
     own, labels = case.pod.metadata, case.snapshot.namespaces.labels(case.pod.metadata.namespace)
     return [
         (info, term)
@@ -108,7 +116,15 @@ def _domain_of(case: Case, info: PodInfo, term: Term) -> str | None:
 
 
 def _in_domain(case: Case, pods: Sequence[PodInfo], term: Term, domain: str) -> list[PodInfo]:
-    return [info for info in pods if _domain_of(case, info, term) == domain]
+    """Returns those of the pods that are in a domain; ``pods`` is always the same list."""
+
+    def by_domain() -> dict[str | None, list[PodInfo]]:
+        domains: dict[str | None, list[PodInfo]] = {}
+        for info in pods:
+            domains.setdefault(_domain_of(case, info, term), []).append(info)
+        return domains
+
+    return case.once((id(pods), term.topology_key), by_domain).get(domain, [])
 
 
 def _text(term: Term) -> str:

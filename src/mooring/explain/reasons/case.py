@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from mooring.framework import Framework
 from mooring.objects.node import Node
@@ -14,6 +14,8 @@ from mooring.state import PodInfo, Snapshot
 
 #: Names shown before a list is cut.
 NAMES_SHOWN: Final = 3
+
+Result = TypeVar("Result")
 
 
 class Case:
@@ -25,6 +27,14 @@ class Case:
         self.info = PodInfo(pod)
         self.snapshot = snapshot
         self._framework = framework
+        self._results: dict[Hashable, Any] = {}
+
+    def once(self, name: Hashable, compute: Callable[[], Result]) -> Result:
+        """Returns the result of ``compute``, called only once for this name."""
+        if name not in self._results:
+            self._results[name] = compute()
+        result: Result = self._results[name]
+        return result
 
     @cached_property
     def nodes(self) -> list[Node]:

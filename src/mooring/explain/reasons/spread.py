@@ -83,6 +83,10 @@ def notes(case: Case, nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _spreads(case: Case) -> list[_Spread]:
+    return case.once(NAME, lambda: _compute_spreads(case))
+
+
+def _compute_spreads(case: Case) -> list[_Spread]:
     plugin = case.plugin(NAME)
     source = plugin.constraints if plugin is not None else Constraints()
     try:

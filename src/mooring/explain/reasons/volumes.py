@@ -157,21 +157,31 @@ def _is_allowed(storage_class: StorageClass, node: Node) -> bool:
 
 def _free_for(case: Case, claim: PersistentVolumeClaim, node: Node) -> Iterator[PersistentVolume]:
     """Yields the volumes that can be bound to a claim on a node."""
-    for volume in case.snapshot.storage.objects.volumes.values():
-        is_of_class = volume_class(volume) == claim_class(claim)
-        if is_of_class and not _problem(volume, claim, node):
+    for volume, problem in _of_class(case, claim):
+        if not problem and _is_reachable(volume, node):
             yield volume
+
+
+def _of_class(case: Case, claim: PersistentVolumeClaim) -> list[tuple[PersistentVolume, str]]:
+    """Returns the volumes of the claim's class, each with why it does not do on any node."""
+
+    def compute() -> list[tuple[PersistentVolume, str]]:
+        volumes = case.snapshot.storage.objects.volumes.values()
+        name = claim_class(claim)
+        return [
+            (volume, _problem(volume, claim)) for volume in volumes if volume_class(volume) == name
+        ]
+
+    return case.once(("volumes", key(claim)), compute)
 
 
 def _volumes(case: Case, claim: PersistentVolumeClaim, node: Node | None) -> Iterator[str]:
     """Yields why each volume of the class does not do; those that are nearest first."""
-    volumes = [
-        volume
-        for volume in case.snapshot.storage.objects.volumes.values()
-        if volume_class(volume) == claim_class(claim)
+    problems = [
+        (volume, problem or f"is only for {_where(volume)}")
+        for volume, problem in _of_class(case, claim)
+        if problem or (node is not None and not _is_reachable(volume, node))
     ]
-    problems = [(volume, _problem(volume, claim, node)) for volume in volumes]
-    problems = [item for item in problems if item[1]]
     problems.sort(key=lambda item: not item[1].startswith("is only for"))
     for volume, problem in problems[:VOLUMES_SHOWN]:
         yield f"volume {volume.metadata.name} {problem}"
@@ -180,8 +190,8 @@ def _volumes(case: Case, claim: PersistentVolumeClaim, node: Node | None) -> Ite
         yield f"... and {count_text(rest, 'more volume')} of the class"
 
 
-def _problem(volume: PersistentVolume, claim: PersistentVolumeClaim, node: Node | None) -> str:
-    """Returns why a volume cannot be bound to the claim on the node; "" = it can."""
+def _problem(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    """Returns why a volume cannot be bound to the claim, whatever the node; "" = it can."""
     spec, reference = volume.spec, volume.spec.claim_ref
     if reference is not None and not is_bound_to(reference, claim):
         return f"belongs to claim {reference.namespace}/{reference.name}"
@@ -202,8 +212,6 @@ def _problem(volume: PersistentVolume, claim: PersistentVolumeClaim, node: Node 
         volume.metadata.labels
     ):
         return f"is not selected by {compile_label_selector(selector)}"
-    if node is not None and not _is_reachable(volume, node):
-        return f"is only for {_where(volume)}"
     return ""
 
 
