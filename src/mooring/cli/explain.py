@@ -242,6 +242,7 @@ def _explained(
         snapshot=driver.cache.snapshot(),
         framework=framework,
         options=options,
+        driver=driver,
     )
 
 

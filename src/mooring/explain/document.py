@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mooring.explain.changes.of_pod import TRIAL
 from mooring.explain.explain import Explained
 from mooring.explain.reasons.registry import notes_of, pod_causes_of
 from mooring.explain.rejections import rejected_by
@@ -44,6 +45,18 @@ class NodeDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
     rejections: list[RejectionDocument] = []
 
 
+class RemedyDocument(msgspec.Struct, kw_only=True):
+    """Changes that help together.
+
+    Attributes:
+        changes: The changes in words.
+        node: The node to which the pod goes then; "" = one that is added.
+    """
+
+    changes: tuple[str, ...]
+    node: str
+
+
 class ExplanationDocument(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """The explanation of a decision.
 
@@ -53,6 +66,7 @@ class ExplanationDocument(msgspec.Struct, kw_only=True, omit_defaults=True, rena
         rejections: The rejections before any node was filtered.
         nodes: All nodes.
         notes: Plugin -> lines about all nodes that it rejected.
+        remedies: The smallest changes that help; each was decided again.
         text: The lines that the command prints.
     """
 
@@ -61,6 +75,7 @@ class ExplanationDocument(msgspec.Struct, kw_only=True, omit_defaults=True, rena
     rejections: list[RejectionDocument] = []
     nodes: list[NodeDocument] = []
     notes: dict[str, list[str]] = {}
+    remedies: list[RemedyDocument] = []
     text: list[str] = []
 
 
@@ -91,6 +106,13 @@ def document_of(explained: Explained) -> ExplanationDocument:
         ],
         nodes=[_node(explained, name) for name in explained.utilization.nodes],
         notes=notes,
+        remedies=[
+            RemedyDocument(
+                changes=tuple(change.text for change in remedy.changes),
+                node="" if remedy.node == TRIAL else remedy.node,
+            )
+            for remedy in (explained.remedies.remedies if explained.remedies else ())
+        ],
         text=list(explained.lines()),
     )
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from mooring.decision import ERROR, GATED, SCHEDULED, Decision, Rejection
+from mooring.decision import ERROR, GATED, SCHEDULED, UNSCHEDULABLE, Decision, Rejection
 from mooring.explain.all_nodes import node_lines
+from mooring.explain.changes.search import Found, find_remedies, remedy_lines
 from mooring.explain.missing_devices import explain_claims
 from mooring.explain.preemption import preemption_lines
 from mooring.explain.reasons.case import Case
@@ -21,6 +22,7 @@ from mooring.framework import Framework
 from mooring.framework.runtime.all_rejections import all_rejections
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
+from mooring.simulation.driver import Driver
 from mooring.simulation.utilization import PODS, Amounts, Utilization, amounts_text
 from mooring.state import Snapshot
 
@@ -51,6 +53,7 @@ class Explained:
         framework: The plugins that decided; None = plugins with their default arguments, and
             only the rejections of the decision.
         options: What to explain.
+        driver: The cluster, in which changes are tried; None = no changes are searched.
     """
 
     def __init__(
@@ -63,7 +66,10 @@ class Explained:
         snapshot: Snapshot | None = None,
         framework: Framework | None = None,
         options: Options = Options(),  # noqa: B008 - immutable
+        driver: Driver | None = None,
     ) -> None:
+        self._driver = driver
+        self._framework = framework
         self.pod = pod
         self.decision = decision
         self.utilization = utilization
@@ -130,6 +136,21 @@ class Explained:
             for name, of_node in self.of_nodes.items()
         }
 
+    @cached_property
+    def remedies(self) -> Found | None:
+        """The smallest changes that help; None = they are not searched.
+
+        They are searched for pods that are unschedulable or gated and preempt no pods.
+        """
+        decision, driver = self.decision, self._driver
+        is_nominated = decision.preemption is not None and decision.preemption.nominated is not None
+        if driver is None or self._framework is None or self.case is None or is_nominated:
+            return None
+        if decision.result not in (UNSCHEDULABLE, GATED):
+            return None
+        every = all_rejections(self._framework, self.pod, self.case.snapshot).of_nodes
+        return find_remedies(driver, self.pod, every, self.utilization, case=self.case)
+
     def _end(self) -> Iterator[str]:
         """Yields the preemption and the message of a pod without a node."""
         if self.decision.result == SCHEDULED:
@@ -137,6 +158,8 @@ class Explained:
         yield from preemption_lines(self.decision, self.case)
         if self.decision.message:
             yield from ("", f"Message: {self.decision.message}")
+        if self.remedies is not None:
+            yield from remedy_lines(self.remedies)
 
 
 def explain(

@@ -95,6 +95,7 @@ def explain_recording(
                     snapshot=cluster.cache.snapshot(),
                     framework=cluster.frameworks.get(name) if isinstance(cluster, Driver) else None,
                     options=options,
+                    driver=cluster if isinstance(cluster, Driver) else None,
                 )
                 explanation = render(explained)
             outcomes.apply(step)
