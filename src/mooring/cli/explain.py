@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mooring.cli.options import devices_option, file_option, workload_options
+from mooring.cli.options import devices_option, file_option, output_option, workload_options
 from mooring.cli.simulate import read_config
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import ConfigError
-from mooring.explain.explain import explain
+from mooring.explain.explain import Explained, Options, text_of
 from mooring.explain.from_recording import explain_recording
+from mooring.explain.layout import coloured, wrapped
+from mooring.explain.pod_state import encoded, state_of
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
 from mooring.simulation.build import make_driver
 from mooring.simulation.device_file import read_device_file, with_devices
 from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.simulate import decide_until
 from mooring.simulation.utilization import Utilization
-from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import read_workload
 
 if TYPE_CHECKING:
@@ -58,7 +61,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Do not verify the certificate at --scheduler.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a running scheduler's answer as JSON.")
+@click.option("--json", "is_json", is_flag=True, help="The same as -o json.")
+@click.option(
+    "--all",
+    "has_all_rejections",
+    is_flag=True,
+    help="Run every filter on every node, past the first rejection.",
+)
+@click.option("--all-nodes", "has_all_nodes", is_flag=True, help="Print a line for every node.")
+@output_option("text", "json")
 @workload_options
 @devices_option
 def command(
@@ -70,7 +81,10 @@ def command(
     scheduler: str | None,
     scheduler_ca: str | None,
     insecure_skip_tls_verify: bool,
-    as_json: bool,
+    is_json: bool,
+    has_all_rejections: bool,
+    has_all_nodes: bool,
+    output: str,
     cluster: tuple[str, ...],
     pods: tuple[str, ...],
     skip_validation: bool,
@@ -85,25 +99,28 @@ def command(
     this pod. With --kubeconfig a running mooring is asked, which knows the pod's queue, attempts
     and victims; if there is none, the pod is scheduled on the current cluster: nothing is written.
     """
-    if kubeconfig is None and (scheduler or scheduler_ca or insecure_skip_tls_verify or as_json):
-        raise click.UsageError(
-            "--scheduler, --scheduler-ca, --insecure-skip-tls-verify and --json need --kubeconfig"
-        )
+    options = Options(has_all_rejections, has_all_nodes, get_terminal_size().columns)
+    printer = _Printer("json" if is_json else output)
     if recording is not None:
         if any((cluster, pods, skip_validation, config_file, plugins, kubeconfig, devices_file)):
-            raise click.UsageError("--recording can only be combined with --attempt")
-        click.echo(explain_recording(recording, pod, attempt=attempt))
+            raise click.UsageError(
+                "--recording can only be combined with --attempt, --all, --all-nodes and --output"
+            )
+        render = printer.render
+        printer.echo(
+            explain_recording(recording, pod, attempt=attempt, options=options, render=render)
+        )
         return
     if attempt is not None:
         raise click.UsageError("--attempt requires --recording")
+    address = _address(kubeconfig, scheduler, scheduler_ca, insecure_skip_tls_verify)
     if kubeconfig is not None:
         if cluster or pods or devices_file:
             raise click.UsageError(
                 "--kubeconfig cannot be combined with --cluster, --pods or --devices"
             )
-        address = _address(scheduler, scheduler_ca, insecure_skip_tls_verify)
-        source = _Running(kubeconfig, context, address, as_json)
-        _explain_remote(pod, source, config_file, plugins, seed)
+        source = _Running(kubeconfig, context, address, options)
+        _explain_remote(pod, source, printer, config_file, plugins, seed)
         return
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
     if devices_file:
@@ -115,10 +132,9 @@ def command(
         return
     config = read_config(config_file, workload, command="explain")
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
-    utilization = Utilization(workload.objects)
+    utilization = Utilization(workload.objects, pending=[pod_object])
     decision = decide_until(workload.pending, driver, utilization, key(pod_object))
-    weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
-    click.echo(_text(pod_object, decision, utilization, driver, weights))
+    printer.echo(printer.render(_explained(pod_object, decision, utilization, driver, options)))
 
 
 class _Running(NamedTuple):
@@ -127,12 +143,41 @@ class _Running(NamedTuple):
     kubeconfig: str
     context: str | None
     address: SchedulerAddress
-    as_json: bool
+    options: Options
 
 
-def _address(url: str | None, authority: str | None, is_unverified: bool) -> SchedulerAddress:
+class _Printer(NamedTuple):
+    """Prints explanations as text or JSON."""
+
+    output: str
+
+    @property
+    def is_json(self) -> bool:
+        """True if the output is JSON."""
+        return self.output == "json"
+
+    def render(self, explained: Explained) -> str:
+        """Returns an explanation in the format of the output."""
+        return encoded(state_of(explained)) if self.is_json else text_of(explained)
+
+    def echo(self, text: str) -> None:
+        """Prints a text; on a terminal it fits the width and has colours."""
+        if self.is_json or not sys.stdout.isatty():
+            click.echo(text)
+            return
+        lines = wrapped(text.splitlines(), get_terminal_size().columns)
+        click.echo("\n".join(lines if "NO_COLOR" in os.environ else coloured(lines)))
+
+
+def _address(
+    kubeconfig: str | None, url: str | None, authority: str | None, is_unverified: bool
+) -> SchedulerAddress:
     from mooring.explain.remote import SchedulerAddress
 
+    if kubeconfig is None and (url or authority or is_unverified):
+        raise click.UsageError(
+            "--scheduler, --scheduler-ca and --insecure-skip-tls-verify need --kubeconfig"
+        )
     if url is not None and not url.startswith("https://"):
         raise click.BadParameter(f"must begin with https://, got {url!r}", param_hint="--scheduler")
     if url is None and (authority is not None or is_unverified):
@@ -142,7 +187,12 @@ def _address(url: str | None, authority: str | None, is_unverified: bool) -> Sch
 
 
 def _explain_remote(
-    pod: str, source: _Running, config_file: str | None, plugins: tuple[str, ...], seed: int
+    pod: str,
+    source: _Running,
+    printer: _Printer,
+    config_file: str | None,
+    plugins: tuple[str, ...],
+    seed: int,
 ) -> None:
     """Asks a running scheduler, or schedules the pod on the objects of the cluster."""
     from mooring.client.transport.kubeconfig import find_access
@@ -154,17 +204,16 @@ def _explain_remote(
             access,
             pod,
             scheduler=source.address,
-            as_json=source.as_json,
+            as_json=printer.is_json,
+            options=source.options,
             clock=SystemClock(),
             rng=seeded_random(seed),
         )
     )
     if fetched.workload is None:
-        click.echo(fetched.explanation)
+        printer.echo(fetched.explanation or "")
         return
     click.echo(f"mooring explain: note: {fetched.not_asked}; decided here instead", err=True)
-    if source.as_json:
-        raise ConfigError("--json needs a running mooring")
     for kind, reason in fetched.not_listed.items():
         click.echo(f"mooring explain: note: cannot list {kind} objects: {reason}", err=True)
     workload = fetched.workload
@@ -174,22 +223,27 @@ def _explain_remote(
         return
     config = read_config(config_file, workload, command="explain")
     driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
-    weights = {**driver.weights, **score_weights(config, pod_object.spec.scheduler_name)}
     # On the current cluster: other pending pods are not placed first.
     decision = driver.attempt(pod_object, explain=True).decision()
-    utilization = Utilization(workload.objects)
-    click.echo(_text(pod_object, decision, utilization, driver, weights))
+    utilization = Utilization(workload.objects, pending=[pod_object])
+    explained = _explained(pod_object, decision, utilization, driver, source.options)
+    printer.echo(printer.render(explained))
 
 
-def _text(
-    pod: Pod,
-    decision: Decision,
-    utilization: Utilization,
-    driver: Driver,
-    weights: Mapping[str, int],
-) -> str:
-    snapshot = driver.cache.snapshot()
-    return explain(pod, decision, utilization, weights=weights, snapshot=snapshot)
+def _explained(
+    pod: Pod, decision: Decision, utilization: Utilization, driver: Driver, options: Options
+) -> Explained:
+    framework = driver.frameworks.get(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME)
+    return Explained(
+        pod,
+        decision,
+        utilization,
+        weights=driver.weights if framework is None else framework.profile.weights,
+        snapshot=driver.cache.snapshot(),
+        framework=framework,
+        options=options,
+        driver=driver,
+    )
 
 
 def _find(text: str, pods: Iterable[Pod]) -> Pod:

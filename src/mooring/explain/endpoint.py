@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from mooring.apiserver import ApiServer
 from mooring.clock import Clock
-from mooring.explain.running import EXPLAIN_PATH, explain_running
+from mooring.explain.running import EXPLAIN_PATH, explain_running, options_of
 from mooring.scheduler.service import Service
 
 
@@ -38,5 +38,11 @@ class ExplainEndpoint:
             return await self._api.handle(method, path, query, headers, body)
         words = dict(query)
         is_json = words.get("output") == "json"
-        answer = explain_running(self._service, words.get("pod", ""), self._clock, as_json=is_json)
+        answer = explain_running(
+            self._service,
+            words.get("pod", ""),
+            self._clock,
+            as_json=is_json,
+            options=options_of(words),
+        )
         return answer.status, {"content-type": answer.content_type}, answer.text.encode()

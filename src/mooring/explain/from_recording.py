@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 from mooring.config import from_document
 from mooring.errors import ConfigError
-from mooring.explain.explain import explain
+from mooring.explain.explain import Explained, Options, text_of
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import KubernetesObject
-from mooring.objects.node import Node
-from mooring.objects.pod import Pod
-from mooring.objects.resource import DeviceClass, ResourceClaim, ResourceSlice
-from mooring.recordings.format import RecordingReader, Step
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.recordings.format import Recording, RecordingReader, Step
+from mooring.simulation.build import configuration_of, driver_of
 from mooring.simulation.cluster import Cluster
+from mooring.simulation.driver import Driver
 from mooring.simulation.replay import Outcome, RecordedOutcomes, objects_of
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 
-_DEVICE_KINDS: Final = (Node, DeviceClass, ResourceSlice, ResourceClaim)
-
 
 class UtilizationReplayer:
-    """A replay target that only tracks the utilization of nodes, their devices and claims."""
+    """A replay target that only tracks objects and the utilization of nodes."""
 
-    def __init__(self, utilization: Utilization, objects: Iterable[KubernetesObject]) -> None:
-        """Updates ``utilization``, which belongs to the caller."""
+    def __init__(self, utilization: Utilization, cluster: Cluster) -> None:
+        """Updates ``utilization`` and ``cluster``, which belong to the caller."""
         self.utilization = utilization
-        self.devices = Cluster(obj for obj in objects if isinstance(obj, _DEVICE_KINDS))
+        self.cluster = cluster
         self.weights: Mapping[str, int] = {}
 
     def attempt(self, pod: Pod, *, start_index: int | None, explain: bool) -> Outcome:
@@ -37,32 +35,41 @@ class UtilizationReplayer:
         raise NotImplementedError
 
     def place(self, pod: Pod, node_name: str) -> None:
-        """Adds the pod to the node's utilization."""
+        """Places the pod."""
         self.utilization.add(pod, node_name)
+        self.cluster.place(pod, node_name)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Removes a pod from its node's utilization."""
+        """Removes an object."""
         if kind == "Pod":
             self.utilization.remove(f"{namespace}/{name}")
-        elif kind == "ResourceClaim":
-            self.devices.remove(kind, namespace, name)
+        self.cluster.remove(kind, namespace, name)
 
     def update(self, obj: KubernetesObject) -> None:
-        """Stores claims; no other update in a recording changes a node's utilization."""
-        if isinstance(obj, ResourceClaim):
-            self.devices.update(obj)
+        """Stores an object; in a recording no update changes a node's utilization."""
+        self.cluster.update(obj)
 
     def nominate(self, pod: Pod, node_name: str) -> None:
-        """Ignores nominations: a nominated pod is not placed."""
+        """Nominates a node for a pod, which is not placed by that."""
+        self.cluster.nominate(pod, node_name)
 
 
-def explain_recording(file: str, pod: str, *, attempt: int | None = None) -> str:
+def explain_recording(
+    file: str,
+    pod: str,
+    *,
+    attempt: int | None = None,
+    options: Options = Options(),  # noqa: B008 - immutable
+    render: Callable[[Explained], str] = text_of,
+) -> str:
     """Explains an attempt of a recording, by default the pod's last one.
 
     Args:
         file: The recording.
         pod: Name or ``namespace/name``.
         attempt: The attempt's number, from 1.
+        options: What to explain.
+        render: Returns the explanation as text; it is called while the cluster is as it was.
 
     Raises:
         ConfigError: the recording is invalid, or has no such pod or attempt.
@@ -73,23 +80,36 @@ def explain_recording(file: str, pod: str, *, attempt: int | None = None) -> str
         header = reader.header
         objects = objects_of(header.objects, file=file)
         utilization = Utilization(objects)
-        replayer = UtilizationReplayer(utilization, objects)
-        outcomes = RecordedOutcomes(replayer, header.objects)
+        cluster = _cluster(header, objects, file)
+        outcomes = RecordedOutcomes(UtilizationReplayer(utilization, cluster), header.objects)
         for step in reader:
             pod_keys[step.pod_key] = None
             if _is_match(step, pod, attempt):
-                weights = _weights(header.config, step)
-                explanation = explain(
-                    convert(step.pod, "Pod"),
+                pod_object = convert(step.pod, "Pod")
+                name = pod_object.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
+                explained = Explained(
+                    pod_object,
                     step.decision,
                     utilization,
-                    weights=weights,
-                    snapshot=replayer.devices.cache.snapshot(),
+                    weights=_weights(header.config, step),
+                    snapshot=cluster.cache.snapshot(),
+                    framework=cluster.frameworks.get(name) if isinstance(cluster, Driver) else None,
+                    options=options,
+                    driver=cluster if isinstance(cluster, Driver) else None,
                 )
+                explanation = render(explained)
             outcomes.apply(step)
     if explanation is None:
         raise _not_found(file, pod, attempt, list(pod_keys))
     return explanation
+
+
+def _cluster(header: Recording, objects: list[KubernetesObject], file: str) -> Driver | Cluster:
+    """Returns a cluster with the recorded plugins; without plugins if one of them is unknown."""
+    try:
+        return driver_of(header, config=configuration_of(header, file=file), file=file)
+    except ConfigError:
+        return Cluster(objects)
 
 
 def _is_match(step: Step, pod: str, attempt: int | None) -> bool:

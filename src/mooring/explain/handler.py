@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mooring.clock import Clock
-from mooring.explain.running import explain_running
+from mooring.explain.running import ALL, ALL_NODES, explain_running, options_of
 from mooring.scheduler.service import Service
 from mooring.serving.messages import Reply, ServingRequest, http_error
 
@@ -42,6 +42,9 @@ class ExplainHandler:
         if not name:
             return http_error("?pod=NAMESPACE/NAME is missing", 400)
         is_json = request.values("output")[:1] == ["json"]
-        answer = explain_running(service, name, self._clock, as_json=is_json)
+        words = {word: "".join(request.values(word)[:1]) for word in (ALL, ALL_NODES)}
+        answer = explain_running(
+            service, name, self._clock, as_json=is_json, options=options_of(words)
+        )
         body = f"{answer.text}\n".encode()
         return Reply(answer.status, body, {"Content-Type": answer.content_type})

@@ -15,7 +15,8 @@ from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, Forbidden, NotFound, OutcomeUnknown, Unreachable
-from mooring.explain.running import EXPLAIN_PATH
+from mooring.explain.explain import Options
+from mooring.explain.running import ALL, ALL_NODES, EXPLAIN_PATH
 from mooring.objects.kinds import KINDS
 from mooring.objects.meta import KubernetesObject
 from mooring.simulation.workload import Workload, workload_of
@@ -93,6 +94,7 @@ async def fetch(
     *,
     scheduler: SchedulerAddress | None = None,
     as_json: bool = False,
+    options: Options = Options(),  # noqa: B008 - immutable
     clock: Clock,
     rng: Rng,
 ) -> RemoteExplanation:
@@ -104,18 +106,18 @@ async def fetch(
     Raises:
         ConfigError: there is no such pod, or the API server is unreachable or denies access.
     """
-    remote = RemoteExplanation()
+    remote, request = RemoteExplanation(), _request(pod, as_json, options)
     scheduler = scheduler or SchedulerAddress()
     if scheduler.url is not None:
-        remote.explanation = await _ask_scheduler(scheduler, access, pod, as_json, clock)
+        remote.explanation = await _ask_scheduler(scheduler, access, request, clock)
         return remote
     transport = connect(access, clock=clock, environment=os.environ)
     try:
         client = Client(transport, rng=rng)
-        remote.explanation = await _request_explanation(client, pod, as_json)
+        remote.explanation = await _request_explanation(client, request, as_json)
         if remote.explanation is None:
             try:
-                remote.explanation = await _ask_scheduler(scheduler, access, pod, as_json, clock)
+                remote.explanation = await _ask_scheduler(scheduler, access, request, clock)
             except SchedulerNotAsked as error:
                 remote.not_asked = str(error)
                 remote.workload = await _list_objects(client, access, remote.not_listed)
@@ -127,7 +129,7 @@ async def fetch(
 
 
 async def _ask_scheduler(
-    scheduler: SchedulerAddress, access: Access, pod: str, as_json: bool, clock: Clock
+    scheduler: SchedulerAddress, access: Access, request: Request, clock: Clock
 ) -> str:
     """Returns the explanation of the mooring at this address.
 
@@ -138,7 +140,6 @@ async def _ask_scheduler(
     own = scheduler.access(access)
     transport = connect(own, clock=clock, environment=os.environ)
     try:
-        request = _request(pod, as_json)
         response = await transport.request(request)
     except (Unreachable, OutcomeUnknown) as error:
         raise SchedulerNotAsked(f"no mooring can be reached at {own.server}: {error}") from error
@@ -162,13 +163,18 @@ def _message_of(text: str) -> str:
         return text
 
 
-def _request(pod: str, as_json: bool) -> Request:
-    query = [("pod", pod), *([("output", "json")] if as_json else [])]
+def _request(pod: str, as_json: bool, options: Options) -> Request:
+    words = {
+        "output": "json" if as_json else "",
+        ALL: "true" if options.has_all_rejections else "",
+        ALL_NODES: "true" if options.has_all_nodes else "",
+    }
+    query = [("pod", pod), *((word, value) for word, value in words.items() if value)]
     return Request("GET", EXPLAIN_PATH, deadline_s=EXPLAIN_DEADLINE_S, query=query)
 
 
-async def _request_explanation(client: Client, pod: str, as_json: bool) -> str | None:
-    response = await client.transport.request(_request(pod, as_json))
+async def _request_explanation(client: Client, request: Request, as_json: bool) -> str | None:
+    response = await client.transport.request(request)
     content_type = response.headers.get("content-type", "")
     is_ours = content_type.startswith("text/plain")
     text = response.body.decode("utf-8", "replace")

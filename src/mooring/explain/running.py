@@ -9,12 +9,12 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-import msgspec
-
 from mooring.clock import Clock
 from mooring.decision import SCHEDULED, UNSCHEDULABLE, Decision
 from mooring.errors import PluginError
-from mooring.explain.explain import explain
+from mooring.explain.document import document_of
+from mooring.explain.explain import Explained, Options
+from mooring.explain.pod_state import PodState, encoded
 from mooring.framework import Attempt, Diagnosis, Framework, Placement, schedule_pod
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
@@ -24,8 +24,11 @@ from mooring.simulation.outcome import Outcome
 from mooring.simulation.utilization import Utilization
 from mooring.state import PodInfo
 
-#: Path of the endpoint; query ``?pod=NAMESPACE/NAME``, or the name alone; ``&output=json``.
+#: Path of the endpoint; query ``?pod=NAMESPACE/NAME``, or the name alone; ``&output=json``,
+#: ``&all=true``, ``&all-nodes=true``.
 EXPLAIN_PATH: Final = "/mooring/v1/explain"
+ALL: Final = "all"
+ALL_NODES: Final = "all-nodes"
 
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
@@ -39,50 +42,9 @@ _QUEUE_TEXTS: Final = {
 }
 
 
-class PodState(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """The state of a pod in the scheduler. Times are in seconds.
-
-    Attributes:
-        pod: "namespace/name".
-        scheduler: Its schedulerName.
-        node: The node that it is on; all that follows is about pods without one.
-        queue: ``active``, ``backoff``, ``unschedulable``, ``gated`` or ``in flight``; "" = none.
-        attempts: The attempts so far.
-        in_queue_s: How long it has been in this queue.
-        first_attempt_s: How long ago it first entered the active queue.
-        backoff_s: How long its backoff lasts yet.
-        rejected_by: The plugins that rejected it in its last attempt.
-        pending_on: Those of them that wait for something of their own.
-        gated_by: The PreEnqueue plugin that holds it back.
-        requeued_by: Plugin -> the events that requeue the pod, in kube-scheduler's words.
-        nominated_node: The node where preemption makes room for it.
-        evicting: The victims whose evictions have not ended.
-        terminating: The pods on the nominated node that are being deleted.
-        assumed_node: The node that it is being bound to.
-        permit: Plugin that waits in Permit -> how long at most yet.
-        message: The message of its PodScheduled condition.
-        decision: The decision on the current state; None while it is being bound.
-    """
-
-    pod: str
-    scheduler: str
-    node: str = ""
-    queue: str = ""
-    attempts: int = 0
-    in_queue_s: float = 0.0
-    first_attempt_s: float | None = None
-    backoff_s: float = 0.0
-    rejected_by: tuple[str, ...] = ()
-    pending_on: tuple[str, ...] = ()
-    gated_by: str = ""
-    requeued_by: dict[str, tuple[str, ...]] = {}
-    nominated_node: str = ""
-    evicting: tuple[str, ...] = ()
-    terminating: tuple[str, ...] = ()
-    assumed_node: str = ""
-    permit: dict[str, float] = {}
-    message: str = ""
-    decision: Decision | None = None
+def options_of(query: Mapping[str, str]) -> Options:
+    """Returns the options in a query."""
+    return Options(query.get(ALL) == "true", query.get(ALL_NODES) == "true")
 
 
 class Explanation(NamedTuple):
@@ -94,7 +56,12 @@ class Explanation(NamedTuple):
 
 
 def explain_running(
-    service: Service, name: str, clock: Clock, *, as_json: bool = False
+    service: Service,
+    name: str,
+    clock: Clock,
+    *,
+    as_json: bool = False,
+    options: Options = Options(),  # noqa: B008 - immutable
 ) -> Explanation:
     """Returns the explanation of a pod without changing the scheduler's state.
 
@@ -103,6 +70,7 @@ def explain_running(
         name: The pod's name, or "namespace/name".
         clock: The scheduler's clock.
         as_json: Whether the explanation is the pod's ``PodState``.
+        options: What to explain.
     """
     pods: Mapping[str, Pod] = service.informers["Pod"].objects
     matches = [pod for pod_key, pod in pods.items() if name in (pod_key, pod.metadata.name)]
@@ -120,7 +88,7 @@ def explain_running(
     if pod.spec.node_name or framework is None:
         state = PodState(pod=key(pod), scheduler=scheduler, node=pod.spec.node_name)
         if as_json:
-            return Explanation(200, msgspec.json.encode(state).decode(), JSON)
+            return Explanation(200, encoded(state), JSON)
         if state.node:
             return Explanation(200, f"Pod {state.pod} is on {state.node}.")
         return Explanation(200, f"Pod {state.pod} belongs to another scheduler: {scheduler}.")
@@ -128,14 +96,23 @@ def explain_running(
     utilization = None if state.assumed_node else _utilization(service)
     if not state.assumed_node:
         state.decision = decide(service, framework, pod)
-    if as_json:
-        return Explanation(200, msgspec.json.encode(state).decode(), JSON)
-    lines = list(state_lines(state))
+    explained = None
     if state.decision is not None and utilization is not None:
-        weights = framework.profile.weights
-        snapshot = service.cache.snapshot()
-        text = explain(pod, state.decision, utilization, weights=weights, snapshot=snapshot)
-        lines += ["", text]
+        explained = Explained(
+            pod,
+            state.decision,
+            utilization,
+            weights=framework.profile.weights,
+            snapshot=service.cache.snapshot(),
+            framework=framework,
+            options=options,
+        )
+    if as_json:
+        state.explanation = None if explained is None else document_of(explained)
+        return Explanation(200, encoded(state), JSON)
+    lines = list(state_lines(state))
+    if explained is not None:
+        lines += ["", *explained.lines()]
     return Explanation(200, "\n".join(lines))
 
 

@@ -78,18 +78,18 @@ class NodeAffinity:
             ConfigError: if it cannot be compiled.
         """
         added = args.added_affinity if args is not None else None
-        self._added_required: CompiledNodeSelector | None = None
+        self.added_required: CompiledNodeSelector | None = None
         self._added_preferred: tuple[PreferredNodeTerm, ...] | None = None
         if added is None:
             return
         required = added.required_during_scheduling_ignored_during_execution
         preferred = added.preferred_during_scheduling_ignored_during_execution
         try:
-            self._added_required = compile_node_selector(required) if required else None
+            self.added_required = compile_node_selector(required) if required else None
             self._added_preferred = preferred_node_terms(preferred) if preferred else None
         except SelectorError as error:
             raise ConfigError(str(error), path="addedAffinity") from error
-        for problem in self._added_required.problems if self._added_required else ():
+        for problem in self.added_required.problems if self.added_required else ():
             raise ConfigError(problem, path="addedAffinity")
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -104,7 +104,7 @@ class NodeAffinity:
         """Skips a pod without requirements; restricts the nodes if every term names nodes."""
         pod = cycle.pod.pod
         required = required_node_affinity(pod)
-        if required.selects_everything and self._added_required is None:
+        if required.selects_everything and self.added_required is None:
             return SKIP
         cycle[self] = NodeAffinityState(required, None)
         if required.affinity is None:
@@ -118,7 +118,7 @@ class NodeAffinity:
         """Rejects nodes by the added affinity first, then by the pod's own."""
         required: RequiredNodeAffinity = cycle[self].required
         fits = matches_required(required, nodes)
-        enforced = self._added_required
+        enforced = self.added_required
         if enforced is None:
             return FilterStatuses.reject(~fits, Reject(REASON, resolvable=False))
         codes = np.where(fits, 0, 2)
@@ -180,7 +180,7 @@ class NodeAffinity:
 
     def _matches(self, required: RequiredNodeAffinity, node: Node) -> bool:
         labels, name = node.metadata.labels, node.metadata.name
-        enforced = self._added_required
+        enforced = self.added_required
         if enforced is not None and not enforced.matches(labels, name):
             return False
         if required.matches(labels, name):

@@ -42,7 +42,7 @@ class TaintToleration:
 
     def __init__(self, gates: Mapping[str, bool] = MappingProxyType({})) -> None:
         """Reads from ``gates`` whether the operators Lt and Gt of tolerations compare numbers."""
-        self._compares = gates.get("TaintTolerationComparisonOperators", False)
+        self.compares = gates.get("TaintTolerationComparisonOperators", False)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Returns the pod's tolerations."""
@@ -50,7 +50,7 @@ class TaintToleration:
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Rejects nodes with an untolerated NoSchedule or NoExecute taint."""
-        tolerations, compares = cycle.pod.spec.tolerations, self._compares
+        tolerations, compares = cycle.pod.spec.tolerations, self.compares
 
         def is_untolerated(taints: tuple[Taint, ...]) -> bool:
             return first_untolerated(taints, tolerations, compares=compares) is not None
@@ -69,7 +69,7 @@ class TaintToleration:
         def count_untolerated(taints: tuple[Taint, ...]) -> int:
             return sum(
                 taint.effect == PREFER_NO_SCHEDULE
-                and not is_tolerated(taint, soft, compares=self._compares)
+                and not is_tolerated(taint, soft, compares=self.compares)
                 for taint in taints
             )
 
@@ -85,7 +85,7 @@ class TaintToleration:
         toleration = ClusterEvent(EventResource.POD, ActionType.UPDATE_POD_TOLERATION)
         return [
             ClusterEventWithHint(
-                node, partial(_after_node_change, compares=self._compares), pure=True
+                node, partial(_after_node_change, compares=self.compares), pure=True
             ),
             ClusterEventWithHint(toleration, _after_toleration),
         ]

@@ -68,19 +68,30 @@ class Utilization:
     Complexity: ``add`` and ``remove`` are O(resources that the pod requests).
     """
 
-    def __init__(self, objects: Iterable[KubernetesObject] = ()) -> None:
-        """Starts with the nodes among ``objects`` and the pods placed on them."""
+    def __init__(
+        self, objects: Iterable[KubernetesObject] = (), *, pending: Iterable[Pod] = ()
+    ) -> None:
+        """Starts with the nodes among ``objects`` and the pods placed on them.
+
+        ``pending``: further pods, whose resources must not be confused with those of the nodes.
+        """
+        self.names = ResourceNames()
         self.nodes: dict[str, NodeUtilization] = {}
         self.allocatable: Amounts = {}
         self.requested: Amounts = {}
         self._placements: dict[str, tuple[str, Amounts]] = {}
         self._by_spec: dict[bytes, Amounts] = {}
-        pods = []
+        pods, nodes = [], []
         for obj in objects:
             if isinstance(obj, Node):
-                self._add_node(obj)
+                nodes.append(obj)
+                self.names.add(obj.status.allocatable)
             elif isinstance(obj, Pod) and obj.spec.node_name:
                 pods.append(obj)
+        for pod in pending:
+            self.names.add(self.requests(pod))
+        for node in nodes:
+            self._add_node(node)
         for pod in pods:
             self.add(pod, pod.spec.node_name)
 
@@ -127,13 +138,42 @@ class Utilization:
     def _add_node(self, node: Node) -> None:
         allocatable = allocatable_units(node.status.allocatable)
         name = node.metadata.name
-        self.nodes[name] = NodeUtilization(name, allocatable, group_name(node, allocatable))
+        self.nodes[name] = NodeUtilization(
+            name, allocatable, group_name(node, allocatable, names=self.names)
+        )
         for resource, amount in allocatable.items():
             self.allocatable[resource] = self.allocatable.get(resource, 0) + amount
 
 
-def group_name(node: Node, allocatable: Amounts) -> str:
+class ResourceNames:
+    """Short names of the resources of a cluster: without the domain where that is unambiguous.
+
+    Example:
+        >>> names = ResourceNames(["cpu", "nvidia.com/gpu", "amd.com/gpu", "x.com/disk"])
+        >>> names.short("nvidia.com/gpu"), names.short("x.com/disk")
+        ('nvidia.com/gpu', 'disk')
+    """
+
+    def __init__(self, resources: Iterable[str] = ()) -> None:
+        """Starts with these resources."""
+        self._by_short_name: dict[str, set[str]] = {}
+        self.add(resources)
+
+    def add(self, resources: Iterable[str]) -> None:
+        """Adds resources; names that were unambiguous may become ambiguous."""
+        for resource in resources:
+            self._by_short_name.setdefault(short_name(resource), set()).add(resource)
+
+    def short(self, resource: str) -> str:
+        """Returns the name without its domain, unless another resource is called the same."""
+        short = short_name(resource)
+        return short if len(self._by_short_name.get(short, ())) < 2 else resource
+
+
+def group_name(node: Node, allocatable: Amounts, *, names: ResourceNames | None = None) -> str:
     """Returns the name of a node's group: its machine type by label, and its resources.
+
+    ``names`` are those of the cluster; None = the node has all resources that matter.
 
     Example:
         >>> from mooring.objects.meta import ObjectMeta
@@ -142,17 +182,17 @@ def group_name(node: Node, allocatable: Amounts) -> str:
         'm5.large, 1.93 cpu'
     """
     kinds = [node.metadata.labels[label] for label in KIND_LABELS if label in node.metadata.labels]
-    return ", ".join([*kinds, *_amount_texts(allocatable)]) or "no resources"
+    return ", ".join([*kinds, *_amount_texts(allocatable, names)]) or "no resources"
 
 
-def amounts_text(amounts: Amounts) -> str:
-    """Formats amounts for display, without the number of pods.
+def amounts_text(amounts: Amounts, *, names: ResourceNames | None = None) -> str:
+    """Formats amounts for display, without the number of pods; ``names``: see ``group_name``.
 
     Example:
         >>> amounts_text({"cpu": 1500, "memory": 1 << 31, "x.com/gpu": 2, "pods": 1})
         '1.5 cpu, 2Gi memory, 2 gpu'
     """
-    return ", ".join(_amount_texts(amounts)) or "nothing"
+    return ", ".join(_amount_texts(amounts, names)) or "nothing"
 
 
 def amount_text(resource: str, amount: int) -> str:
@@ -169,10 +209,16 @@ def short_name(resource: str) -> str:
     return resource.rpartition("/")[2]
 
 
-def _amount_texts(amounts: Amounts) -> Iterator[str]:
-    for resource, amount in amounts.items():
-        if resource != PODS and amount:
-            yield f"{amount_text(resource, amount)} {short_name(resource)}"
+def _amount_texts(amounts: Amounts, names: ResourceNames | None) -> Iterator[str]:
+    names = names or ResourceNames(amounts)
+    for resource in sorted(amounts, key=_rank):
+        if resource != PODS and amounts[resource]:
+            yield f"{amount_text(resource, amounts[resource])} {names.short(resource)}"
+
+
+def _rank(resource: str) -> int:
+    """Returns the place of a resource in a list: cpu, memory, the others as they come."""
+    return (CPU, MEMORY).index(resource) if resource in (CPU, MEMORY) else 2
 
 
 def _bytes_text(amount_bytes: int) -> str:

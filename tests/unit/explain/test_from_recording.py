@@ -93,7 +93,7 @@ def test_every_step_of_a_recording_can_be_told(path: Path) -> None:
         if step.decision.node:
             assert f" goes to {step.decision.node} " in first
         if step.decision.message:
-            assert text.endswith(step.decision.message)
+            assert f"\nMessage: {step.decision.message}" in text
 
 
 def test_the_last_attempt_is_told_unless_another_is_asked_for() -> None:

@@ -130,24 +130,24 @@ class PodTopologySpread:
         ``gates``: whether the operators Lt and Gt of tolerations compare numbers, and whether
         matchLabelKeys are read.
         """
-        self._compares_taints = gates.get("TaintTolerationComparisonOperators", False)
+        self.compares_taints = gates.get("TaintTolerationComparisonOperators", False)
         keys_gate = "MatchLabelKeysInPodTopologySpread"
-        self._constraints = Constraints(args, reads_match_label_keys=gates.get(keys_gate, True))
+        self.constraints = Constraints(args, reads_match_label_keys=gates.get(keys_gate, True))
         self._handle = handle
         self._layouts = DomainLayouts()
         #: The kinds of objects for the selectors of default constraints.
-        self.needs: tuple[str, ...] = WORKLOAD_KINDS if self._constraints.defaults else ()
+        self.needs: tuple[str, ...] = WORKLOAD_KINDS if self.constraints.defaults else ()
 
     def sign(self, pod: PodInfo) -> Hashable | None:
         """Returns what the pure hints read of the pod: its namespace, and its hard constraints."""
         metadata = pod.metadata
         try:
             if pod.spec.topology_spread_constraints:
-                own = self._constraints.of(pod, DO_NOT_SCHEDULE, Workloads())
+                own = self.constraints.of(pod, DO_NOT_SCHEDULE, Workloads())
                 return metadata.namespace, own
         except SelectorError:
             return None
-        if all(item.when_unsatisfiable != DO_NOT_SCHEDULE for item in self._constraints.defaults):
+        if all(item.when_unsatisfiable != DO_NOT_SCHEDULE for item in self.constraints.defaults):
             return metadata.namespace, ()
         # The services that select the pod may change; they depend on its labels and owners only.
         return metadata.namespace, frozenset(metadata.labels.items()), metadata.owner_references
@@ -155,7 +155,7 @@ class PodTopologySpread:
     @property
     def is_batchable(self) -> bool:
         """Returns whether pods without constraints have none by default either."""
-        return not self._constraints.defaults
+        return not self.constraints.defaults
 
     def batch_signature(self, pod: PodInfo) -> Hashable | None:
         """Returns None for a pod with constraints."""
@@ -170,7 +170,7 @@ class PodTopologySpread:
             SelectorError: if the selector of a constraint cannot be compiled.
         """
         pod, snapshot = cycle.pod, cycle.snapshot
-        constraints = self._constraints.of(pod, DO_NOT_SCHEDULE, snapshot.workloads)
+        constraints = self.constraints.of(pod, DO_NOT_SCHEDULE, snapshot.workloads)
         if not constraints:
             return SKIP
         layout = self._layout(pod, snapshot, constraints, requires_all_keys=True)
@@ -223,10 +223,10 @@ class PodTopologySpread:
             SelectorError: if the selector of a constraint cannot be compiled.
         """
         pod, snapshot = cycle.pod, cycle.snapshot
-        constraints = self._constraints.of(pod, SCHEDULE_ANYWAY, snapshot.workloads)
+        constraints = self.constraints.of(pod, SCHEDULE_ANYWAY, snapshot.workloads)
         if not constraints:
             return SKIP
-        requires_all_keys = self._constraints.requires_all_keys(pod)
+        requires_all_keys = self.constraints.requires_all_keys(pod)
         layout = self._layout(pod, snapshot, constraints, requires_all_keys=requires_all_keys)
         rows, is_ignored = nodes.rows, None
         if requires_all_keys and not layout.is_everywhere:
@@ -269,7 +269,7 @@ class PodTopologySpread:
     def _hard_constraints(self, pod: PodInfo) -> tuple[Constraint, ...]:
         """Returns the current hard constraints of an unschedulable pod."""
         workloads = self._handle.snapshot.workloads if self._handle is not None else Workloads()
-        return self._constraints.of(pod, DO_NOT_SCHEDULE, workloads)
+        return self.constraints.of(pod, DO_NOT_SCHEDULE, workloads)
 
     def _layout(
         self,
@@ -284,7 +284,7 @@ class PodTopologySpread:
             requires_all_keys=requires_all_keys,
             affinity=required_node_affinity(pod.pod),
             tolerations=pod.spec.tolerations,
-            compares_taints=self._compares_taints,
+            compares_taints=self.compares_taints,
         )
         return self._layouts.of(snapshot, key)
 

@@ -1,0 +1,1 @@
+"""The smallest change that helps: candidates by cause, each decided again on a changed cluster."""

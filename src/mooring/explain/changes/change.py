@@ -1,0 +1,53 @@
+"""A change of a pod or of the cluster, in words and as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mooring.objects.pod import Pod
+
+#: Costs: an edit of the pod, an edit of a node, more resources, another object, another node.
+EDIT_POD: Final = 1
+EDIT_NODE: Final = 2
+RESOURCES: Final = 3
+OBJECT: Final = 4
+REMOVE_POD: Final = 5
+NEW_NODE: Final = 6
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change.
+
+    Attributes:
+        text: The change in words, as an order: "uncordon node a".
+        cost: Cheaper changes are tried first.
+        kind: Of the changes of one kind, the first that helps is enough.
+        edit: Returns the changed pod; None = the pod stays as it is.
+        updates: Object -> its changed form: a function, as changes of one node add up.
+        adds: New objects.
+        removes: Pods that are removed.
+    """
+
+    text: str
+    cost: float
+    kind: str
+    edit: Callable[[Pod], Pod] | None = None
+    updates: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
+    adds: tuple[Any, ...] = ()
+    removes: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Changes that help together, and the node to which the pod goes then."""
+
+    changes: tuple[Change, ...]
+    node: str
+
+    @property
+    def text(self) -> str:
+        """The changes in words."""
+        return " and ".join(change.text for change in self.changes)

@@ -1,0 +1,154 @@
+"""Changes that help on every node: claims, classes, gates; and one more node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from mooring.explain.changes.change import EDIT_POD, NEW_NODE, OBJECT, Change
+from mooring.explain.reasons.case import Case, similar
+from mooring.objects.meta import ObjectMeta, ObjectReference, key
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.objects.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    StorageClass,
+)
+from mooring.objects.volume_claims import (
+    BIND_COMPLETED,
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_class,
+    claim_uses,
+    is_fully_bound,
+)
+from mooring.simulation.utilization import Utilization
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+#: The name of a node and the start of the names of volumes that exist only in trials.
+TRIAL: Final = "mooring-explain-trial"
+
+#: Groups of nodes of which one more node is tried.
+GROUPS_TRIED: Final = 12
+
+
+def without_gates(case: Case) -> Iterator[Change]:
+    """Yields the removal of the pod's scheduling gates."""
+    gates = [gate.name for gate in case.pod.spec.scheduling_gates]
+    if gates:
+
+        def edit(pod: Pod) -> Pod:
+            return replace(pod, spec=replace(pod.spec, scheduling_gates=()))
+
+        noun = "gate" if len(gates) == 1 else "gates"
+        text = f"remove the scheduling {noun} {', '.join(gates)} from the pod"
+        yield Change(text, EDIT_POD, "gates", edit)
+
+
+def for_claims(case: Case) -> Iterator[Change]:
+    """Yields a change for each claim of the pod that is not usable."""
+    namespace, storage = case.pod.metadata.namespace, case.snapshot.storage
+    names = [
+        claim.metadata.name
+        for claim in storage.objects.claims.values()
+        if claim.metadata.namespace == namespace
+    ]
+    for use in claim_uses(case.pod):
+        claim = storage.claim(f"{namespace}/{use.name}")
+        if claim is None:
+            near = similar(use.name, names)
+            if near is not None and not use.is_ephemeral:
+                yield _renamed(use.name, near)
+            yield _new_claim(namespace, use.name)
+        elif not is_fully_bound(claim):
+            name = claim_class(claim)
+            if name and storage.storage_class(name) is None:
+                yield _new_class(name)
+            yield volume_for(claim)
+
+
+def _renamed(name: str, near: str) -> Change:
+    def edit(pod: Pod) -> Pod:
+        volumes = tuple(
+            replace(
+                volume,
+                persistent_volume_claim=replace(volume.persistent_volume_claim, claim_name=near),
+            )
+            if volume.persistent_volume_claim is not None
+            and volume.persistent_volume_claim.claim_name == name
+            else volume
+            for volume in pod.spec.volumes
+        )
+        return replace(pod, spec=replace(pod.spec, volumes=volumes))
+
+    text = f"name claim {near} in the pod (instead of {name})"
+    return Change(text, EDIT_POD, f"claim {name}", edit)
+
+
+def _new_claim(namespace: str, name: str) -> Change:
+    claim = PersistentVolumeClaim(metadata=ObjectMeta(name=name, namespace=namespace))
+    text = f"create claim {namespace}/{name}, bound to a volume that all nodes reach"
+    return Change(text, OBJECT, f"create claim {name}", adds=_bound(claim))
+
+
+def _new_class(name: str) -> Change:
+    storage_class = StorageClass(
+        metadata=ObjectMeta(name=name),
+        provisioner=TRIAL,
+        volume_binding_mode=WAIT_FOR_FIRST_CONSUMER,
+    )
+    text = f"create class {name} with a provisioner and {WAIT_FOR_FIRST_CONSUMER}"
+    return Change(text, OBJECT, f"class {name}", adds=(storage_class,))
+
+
+def volume_for(claim: PersistentVolumeClaim) -> Change:
+    """Returns a volume for an unbound claim, which all nodes reach."""
+    size = claim.spec.resources.requests.get("storage", "0")
+    name = claim_class(claim)
+    of_class = f" of class {name}" if name else ""
+    text = f"bind claim {key(claim)} to a volume of {size}{of_class} that all nodes reach"
+    return Change(text, OBJECT, f"volume {key(claim)}", adds=_bound(claim))
+
+
+def _bound(claim: PersistentVolumeClaim) -> tuple[PersistentVolume, PersistentVolumeClaim]:
+    """Returns a claim with a volume of its own."""
+    own = claim.metadata
+    volume = f"{TRIAL}-{own.name}"
+    annotations = {**own.annotations, BIND_COMPLETED: "yes"}
+    spec: PersistentVolumeClaimSpec = replace(claim.spec, volume_name=volume)
+    bound = replace(claim, metadata=replace(own, annotations=annotations), spec=spec)
+    reference = ObjectReference(namespace=own.namespace, name=own.name, uid=own.uid)
+    return (
+        PersistentVolume(
+            metadata=ObjectMeta(name=volume),
+            spec=PersistentVolumeSpec(claim_ref=reference, storage_class_name=claim_class(claim)),
+            status=PersistentVolumeStatus(phase="Bound"),
+        ),
+        bound,
+    )
+
+
+def more_nodes(case: Case, utilization: Utilization) -> Iterator[Change]:
+    """Yields one more node of each group of nodes with the same taints and labels."""
+    kinds: dict[object, tuple[str, Node]] = {}
+    for node in case.nodes:
+        if node.metadata.name in utilization.nodes:
+            group = utilization.nodes[node.metadata.name].group
+            labels = {k: v for k, v in node.metadata.labels.items() if k != HOSTNAME}
+            kind = group, node.spec.taints, frozenset(labels.items())
+            kinds.setdefault(kind, (group, node))
+    for group, node in list(kinds.values())[:GROUPS_TRIED]:
+        labels = dict(node.metadata.labels)
+        if HOSTNAME in labels:
+            labels[HOSTNAME] = TRIAL
+        metadata = ObjectMeta(name=TRIAL, labels=labels)
+        spec = replace(node.spec, unschedulable=False)
+        text = f"add a node like {node.metadata.name} ({group})"
+        copy = replace(node, metadata=metadata, spec=spec)
+        yield Change(text, NEW_NODE, "new node", adds=(copy,))

@@ -1,0 +1,144 @@
+"""Searches for the smallest change that helps: single changes first, then pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Final, NamedTuple
+
+from mooring.decision import Rejection
+from mooring.explain.changes.change import NEW_NODE, Change, Remedy
+from mooring.explain.changes.of_node import alternatives
+from mooring.explain.changes.of_pod import (
+    GROUPS_TRIED,
+    TRIAL,
+    for_claims,
+    more_nodes,
+    without_gates,
+)
+from mooring.explain.changes.trial import Trials
+from mooring.explain.reasons.case import Case
+from mooring.objects.pod import Pod
+from mooring.simulation.driver import Driver
+from mooring.simulation.utilization import Utilization
+
+#: Limits: remedies shown, and decisions for single changes and for pairs.
+REMEDIES_MAX: Final = 5
+TRIALS_MAX: Final = 40
+
+#: Changes of one kind that are tried until one helps.
+OF_KIND_MAX: Final = 4
+
+
+class Found(NamedTuple):
+    """The result of a search.
+
+    Attributes:
+        remedies: The changes that help, cheapest first.
+        are_pairs: Whether no single change helps.
+    """
+
+    remedies: tuple[Remedy, ...]
+    are_pairs: bool
+
+
+def find_remedies(
+    driver: Driver,
+    pod: Pod,
+    rejections: Mapping[str, Sequence[Rejection]],
+    utilization: Utilization,
+    *,
+    case: Case,
+) -> Found:
+    """Returns changes by which the pod gets a node.
+
+    Args:
+        driver: The cluster and the plugins; it is as before afterwards.
+        pod: The pod.
+        rejections: All rejections of each node.
+        utilization: The cluster, for shortages and groups of nodes.
+        case: The pod and the cluster.
+    """
+    trials = Trials(driver, pod)
+    of_pod = [*without_gates(case), *for_claims(case)]
+    of_nodes = list(_of_nodes(case, rejections, utilization))
+    single = [(change,) for change in of_pod]
+    single += [changes for changes in of_nodes if len(changes) == 1]
+    single += [(change,) for change in more_nodes(case, utilization)]
+    remedies = _tried(trials, single)
+    if remedies:
+        return Found(remedies, are_pairs=False)
+    pairs = [changes for changes in of_nodes if len(changes) == 2]
+    edits = [changes for changes in of_nodes if len(changes) == 1 and changes[0].edit is not None]
+    pairs += [
+        (change, *changes) for change in of_pod for changes in single if changes[0] is not change
+    ]
+    pairs += [(*changes, node) for changes in edits for node in more_nodes(case, utilization)]
+    return Found(_tried(trials, pairs), are_pairs=True)
+
+
+def _of_nodes(
+    case: Case, rejections: Mapping[str, Sequence[Rejection]], utilization: Utilization
+) -> Iterator[tuple[Change, ...]]:
+    """Yields the changes that end all rejections of a node; one of them may end several."""
+    for name, of_node in rejections.items():
+        node = case.node(name)
+        if node is None:
+            continue
+        by_rejection = [alternatives(case, node, item, utilization) for item in of_node]
+        if all(by_rejection) and len(by_rejection) <= 2:
+            for parts in product(*by_rejection):
+                changes = {change.text: change for part in parts for change in part}
+                yield tuple(changes.values())
+
+
+def _tried(trials: Trials, candidates: Iterable[tuple[Change, ...]]) -> tuple[Remedy, ...]:
+    """Returns the candidates that help, cheapest first, one of each kind."""
+    unique = {frozenset(change.text for change in changes): changes for changes in candidates}
+    ordered = sorted(unique.values(), key=_cost)
+    remedies: list[Remedy] = []
+    tried: dict[frozenset[str], int] = {}
+    helpful: set[frozenset[str]] = set()
+    trials_left = TRIALS_MAX
+    for changes in ordered:
+        kinds = frozenset(change.kind for change in changes)
+        if kinds in helpful or tried.get(kinds, 0) >= _tries(changes):
+            continue
+        if len(remedies) >= REMEDIES_MAX or not trials_left:
+            break
+        trials_left -= 1
+        tried[kinds] = tried.get(kinds, 0) + 1
+        node = trials.node_with(changes)
+        if node is not None:
+            remedies.append(Remedy(changes, node))
+            helpful.add(kinds)
+    return tuple(remedies)
+
+
+def _tries(changes: tuple[Change, ...]) -> int:
+    """Returns how many changes of these kinds are tried until one helps."""
+    has_new_node = any(change.cost == NEW_NODE for change in changes)
+    return GROUPS_TRIED if has_new_node else OF_KIND_MAX
+
+
+def _cost(changes: tuple[Change, ...]) -> float:
+    return sum(change.cost for change in changes)
+
+
+def remedy_lines(result: Found) -> Iterator[str]:
+    """Yields the changes that help, as lines."""
+    yield ""
+    if not result.remedies:
+        yield "No single change and no pair of changes was found that helps."
+        return
+    if result.are_pairs:
+        yield "No single change helps. Pairs that do (each was decided again):"
+    else:
+        yield "The smallest changes that help (each was decided again):"
+    for remedy in result.remedies:
+        yield f"  - {remedy.text}: the pod goes to {place_text(remedy.node)}"
+
+
+def place_text(node: str) -> str:
+    """Returns the name of a node; a node that was added has no name yet."""
+    return "the new node" if node == TRIAL else node

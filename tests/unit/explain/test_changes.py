@@ -1,0 +1,251 @@
+"""The smallest change that helps: the exact text; each change is repeated by hand elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.clock import VirtualClock, seeded_random
+from mooring.config import default_configuration
+from mooring.explain.changes.search import REMEDIES_MAX
+from mooring.explain.explain import Explained
+from mooring.objects.codec.decode import convert, to_builtins
+from mooring.objects.pod import Pod
+from mooring.simulation.driver import Driver
+from mooring.simulation.utilization import Utilization
+from mooring.state.audit import audit
+from mooring.testing import make_node, make_pod
+from tests.helpers.volume_objects import claim, storage_class, volume
+from tests.unit.explain.test_reasons import anti_affinity, spread, web, with_claims
+
+HELP = "The smallest changes that help (each was decided again):"
+PAIRS = "No single change helps. Pairs that do (each was decided again):"
+
+
+def driver_of(*cluster: Any) -> Driver:
+    config = default_configuration()
+    return Driver(cluster, config=config, rng=seeded_random(1), clock=VirtualClock())
+
+
+def node_for(new: Pod, *cluster: Any) -> str | None:
+    """Returns the decision of a new scheduler."""
+    return driver_of(*cluster).attempt(new).node
+
+
+def remedies(new: Pod, *cluster: Any) -> list[str]:
+    """Returns the lines about changes; checks that the cluster is as before."""
+    driver = driver_of(*cluster)
+    decision = driver.attempt(new, explain=True).decision()
+    explained = Explained(
+        new,
+        decision,
+        Utilization(cluster, pending=[new]),
+        snapshot=driver.cache.snapshot(),
+        framework=driver.frameworks["default-scheduler"],
+        driver=driver,
+    )
+    assert explained.remedies is not None
+    assert audit(driver.cache) == []
+    assert driver.attempt(new, explain=True).decision() == decision
+    lines = list(explained.lines())
+    starts = [index for index, line in enumerate(lines) if "change" in line and line[0] != " "]
+    return lines[starts[-1] :]
+
+
+def without(pod: Pod, cluster: list[Any]) -> list[Any]:
+    return [obj for obj in cluster if obj is not pod]
+
+
+def edited(obj: Any, **parts: Any) -> Any:
+    """Returns a copy of an object with changed fields of its spec or metadata."""
+    document = to_builtins(obj)
+    for part, fields in parts.items():
+        document[part] = {**document.get(part, {}), **fields}
+    return convert(document, type(obj).__name__)
+
+
+def test_a_toleration_an_uncordoned_node_and_one_more_node() -> None:
+    cluster = [make_node("a", taints=["team=db:NoSchedule"]), make_node("b", unschedulable=True)]
+    new = make_pod("new")
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - add a toleration of team=db:NoSchedule to the pod: the pod goes to a",
+        "  - uncordon node b: the pod goes to b",
+        "  - add a node like b (4 cpu, 32Gi memory): the pod goes to the new node",
+    ]
+    assert node_for(make_pod("new", tolerations=["team=db:NoSchedule"]), *cluster) == "a"
+    assert node_for(new, cluster[0], make_node("b")) == "b"
+    assert node_for(new, *cluster, make_node("c")) == "c"
+
+
+def test_a_corrected_selector_comes_before_a_label() -> None:
+    cluster = [make_node("a", labels={"disk": "ssd"}), make_node("b")]
+    new = make_pod("new", node_selector={"disk": "ssdd"})
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - set nodeSelector disk=ssd in the pod (instead of ssdd): the pod goes to a",
+        "  - set the label disk=ssdd on node a: the pod goes to a",
+    ]
+    assert node_for(make_pod("new", node_selector={"disk": "ssd"}), *cluster) == "a"
+    assert node_for(new, make_node("a", labels={"disk": "ssdd"}), cluster[1]) == "a"
+
+
+def test_the_least_shortage_in_the_units_of_people() -> None:
+    small = make_pod("small", node="a", requests={"cpu": "500m"})
+    large = make_pod("large", node="b", requests={"cpu": "3"})
+    cluster = [make_node("a"), make_node("b"), small, large]
+    new = make_pod("new", requests={"cpu": "3600m"})
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - request 0.1 cpu less in the pod (3.5 instead of 3.6): the pod goes to a",
+        "  - give node a 0.1 cpu more: the pod goes to a",
+        "  - remove pod default/small from node a: the pod goes to a",
+        "  - remove pod default/large from node b: the pod goes to b",
+        "  - add a node like a (4 cpu, 32Gi memory): the pod goes to the new node",
+    ]
+    assert node_for(make_pod("new", requests={"cpu": "3500m"}), *cluster) == "a"
+    assert node_for(make_pod("new", requests={"cpu": "3501m"}), *cluster) is None
+    assert node_for(new, *without(small, cluster)) == "a"
+    assert node_for(new, *without(large, cluster)) == "b"
+
+
+def test_the_pod_that_has_the_port_or_the_anti_affinity() -> None:
+    user = make_pod("user", node="a", host_ports=[80])
+    cluster = [make_node("a"), user]
+    new = make_pod("new", host_ports=[80])
+    assert remedies(new, *cluster)[1] == (
+        "  - remove pod default/user from node a: the pod goes to a"
+    )
+    assert node_for(new, cluster[0]) == "a"
+    lonely = make_pod("lonely", node="a", affinity=anti_affinity("web"))
+    assert remedies(web("new", ""), make_node("a", zone="z"), lonely) == [
+        HELP,
+        "  - remove pod default/lonely from node a: the pod goes to a",
+    ]
+
+
+def test_a_missing_claim_and_a_similar_one() -> None:
+    cluster = [
+        make_node("a"),
+        claim("data", volume_name="pv1"),
+        volume("pv1", claim="default/data"),
+    ]
+    new = make_pod("new", spec=with_claims("dta"))
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - name claim data in the pod (instead of dta): the pod goes to a",
+        "  - create claim default/dta, bound to a volume that all nodes reach: the pod goes to a",
+    ]
+    assert node_for(make_pod("new", spec=with_claims("data")), *cluster) == "a"
+
+
+def test_a_missing_class_and_a_volume() -> None:
+    pvc = claim("data", storage_class="fast")
+    new = make_pod("new", spec=with_claims("data"))
+    assert remedies(new, make_node("a"), pvc) == [
+        HELP,
+        "  - create class fast with a provisioner and WaitForFirstConsumer: the pod goes to a",
+        "  - bind claim default/data to a volume of 1Gi of class fast that all nodes reach:"
+        " the pod goes to a",
+    ]
+    assert node_for(new, make_node("a"), pvc, storage_class("fast", provisioner="p")) == "a"
+
+
+def test_a_cordoned_node_with_the_only_local_volume() -> None:
+    there = volume("there", near={"kubernetes.io/hostname": "w4"})
+    cluster = [
+        make_node("w1"),
+        make_node("w4", unschedulable=True),
+        storage_class(),
+        claim("data"),
+        there,
+    ]
+    new = make_pod("new", spec=with_claims("data"))
+    assert remedies(new, *cluster)[1] == "  - uncordon node w4: the pod goes to w4"
+
+
+def test_a_spread_constraint_that_rejects_all_domains() -> None:
+    cluster = [make_node("a", zone="z1"), make_node("b", zone="z2", unschedulable=True)]
+    new = make_pod("new", labels={"app": "web"}, spec=spread())
+    assert remedies(new, *cluster, web("p", "a"))[1:] == [
+        "  - uncordon node b: the pod goes to b",
+        "  - set whenUnsatisfiable: ScheduleAnyway for the spread over topology.kubernetes.io/zone"
+        " in the pod: the pod goes to a",
+        "  - add a node like b (4 cpu, 32Gi memory): the pod goes to the new node",
+    ]
+
+
+def test_scheduling_gates_are_removed() -> None:
+    assert remedies(make_pod("new", gates=["wait"]), make_node("a")) == [
+        HELP,
+        "  - remove the scheduling gate wait from the pod: the pod goes to a",
+    ]
+
+
+def test_pairs_if_no_single_change_helps() -> None:
+    tainted = make_node("a", taints=["team=db:NoSchedule"], unschedulable=True)
+    new = make_pod("new", node_selector={"disk": "ssd"})
+    cluster = [edited(tainted, spec={"unschedulable": False})]
+    assert remedies(new, *cluster) == [
+        PAIRS,
+        "  - add a toleration of team=db:NoSchedule to the pod and set the label disk=ssd on"
+        " node a: the pod goes to a",
+    ]
+
+
+def test_three_changes_are_too_many() -> None:
+    tainted = make_node("a", taints=["team=db:NoSchedule"], unschedulable=True)
+    new = make_pod("new", node_selector={"disk": "ssd"})
+    assert remedies(new, tainted) == [
+        "No single change and no pair of changes was found that helps."
+    ]
+
+
+def test_there_are_at_most_five_lines() -> None:
+    nodes = [make_node(f"n{index}", taints=[f"t{index}:NoSchedule"]) for index in range(9)]
+    assert len(remedies(make_pod("new"), *nodes)) == 1 + REMEDIES_MAX
+
+
+def test_a_pod_that_preempts_needs_no_change() -> None:
+    cluster: list[Any] = [make_node("a"), make_pod("low", node="a", requests={"cpu": "3"})]
+    new = make_pod("new", priority=5, requests={"cpu": "3"})
+    driver = driver_of(*cluster)
+    explained = Explained(
+        new,
+        driver.attempt(new, explain=True).decision(),
+        Utilization(cluster),
+        snapshot=driver.cache.snapshot(),
+        framework=driver.frameworks["default-scheduler"],
+        driver=driver,
+    )
+    assert explained.remedies is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_changes_on_random_clusters_leave_the_cluster_as_it_was(seed: int) -> None:
+    rng = seeded_random(seed)
+    nodes = [
+        make_node(
+            f"n{index}",
+            zone=f"z{rng.randrange(3)}",
+            labels={"disk": rng.choice(["ssd", "hdd"])},
+            taints=rng.choice([[], ["team=db:NoSchedule"]]),
+            unschedulable=rng.random() < 0.3,
+        )
+        for index in range(6)
+    ]
+    pods = [
+        web(f"p{index}", f"n{rng.randrange(6)}", requests={"cpu": rng.choice(["1", "2"])})
+        for index in range(8)
+    ]
+    new = make_pod(
+        "new",
+        labels={"app": "web"},
+        node_selector=rng.choice([{}, {"disk": "nvme"}]),
+        spec=spread() if rng.random() < 0.5 else {},
+        requests={"cpu": rng.choice(["3", "4"])},
+        host_ports=[80],
+    )
+    if node_for(new, *nodes, *pods) is None:
+        remedies(new, *nodes, *pods)
