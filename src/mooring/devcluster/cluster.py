@@ -19,6 +19,7 @@ from mooring.devcluster.driver_actor import DriverActor
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.seeding import Created, Seed, Seeder, in_order
 from mooring.devcluster.volume_actor import VolumeActor
+from mooring.devcluster.workload_actor import WorkloadActor
 from mooring.event_loop import TICK_S as SERVER_TICK_S
 from mooring.queue import QueueName
 from mooring.scheduler.service import Service, ServiceOptions
@@ -53,6 +54,7 @@ class InMemoryCluster:
         with_kubelets: True to simulate kubelets: bound pods become Running.
         with_volumes: True to simulate the volume controller: claims get volumes.
         with_claims: True to simulate the resource claim controller: pods get claims from templates.
+        with_controllers: True to simulate the controllers of workloads: they get pods.
         devices: The devices of simulated drivers; None = there are no drivers.
         instant_deletion: True to remove deleted pods at once, bound ones too.
         sleep: Sleeps so many seconds; asyncio's works on a virtual loop.
@@ -68,6 +70,7 @@ class InMemoryCluster:
         with_kubelets: bool = False,
         with_volumes: bool = False,
         with_claims: bool = False,
+        with_controllers: bool = False,
         devices: DeviceFile | None = None,
         instant_deletion: bool = False,
         sleep: Sleep = asyncio.sleep,
@@ -86,7 +89,10 @@ class InMemoryCluster:
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
-        self._with_kubelets = with_kubelets
+        self._kubelets = Kubelets(self.client, clock=clock, rng=rng) if with_kubelets else None
+        self._workloads = (
+            WorkloadActor(self.client, clock=clock, rng=rng) if with_controllers else None
+        )
         self._with_volumes = with_volumes
         self._claims = ClaimActor(self.client, clock=clock, rng=rng) if with_claims else None
         self._devices = devices
@@ -98,9 +104,10 @@ class InMemoryCluster:
         """Runs all parts until the scheduler is stopped, or the task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             simulators = [tasks.create_task(self._tick())]
-            if self._with_kubelets:
-                kubelets = Kubelets(self.client, clock=self._clock, rng=self._rng)
-                simulators.append(tasks.create_task(kubelets.run()))
+            if self._kubelets is not None:
+                simulators.append(tasks.create_task(self._kubelets.run()))
+            if self._workloads is not None:
+                simulators.append(tasks.create_task(self._workloads.run()))
             if self._with_volumes:
                 volumes = VolumeActor(self.client, clock=self._clock, rng=self._rng)
                 simulators.append(tasks.create_task(volumes.run()))
