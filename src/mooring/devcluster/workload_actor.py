@@ -91,6 +91,10 @@ class WorkloadActor:
         """True if every workload was looked at after the last change."""
         return not (self._is_working or self._manager.has_work) and self._has_caught_up
 
+    def written_version(self, kind: str) -> int:
+        """Returns the resourceVersion of the last object of a kind that was written."""
+        return self._written.get(kind, 0)
+
     async def run(self) -> None:
         """Runs the controllers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
