@@ -66,7 +66,7 @@ def test_kubectl_creates_looks_and_deletes_while_it_is_up(
         node["status"] = {"allocatable": {"cpu": "16", "memory": "4Gi", "pods": "10"}}
         kubectl("create", "-f-", stdin=node)
         kubectl("wait", "pod/big", "--for=condition=PodScheduled", "--timeout=30s")
-        kubectl("delete", "pod", "fits", "--wait", "--timeout=30s")
+        kubectl("delete", "pod", "fits", "--grace-period=1", "--wait", "--timeout=30s")
         wait_until(lambda: "2 bound, 0 pending, 0 refused" in program.said())
         assert program.end(signal.SIGINT) == 0
         assert "pods placed on" in program.said()
@@ -79,7 +79,7 @@ def test_the_guide_helps_the_pod_that_it_promises_to_help(
     """Compares the output of the section's kubectl commands with the page, except ages."""
 
     def facts(table: str) -> list[str]:
-        return [word for word in table.split() if not re.fullmatch(r"\d+s", word)]
+        return [word for word in table.split() if not re.fullmatch(r"\d+s|10\.[\d.]+", word)]
 
     guide = (ROOT / "docs" / "guides" / "start.md").read_text()
     section = guide.partition("## Help a pending pod\n")[2].partition("\n## ")[0]
@@ -96,11 +96,39 @@ def test_the_guide_helps_the_pod_that_it_promises_to_help(
         path = runtime_folder / "mooring" / "start.kubeconfig"
         kubectl = Kubectl(programs / "kubectl", Embedded(program.process, "", path), tmp_path)  # type: ignore[arg-type]
         for words, shown in commands:
-            if "openb-pod-1639" in words:
-                condition = ("--for=condition=PodScheduled", "--timeout=30s")
-                kubectl("wait", "pod/openb-pod-1639", *condition)
+            name = "openb-pod-1639" if "openb-pod-1639" in words else "openb-pod-0017"
+            kubectl("wait", f"pod/{name}", "--for=condition=Ready", "--timeout=60s")
             assert facts(kubectl(*words)) == facts(shown)
         assert program.end(signal.SIGTERM) == 0
+
+
+def test_a_deployment_is_rolled_out_scaled_undone_and_deleted(
+    programs: Path, tmp_path: Path, files: list[str], runtime_folder: Path
+) -> None:
+    path = runtime_folder / "mooring" / "start.kubeconfig"
+    with mooring(tmp_path, "start", *files) as program:
+        program.wait_for("1 bound, 0 pending, 1 refused")
+        kubectl = Kubectl(programs / "kubectl", Embedded(program.process, "", path), tmp_path)  # type: ignore[arg-type]
+        status = ("rollout", "status", "deployment/web", "--timeout=60s")
+        kubectl("create", "deployment", "web", "--image=web:1", "--replicas=3")
+        assert 'deployment "web" successfully rolled out' in kubectl(*status)
+        kubectl("set", "image", "deployment/web", "web=web:2")
+        assert 'deployment "web" successfully rolled out' in kubectl(*status)
+        history = kubectl("rollout", "history", "deployment/web").split()
+        assert history[-4:] == ["1", "<none>", "2", "<none>"]
+        kubectl("rollout", "undo", "deployment/web")
+        assert 'deployment "web" successfully rolled out' in kubectl(*status)
+        image = "jsonpath={.spec.template.spec.containers[0].image}"
+        assert kubectl("get", "deployment", "web", "-o", image) == "web:1"
+        kubectl("scale", "deployment/web", "--replicas=1")
+        wait = ("--for=jsonpath={.status.replicas}=1", "--timeout=60s")
+        kubectl("wait", "deployment/web", *wait)
+        nodes = [line.split() for line in kubectl("get", "nodes", "--no-headers").splitlines()]
+        assert [(line[1], line[4]) for line in nodes] == [("Ready", "v1.36.3")] * 2
+        kubectl("delete", "deployment", "web")
+        wait_until(lambda: not kubectl("get", "pods", "-l", "app=web", "-o", "name"))
+        assert program.end(signal.SIGINT) == 0
+        assert program.err.read_text() == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -39,6 +39,8 @@ class Options(NamedTuple):
     once: bool
     virtual: bool
     kubelets: bool
+    controllers: bool
+    begins_at_once: bool
     output: str
     devices: DeviceFile | None
 
@@ -50,7 +52,17 @@ class Options(NamedTuple):
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 = any free port."
 )
 @kubeconfig_out(KUBECONFIG)
-@click.option("--kubelets", is_flag=True, help="Simulate kubelets: bound pods become Running.")
+@click.option(
+    "--kubelets/--no-kubelets",
+    default=None,
+    help="Simulate kubelets: nodes are Ready, and bound pods become Running. "
+    "Default: from when the pods of the files are scheduled; --kubelets: from the start.",
+)
+@click.option(
+    "--controllers/--no-controllers",
+    default=True,
+    help="Run the controllers of workloads, such as Deployments. Default: they run.",
+)
 @click.option(
     "--once",
     is_flag=True,
@@ -68,7 +80,8 @@ def command(
     devices_file: str | None,
     port: int,
     kubeconfig: Path | None,
-    kubelets: bool,
+    kubelets: bool | None,
+    controllers: bool,
     once: bool,
     virtual: bool,
     output: str,
@@ -84,6 +97,7 @@ def command(
     from mooring.devcluster.seeding import seeds_of_objects
     from mooring.log import configure
     from mooring.objects.node import Node
+    from mooring.simulation.controllers.objects import WORKLOAD_KINDS
     from mooring.simulation.device_file import device_objects, read_device_file
     from mooring.simulation.unsupported import notes, without_extenders
     from mooring.simulation.workload import read_workload
@@ -100,7 +114,18 @@ def command(
     if devices is not None:
         nodes = [obj for obj in workload.objects if isinstance(obj, Node)]
         seeds += seeds_of_objects(device_objects(devices, nodes))
-    options = Options(port, kubeconfig, once or virtual, virtual, kubelets, output, devices)
+    has_workloads = controllers and any(seed.kind in WORKLOAD_KINDS for seed in seeds)
+    options = Options(
+        port=port,
+        kubeconfig=kubeconfig,
+        once=once or virtual,
+        virtual=virtual,
+        kubelets=kubelets is not False,
+        controllers=controllers,
+        begins_at_once=bool(kubelets) or has_workloads,
+        output=output,
+        devices=devices,
+    )
     with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=virtual)) as runner:
         try:
             runner.run(_start(workload, seeds, config, plugins, seed, options))
@@ -156,6 +181,8 @@ async def _start(
         with_kubelets=options.kubelets,
         with_volumes=True,
         with_claims=True,
+        with_controllers=options.controllers,
+        waits_to_begin=True,
         devices=options.devices,
     )
     pending = await cluster.seed(seeds)
@@ -166,9 +193,9 @@ async def _start(
         wall_started_s = wall.monotonic_s()
         async with _live_view(cluster, progress, title, options, clock):
             if options.once:
-                await _submit_and_settle(cluster, pending)
+                await _submit_and_settle(cluster, pending, options)
             else:
-                submitting = tasks.create_task(_submit_and_settle(cluster, pending))
+                submitting = tasks.create_task(_submit_and_settle(cluster, pending, options))
                 await interruption().wait()
                 submitting.cancel()
         duration_s = max(0.0, progress.last_s - started_s)
@@ -179,9 +206,19 @@ async def _start(
     _print(workload.name, progress, duration_s, options)
 
 
-async def _submit_and_settle(cluster: InMemoryCluster, pending: list[Seed]) -> None:
+async def _submit_and_settle(
+    cluster: InMemoryCluster, pending: list[Seed], options: Options
+) -> None:
+    """Creates the pods of the files; kubelets and controllers that are not needed begin after it.
+
+    Controllers begin when all pods exist, so that they adopt them and create no others.
+    """
     await cluster.submit(pending)
+    if options.begins_at_once:
+        cluster.begin()
     await cluster.settle()
+    if not options.once:
+        cluster.begin()
 
 
 @asynccontextmanager

@@ -7,18 +7,21 @@ virtual one. Requests to the API server are function calls.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
+from mooring.apiserver.resources import resource_named
 from mooring.client import Client, InProcessTransport
 from mooring.client.retry import Sleep
 from mooring.devcluster.claim_actor import ClaimActor
 from mooring.devcluster.driver_actor import DriverActor
 from mooring.devcluster.kubelets import Kubelets
+from mooring.devcluster.node_actor import NodeActor
 from mooring.devcluster.seeding import Created, Seed, Seeder, in_order
 from mooring.devcluster.volume_actor import VolumeActor
+from mooring.devcluster.workload_actor import WorkloadActor
 from mooring.event_loop import TICK_S as SERVER_TICK_S
 from mooring.queue import QueueName
 from mooring.scheduler.service import Service, ServiceOptions
@@ -50,9 +53,11 @@ class InMemoryCluster:
         clock: Clock of all parts.
         rng: Random generator of all parts.
         options: The scheduler's options.
-        with_kubelets: True to simulate kubelets: bound pods become Running.
+        with_kubelets: True to simulate kubelets: nodes are Ready, bound pods become Running.
         with_volumes: True to simulate the volume controller: claims get volumes.
         with_claims: True to simulate the resource claim controller: pods get claims from templates.
+        with_controllers: True to simulate the controllers of workloads: they get pods.
+        waits_to_begin: True = kubelets and controllers wait for ``begin``.
         devices: The devices of simulated drivers; None = there are no drivers.
         instant_deletion: True to remove deleted pods at once, bound ones too.
         sleep: Sleeps so many seconds; asyncio's works on a virtual loop.
@@ -68,6 +73,8 @@ class InMemoryCluster:
         with_kubelets: bool = False,
         with_volumes: bool = False,
         with_claims: bool = False,
+        with_controllers: bool = False,
+        waits_to_begin: bool = False,
         devices: DeviceFile | None = None,
         instant_deletion: bool = False,
         sleep: Sleep = asyncio.sleep,
@@ -86,8 +93,15 @@ class InMemoryCluster:
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
-        self._with_kubelets = with_kubelets
+        self._kubelets = Kubelets(self.client, clock=clock, rng=rng) if with_kubelets else None
+        self._workloads = (
+            WorkloadActor(self.client, clock=clock, rng=rng) if with_controllers else None
+        )
         self._with_volumes = with_volumes
+        self._nodes = NodeActor(self.client, clock=clock, rng=rng) if with_kubelets else None
+        self._may_begin = asyncio.Event()
+        if not waits_to_begin:
+            self._may_begin.set()
         self._claims = ClaimActor(self.client, clock=clock, rng=rng) if with_claims else None
         self._devices = devices
 
@@ -98,9 +112,12 @@ class InMemoryCluster:
         """Runs all parts until the scheduler is stopped, or the task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             simulators = [tasks.create_task(self._tick())]
-            if self._with_kubelets:
-                kubelets = Kubelets(self.client, clock=self._clock, rng=self._rng)
-                simulators.append(tasks.create_task(kubelets.run()))
+            actors = [self._kubelets, self._nodes, self._workloads]
+            simulators += [
+                tasks.create_task(self._run_when_begun(actor.run))
+                for actor in actors
+                if actor is not None
+            ]
             if self._with_volumes:
                 volumes = VolumeActor(self.client, clock=self._clock, rng=self._rng)
                 simulators.append(tasks.create_task(volumes.run()))
@@ -112,6 +129,14 @@ class InMemoryCluster:
             await self.service.run()
             for task in simulators:
                 task.cancel()
+
+    def begin(self) -> None:
+        """Lets kubelets and controllers begin that wait for it."""
+        self._may_begin.set()
+
+    async def _run_when_begun(self, run: Callable[[], Awaitable[None]]) -> None:
+        await self._may_begin.wait()
+        await run()
 
     async def seed(self, seeds: Sequence[Seed]) -> list[Seed]:
         """Creates the cluster's objects, and returns the pending pods without creating them.
@@ -143,6 +168,8 @@ class InMemoryCluster:
         """
         if not self._has_seen("Pod", self.seeder.last_version) or not self._has_claims:
             return False
+        if not self._has_workload_pods:
+            return False
         return self.service.is_settled or self._has_only_failing_pods
 
     def _has_seen(self, kind: str, version: int) -> bool:
@@ -158,6 +185,23 @@ class InMemoryCluster:
         if not claims.has_seen(self.seeder.last_version):
             return False
         return all(self._has_seen(kind, last) for kind, last in claims.last_versions.items())
+
+    @property
+    def _has_workload_pods(self) -> bool:
+        """True if the controllers have nothing to do, and the scheduler knows all their pods."""
+        workloads = self._workloads
+        if workloads is None or not self._may_begin.is_set():
+            return True
+        informers = list(workloads.informers.values())
+        if self._kubelets is not None:
+            informers.append(self._kubelets.informer)
+        for informer in informers:
+            resource = resource_named(informer.kind.group, informer.kind.resource)
+            latest = self.api.store.collection(resource).history.latest
+            if not informer.has_synced or int(informer.version or "0") < latest:
+                return False
+        is_idle = workloads.is_idle and (self._kubelets is None or self._kubelets.is_idle)
+        return is_idle and self._has_seen("Pod", workloads.written_version("Pod"))
 
     @property
     def _has_only_failing_pods(self) -> bool:

@@ -1,12 +1,14 @@
-"""Simulated kubelets: bound pods become Running, deleted pods are removed.
+"""Simulated kubelets: bound pods become Running, deleted pods go when their grace period is over.
 
-One watch serves the kubelets of all nodes. A pod starts half a second after its binding; a deleted
-pod ends at once.
+One watch serves the kubelets of all nodes. A pod starts half a second after its binding. A deleted
+pod uses its whole grace period, as one does whose process ignores the signal to end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import logging
 from typing import Any, Final
 
@@ -27,6 +29,9 @@ _log = logging.getLogger(__name__)
 class Kubelets:
     """Writes the status of every pod on a node.
 
+    Attributes:
+        informer: The pods.
+
     Args:
         client: A client that may update pods.
         clock: For timestamps.
@@ -40,14 +45,25 @@ class Kubelets:
         self._client = client
         self._clock = clock
         self._sleep = sleep
-        self._work: asyncio.Queue[tuple[float, Pod]] = asyncio.Queue()
-        self._informer = Informer(client, "Pod", self._on_change, clock=clock, rng=rng, sleep=sleep)
+        #: Due time in monotonic seconds, number, pod: as a heap.
+        self._timers: list[tuple[float, int, Pod]] = []
+        self._numbers = itertools.count()
+        self._has_earlier_timer = asyncio.Event()
+        self._work: asyncio.Queue[Pod] = asyncio.Queue()
+        self.informer = Informer(client, "Pod", self._on_change, clock=clock, rng=rng, sleep=sleep)
+        self._starting = 0
         self._addresses = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no pod is about to start."""
+        return self._starting == 0
 
     async def run(self) -> None:
         """Starts and ends pods until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._informer.run())
+            tasks.create_task(self.informer.run())
+            tasks.create_task(self._wait_for_timers(tasks))
             for _ in range(WORKERS):
                 tasks.create_task(self._process_queue())
 
@@ -55,15 +71,39 @@ class Kubelets:
         pod: Pod | None = change.new
         if pod is None or not pod.spec.node_name:
             return
-        is_deleted = pod.metadata.deletion_timestamp is not None
-        if is_deleted or pod.status.phase == "Pending":
-            due_s = self._clock.monotonic_s() + (0.0 if is_deleted else START_S)
-            self._work.put_nowait((due_s, pod))
+        wait_s = START_S
+        if pod.metadata.deletion_timestamp is not None:
+            wait_s = float(pod.metadata.deletion_grace_period_seconds or 0)
+        elif pod.status.phase != "Pending":
+            return
+        else:
+            self._starting += 1
+        due_s = self._clock.monotonic_s() + wait_s
+        heapq.heappush(self._timers, (due_s, next(self._numbers), pod))
+        if self._timers[0][0] == due_s:
+            self._has_earlier_timer.set()
+
+    async def _wait_for_timers(self, tasks: asyncio.TaskGroup) -> None:
+        """Passes pods on to the workers when they are due."""
+        while True:
+            now_s = self._clock.monotonic_s()
+            while self._timers and self._timers[0][0] <= now_s:
+                self._work.put_nowait(heapq.heappop(self._timers)[2])
+            self._has_earlier_timer.clear()
+            sleeping = None
+            if self._timers:
+                sleeping = tasks.create_task(self._wake_after(self._timers[0][0] - now_s))
+            await self._has_earlier_timer.wait()
+            if sleeping is not None:
+                sleeping.cancel()
+
+    async def _wake_after(self, wait_s: float) -> None:
+        await self._sleep(wait_s)
+        self._has_earlier_timer.set()
 
     async def _process_queue(self) -> None:
         while True:
-            due_s, pod = await self._work.get()
-            await self._sleep(max(0.0, due_s - self._clock.monotonic_s()))
+            pod = await self._work.get()
             metadata = pod.metadata
             try:
                 if metadata.deletion_timestamp is not None:
@@ -77,6 +117,8 @@ class Kubelets:
                 _log.info(
                     "pod status not written", extra={"pod": metadata.name, "error": str(error)}
                 )
+            finally:
+                self._starting -= metadata.deletion_timestamp is None
 
     def _running(self, pod: Pod) -> dict[str, Any]:
         """Returns the status of a pod with all containers running."""

@@ -26,6 +26,9 @@ _log = logging.getLogger(__name__)
 #: Kinds created first, in this order, since others refer to them.
 FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")
 
+#: Kinds created last, in this order: owners before the objects that they own.
+LAST: Final = ("CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "Pod")
+
 #: Kinds written by the cluster itself, meaningless in another cluster.
 _NOT_SEEDED: Final = frozenset({"Event", "Lease", "Binding"})
 
@@ -109,6 +112,7 @@ def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
         for name in missing
     ]
     rank = {kind: number for number, kind in enumerate(FIRST)}
+    rank |= {kind: len(FIRST) + 1 + number for number, kind in enumerate(LAST)}
     cluster = [seed for seed in seeds if not seed.is_pending_pod and seed.kind not in _NOT_SEEDED]
     cluster = sorted([*namespaces, *cluster], key=lambda seed: rank.get(seed.kind, len(FIRST)))
     pending = [seed for seed in seeds if seed.is_pending_pod]
@@ -173,6 +177,8 @@ class Seeder:
         self.last_version = 0
         self._client = client
         self._paths: dict[str, dict[str, tuple[str, bool]]] = {}
+        #: UID in a file -> UID in this API server, for the references to owners.
+        self._uids: dict[str, str] = {}
 
     async def create(self, seed: Seed) -> Created | None:
         """Creates an object with its status; None if its kind is not served, or it exists.
@@ -184,7 +190,7 @@ class Seeder:
         if path is None:
             self.skipped[seed.kind] = self.skipped.get(seed.kind, 0) + 1
             return None
-        raw = {**seed.raw, "metadata": _client_set(seed.metadata)}
+        raw = {**seed.raw, "metadata": self._with_owners(_client_set(seed.metadata))}
         try:
             body = await self._client.write("POST", path, msgspec.json.encode(raw))
             status = raw.get("status")
@@ -197,7 +203,17 @@ class Seeder:
             raise _seed_error(seed, error) from error
         created = _read_created(body)
         self.last_version = int(created.metadata.resource_version)
+        if uid := seed.metadata.get("uid"):
+            self._uids[uid] = created.metadata.uid
         return created
+
+    def _with_owners(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Returns metadata that refers to the owners by their new UIDs."""
+        owners = metadata.get("ownerReferences")
+        if not owners:
+            return metadata
+        owners = [{**owner, "uid": self._uids.get(owner["uid"], owner["uid"])} for owner in owners]
+        return {**metadata, "ownerReferences": owners}
 
     async def create_all(self, seeds: Iterable[Seed]) -> AsyncIterator[Created]:
         """Creates objects one by one; yields the created ones."""

@@ -52,7 +52,7 @@ def test_what_others_refer_to_comes_first() -> None:
         raw("Namespace", "team"),
     ]
     cluster, pending = in_order(seeds)
-    assert names(cluster) == ["Namespace team", "PriorityClass p", "Node n", "Pod on", "Service s"]
+    assert names(cluster) == ["Namespace team", "PriorityClass p", "Node n", "Service s", "Pod on"]
     assert pending == []
 
 
@@ -208,3 +208,12 @@ async def test_a_refusal_says_where_the_object_stands(tmp_path: Path) -> None:
     assert told.endswith("got 'Bad_Name'")
     with pytest.raises(ConfigError, match=r"^metadata.name: the API server rejects"):
         await Server().seeder.create(raw("Namespace", "Bad_Name"))
+
+
+def test_owners_come_before_what_they_own() -> None:
+    seeds = [
+        a_pod("on", spec={"nodeName": "n"}),
+        raw("ReplicaSet", "r", "apps/v1", metadata={"namespace": "default"}),
+        raw("Deployment", "d", "apps/v1", metadata={"namespace": "default"}),
+    ]
+    assert names(in_order(seeds)[0]) == ["Deployment d", "ReplicaSet r", "Pod on"]

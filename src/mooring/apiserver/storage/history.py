@@ -65,6 +65,11 @@ class History:
         """The position behind the last change."""
         return self._dropped + len(self._changes)
 
+    @property
+    def latest(self) -> int:
+        """The version of the last change; 0 before the first."""
+        return self._changes[-1].version if self._changes else self.compacted
+
     def append(self, change: Change) -> None:
         """Appends a change and calls the listeners."""
         self._changes.append(change)

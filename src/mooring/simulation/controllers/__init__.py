@@ -1,0 +1,1 @@
+"""The workload controllers: from a workload object and its pods to writes."""

@@ -1,0 +1,135 @@
+"""The objects that the workload controllers look at, indexed by their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from mooring.objects.meta import OwnerReference, controller_of, key
+from mooring.simulation.controllers.objects import WORKLOAD_KINDS, Workload, selector_of
+
+if TYPE_CHECKING:
+    from mooring.client import Change
+    from mooring.objects.node import Node
+    from mooring.objects.pod import Pod
+
+#: A workload: its kind and "namespace/name".
+WorkloadKey = tuple[str, str]
+
+
+class ControlledObjects:
+    """Workloads, pods and nodes.
+
+    Attributes:
+        workloads: Kind -> key -> workload.
+        pods: Key -> pod.
+        nodes: Name -> node.
+    """
+
+    def __init__(self) -> None:
+        self.workloads: dict[str, dict[str, Workload]] = {kind: {} for kind in WORKLOAD_KINDS}
+        self.pods: dict[str, Pod] = {}
+        self.nodes: dict[str, Node] = {}
+        #: UID of the controller ("" = none) and namespace -> key -> pod.
+        self._by_owner: dict[tuple[str, str], dict[str, Pod]] = {}
+
+    def pods_of(self, workload: Workload) -> list[Pod]:
+        """Returns the pods that a workload controls, by creation."""
+        metadata = workload.metadata
+        return [*self._by_owner.get((metadata.uid, metadata.namespace), {}).values()]
+
+    def orphans(self, namespace: str) -> Iterable[Pod]:
+        """Returns the pods of a namespace that nothing controls."""
+        return self._by_owner.get(("", namespace), {}).values()
+
+    def workloads_in(self, kind: str, namespace: str) -> Iterator[Workload]:
+        """Returns the workloads of a kind in a namespace."""
+        for workload in self.workloads[kind].values():
+            if workload.metadata.namespace == namespace:
+                yield workload
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def apply(self, kind: str, change: Change) -> list[WorkloadKey]:
+        """Stores a change; returns the workloads that it concerns."""
+        if kind == "Pod":
+            return self._apply_pod(change.old, change.new)
+        if kind == "Node":
+            return self._apply_node(change.old, change.new)
+        return self._apply_workload(kind, change.old, change.new)
+
+    def _apply_pod(self, old: Pod | None, new: Pod | None) -> list[WorkloadKey]:
+        if old is not None:
+            self.pods.pop(key(old), None)
+            self._by_owner.get(_owner_key(old), {}).pop(key(old), None)
+        if new is not None:
+            self.pods[key(new)] = new
+            self._by_owner.setdefault(_owner_key(new), {})[key(new)] = new
+        concerned: list[WorkloadKey] = []
+        for pod in (old, new):
+            owner = None if pod is None else controller_of(pod.metadata)
+            if pod is not None and owner is not None and owner.kind in self.workloads:
+                concerned.append((owner.kind, f"{pod.metadata.namespace}/{owner.name}"))
+        if new is None and concerned:  # Recreate waits for the last pod of a Deployment
+            concerned += self._owner_of_workload(concerned[0])
+        if new is not None and controller_of(new.metadata) is None:
+            concerned += self._matching(new)
+        return list(dict.fromkeys(concerned))
+
+    def _owner_of_workload(self, workload_key: WorkloadKey) -> list[WorkloadKey]:
+        kind, object_key = workload_key
+        workload = self.workloads[kind].get(object_key)
+        return [] if workload is None else _controller_key(workload, self.workloads)
+
+    def _matching(self, pod: Pod) -> Iterator[WorkloadKey]:
+        """Returns the workloads that may adopt a pod."""
+        for kind in self.workloads:
+            if kind == "Deployment" or not self.workloads[kind]:
+                continue
+            for workload in self.workloads_in(kind, pod.metadata.namespace):
+                if selector_of(workload).matches(pod.metadata.labels):
+                    yield kind, workload.key
+
+    def _apply_node(self, old: Node | None, new: Node | None) -> list[WorkloadKey]:
+        if old is not None:
+            self.nodes.pop(old.metadata.name, None)
+        if new is not None:
+            self.nodes[new.metadata.name] = new
+        if old is not None and new is not None and _same_for_daemons(old, new):
+            return []
+        return [("DaemonSet", name) for name in self.workloads.get("DaemonSet", {})]
+
+    def _apply_workload(
+        self, kind: str, old: Workload | None, new: Workload | None
+    ) -> list[WorkloadKey]:
+        workload = new if new is not None else old
+        if workload is None:
+            return []
+        if new is None:
+            self.workloads[kind].pop(workload.key, None)
+        else:
+            self.workloads[kind][workload.key] = new
+        concerned = [(kind, workload.key), *_controller_key(workload, self.workloads)]
+        if kind == "ReplicaSet" and len(concerned) == 1:
+            concerned += [
+                ("Deployment", other.key)
+                for other in self.workloads_in("Deployment", workload.metadata.namespace)
+                if selector_of(other).matches(workload.metadata.labels)
+            ]
+        return concerned
+
+
+def _controller_key(workload: Workload, kinds: dict[str, Any]) -> list[WorkloadKey]:
+    owner: OwnerReference | None = controller_of(workload.metadata)
+    if owner is None or owner.kind not in kinds:
+        return []
+    return [(owner.kind, f"{workload.metadata.namespace}/{owner.name}")]
+
+
+def _owner_key(pod: Pod) -> tuple[str, str]:
+    owner = controller_of(pod.metadata)
+    return ("" if owner is None else owner.uid, pod.metadata.namespace)
+
+
+def _same_for_daemons(old: Node, new: Node) -> bool:
+    return old.metadata.labels == new.metadata.labels and old.spec == new.spec
