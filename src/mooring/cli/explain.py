@@ -20,20 +20,16 @@ from mooring.errors import ConfigError
 from mooring.explain.explain import Explained, Options, text_of
 from mooring.explain.from_recording import explain_recording
 from mooring.explain.layout import coloured, wrapped
+from mooring.explain.offline import Source, explain_offline
 from mooring.explain.pod_state import encoded, state_of
 from mooring.objects.meta import key
-from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
-from mooring.simulation.build import make_driver
+from mooring.objects.pod import Pod
 from mooring.simulation.device_file import read_device_file, with_devices
 from mooring.simulation.generated_claims import with_generated_claims
-from mooring.simulation.simulate import decide_until
-from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import read_workload
 
 if TYPE_CHECKING:
-    from mooring.decision import Decision
     from mooring.explain.remote import SchedulerAddress
-    from mooring.simulation.driver import Driver
 
 
 @click.command("explain")
@@ -119,22 +115,17 @@ def command(
             raise click.UsageError(
                 "--kubeconfig cannot be combined with --cluster, --pods or --devices"
             )
-        source = _Running(kubeconfig, context, address, options)
-        _explain_remote(pod, source, printer, config_file, plugins, seed)
+        running = _Running(kubeconfig, context, address, options)
+        _explain_remote(pod, running, printer, config_file, plugins, seed)
         return
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
     if devices_file:
         workload = with_devices(workload, read_device_file(devices_file))
     workload = with_generated_claims(workload)
-    pod_object = _find(pod, workload.pods)
-    if pod_object.spec.node_name:
-        click.echo(f"Pod {key(pod_object)} is already on {pod_object.spec.node_name}.")
-        return
+    pod_object = _find(pod, (*workload.pods, *workload.omitted))
     config = read_config(config_file, workload, command="explain")
-    driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
-    utilization = Utilization(workload.objects, pending=[pod_object])
-    decision = decide_until(workload.pending, driver, utilization, key(pod_object))
-    printer.echo(printer.render(_explained(pod_object, decision, utilization, driver, options)))
+    source = Source(workload, config, plugins, seed)
+    printer.echo(explain_offline(pod_object, source, options=options, is_json=printer.is_json))
 
 
 class _Running(NamedTuple):
@@ -213,37 +204,16 @@ def _explain_remote(
     if fetched.workload is None:
         printer.echo(fetched.explanation or "")
         return
-    click.echo(f"mooring explain: note: {fetched.not_asked}; decided here instead", err=True)
+    click.echo(f"mooring explain: note: {fetched.not_asked}", err=True)
     for kind, reason in fetched.not_listed.items():
         click.echo(f"mooring explain: note: cannot list {kind} objects: {reason}", err=True)
     workload = fetched.workload
-    pod_object = _find(pod, workload.pods)
-    if pod_object.spec.node_name:
-        click.echo(f"Pod {key(pod_object)} is on {pod_object.spec.node_name}.")
-        return
+    pod_object = _find(pod, (*workload.pods, *workload.omitted))
     config = read_config(config_file, workload, command="explain")
-    driver = make_driver(workload.objects, config=config, plugins=plugins, seed=seed)
     # On the current cluster: other pending pods are not placed first.
-    decision = driver.attempt(pod_object, explain=True).decision()
-    utilization = Utilization(workload.objects, pending=[pod_object])
-    explained = _explained(pod_object, decision, utilization, driver, source.options)
-    printer.echo(printer.render(explained))
-
-
-def _explained(
-    pod: Pod, decision: Decision, utilization: Utilization, driver: Driver, options: Options
-) -> Explained:
-    framework = driver.frameworks.get(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME)
-    return Explained(
-        pod,
-        decision,
-        utilization,
-        weights=driver.weights if framework is None else framework.profile.weights,
-        snapshot=driver.cache.snapshot(),
-        framework=framework,
-        options=options,
-        driver=driver,
-    )
+    offline = Source(workload, config, plugins, seed, schedules_queue=False)
+    options, is_json = source.options, printer.is_json
+    printer.echo(explain_offline(pod_object, offline, options=options, is_json=is_json))
 
 
 def _find(text: str, pods: Iterable[Pod]) -> Pod:

@@ -88,8 +88,8 @@ def document_of(explained: Explained) -> ExplanationDocument:
         lines = list(notes_of(case, plugin, nodes)) if case else []
         if lines:
             notes[plugin] = lines
-    return ExplanationDocument(
-        summary=explained.summary,
+    document = ExplanationDocument(
+        summary="",
         requests={
             name: amount_text(name, amount)
             for name, amount in explained.requests.items()
@@ -113,8 +113,11 @@ def document_of(explained: Explained) -> ExplanationDocument:
             )
             for remedy in (explained.remedies.remedies if explained.remedies else ())
         ],
-        text=list(explained.lines()),
     )
+    # Last, as this carries the decision out: the cluster changes.
+    document.text = list(explained.lines())
+    document.summary = explained.summary
+    return document
 
 
 def _node(explained: Explained, name: str) -> NodeDocument:

@@ -6,12 +6,13 @@ result is lines of text (``Explained.lines``), or a document (``document.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mooring.decision import ERROR, GATED, SCHEDULED, UNSCHEDULABLE, Decision, Rejection
 from mooring.explain.all_nodes import node_lines
+from mooring.explain.binding import Binding
 from mooring.explain.changes.search import Found, find_remedies, remedy_lines
 from mooring.explain.missing_devices import explain_claims
 from mooring.explain.preemption import preemption_lines
@@ -41,6 +42,10 @@ class Options(NamedTuple):
     width: int = WIDTH
 
 
+#: The first rejection of each node, by group of nodes.
+DEFAULTS: Final = Options()
+
+
 class Explained:
     """A decision with its causes.
 
@@ -54,6 +59,7 @@ class Explained:
             only the rejections of the decision.
         options: What to explain.
         driver: The cluster, in which changes are tried; None = no changes are searched.
+        bind: Carries the decision out, last of all; None = Reserve and Permit are not called.
     """
 
     def __init__(
@@ -65,10 +71,12 @@ class Explained:
         weights: Mapping[str, int] | None = None,
         snapshot: Snapshot | None = None,
         framework: Framework | None = None,
-        options: Options = Options(),  # noqa: B008 - immutable
+        options: Options = DEFAULTS,
         driver: Driver | None = None,
+        bind: Callable[[], Binding | None] = lambda: None,
     ) -> None:
         self._driver = driver
+        self._bind = bind
         self._framework = framework
         self.pod = pod
         self.decision = decision
@@ -92,8 +100,20 @@ class Explained:
 
     def lines(self) -> Iterator[str]:
         """Yields the explanation."""
+        body = list(self._body())  # before the decision is carried out
+        yield from (self.summary, *body)
+        if self.binding is not None and self.binding.lines:
+            yield from ("", "After the node was chosen:")
+            yield from (f"  {line}" for line in self.binding.lines)
+
+    @cached_property
+    def binding(self) -> Binding | None:
+        """The result of Reserve, Permit and the binding; the first call changes the cluster."""
+        return self._bind()
+
+    def _body(self) -> Iterator[str]:
         requests = _requests_text(self.requests, self.utilization)
-        yield from (self.summary, "", f"It requests {requests}.")
+        yield from ("", f"It requests {requests}.")
         if self.decision.result == SCHEDULED:
             yield from placement_lines(
                 self.decision, self.weights, self.of_nodes, width=self.options.width
@@ -113,14 +133,21 @@ class Explained:
 
     @property
     def summary(self) -> str:
-        """The result in one sentence."""
+        """The result in one sentence; it changes the cluster as ``binding`` does."""
         decision, name = self.decision, f"Pod {key(self.pod)}"
         if decision.node is not None:
             node = self.utilization.nodes.get(decision.node)
             kind = f" ({node.group})" if node else ""
+            if self.binding is not None and not self.binding.is_bound:
+                plugins = ", ".join(self.binding.rejected_by) or "the binding"
+                return (
+                    f"{name} is unschedulable: {decision.node} was chosen, {plugins} rejected it."
+                )
             return f"{name} goes to {decision.node}{kind}."
         if decision.result == GATED:
-            return f"{name} is gated: it is not scheduled until its gates are removed."
+            gates = ", ".join(gate.name for gate in self.pod.spec.scheduling_gates)
+            by = f" by {gates}" if gates else ""
+            return f"{name} is gated{by}: it is not scheduled until its gates are removed."
         if decision.result == ERROR:
             return f"{name} was not scheduled: the attempt failed with an error."
         return f"{name} is unschedulable: 0/{len(self.utilization.nodes)} nodes are feasible."
@@ -170,7 +197,7 @@ def explain(
     weights: Mapping[str, int] | None = None,
     snapshot: Snapshot | None = None,
     framework: Framework | None = None,
-    options: Options = Options(),  # noqa: B008 - immutable
+    options: Options = DEFAULTS,
 ) -> str:
     """Returns the explanation as text; the arguments are those of ``Explained``."""
     explained = Explained(

@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.config import from_document
 from mooring.errors import ConfigError
-from mooring.explain.explain import Explained, Options, text_of
+from mooring.explain.explain import DEFAULTS, Explained, Options, text_of
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
@@ -59,7 +59,7 @@ def explain_recording(
     pod: str,
     *,
     attempt: int | None = None,
-    options: Options = Options(),  # noqa: B008 - immutable
+    options: Options = DEFAULTS,
     render: Callable[[Explained], str] = text_of,
 ) -> str:
     """Explains an attempt of a recording, by default the pod's last one.

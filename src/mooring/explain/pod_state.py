@@ -19,13 +19,15 @@ class PodState(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel")
     Attributes:
         pod: "namespace/name".
         scheduler: Its schedulerName.
-        node: The node that it is on; all that follows is about pods without one.
+        node: The node that it is on.
+        note: Why there is no decision, or on which cluster it was made.
         queue: ``active``, ``backoff``, ``unschedulable``, ``gated`` or ``in flight``; "" = none.
         attempts: The attempts so far.
         in_queue_s: How long it has been in this queue.
         first_attempt_s: How long ago it first entered the active queue.
         backoff_s: How long its backoff lasts yet.
         rejected_by: The plugins that rejected it in its last attempt.
+        rejected_after_filter: Those of them that rejected it in Reserve or Permit.
         pending_on: Those of them that wait for something of their own.
         gated_by: The PreEnqueue plugin that holds it back.
         requeued_by: Plugin -> the events that requeue the pod, in kube-scheduler's words.
@@ -42,12 +44,14 @@ class PodState(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel")
     pod: str
     scheduler: str
     node: str = ""
+    note: str = ""
     queue: str = ""
     attempts: int = 0
     in_queue_s: float = 0.0
     first_attempt_s: float | None = None
     backoff_s: float = 0.0
     rejected_by: tuple[str, ...] = ()
+    rejected_after_filter: tuple[str, ...] = ()
     pending_on: tuple[str, ...] = ()
     gated_by: str = ""
     requeued_by: dict[str, tuple[str, ...]] = {}

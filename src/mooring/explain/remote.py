@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,7 @@ from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, Forbidden, NotFound, OutcomeUnknown, Unreachable
-from mooring.explain.explain import Options
+from mooring.explain.explain import DEFAULTS, Options
 from mooring.explain.running import ALL, ALL_NODES, EXPLAIN_PATH
 from mooring.objects.kinds import KINDS
 from mooring.objects.meta import KubernetesObject
@@ -94,7 +95,7 @@ async def fetch(
     *,
     scheduler: SchedulerAddress | None = None,
     as_json: bool = False,
-    options: Options = Options(),  # noqa: B008 - immutable
+    options: Options = DEFAULTS,
     clock: Clock,
     rng: Rng,
 ) -> RemoteExplanation:
@@ -108,24 +109,41 @@ async def fetch(
     """
     remote, request = RemoteExplanation(), _request(pod, as_json, options)
     scheduler = scheduler or SchedulerAddress()
-    if scheduler.url is not None:
-        remote.explanation = await _ask_scheduler(scheduler, access, request, clock)
-        return remote
     transport = connect(access, clock=clock, environment=os.environ)
     try:
         client = Client(transport, rng=rng)
-        remote.explanation = await _request_explanation(client, request, as_json)
+        if scheduler.url is not None:
+            remote.explanation = await _ask_scheduler(scheduler, access, request, clock)
+        else:
+            remote.explanation = await _request_explanation(client, request, as_json)
         if remote.explanation is None:
             try:
                 remote.explanation = await _ask_scheduler(scheduler, access, request, clock)
             except SchedulerNotAsked as error:
-                remote.not_asked = str(error)
-                remote.workload = await _list_objects(client, access, remote.not_listed)
+                remote.not_asked = f"{error}; decided here instead"
+        elif is_about_bound_pod(remote.explanation):
+            remote.not_asked = (
+                "a running scheduler does not decide again about a pod on a node; decided here,"
+                " with the default configuration or that of --config"
+            )
+        if remote.not_asked:
+            remote.workload = await _list_objects(client, access, remote.not_listed)
     except Unreachable as error:
         raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
     finally:
         await transport.close()
     return remote
+
+
+_ON_NODE: Final = re.compile(r"Pod \S+ is on \S+\.")
+
+
+def is_about_bound_pod(explanation: str) -> bool:
+    """Returns whether a running scheduler replied that the pod is on a node, as text or JSON."""
+    text = explanation.strip()
+    if text.startswith("{"):
+        text = str(msgspec.json.decode(text).get("note", ""))
+    return _ON_NODE.fullmatch(text) is not None
 
 
 async def _ask_scheduler(

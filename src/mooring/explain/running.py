@@ -13,8 +13,9 @@ from mooring.clock import Clock
 from mooring.decision import SCHEDULED, UNSCHEDULABLE, Decision
 from mooring.errors import PluginError
 from mooring.explain.document import document_of
-from mooring.explain.explain import Explained, Options
+from mooring.explain.explain import DEFAULTS, Explained, Options
 from mooring.explain.pod_state import PodState, encoded
+from mooring.explain.undecided import reason_without_decision
 from mooring.framework import Attempt, Diagnosis, Framework, Placement, schedule_pod
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
@@ -61,7 +62,7 @@ def explain_running(
     clock: Clock,
     *,
     as_json: bool = False,
-    options: Options = Options(),  # noqa: B008 - immutable
+    options: Options = DEFAULTS,
 ) -> Explanation:
     """Returns the explanation of a pod without changing the scheduler's state.
 
@@ -85,13 +86,11 @@ def explain_running(
     pod = matches[0]
     scheduler = pod.spec.scheduler_name or "default-scheduler"
     framework = service.profiles.get(scheduler)
-    if pod.spec.node_name or framework is None:
-        state = PodState(pod=key(pod), scheduler=scheduler, node=pod.spec.node_name)
-        if as_json:
-            return Explanation(200, encoded(state), JSON)
-        if state.node:
-            return Explanation(200, f"Pod {state.pod} is on {state.node}.")
-        return Explanation(200, f"Pod {state.pod} belongs to another scheduler: {scheduler}.")
+    note = reason_without_decision(pod, service.profiles)
+    if pod.spec.node_name or note or framework is None:
+        note = note or f"Pod {key(pod)} is on {pod.spec.node_name}."
+        state = PodState(pod=key(pod), scheduler=scheduler, node=pod.spec.node_name, note=note)
+        return Explanation(200, encoded(state), JSON) if as_json else Explanation(200, note)
     state = pod_state(service, framework, pod, clock)
     utilization = None if state.assumed_node else _utilization(service)
     if not state.assumed_node:
@@ -151,6 +150,9 @@ def _add_entry(state: PodState, entry: QueuedPod, framework: Framework, now_s: f
     if entry.queue_name is QueueName.BACKOFF and entry.backoff_expiration_s is not None:
         state.backoff_s = max(0.0, round(entry.backoff_expiration_s - now_s, 3))
     state.rejected_by = tuple(sorted(entry.rejectors))
+    filters = {plugin.name for plugin in (*framework.filters, *framework.plugins("pre_filter"))}
+    later = {plugin.name for point in ("reserve", "permit") for plugin in framework.plugins(point)}
+    state.rejected_after_filter = tuple(sorted((entry.rejectors & later) - filters))
     state.pending_on = tuple(sorted(entry.pending_plugins))
     state.gated_by = entry.gating_plugin
     if entry.queue_name.waits_for_event:
@@ -200,6 +202,10 @@ def state_lines(state: PodState) -> Iterator[str]:
         yield f"Being evicted for it: {', '.join(state.evicting)}."
     if state.terminating:
         yield f"Being deleted on that node: {', '.join(state.terminating)}."
+    if state.rejected_after_filter:
+        plugins = ", ".join(state.rejected_after_filter)
+        yield f"Its last attempt chose a node, and {plugins} rejected it there (Reserve or Permit)."
+        yield "Reserve and Permit are not called for the decision below."
     if state.message:
         yield f"Last message: {state.message}"
 

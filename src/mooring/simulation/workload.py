@@ -23,12 +23,14 @@ class Workload(NamedTuple):
         objects: All objects except the pending pods, in order of arrival.
         pending: The pods to schedule, in queue order: higher priority first, then by arrival.
         skipped: Kind -> number of objects ignored, since no scheduler reads the kind.
+        omitted: Pods that no scheduler sees: finished ones, and terminating ones without a node.
     """
 
     name: str
     objects: list[KubernetesObject]
     pending: list[Pod]
     skipped: Mapping[str, int] = MappingProxyType({})
+    omitted: tuple[Pod, ...] = ()
 
     @property
     def pods(self) -> list[Pod]:
@@ -78,17 +80,20 @@ def workload_of(name: str, objects: Sequence[KubernetesObject]) -> Workload:
     """
     cluster: list[KubernetesObject] = []
     pending: list[Pod] = []
+    omitted: list[Pod] = []
     for obj in objects:
         if not isinstance(obj, Pod):
             cluster.append(obj)
         elif obj.status.phase in FINISHED_PHASES:
-            continue
+            omitted.append(obj)
         elif obj.spec.node_name:
             cluster.append(obj)
         elif obj.metadata.deletion_timestamp is None:
             pending.append(obj)
+        else:
+            omitted.append(obj)
     pending.sort(key=lambda pod: -(pod.spec.priority or 0))
-    return Workload(name, cluster, pending)
+    return Workload(name, cluster, pending, omitted=tuple(omitted))
 
 
 def read_sources(

@@ -202,6 +202,25 @@ def test_three_changes_are_too_many() -> None:
     ]
 
 
+def test_three_pods_are_not_removed_together() -> None:
+    lonely = [
+        make_pod(f"lonely-{index}", node="a", affinity=anti_affinity("web")) for index in range(3)
+    ]
+    for count, line in ((2, PAIRS), (3, "No single change and no pair of changes was found")):
+        lines = remedies(web("new", ""), make_node("a", zone="z"), *lonely[:count])
+        assert lines[0].startswith(line)
+
+
+def test_a_gate_and_a_rejection_are_a_pair() -> None:
+    new = make_pod("new", gates=["wait"])
+    assert remedies(new, make_node("a", unschedulable=True)) == [
+        PAIRS,
+        "  - remove the scheduling gate wait from the pod and uncordon node a: the pod goes to a",
+        "  - remove the scheduling gate wait from the pod and add a node like a"
+        " (4 cpu, 32Gi memory): the pod goes to the new node",
+    ]
+
+
 def test_there_are_at_most_five_lines() -> None:
     nodes = [make_node(f"n{index}", taints=[f"t{index}:NoSchedule"]) for index in range(9)]
     assert len(remedies(make_pod("new"), *nodes)) == 1 + REMEDIES_MAX

@@ -9,6 +9,7 @@ import pytest
 
 from mooring.config import from_document
 from mooring.errors import ConfigError
+from mooring.explain.explain import Explained, Options
 from mooring.explain.from_recording import explain_recording
 from mooring.objects.quantity import Quantity
 from mooring.recordings.format import Recording, Step, read_recording
@@ -136,3 +137,30 @@ def test_recorded_claims_are_explained_as_they_were_at_that_step() -> None:
                 assert "no single cause was found" not in text
                 explained += 1
     assert explained > 5
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*-2.json.gz")), ids=lambda p: p.name[:12])
+def test_the_first_of_all_rejections_is_the_one_that_kube_scheduler_recorded(path: Path) -> None:
+    checked = []
+
+    def check(explained: Explained) -> str:
+        decision = explained.decision
+        if decision.result == "unschedulable" and decision.prefilter is None:
+            for name, recorded in decision.rejected.items():
+                rejections = explained.of_nodes[name]
+                assert rejections[0].plugin in recorded.plugins
+                if not recorded.is_left_out:
+                    assert rejections[0] == recorded
+                checked.append(name)
+        elif decision.prefilter is not None:
+            assert explained.of_pod[0] == decision.prefilter
+        return ""
+
+    recording = read_recording(path)
+    options = Options(has_all_rejections=True)
+    for step in recording.steps:
+        explain_recording(
+            str(path), step.pod_key, attempt=step.attempt, options=options, render=check
+        )
+        if len(checked) > 100:
+            break

@@ -478,6 +478,14 @@ def test_the_pod_that_uses_a_claim_for_one_pod_is_named() -> None:
     )
 
 
+def test_a_nominated_pod_that_counts_as_placed_is_named() -> None:
+    first = make_pod("first", priority=5, host_ports=[80], nominated_node="a")
+    assert explained(make_pod("new", host_ports=[80]), make_node("a"), first).splitlines()[1] == (
+        "    all: node(s) didn't have free ports for the requested pod ports, because of nominated"
+        " pods: default/first (a)"
+    )
+
+
 # ---- preemption ----
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from mooring.client.transport.transport import Request
 from mooring.errors import OutcomeUnknown, ServerError
 from mooring.explain.handler import ExplainHandler
+from mooring.explain.remote import is_about_bound_pod
 from mooring.explain.running import Explanation, explain_running
-from mooring.framework import Wait
+from mooring.framework import Reject, Wait
 from mooring.serving.messages import Reply, ServingRequest
 from mooring.testing import make_pod
 from tests.helpers.devices import exactly, make_claim, make_class, make_device, make_slice
@@ -109,6 +110,44 @@ async def test_a_pod_that_waits_in_permit_says_for_whom() -> None:
 
 
 @virtually
+async def test_a_pod_that_permit_rejected_says_so() -> None:
+    plugins = [Permits(Reject("not today"))]
+    async with run_scheduler(small(), plugins=plugins, at_rest=False) as life:
+        await life.create(pod("web"))
+        await life.until_seen("failed", "web")
+        assert (
+            "\nIts last attempt chose a node, and Permits rejected it there (Reserve or Permit).\n"
+            "Reserve and Permit are not called for the decision below.\n"
+        ) in asked(life, "web")
+        assert state_of(life, "web")["rejectedAfterFilter"] == ["Permits"]
+
+
+@virtually
+async def test_options_of_the_query_reach_the_explanation() -> None:
+    async with run_scheduler(small()) as life:
+        await life.create(make_pod("web", node_selector={"disk": "ssd"}, requests={"cpu": "64"}))
+        await life.until_seen("failed", "web")
+        query = [("pod", "web"), ("all", "true"), ("all-nodes", "true")]
+        page = ExplainHandler(lambda: life.service, lambda: "", life.clock)
+        reply = await page(ServingRequest("GET", "/mooring/v1/explain", query=query))
+        assert b"Rejected by (all rejections of a node):\n" in reply.body
+        assert b"\nAll nodes:\n  a: NodeAffinity: nodeSelector disk=ssd: " in reply.body
+
+
+@virtually
+async def test_a_reply_about_a_pod_on_a_node_is_recognized() -> None:
+    async with run_scheduler(small()) as life:
+        await life.create(pod("web"))
+        await life.until_seen("bound", "web")
+        for as_json in (False, True):
+            assert is_about_bound_pod(explained(life, "web", as_json=as_json).text)
+        await life.create(pod("huge", cpu="64"))
+        await life.until_seen("failed", "huge")
+        for as_json in (False, True):
+            assert not is_about_bound_pod(explained(life, "huge", as_json=as_json).text)
+
+
+@virtually
 async def test_names_that_are_wrong_or_ambiguous() -> None:
     async with run_scheduler(small(), at_rest=False) as life:
         await life.create(make_pod("web", scheduler_name="other"))
@@ -118,7 +157,10 @@ async def test_names_that_are_wrong_or_ambiguous() -> None:
             404, "no pod 'wep' in the cluster (did you mean 'web'?)"
         )
         assert explained(life, "web").status == 409
-        text = "Pod default/web belongs to another scheduler: other."
+        text = (
+            "Pod default/web is scheduled by other, not by a profile of this configuration"
+            " (default-scheduler)."
+        )
         assert asked(life, "default/web") == text
 
 

@@ -39,6 +39,9 @@ from mooring.state.columns.ports import conflicts
 #: Alternatives of one rejection.
 ALTERNATIVES_MAX: Final = 3
 
+#: Pods that are removed together.
+REMOVALS_MAX: Final = 2
+
 #: Alternatives, each of one or more changes.
 Alternatives = list[tuple[Change, ...]]
 
@@ -251,7 +254,7 @@ def _port_users(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
 
 def _repelling(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
     pods = repelling(case, node)
-    if pods:
+    if 0 < len(pods) <= REMOVALS_MAX:
         yield tuple(map(removal, pods))
 
 

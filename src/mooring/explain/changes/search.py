@@ -26,6 +26,9 @@ from mooring.simulation.utilization import Utilization
 REMEDIES_MAX: Final = 5
 TRIALS_MAX: Final = 40
 
+#: Changes that are combined.
+CHANGES_MAX: Final = 2
+
 #: Changes of one kind that are tried until one helps.
 OF_KIND_MAX: Final = 4
 
@@ -83,10 +86,10 @@ def _of_nodes(
     """Yields the changes that end all rejections of a node; one of them may end several."""
     for name, of_node in rejections.items():
         node = case.node(name)
-        if node is None:
+        if node is None or len(of_node) > CHANGES_MAX:
             continue
         by_rejection = [alternatives(case, node, item, utilization) for item in of_node]
-        if all(by_rejection) and len(by_rejection) <= 2:
+        if all(by_rejection):
             for parts in product(*by_rejection):
                 changes = {change.text: change for part in parts for change in part}
                 yield tuple(changes.values())

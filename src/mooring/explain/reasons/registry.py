@@ -8,7 +8,7 @@ from typing import Final
 
 from mooring.decision import Rejection
 from mooring.explain.reasons import affinity, labels, nodes, spread, volumes
-from mooring.explain.reasons.case import Case, Explainer
+from mooring.explain.reasons.case import Case, Explainer, names_text
 from mooring.objects.node import Node
 
 EXPLAINERS: Final[Mapping[str, Explainer]] = MappingProxyType(
@@ -38,7 +38,20 @@ def causes_of(case: Case, node: Node, rejection: Rejection) -> tuple[str, ...]:
         explainer = EXPLAINERS.get(plugin)
         if explainer is not None:
             texts |= dict.fromkeys(explainer.causes(case, node))
-    return tuple(texts) or rejection.reasons
+    return tuple(texts) or _because_of_nominated(case, node, rejection)
+
+
+def _because_of_nominated(case: Case, node: Node, rejection: Rejection) -> tuple[str, ...]:
+    """Returns the reasons, with the nominated pods that count as if they were on the node."""
+    nominated = [
+        info.key
+        for info in case.snapshot.nominator.pods_on(node.metadata.name)
+        if info.priority >= case.info.priority and info.uid != case.info.uid
+    ]
+    if not nominated or not any(plugin in EXPLAINERS for plugin in rejection.plugins):
+        return rejection.reasons
+    pods = names_text(nominated)
+    return tuple(f"{reason}, because of nominated pods: {pods}" for reason in rejection.reasons)
 
 
 def notes_of(case: Case, plugin: str, rejected: Sequence[Node]) -> Iterator[str]:

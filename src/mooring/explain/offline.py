@@ -1,0 +1,112 @@
+"""Explains a pod of a workload: the pods before it are scheduled first, without an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from mooring.config import KubeSchedulerConfiguration
+from mooring.decision import SCHEDULED
+from mooring.explain.binding import Binding, carry_out
+from mooring.explain.explain import DEFAULTS, Explained, Options, text_of
+from mooring.explain.pod_state import PodState, encoded, state_of
+from mooring.explain.undecided import reason_without_decision
+from mooring.objects.meta import key
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.simulation.build import make_driver
+from mooring.simulation.driver import Driver
+from mooring.simulation.simulate import decide_until
+from mooring.simulation.utilization import Utilization
+from mooring.simulation.workload import Workload
+
+
+class Source(NamedTuple):
+    """The cluster and the scheduler of an explanation.
+
+    Attributes:
+        workload: The cluster and its pending pods.
+        config: The configuration; None = all defaults.
+        plugins: Further plugins, as ``module:attribute``.
+        seed: The random seed.
+        schedules_queue: Whether the pods before the explained one are scheduled first.
+    """
+
+    workload: Workload
+    config: KubeSchedulerConfiguration | None
+    plugins: Sequence[str] = ()
+    seed: int = 0
+    schedules_queue: bool = True
+
+
+def explain_offline(
+    pod: Pod,
+    source: Source,
+    *,
+    options: Options = DEFAULTS,
+    is_json: bool = False,
+) -> str:
+    """Returns the explanation of a pod, as text or as JSON.
+
+    A pod on a node is decided again without itself, on the rest of the cluster as it is.
+
+    Raises:
+        ConfigError: the configuration or a plugin cannot be used.
+    """
+    workload = source.workload
+    driver = make_driver(
+        workload.objects, config=source.config, plugins=source.plugins, seed=source.seed
+    )
+    note = reason_without_decision(pod, driver.frameworks)
+    if note:
+        name = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
+        state = PodState(pod=key(pod), scheduler=name, node=pod.spec.node_name, note=note)
+        return encoded(state) if is_json else note
+    utilization = Utilization(workload.objects, pending=[pod])
+    node, later = pod.spec.node_name, workload.pending
+    if node:
+        note = (
+            f"Pod {key(pod)} is on {node}. It was decided again without itself, on the rest of"
+            " the cluster as it is now:"
+        )
+        driver.remove("Pod", pod.metadata.namespace, pod.metadata.name)
+        utilization.remove(key(pod))
+        status = replace(pod.status, nominated_node_name="", start_time=None)
+        pod = replace(pod, spec=replace(pod.spec, node_name=""), status=status)
+    elif source.schedules_queue:
+        place = [key(other) for other in workload.pending].index(key(pod))
+        with suppress(LookupError):  # the pod is not among those before it: all are scheduled
+            decide_until(workload.pending[:place], driver, utilization, key(pod))
+        later = workload.pending[place + 1 :]
+    explained = _explained(pod, driver, utilization, later, options)
+    if is_json:
+        state = state_of(explained)
+        state.node, state.note = node, note
+        return encoded(state)
+    return "\n".join([note, "", text_of(explained)] if note else [text_of(explained)])
+
+
+def _explained(
+    pod: Pod, driver: Driver, utilization: Utilization, later: Sequence[Pod], options: Options
+) -> Explained:
+    """Returns the decision on the cluster as the driver has it."""
+    framework = driver.frameworks[pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME]
+    outcome = driver.attempt(pod, explain=True)
+    decision = outcome.decision()
+
+    def bind() -> Binding | None:
+        return carry_out(driver, outcome, later) if decision.result == SCHEDULED else None
+
+    return Explained(
+        pod,
+        decision,
+        utilization,
+        weights=framework.profile.weights,
+        snapshot=driver.cache.snapshot(),
+        framework=framework,
+        options=options,
+        driver=driver,
+        bind=bind,
+    )
