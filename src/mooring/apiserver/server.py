@@ -42,7 +42,6 @@ from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
 from mooring.apiserver.storage.history import HISTORY_CHANGES
 from mooring.apiserver.storage.store import Store
-from mooring.clock import seeded_random
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -103,12 +102,8 @@ class ApiServer:
             DefaultAccounts(self.registry),
             QuotaStatus(self.registry),
         )
-        # Objects of a new server have a generator of their own: one object more must not change the
-        # names and UIDs of all that follow.
-        self.registry.rng = seeded_random(0)
         create_defaults(self.registry)
         self._run_controllers()
-        self.registry.rng = rng
 
     async def handle(
         self,
