@@ -36,6 +36,7 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.deletion import Deleter
+from mooring.apiserver.registry.endpoint_slices import EndpointSlices
 from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
@@ -100,6 +101,7 @@ class ApiServer:
         self._controllers = (
             RoleAggregation(self.registry),
             DefaultAccounts(self.registry),
+            EndpointSlices(self.registry),
             QuotaStatus(self.registry),
         )
         create_defaults(self.registry)

@@ -29,8 +29,8 @@ class DefaultAccounts:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._namespaces = Changes(registry, _NAMESPACES)
-        self._accounts = Changes(registry, _ACCOUNTS)
+        self._namespaces = Changes(registry.store, _NAMESPACES)
+        self._accounts = Changes(registry.store, _ACCOUNTS)
 
     def run(self) -> None:
         """Creates the accounts that are missing since the last change."""

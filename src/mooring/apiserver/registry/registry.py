@@ -32,6 +32,7 @@ from mooring.apiserver.patch.managed_fields import (
     track_create,
     track_update,
 )
+from mooring.apiserver.registry.service_addresses import SERVICES, ServiceAddresses
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view
@@ -96,6 +97,7 @@ class Registry:
         self.clock = clock
         self.rng = rng
         self.admission = Admission(store)
+        self._addresses = ServiceAddresses(store)
 
     def now(self) -> str:
         """Returns the wall clock as a timestamp."""
@@ -158,6 +160,8 @@ class Registry:
         errors += self._validate_new(resource, strategy, obj)
         self._check_errors(resource, name, errors)
         self.admission.validate_create(resource, obj)
+        if resource is SERVICES:
+            self._addresses.assign(obj)
         return self._store_new(target, name, obj, dry_run=dry_run, is_generated=is_generated)
 
     def _store_new(
@@ -278,6 +282,8 @@ class Registry:
         errors += self._validate_change(resource, rules, new, old)
         self._check_errors(resource, target.name, errors)
         self.admission.validate_update(resource, subresource, new, old)
+        if resource is SERVICES and not subresource:
+            self._addresses.assign(new)
         keep_timestamps_if_unchanged(new, old)
         return self.replace(target, new, old, dry_run=dry_run), False
 
