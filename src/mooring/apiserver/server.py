@@ -20,7 +20,13 @@ import msgspec
 from mooring.apiserver.auth.account_tokens import AccountTokens
 from mooring.apiserver.auth.authentication import Tokens, identity_in
 from mooring.apiserver.auth.rbac import Authorizer
-from mooring.apiserver.endpoints import discovery, openapi, protobuf, reviews
+from mooring.apiserver.endpoints import (
+    discovery,
+    openapi,
+    protobuf,
+    request_metrics,
+    reviews,
+)
 from mooring.apiserver.endpoints.body import decode_json, media_type_of
 from mooring.apiserver.endpoints.handlers import ResourceHandlers
 from mooring.apiserver.endpoints.query import Query
@@ -36,6 +42,7 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.deletion import Deleter
+from mooring.apiserver.registry.endpoint_slices import EndpointSlices
 from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
@@ -52,6 +59,8 @@ if TYPE_CHECKING:
 BODY_BYTES_MAX = 3 * 1024 * 1024
 JSON_HEADERS = {"content-type": "application/json"}
 _TEXT_HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
+#: Status, headers, and the body or its chunks.
+Response = tuple[int, dict[str, str], "bytes | AsyncIterator[bytes]"]
 _GROUP_VERSIONS = frozenset((group, version) for group, version, _ in BY_PATH)
 
 
@@ -97,9 +106,11 @@ class ApiServer:
         self._handlers = ResourceHandlers(
             self.registry, self.deleter, authorizer=self.authorizer, account_tokens=account_tokens
         )
+        self._metrics = request_metrics.RequestMetrics()
         self._controllers = (
             RoleAggregation(self.registry),
             DefaultAccounts(self.registry),
+            EndpointSlices(self.registry),
             QuotaStatus(self.registry),
         )
         create_defaults(self.registry)
@@ -122,12 +133,19 @@ class ApiServer:
             headers: With lower-case names.
             body: As sent.
         """
+        if path == request_metrics.PATH and method == "GET":
+            text = self._metrics.text(self.store)
+            return 200, {"content-type": request_metrics.CONTENT_TYPE}, text
         try:
-            return self._handle(method, path, query, headers, body)
+            response: Response = self._handle(method, path, query, headers, body)
         except ApiStatusError as error:
-            return error_response(error)
+            response = error_response(error)
         except RecursionError:
-            return error_response(bad_request("exceeded max depth"))
+            response = error_response(bad_request("exceeded max depth"))
+        target = resource_at(path)
+        if target is not None:
+            self._metrics.count(method, target, query, headers, response[0])
+        return response
 
     def tick(self) -> int:
         """Deletes pods whose grace period has expired; returns their number."""

@@ -28,6 +28,7 @@ SCENARIO_FILES = (
     "accounts",
     "policies",
     "quotas",
+    "services",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -331,3 +331,19 @@ def the_metadata_of_a_review_is_read_even_if_nobody_needs_it(api: Api, ns: str) 
                 f'{kind} in version "v1" cannot be handled as a {kind}: json: cannot unmarshal '
                 f"{word} into Go struct field {kind}.metadata of type v1.ObjectMeta"
             )
+
+
+@scenario
+def requests_are_counted(api: Api, namespace: str) -> None:
+    maps = path("api/v1", namespace, "configmaps")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
+    assert api.post(maps, body).code == 201
+    assert api.get(maps).code == 200
+    assert api.patch(f"{maps}/m", {"data": {"a": "b"}}).code == 200
+    text = str(api.get("/metrics").body)
+    api.notes.pop()  # the counts of all other scenarios
+    start = 'apiserver_request_total{code="%s",component="apiserver",dry_run="",group="",'
+    rest = 'resource="configmaps",scope="%s",subresource="",verb="%s",version="v1"}'
+    for code, scope, verb in ((201, "resource", "POST"), (200, "namespace", "LIST")):
+        assert f"{start % code}{rest % (scope, verb)}" in text
+    assert f"{start % 200}{rest % ('resource', 'PATCH')}" in text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.apiserver.registry.registry import Target
+from mooring.apiserver.registry.registry import Target, derived_uid
 from mooring.apiserver.resources import resource_named, struct_of
 from mooring.objects.defaulting.priority import system_classes
 from mooring.objects.schema.decoding import reader_of
@@ -47,7 +47,7 @@ def create_defaults(registry: Registry) -> None:
         metadata = obj["metadata"]
         resource = _POLICY_RESOURCES[obj["kind"]]
         target = Target(resource, metadata.get("namespace", ""), metadata["name"])
-        _create_if_missing(registry, target, obj)
+        _create_if_missing(registry, target, obj, uid=derived_uid(registry, target))
 
 
 @cache
@@ -57,9 +57,11 @@ def _policy() -> tuple[dict[str, Any], ...]:
     return tuple(msgspec.json.decode(text)["objects"])
 
 
-def _create_if_missing(registry: Registry, target: Target, obj: dict[str, object]) -> None:
+def _create_if_missing(
+    registry: Registry, target: Target, obj: dict[str, object], uid: str = ""
+) -> None:
     if registry.collection(target.resource).get(target.key) is None:
         resource = target.resource
         new = reader_of(struct_of(resource)).read(obj)
         new["kind"], new["apiVersion"] = resource.kind, resource.api_version
-        registry.create(target, new, manager="kube-apiserver")
+        registry.create(target, new, manager="kube-apiserver", uid=uid)

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 from mooring.apiserver.storage.history import Change, Dropped
 
 if TYPE_CHECKING:
-    from mooring.apiserver.registry.registry import Registry
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.storage.history import History
+    from mooring.apiserver.storage.store import Store
 
 
 class Changes:
     """The changes of one resource that were not returned yet."""
 
-    def __init__(self, registry: Registry, resource: Resource) -> None:
+    def __init__(self, store: Store, resource: Resource) -> None:
         """Begins with all stored objects."""
-        self._registry = registry
+        self._store = store
         self._resource = resource
         self._history: History | None = None
         self._position = 0
 
     def take(self) -> list[Change]:
         """Returns the changes since the last call; all objects as new ones if they are unknown."""
-        collection = self._registry.collection(self._resource)
+        collection = self._store.collection(self._resource)
         history = collection.history
         if history is self._history and history.end == self._position:
             return []

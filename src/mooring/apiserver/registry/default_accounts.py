@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.registry.changes import Changes
-from mooring.apiserver.registry.registry import Target
+from mooring.apiserver.registry.registry import Target, derived_uid
 from mooring.apiserver.resources import resource_named, struct_of
 from mooring.objects.schema.decoding import reader_of
 
@@ -29,8 +29,8 @@ class DefaultAccounts:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._namespaces = Changes(registry, _NAMESPACES)
-        self._accounts = Changes(registry, _ACCOUNTS)
+        self._namespaces = Changes(registry.store, _NAMESPACES)
+        self._accounts = Changes(registry.store, _ACCOUNTS)
 
     def run(self) -> None:
         """Creates the accounts that are missing since the last change."""
@@ -51,4 +51,5 @@ class DefaultAccounts:
             return
         account = reader_of(struct_of(_ACCOUNTS)).read({"metadata": {"name": NAME}})
         account["kind"], account["apiVersion"] = _ACCOUNTS.kind, _ACCOUNTS.api_version
-        self._registry.create(target, account, manager=_MANAGER)
+        uid = derived_uid(self._registry, target)
+        self._registry.create(target, account, manager=_MANAGER, uid=uid)

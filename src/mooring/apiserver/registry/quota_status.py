@@ -54,7 +54,7 @@ class QuotaStatus:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._changes = [Changes(registry, resource) for resource in _COUNTED]
+        self._changes = [Changes(registry.store, resource) for resource in _COUNTED]
         #: By resource and key; kept only while there are quotas.
         self._counted: dict[tuple[Resource, str], _Counted] = {}
 

@@ -9,6 +9,7 @@ pkg/registry/rest/{create,update}.go.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,13 +33,14 @@ from mooring.apiserver.patch.managed_fields import (
     track_create,
     track_update,
 )
+from mooring.apiserver.registry.service_addresses import SERVICES, ServiceAddresses
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import validate_metadata, validate_metadata_update
-from mooring.clock import random_uuid, rfc3339
+from mooring.clock import random_uuid, rfc3339, seeded_random
 from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import structs
 
@@ -104,6 +106,7 @@ class Registry:
         self.clock = clock
         self.rng = rng
         self.admission = Admission(store)
+        self._addresses = ServiceAddresses(store)
 
     def now(self) -> str:
         """Returns the wall clock as a timestamp."""
@@ -125,7 +128,13 @@ class Registry:
         return stored
 
     def create(
-        self, target: Target, obj: Object, *, manager: str, dry_run: bool = False
+        self,
+        target: Target,
+        obj: Object,
+        *,
+        manager: str,
+        dry_run: bool = False,
+        uid: str = "",
     ) -> Stored | Object:
         """Stores a new object; a dry run returns the object that would be stored.
 
@@ -134,6 +143,7 @@ class Registry:
             obj: As sent by the client, with defaults; it is changed.
             manager: The field manager, for managedFields.
             dry_run: True to do everything except storing.
+            uid: Of the object; "" = a random one.
 
         Raises:
             ApiStatusError: 400, 403, 404, 409, 422.
@@ -141,10 +151,10 @@ class Registry:
         _remove_system_fields(target, obj["metadata"])
         writer = FieldManager(manager, target.resource, "", self.now())
         track_create(obj, writer)
-        return self._create_tracked(target, obj, writer.now, dry_run=dry_run)
+        return self._create_tracked(target, obj, writer.now, dry_run=dry_run, uid=uid)
 
     def _create_tracked(
-        self, target: Target, obj: Object, now: str, *, dry_run: bool
+        self, target: Target, obj: Object, now: str, *, dry_run: bool, uid: str = ""
     ) -> Stored | Object:
         """Stores a new object that has its managedFields."""
         resource, metadata = target.resource, obj["metadata"]
@@ -155,7 +165,7 @@ class Registry:
             raise ApiStatusError(500, "", message)
         self.admission.admit_create(resource, obj)
         metadata["creationTimestamp"] = now
-        metadata["uid"] = self.new_uid()
+        metadata["uid"] = uid or self.new_uid()
         base = metadata.get("generateName", "")
         is_generated = bool(base) and not name
         if is_generated:
@@ -166,6 +176,8 @@ class Registry:
         errors += self._validate_new(resource, strategy, obj)
         self._check_errors(resource, name, errors)
         self.admission.validate_create(resource, obj)
+        if resource is SERVICES:
+            self._addresses.assign(obj)
         return self._store_new(target, name, obj, dry_run=dry_run, is_generated=is_generated)
 
     def _store_new(
@@ -288,6 +300,8 @@ class Registry:
         errors += self._validate_change(resource, rules, new, old)
         self._check_errors(resource, target.name, errors)
         self.admission.validate_update(resource, subresource, new, old)
+        if resource is SERVICES and not subresource:
+            self._addresses.assign(new)
         keep_timestamps_if_unchanged(new, old)
         return self.replace(target, new, old, dry_run=dry_run), False
 
@@ -332,6 +346,17 @@ class Registry:
             raise invalid_object(resource.name, target.name, [error], group=resource.group)
         if version != present.version:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
+
+
+def derived_uid(registry: Registry, target: Target) -> str:
+    """Returns the UID of an object that the server creates by itself, at this version.
+
+    It takes nothing from the server's generator, whose numbers decide seeded runs.
+    """
+    version, now = registry.store.version, registry.now()
+    text = f"{target.resource.qualified}/{target.key}/{version}/{now}"
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    return random_uuid(seeded_random(number))
 
 
 def _remove_system_fields(target: Target, metadata: Object) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mooring.apiserver import names
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry import pod_strategy
+from mooring.apiserver.registry.service_addresses import keep_addresses, validate_addresses
 from mooring.apiserver.registry.strategy import (
     STATUS,
     Strategy,
@@ -66,7 +67,7 @@ def _prepare_volume(obj: Object, now: str) -> None:
 
 
 def _prepare_service(obj: Object, _now: str) -> None:
-    """Sets the fields of a headless service; this server assigns no addresses."""
+    """Sets the fields of a headless service."""
     spec = obj["spec"]
     if spec.get("clusterIP") != "None":
         return
@@ -238,6 +239,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             prepare_create=_prepare_service,
             creates_on_update=True,
             validate=other_kinds.validate_service,
+            subresources=_subresources(validate_addresses, prepare_update=keep_addresses),
             returns_deleted=True,
         ),
         ("apps", "daemonsets"): _with_generation(

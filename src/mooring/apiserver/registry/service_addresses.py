@@ -1,0 +1,164 @@
+"""The addresses and node ports of Services.
+
+A service gets a free address of ``ADDRESSES`` when it is created, or when its type begins to need
+one, and keeps it. IPv4 only.
+
+Source: pkg/registry/core/service/storage/alloc.go, pkg/registry/core/service/strategy.go.
+Differs: the lowest free address and port are taken, not random ones; families and policies of two
+stacks are not validated; health check ports are not assigned.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+from mooring.apiserver.errors import Errors, FieldError, invalid, invalid_object
+from mooring.apiserver.registry.changes import Changes
+from mooring.apiserver.resources import resource_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mooring.apiserver.storage.store import Store
+    from mooring.apiserver.types import Object
+
+#: As kubeadm's clusters. The first address is that of the service `kubernetes`.
+ADDRESSES = ipaddress.ip_network("10.96.0.0/12")
+NODE_PORTS = range(30000, 32768)
+SERVICES = resource_named("", "services")
+HEADLESS = "None"
+_WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
+_FAMILY_FIELDS = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+
+
+class ServiceAddresses:
+    """Assigns the addresses and node ports of the services of one server."""
+
+    def __init__(self, store: Store) -> None:
+        self._changes = Changes(store, SERVICES)
+        self._spec_by_key: dict[str, Object] = {}
+
+    def assign(self, service: Object) -> None:
+        """Sets the addresses and node ports that a valid service lacks.
+
+        Raises:
+            ApiStatusError: 422, the service has an address or port that is not free.
+        """
+        for change in self._changes.take():
+            if change.new is None:
+                self._spec_by_key.pop(change.key, None)
+            else:
+                self._spec_by_key[change.key] = change.new.object()["spec"]
+        metadata, spec = service["metadata"], service["spec"]
+        key = f"{metadata['namespace']}/{metadata['name']}"
+        others = [other for name, other in self._spec_by_key.items() if name != key]
+        errors: list[FieldError] = []
+        if spec["type"] != "ExternalName":
+            errors += _assign_address(spec, {other.get("clusterIP") for other in others})
+        if spec["type"] in _WITH_NODE_PORTS:
+            used = {port.get("nodePort") for other in others for port in other.get("ports") or ()}
+            errors += _assign_ports(spec, used)
+        if errors:
+            raise invalid_object("Service", metadata["name"], errors)
+
+
+def _assign_address(spec: Object, used: set[str | None]) -> Errors:
+    if spec.get("clusterIP") == HEADLESS:
+        return []
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    spec.setdefault("ipFamilies", ["IPv4"])
+    address = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
+    if address:
+        problem = _address_problem(address, used)
+        if problem:
+            text = f"failed to allocate IP {address}: {problem}"
+            return [invalid("spec.clusterIPs", [address], text)]
+    else:
+        address = _first_free(map(str, ADDRESSES.hosts()), used, lambda text: text[-2:] != ".1")
+    spec["clusterIP"], spec["clusterIPs"] = address, [address]
+    return []
+
+
+def _address_problem(address: str, used: set[str | None]) -> str:
+    if address in used:
+        return "provided IP is already allocated"
+    if ipaddress.ip_address(address) not in ADDRESSES:
+        return (
+            f"the provided IP ({address}) is not in the valid range. The range of valid IPs is "
+            f"{ADDRESSES}"
+        )
+    return ""
+
+
+def _first_free(texts: Iterable[str], used: set[str | None], fits: Callable[[str], bool]) -> str:
+    return next(text for text in texts if text not in used and fits(text))
+
+
+def _assign_ports(spec: Object, used: set[Any]) -> Errors:
+    if spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        return
+    for number, port in enumerate(spec.get("ports") or ()):
+        node_port = port.get("nodePort")
+        field = f"spec.ports[{number}].nodePort"
+        if node_port in used and node_port:
+            yield invalid(field, node_port, "provided port is already allocated")
+        elif node_port and node_port not in NODE_PORTS:
+            problem = "provided port is not in the valid range. The range of valid ports is "
+            yield invalid(field, node_port, f"{problem}{NODE_PORTS[0]}-{NODE_PORTS[-1]}")
+        elif not node_port:
+            port["nodePort"] = next(free for free in NODE_PORTS if free not in used)
+        used.add(port.get("nodePort"))
+
+
+def keep_addresses(new: Object, old: Object) -> None:
+    """Restores the addresses and node ports that a change omits; drops those of another type."""
+    spec, before = new["spec"], old["spec"]
+    if "status" in old:
+        new["status"] = old["status"]
+    if spec["type"] == "ExternalName":
+        if before["type"] != "ExternalName":
+            same = [name for name in _FAMILY_FIELDS if spec.get(name) == before.get(name)]
+            for name in same:
+                spec.pop(name, None)
+        return
+    if before["type"] == "ExternalName":
+        return
+    for name in _FAMILY_FIELDS:
+        if name in before and not spec.get(name):
+            spec[name] = before[name]
+    if spec["type"] in _WITH_NODE_PORTS and before["type"] in _WITH_NODE_PORTS:
+        _keep_ports(spec, before)
+    elif spec["type"] == "ClusterIP":
+        _drop_ports(spec, before)
+
+
+def _keep_ports(spec: Object, before: Object) -> None:
+    node_ports = {_port_key(port): port.get("nodePort") for port in before.get("ports") or ()}
+    for port in spec.get("ports") or ():
+        if not port.get("nodePort") and node_ports.get(_port_key(port)):
+            port["nodePort"] = node_ports[_port_key(port)]
+
+
+def _drop_ports(spec: Object, before: Object) -> None:
+    """Removes the node ports of an earlier type, unless the client has changed them."""
+    node_ports = {port.get("nodePort") for port in before.get("ports") or ()}
+    for port in spec.get("ports") or ():
+        if port.get("nodePort") in node_ports:
+            port.pop("nodePort", None)
+    if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
+        spec.pop("externalTrafficPolicy", None)
+
+
+def _port_key(port: Object) -> tuple[object, object]:
+    return port.get("protocol"), port.get("port")
+
+
+def validate_addresses(new: Object, old: Object) -> Errors:
+    """Validates that a service keeps its address."""
+    spec, before = new["spec"], old["spec"]
+    if "ExternalName" in (spec["type"], before["type"]) or not before.get("clusterIP"):
+        return
+    if spec.get("clusterIP") != before["clusterIP"]:
+        addresses = spec.get("clusterIPs") or [spec.get("clusterIP")]
+        yield invalid("spec.clusterIPs[0]", addresses, "may not change once set")

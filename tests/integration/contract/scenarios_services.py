@@ -1,0 +1,91 @@
+"""Services: their addresses and node ports, which every server chooses by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.contract.api import Answer, Api
+from tests.integration.contract.scenario import path, scenario
+
+
+def _service(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": "x"}, "ports": [{"port": 80}], **spec},
+    }
+
+
+def _hide(api: Api, answer: Answer) -> dict[str, Any]:
+    """Replaces the chosen addresses and ports in the note; returns the spec."""
+    what, code, body = api.notes[-1]
+    spec = dict(body["spec"])
+    if spec.get("clusterIP", "None") != "None":
+        assert spec["clusterIPs"] == [spec["clusterIP"]]
+        spec |= {"clusterIP": "<address>", "clusterIPs": ["<address>"]}
+    ports = [{**port} for port in spec.get("ports", ())]
+    for port in ports:
+        if "nodePort" in port:
+            assert 30000 <= port["nodePort"] < 32768
+            port["nodePort"] = 0
+    metadata = {key: body["metadata"].get(key) for key in ("name", "generation", "labels")}
+    noted = {"spec": {**spec, "ports": ports}, "status": body["status"], "metadata": metadata}
+    api.notes[-1] = (what, code, noted)
+    found: dict[str, Any] = answer.body["spec"]
+    return found
+
+
+@scenario
+def a_service_gets_an_address(api: Api, namespace: str) -> None:
+    services = path("api/v1", namespace, "services")
+    seen = set()
+    for number in range(3):
+        spec = _hide(api, api.post(services, _service(f"s{number}")))
+        assert spec["clusterIP"].startswith("10.")
+        assert spec["ipFamilies"] == ["IPv4"]
+        seen.add(spec["clusterIP"])
+    assert len(seen) == 3
+    taken = api.post(services, _service("again", clusterIP=min(seen)))
+    assert taken.code == 422
+    assert "provided IP is already allocated" in taken.message
+    api.notes.pop()  # the address
+
+
+@scenario
+def an_address_is_kept(api: Api, namespace: str) -> None:
+    services = path("api/v1", namespace, "services")
+    made = _hide(api, api.post(services, _service("web")))
+    changed = _service("web", ports=[{"port": 81}])
+    kept = _hide(api, api.put(f"{services}/web", changed))
+    assert kept["clusterIP"] == made["clusterIP"]
+    other = api.patch(f"{services}/web", {"spec": {"clusterIP": "10.96.0.9"}})
+    assert other.code == 422
+    api.notes.pop()
+    assert "may not change once set" in other.message
+
+
+@scenario
+def other_types_have_other_addresses(api: Api, namespace: str) -> None:
+    services = path("api/v1", namespace, "services")
+    headless = _hide(api, api.post(services, _service("headless", clusterIP="None")))
+    assert headless["clusterIP"] == "None"
+    external = {"type": "ExternalName", "externalName": "a.example.com"}
+    named = _hide(api, api.post(services, _service("named", **external)))
+    assert "clusterIP" not in named
+    node = _hide(api, api.post(services, _service("node", type="NodePort")))
+    balanced = _hide(api, api.post(services, _service("balanced", type="LoadBalancer")))
+    assert node["ports"][0]["nodePort"] != balanced["ports"][0]["nodePort"]
+    again = _hide(api, api.put(f"{services}/node", _service("node", type="NodePort")))
+    assert again["ports"][0]["nodePort"] == node["ports"][0]["nodePort"]
+
+
+@scenario
+def a_type_can_change(api: Api, namespace: str) -> None:
+    services = path("api/v1", namespace, "services")
+    _hide(api, api.post(services, _service("web")))
+    to_node = _hide(api, api.patch(f"{services}/web", {"spec": {"type": "NodePort"}}))
+    assert to_node["ports"][0]["nodePort"]
+    back = _hide(api, api.patch(f"{services}/web", {"spec": {"type": "ClusterIP"}}))
+    assert "nodePort" not in back["ports"][0]
+    assert back["clusterIP"] == to_node["clusterIP"]
