@@ -37,6 +37,8 @@ from mooring.simulation.controllers.objects import (
 #: A workload whose write was refused is looked at again after so many seconds, then twice as many.
 RETRY_S: Final = 1.0
 RETRY_S_MAX: Final = 60.0
+#: A turn begins so many seconds after the change that leads to it.
+GATHER_S: Final = 0.01
 #: The kinds that the controllers watch besides the workloads; pods last, after their owners.
 _OTHER_KINDS: Final = ("Node", "Pod")
 
@@ -109,6 +111,8 @@ class WorkloadActor:
                     continue
                 self._is_working = True
                 try:
+                    # Changes of the same moment are one turn of each workload.
+                    await self._sleep(GATHER_S)
                     await self._take_turn(tasks)
                 finally:
                     self._is_working = False

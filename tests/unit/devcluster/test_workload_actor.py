@@ -42,7 +42,8 @@ class Controlled:
         self.client = cluster.client
 
     async def create(self, manifest: dict[str, Any]) -> None:
-        path = f"{APPS}/{manifest['kind'].lower()}s"
+        root = APPS.replace("apps", "batch") if manifest["kind"] == "Job" else APPS
+        path = f"{root}/{manifest['kind'].lower()}s"
         await self.client.write("POST", path, json.dumps(manifest).encode())
 
     async def patch(self, path: str, patch: dict[str, Any]) -> None:
@@ -293,3 +294,145 @@ async def test_a_pod_with_the_labels_of_a_replica_set_is_adopted_and_one_without
         assert len(await found.running()) == 3
         mine = await found.client.get("Pod", "mine", "default")
         assert mine.metadata.owner_references == ()
+
+
+# ---- StatefulSets, DaemonSets and Jobs ----
+
+
+def claim_template(name: str) -> dict[str, Any]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+@virtually
+async def test_a_stateful_set_starts_one_pod_after_the_other() -> None:
+    async with controlled() as found:
+        await found.create(workload("StatefulSet", "db", replicas=3, serviceName="db"))
+        steps: list[list[tuple[str, str]]] = []
+        for _ in range(100):
+            now = [(p.metadata.name, p.status.phase) for p in await found.pods()]
+            if not steps or steps[-1] != now:
+                steps.append(now)
+            await asyncio.sleep(0.05)
+        names = [[name for name, _ in step] for step in steps]
+        assert names[-1] == ["db-0", "db-1", "db-2"]
+        for step in steps:
+            # Every pod but the last one runs.
+            assert {phase for _, phase in step[:-1]} <= {"Running"}
+        db = (await found.get("statefulsets/db"))["status"]
+        assert db["currentRevision"] == db["updateRevision"]
+        assert db["readyReplicas"] == db["updatedReplicas"] == db["currentReplicas"] == 3
+
+
+@virtually
+async def test_a_parallel_stateful_set_with_claims_is_updated_from_the_end() -> None:
+    async with controlled() as found:
+        manifest = workload(
+            "StatefulSet",
+            "db",
+            replicas=2,
+            serviceName="db",
+            podManagementPolicy="Parallel",
+        )
+        await found.create(manifest)
+        await asyncio.sleep(3)
+        before = {pod.metadata.name: pod.metadata.uid for pod in await found.pods()}
+        assert set(before) == {"db-0", "db-1"}
+        await found.patch("statefulsets/db", image("web:2"))
+        await asyncio.sleep(32)
+        after = {pod.metadata.name: pod.metadata.uid for pod in await found.pods()}
+        assert after["db-0"] == before["db-0"]
+        assert after["db-1"] != before["db-1"]
+        await asyncio.sleep(60)
+        status = (await found.get("statefulsets/db"))["status"]
+        assert status["updatedReplicas"] == status["readyReplicas"] == 2
+        await found.patch("statefulsets/db", {"spec": {"replicas": 1}})
+        await asyncio.sleep(40)
+        assert await found.running() == ["db-0"]
+
+
+@virtually
+async def test_each_pod_of_a_stateful_set_has_its_claims() -> None:
+    async with controlled() as found:
+        templates = [claim_template("data")]
+        manifest = workload("StatefulSet", "db", serviceName="db", volumeClaimTemplates=templates)
+        await found.create(manifest)
+        await asyncio.sleep(3)
+        (pod,) = await found.pods()
+        (claim,) = (await found.client.list("PersistentVolumeClaim")).items
+        assert claim.metadata.name == "data-db-0"
+        assert claim.metadata.labels == {"app": "db"}
+        assert pod.spec.volumes[0].persistent_volume_claim.claim_name == "data-db-0"
+        assert pod.metadata.labels["apps.kubernetes.io/pod-index"] == "0"
+
+
+@virtually
+async def test_a_daemon_set_has_a_pod_on_each_eligible_node() -> None:
+    async with controlled(nodes=3) as found:
+        taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
+        await found.client.patch("Node", "n1", {"spec": {"taints": [taint]}})
+        await found.client.patch("Node", "n2", {"spec": {"unschedulable": True}})
+        await found.create(workload("DaemonSet", "agent"))
+        await asyncio.sleep(5)
+        pods = await found.pods()
+        assert sorted(pod.spec.node_name for pod in pods) == ["n0", "n2"]
+        assert len(await found.running()) == 2
+        await found.client.patch("Node", "n1", {"spec": {"taints": None}})
+        await asyncio.sleep(5)
+        assert len(await found.running()) == 3
+        status = (await found.get("daemonsets/agent"))["status"]
+        assert status["desiredNumberScheduled"] == status["numberAvailable"] == 3
+        await found.patch("daemonsets/agent", image("web:2"))
+        await asyncio.sleep(150)
+        status = (await found.get("daemonsets/agent"))["status"]
+        assert status["updatedNumberScheduled"] == status["numberAvailable"] == 3
+        await found.client.delete("Node", "n0")
+        await asyncio.sleep(40)
+        assert (await found.get("daemonsets/agent"))["status"]["desiredNumberScheduled"] == 2
+
+
+def job(name: str, **spec: Any) -> dict[str, Any]:
+    manifest = workload("Job", name)
+    template = manifest["spec"]["template"]
+    template["spec"]["restartPolicy"] = "Never"
+    manifest["spec"] = {"template": template, **spec}
+    return {**manifest, "apiVersion": "batch/v1"}
+
+
+async def finish(found: Controlled, name: str, phase: str) -> None:
+    pod = await found.client.get("Pod", name, "default")
+    await found.client.patch_pod_status(pod, {"phase": phase})
+
+
+@virtually
+async def test_an_indexed_job_ends_when_every_index_has_succeeded() -> None:
+    async with controlled() as found:
+        await found.create(job("sum", parallelism=2, completions=3, completionMode="Indexed"))
+        await asyncio.sleep(3)
+        index = "batch.kubernetes.io/job-completion-index"
+        pods = await found.pods()
+        assert sorted(pod.metadata.labels[index] for pod in pods) == ["0", "1"]
+        assert {pod.metadata.labels["job-name"] for pod in pods} == {"sum"}
+        for _ in range(3):
+            await finish(found, (await found.running())[0], "Succeeded")
+            await asyncio.sleep(3)
+        raw = await found.client.write("GET", "/apis/batch/v1/namespaces/default/jobs/sum", b"")
+        status = json.loads(raw)["status"]
+        assert status["succeeded"] == 3
+        assert status["completedIndexes"] == "0-2"
+        assert conditions(status)["Complete"] == ("True", "CompletionsReached")
+
+
+@virtually
+async def test_a_job_fails_beyond_its_backoff_limit() -> None:
+    async with controlled() as found:
+        await found.create(job("sum", parallelism=1, completions=1, backoffLimit=1))
+        for _ in range(2):
+            await asyncio.sleep(3)
+            await finish(found, (await found.running())[0], "Failed")
+        await asyncio.sleep(3)
+        raw = await found.client.write("GET", "/apis/batch/v1/namespaces/default/jobs/sum", b"")
+        status = json.loads(raw)["status"]
+        assert status["failed"] == 2
+        assert conditions(status)["Failed"] == ("True", "BackoffLimitExceeded")
+        assert await found.running() == []

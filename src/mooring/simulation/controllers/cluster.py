@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mooring.objects.meta import OwnerReference, controller_of, key
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mooring.objects.node import Node
     from mooring.objects.pod import Pod
 
+FindNodes = Callable[[Workload, "ControlledObjects"], dict[str, bool]]
 #: A workload: its kind and "namespace/name".
 WorkloadKey = tuple[str, str]
 
@@ -32,6 +33,8 @@ class ControlledObjects:
         self.nodes: dict[str, Node] = {}
         #: UID of the controller ("" = none) and namespace -> key -> pod.
         self._by_owner: dict[tuple[str, str], dict[str, Pod]] = {}
+        #: UID of a DaemonSet -> its spec, and its nodes; empty after a change of nodes.
+        self._eligible: dict[str, tuple[Any, dict[str, bool]]] = {}
 
     def pods_of(self, workload: Workload) -> list[Pod]:
         """Returns the pods that a workload controls, by creation."""
@@ -47,6 +50,13 @@ class ControlledObjects:
         for workload in self.workloads[kind].values():
             if workload.metadata.namespace == namespace:
                 yield workload
+
+    def eligible_nodes(self, workload: Workload, find: FindNodes) -> dict[str, bool]:
+        """Returns the nodes that ``find`` finds for a DaemonSet; cached until one changes."""
+        cached = self._eligible.get(workload.metadata.uid)
+        if cached is None or cached[0] is not workload.spec:
+            cached = self._eligible[workload.metadata.uid] = workload.spec, find(workload, self)
+        return cached[1]
 
     # -- changes ----------------------------------------------------------------------------------
 
@@ -65,6 +75,8 @@ class ControlledObjects:
         if new is not None:
             self.pods[key(new)] = new
             self._by_owner.setdefault(_owner_key(new), {})[key(new)] = new
+        if old is not None and new is not None and _same_for_owners(old, new):
+            return []
         concerned: list[WorkloadKey] = []
         for pod in (old, new):
             owner = None if pod is None else controller_of(pod.metadata)
@@ -97,6 +109,7 @@ class ControlledObjects:
             self.nodes[new.metadata.name] = new
         if old is not None and new is not None and _same_for_daemons(old, new):
             return []
+        self._eligible.clear()
         return [("DaemonSet", name) for name in self.workloads.get("DaemonSet", {})]
 
     def _apply_workload(
@@ -129,6 +142,22 @@ def _controller_key(workload: Workload, kinds: dict[str, Any]) -> list[WorkloadK
 def _owner_key(pod: Pod) -> tuple[str, str]:
     owner = controller_of(pod.metadata)
     return ("" if owner is None else owner.uid, pod.metadata.namespace)
+
+
+def _same_for_owners(old: Pod, new: Pod) -> bool:
+    """Returns whether no controller cares about a change, as about a binding."""
+    before, after = old.metadata, new.metadata
+    return (
+        old.status.phase == new.status.phase
+        and before.deletion_timestamp == after.deletion_timestamp
+        and before.labels == after.labels
+        and before.owner_references == after.owner_references
+        and _ready(old) == _ready(new)
+    )
+
+
+def _ready(pod: Pod) -> list[str]:
+    return [item.status for item in pod.status.conditions if item.type == "Ready"]
 
 
 def _same_for_daemons(old: Node, new: Node) -> bool:

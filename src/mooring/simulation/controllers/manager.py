@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from mooring.clock import Clock, Rng, seeded_random
 from mooring.simulation.controllers.cluster import ControlledObjects, WorkloadKey
+from mooring.simulation.controllers.daemonset import sync_daemon_set
 from mooring.simulation.controllers.deployment.rollout import sync_deployment
+from mooring.simulation.controllers.job import sync_job
 from mooring.simulation.controllers.objects import Result, Turn, Workload
 from mooring.simulation.controllers.replicaset import sync_replica_set
+from mooring.simulation.controllers.statefulset import sync_stateful_set
 from mooring.simulation.controllers.workload_pods import random_suffix
 
 if TYPE_CHECKING:
@@ -26,7 +29,13 @@ if TYPE_CHECKING:
 Controller = Callable[[Workload, ControlledObjects, Turn], Result]
 
 CONTROLLERS: Final[Mapping[str, Controller]] = MappingProxyType(
-    {"Deployment": sync_deployment, "ReplicaSet": sync_replica_set}
+    {
+        "Deployment": sync_deployment,
+        "ReplicaSet": sync_replica_set,
+        "StatefulSet": sync_stateful_set,
+        "DaemonSet": sync_daemon_set,
+        "Job": sync_job,
+    }
 )
 
 

@@ -57,6 +57,9 @@ WORKLOAD_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         for name, group in (
             ("Deployment", "apps"),
             ("ReplicaSet", "apps"),
+            ("StatefulSet", "apps"),
+            ("DaemonSet", "apps"),
+            ("Job", "batch"),
         )
     }
 )
