@@ -65,5 +65,8 @@ def test_commands_report_a_claim_that_does_not_exist(
     assert main([*command, "--cluster", str(file)]) == 0
 
     captured = capsys.readouterr()
-    assert captured.err == ""
+    note = (
+        "1 ResourceClaim is not in the input: default/g; write a complete dump with: mooring dump"
+    )
+    assert captured.err == (f"mooring simulate: note: {note}\n" if command == ["simulate"] else "")
     assert 'could not find ResourceClaim "default/g"' in captured.out
