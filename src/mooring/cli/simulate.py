@@ -104,7 +104,7 @@ def command(
             writer = stack.enter_context(_writer(save, workload, seed, config))
             options = options._replace(recorder=StepRecorder(writer))
         run = SimulationRun(workload, options)
-        total = len(workload.pending)
+        total = workload.expected_pods
         progress.view = stack.enter_context(_view(output, total, counts, utilization, clock))
         started_s = clock.monotonic_s()
         simulation = run.run()
