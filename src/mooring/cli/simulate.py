@@ -118,7 +118,7 @@ def command(
             writer = stack.enter_context(_writer(save, workload, seed, config))
             options = options._replace(recorder=StepRecorder(writer))
         run = SimulationRun(workload, options)
-        total = len(workload.pending)
+        total = workload.expected_pods
         progress.view = stack.enter_context(_view(output, total, counts, utilization, clock))
         started_s = clock.monotonic_s()
         simulation = run.run()
@@ -157,7 +157,8 @@ def read_live(
     for kind, reason in live.not_listed.items():
         click.echo(f"mooring simulate: note: cannot list {kind} objects: {reason}", err=True)
     added = read_sources(pods, skip_validation=skip_validation)
-    return workload_of(", ".join([access.server, *pods]), [*live.objects, *added])
+    workload = workload_of(", ".join([access.server, *pods]), [*live.objects, *added])
+    return workload._replace(skipped=added.skipped, controlled=added.workloads)
 
 
 def read_config(

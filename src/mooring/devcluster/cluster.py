@@ -168,9 +168,21 @@ class InMemoryCluster:
         """
         if not self._has_seen("Pod", self.seeder.last_version) or not self._has_claims:
             return False
-        if not self._has_workload_pods:
+        if not self._has_workload_pods or self._waits_for_victims:
             return False
         return self.service.is_settled or self._has_only_failing_pods
+
+    @property
+    def _waits_for_victims(self) -> bool:
+        """True if a pod is nominated to a node that pods are about to leave."""
+        nominated = {node_name for _, node_name in self.service.cache.nominator.pods()}
+        informer = self.service.informers.get("Pod")
+        if not nominated or informer is None or self._kubelets is None:
+            return False
+        return any(
+            pod.spec.node_name in nominated and pod.metadata.deletion_timestamp is not None
+            for pod in informer.objects.values()
+        )
 
     def _has_seen(self, kind: str, version: int) -> bool:
         informer = self.service.informers.get(kind)

@@ -9,7 +9,7 @@ from mooring.clock import Clock
 from mooring.decision import ERROR, GATED, SCHEDULED, UNSCHEDULABLE
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
-from mooring.framework.status import Status
+from mooring.framework.status import PostFilterResult, Status
 from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.reporting import error_text
@@ -56,6 +56,9 @@ class ProgressObserver(Observer):
         self.latest: deque[LatestDecision] = deque(maxlen=LATEST)
         self.last_s = clock.monotonic_s()
         self.decisions = 0
+        #: UIDs of the pods that are nominated to a node whose victims have not left.
+        self.waiting: set[str] = set()
+        self._evicted: set[str] = set()
         self._clock = clock
 
     def outcome_counts(self) -> OutcomeCounts:
@@ -63,8 +66,12 @@ class ProgressObserver(Observer):
         counts = OutcomeCounts()
         for _ in self.bound_uids:
             counts.add(SCHEDULED, (), "")
-        for refusal in self.refusals.values():
-            counts.add(*refusal)
+        for uid, refusal in self.refusals.items():
+            if uid in self.waiting:
+                counts.waiting += 1
+            else:
+                counts.add(*refusal)
+        counts.evicted = len(self._evicted)
         return counts
 
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
@@ -78,9 +85,18 @@ class ProgressObserver(Observer):
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """Counts the decision."""
-        del entry, attempt, result
+        del attempt, result
+        self.waiting.discard(entry.uid)
         self.decisions += 1
         self.last_s = self._clock.monotonic_s()
+
+    def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
+        """Counts the victims, and notes that the pod waits for them."""
+        self.waiting.add(entry.uid)
+        for victim in post_filter_result.victims:
+            self._evicted.add(victim.uid)
+            self.bound_uids.discard(victim.uid)
+            self.utilization.remove(victim.key)
 
     def bound(self, entry: QueuedPod, node_name: str) -> None:
         """Counts the pod on its node."""

@@ -33,7 +33,7 @@ def with_generated_claims(workload: Workload) -> Workload:
     generated: list[KubernetesObject] = []
     pending = []
     for pod in workload.pending:
-        names, new_claims = _generated(pod, templates, claims)
+        names, new_claims = new_claims_of(pod, templates, claims)
         generated += new_claims
         claims.update({key(claim): claim for claim in new_claims})
         if names:
@@ -43,7 +43,7 @@ def with_generated_claims(workload: Workload) -> Workload:
     return workload._replace(objects=[*workload.objects, *generated], pending=pending)
 
 
-def _generated(
+def new_claims_of(
     pod: Pod, templates: dict[str, ResourceClaimTemplate], claims: dict[str, ResourceClaim]
 ) -> tuple[dict[str, str], list[ResourceClaim]]:
     """Returns the names of a pod's new claims by entry, and the claims."""

@@ -29,6 +29,7 @@ from mooring.simulation.engine.kubelets import Kubelets
 from mooring.simulation.engine.object_table import FINISHED_PHASES, ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
 from mooring.simulation.engine.volume_controller import VolumeController
+from mooring.simulation.engine.workload_controllers import WorkloadControllers
 from mooring.simulation.outcome import Outcome
 from mooring.simulation.results import (
     EVICTED,
@@ -157,7 +158,10 @@ class SimulationRun:
             clock=clock,
             rng=self._rng,
         )
-        self._engine = Engine(self._loop, self._scheduler)
+        self._workloads = WorkloadControllers(
+            self._table, workload.controlled, clock=clock, rng=seeded_random(options.seed)
+        )
+        self._engine = Engine(self._loop, self._scheduler, [self._workloads])
         self._kubelets = Kubelets(self._table, self._engine, clock=clock)
         self._pods = {key(pod): pod for pod in self._arrivals()}
 
@@ -207,6 +211,8 @@ class SimulationRun:
             self._table.listen(VolumeController(self._table).on_change)
             self._table.listen(ClaimController(self._table).on_change)
             self._kubelets.start()
+            if self._workload.controlled:
+                self._workloads.start(self._engine)
             self._table.listen(self._options.on_change)
             self._table.listen(self._on_change)
             recorder = self._options.recorder
@@ -239,7 +245,7 @@ class SimulationRun:
         live = self._table.objects("Pod")
         by = {eviction.pod: eviction.by for eviction in self._tracker.evictions}
         results = []
-        for pod_key in self._pods:
+        for pod_key in dict.fromkeys([*self._pods, *self._workloads.created]):
             result = self._tracker.result_of(pod_key)
             self._conclude(result, live.get(pod_key), by.get(pod_key, ""))
             results.append(result)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mooring.objects.meta import KubernetesObject
+from mooring.objects.meta import KubernetesObject, controller_of
+from mooring.objects.node import Node
 from mooring.objects.pod import Pod
+from mooring.objects.types import Object
 from mooring.simulation.openb import read_nodes, read_pods
+
+if TYPE_CHECKING:
+    from mooring.objects.files.reader import Objects
 
 #: Prefix of the trace's list names in file arguments: ``openb:gpushare40``.
 OPENB_PREFIX: Final = "openb:"
@@ -24,6 +29,7 @@ class Workload(NamedTuple):
         pending: The pods to schedule, in queue order: higher priority first, then by arrival.
         skipped: Kind -> number of objects ignored, since no scheduler reads the kind.
         omitted: Pods that no scheduler sees: finished ones, and terminating ones without a node.
+        controlled: Deployments and the like as JSON with defaults, whose controllers create pods.
     """
 
     name: str
@@ -31,11 +37,20 @@ class Workload(NamedTuple):
     pending: list[Pod]
     skipped: Mapping[str, int] = MappingProxyType({})
     omitted: tuple[Pod, ...] = ()
+    controlled: Sequence[Object] = ()
 
     @property
     def pods(self) -> list[Pod]:
         """All pods: those on nodes, then the pending ones."""
         return [*(obj for obj in self.objects if isinstance(obj, Pod)), *self.pending]
+
+    @property
+    def expected_pods(self) -> int:
+        """The number of pods to schedule: the pending ones, and those of controllers, estimated."""
+        nodes = sum(isinstance(obj, Node) for obj in self.objects)
+        desired = sum(_desired_pods(raw, nodes) for raw in self.controlled)
+        present = sum(controller_of(pod.metadata) is not None for pod in self.pods)
+        return len(self.pending) + (max(0, desired - present) if desired else 0)
 
 
 def read_workload(
@@ -64,12 +79,13 @@ def read_workload(
     objects: list[KubernetesObject] = []
     for source in cluster or [f"{OPENB_PREFIX}gpu"]:
         objects += read_nodes(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
-    from_files, skipped = _read_files(files, skip_validation=skip_validation)
+    from_files = _read_files(files, skip_validation=skip_validation)
     objects += from_files
     for source in pods:
         objects += read_pods(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
     name = ", ".join([*(cluster or ["openb"]), *pods])
-    return workload_of(name, objects)._replace(skipped=skipped)
+    workload = workload_of(name, objects)
+    return workload._replace(skipped=from_files.skipped, controlled=from_files.workloads)
 
 
 def workload_of(name: str, objects: Sequence[KubernetesObject]) -> Workload:
@@ -96,37 +112,45 @@ def workload_of(name: str, objects: Sequence[KubernetesObject]) -> Workload:
     return Workload(name, cluster, pending, omitted=tuple(omitted))
 
 
-def read_sources(
-    sources: Sequence[str], *, skip_validation: bool = False
-) -> list[KubernetesObject]:
+def read_sources(sources: Sequence[str], *, skip_validation: bool = False) -> Objects:
     """Returns the objects of files and of pod lists (``openb:LIST``), without a default cluster.
 
     Raises:
         ConfigError: a file cannot be read, or there is no such list.
     """
     files = [source for source in sources if not _is_list(source)]
-    objects = list(_read_files(files, skip_validation=skip_validation)[0])
+    objects = _read_files(files, skip_validation=skip_validation)
     for source in sources:
         objects += read_pods(source.removeprefix(OPENB_PREFIX)) if _is_list(source) else ()
     return objects
+
+
+def _desired_pods(raw: Object, nodes: int) -> int:
+    """Returns the pods of a workload; those of a ReplicaSet count for its Deployment."""
+    spec = raw["spec"]
+    if any(owner.get("controller") for owner in raw["metadata"].get("ownerReferences") or ()):
+        return 0
+    if raw["kind"] == "DaemonSet":
+        return nodes
+    if raw["kind"] == "Job":
+        return int(min(spec["parallelism"], spec.get("completions", spec["parallelism"])))
+    return int(spec["replicas"])
 
 
 def _is_list(source: str) -> bool:
     return source.startswith(OPENB_PREFIX)
 
 
-def _read_files(
-    files: Sequence[str], *, skip_validation: bool
-) -> tuple[list[KubernetesObject], Mapping[str, int]]:
-    """Returns the objects of all files, and the counts of ignored kinds.
+def _read_files(files: Sequence[str], *, skip_validation: bool) -> Objects:
+    """Returns the objects of all files.
 
     They are admitted together: a PriorityClass of one file applies to pods of the others.
     """
-    if not files:
-        return [], {}
     # Imported here: files need YAML and the API server's validation; the trace does not.
-    from mooring.apiserver.registry.existing_objects import ExistingObjects
-    from mooring.objects.files.reader import read_objects
+    from mooring.objects.files.reader import Objects, read_objects
 
-    result = read_objects(files, validator=None if skip_validation else ExistingObjects())
-    return [*result], result.skipped
+    if not files:
+        return Objects()
+    from mooring.apiserver.registry.existing_objects import ExistingObjects
+
+    return read_objects(files, validator=None if skip_validation else ExistingObjects())

@@ -16,6 +16,7 @@ from mooring.errors import ConfigError
 from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
+from mooring.objects.types import Object
 from mooring.simulation.answers import Progress
 from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.report import OutcomeCounts
@@ -42,10 +43,20 @@ class Cluster:
         'a'
     """
 
-    def __init__(self, objects: Iterable[Any] = (), *, name: str = "cluster") -> None:
-        """Takes objects; pods without a node are pending."""
+    def __init__(
+        self,
+        objects: Iterable[Any] = (),
+        *,
+        name: str = "cluster",
+        workloads: Sequence[Object] = (),
+    ) -> None:
+        """Takes objects; pods without a node are pending.
+
+        ``workloads`` are Deployments and the like as JSON with defaults, as files have them.
+        """
         self._objects: list[Any] = list(objects)
         self._name = name
+        self._workloads = workloads
 
     # -- where from -------------------------------------------------------------------------------
 
@@ -59,7 +70,8 @@ class Cluster:
         if not files:
             raise ConfigError("no file to read")
         workload = read_workload([str(file) for file in files], skip_validation=skip_validation)
-        return cls([*workload.objects, *workload.pending], name=workload.name)
+        objects = [*workload.objects, *workload.pending]
+        return cls(objects, name=workload.name, workloads=workload.controlled)
 
     @classmethod
     def openb(cls, nodes: str = "gpu") -> Cluster:
@@ -120,7 +132,7 @@ class Cluster:
         """Returns the cluster with more objects; they replace those of the same kind and name."""
         new = {(type(obj).__name__, key(obj)) for obj in objects}
         others = [obj for obj in self._objects if (type(obj).__name__, key(obj)) not in new]
-        return Cluster([*others, *objects], name=self._name)
+        return self._with([*others, *objects])
 
     def with_nodes(self, count: int, *, like: str, name: str | None = None) -> Cluster:
         """Returns the cluster with more nodes like an existing one, empty.
@@ -141,7 +153,7 @@ class Cluster:
             new = f"{name or like}-{number}"
             if new not in existing:
                 made.append(_like(model, new))
-        return Cluster([*self._objects, *made], name=self._name)
+        return self._with([*self._objects, *made])
 
     def without(self, *names: str) -> Cluster:
         """Returns the cluster without some nodes and the pods on them, or without some pods.
@@ -172,7 +184,10 @@ class Cluster:
         )
 
     def _filtered(self, is_kept: Callable[[Any], bool]) -> Cluster:
-        return Cluster([obj for obj in self._objects if is_kept(obj)], name=self._name)
+        return self._with([obj for obj in self._objects if is_kept(obj)])
+
+    def _with(self, objects: list[Any]) -> Cluster:
+        return Cluster(objects, name=self._name, workloads=self._workloads)
 
     def _node(self, name: str) -> Node:
         node = self.nodes.get(name)
@@ -242,8 +257,10 @@ class Cluster:
             else:
                 extra.append(item)
         name = ", ".join([self._name, *sources])
-        extra += read_sources(sources)
-        return workload_of(name, [*self._objects, *extra])
+        read = read_sources(sources)
+        extra += read
+        workload = workload_of(name, [*self._objects, *extra])
+        return workload._replace(controlled=[*self._workloads, *read.workloads])
 
 
 def _explained(workload: Workload, options: SimulationOptions, pod: str) -> Explanation:

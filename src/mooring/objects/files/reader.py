@@ -44,6 +44,12 @@ from mooring.objects.types import Object
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 
+#: The kinds whose controllers create pods, by API group.
+WORKLOADS = frozenset(
+    [("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")]
+    + [("batch", "Job")]
+)
+
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 _NO_NEIGHBORS = Neighbors()
@@ -54,11 +60,13 @@ class Objects(list[KubernetesObject]):
 
     Attributes:
         skipped: Kind -> how many objects of it were skipped, since no scheduler reads that kind.
+        workloads: The objects of ``WORKLOADS`` as JSON with defaults, for their controllers.
     """
 
     def __init__(self, objects: Iterable[KubernetesObject] = ()) -> None:
         super().__init__(objects)
         self.skipped: dict[str, int] = {}
+        self.workloads: list[Object] = []
 
 
 class _GeneratedNames:
@@ -167,6 +175,7 @@ class _Reading:
         self._pending: list[_Pending] = []
         self._looked_at: list[Object] = []
         self._uids: set[str] = set()
+        self._workloads: list[Object] = []
 
     def add(self, source: Source, raw: Object) -> None:
         """Reads one object.
@@ -224,6 +233,12 @@ class _Reading:
         self.errors.raise_collected()
         objects = Objects(obj for obj in self._objects if obj is not None)
         objects.skipped = dict(sorted(self._skipped.items()))
+        for obj in self._workloads:
+            metadata = obj["metadata"]
+            if not metadata.get("uid"):
+                number, metadata["uid"] = self._free_uid(number)
+            metadata.setdefault("creationTimestamp", self._created)
+        objects.workloads = self._workloads
         return objects
 
     def _free_uid(self, number: int) -> tuple[int, str]:
@@ -248,13 +263,18 @@ class _Reading:
         except ConfigError as error:
             self._refuse(source, obj, error)
             return None
+        if (kind.group, kind.name) in WORKLOADS:
+            self._workloads.append(obj)
         return stored
 
     def _skip(self, source: Source, raw: Object) -> None:
         """Counts an object that no scheduler reads, and checks it if there are rules for it."""
         name = str(raw["kind"])
-        self._skipped[name] = self._skipped.get(name, 0) + 1
         api_version = str(raw["apiVersion"])
+        if (api_version.rpartition("/")[0], name) in WORKLOADS:
+            self._add_workload(source, self._generated.filled_in(raw))
+            return
+        self._skipped[name] = self._skipped.get(name, 0) + 1
         if self._validator is None or not self._validator.knows(api_version, name):
             return
         raw = self._generated.filled_in(raw)
@@ -262,6 +282,27 @@ class _Reading:
         if obj is not None:
             obj["kind"], obj["apiVersion"] = name, api_version
             self._is_valid(source, obj)
+
+    def _add_workload(self, source: Source, raw: Object) -> None:
+        """Reads a workload that no scheduler reads, for its controller."""
+        group, _, version = str(raw["apiVersion"]).rpartition("/")
+        name = str(raw["kind"])
+        if version != "v1":
+            problem = f"{name} is read only as {group}/v1"
+            self.errors.add(source, ("apiVersion",), problem, value=raw["apiVersion"])
+            return
+        kind = Kind(name, object, group, version, f"{name.lower()}s", namespaced=True)
+        obj = self._strictly_decoded(
+            source, raw, struct_of(group, name), allows_unknown=self._validator is None
+        )
+        if obj is None:
+            return
+        obj = with_head(obj, kind)
+        self._check_new(source, obj, kind)
+        if uid := obj["metadata"].setdefault("uid", ""):
+            self._uids.add(uid)
+        if self._is_valid(source, obj):
+            self._workloads.append(obj)
 
     def _decoded(self, source: Source, raw: Object, kind: Kind) -> Object | None:
         """Returns an object with defaults; None if it cannot be read."""
@@ -274,7 +315,9 @@ class _Reading:
             self._refuse(source, raw, error)
             return None
 
-    def _strictly_decoded(self, source: Source, raw: Object, type_name: str) -> Object | None:
+    def _strictly_decoded(
+        self, source: Source, raw: Object, type_name: str, *, allows_unknown: bool = False
+    ) -> Object | None:
         """Returns an object with defaults; None if it has unknown fields or wrong types."""
         reader = reader_of(type_name)
         try:
@@ -282,7 +325,7 @@ class _Reading:
         except WrongType:
             pass
         else:
-            if not reader.has_unknown_fields:
+            if allows_unknown or not reader.has_unknown_fields:
                 return obj
         for problem in find_problems(type_name, raw):
             self.errors.add(

@@ -99,7 +99,10 @@ def test_other_kinds_are_skipped_and_counted(tmp_path: Path) -> None:
     )
     found = read_objects([path])
     assert [each.metadata.name for each in found] == ["kept"]
-    assert found.skipped == {"Deployment": 2, "Secret": 1, "Service": 1}
+    assert found.skipped == {"Secret": 1, "Service": 1}
+    # No scheduler reads a Deployment, but its controller does.
+    assert [raw["metadata"]["name"] for raw in found.workloads] == ["d", "e"]
+    assert [raw["spec"]["replicas"] for raw in found.workloads] == [1, 1]
     assert list(found.skipped) == sorted(found.skipped)
 
 

@@ -1,0 +1,197 @@
+"""Workload objects of files become their pods in a simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.errors import ConfigError
+from mooring.simulation.results import PLACED, REFUSED
+from mooring.simulation.run import Simulation, SimulationOptions, run_simulation
+from mooring.simulation.workload import read_workload
+
+UID = "11111111-1111-4111-8111-11111111111{}"
+
+
+def node(name: str, cpu: str = "4", **spec: Any) -> dict[str, Any]:
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}}
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}
+
+
+def template(app: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "web:1", "resources": {"requests": {"cpu": cpu}}}
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container], **spec}}
+
+
+def workload(kind: str, name: str, *, cpu: str = "1", **more: Any) -> dict[str, Any]:
+    pod_spec = more.pop("pod_spec", {})
+    labels = {"app": name}
+    spec = {"selector": {"matchLabels": labels}, "template": template(name, cpu, **pod_spec)}
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": {**spec, **more}}
+
+
+def owned_pod(name: str, owner: dict[str, Any], node_name: str, **labels: str) -> dict[str, Any]:
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "uid": UID.format(name[-1]),
+        "labels": labels,
+        "ownerReferences": [reference],
+    }
+    spec = {**template("x")["spec"], "nodeName": node_name}
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def simulate(folder: Path, *objects: dict[str, Any], **options: Any) -> Simulation:
+    path = folder / "cluster.json"
+    path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return run_simulation(read_workload([str(path)]), SimulationOptions(**options))
+
+
+def placed(simulation: Simulation) -> list[str]:
+    return [result.pod for result in simulation.outcome(PLACED)]
+
+
+def test_a_deployment_becomes_its_pods(tmp_path: Path) -> None:
+    result = simulate(tmp_path, node("a"), workload("Deployment", "web", replicas=6))
+    assert len(result.outcome(PLACED)) == 4
+    assert [item.reasons for item in result.outcome(REFUSED)] == [{"Insufficient cpu": 1}] * 2
+    pods = list(result.pods.values())
+    digests = {pod.metadata.labels["pod-template-hash"] for pod in pods}
+    assert {pod.metadata.owner_references[0].kind for pod in pods} == {"ReplicaSet"}
+    assert {pod.metadata.name.rpartition("-")[0] for pod in pods} == {f"web-{digests.pop()}"}
+
+
+def test_the_names_are_the_same_again_and_do_not_depend_on_other_workloads(tmp_path: Path) -> None:
+    web, api = workload("ReplicaSet", "web", replicas=2), workload("ReplicaSet", "api", replicas=2)
+    first = placed(simulate(tmp_path, node("a"), web))
+    assert placed(simulate(tmp_path, node("a"), web)) == first
+    assert set(first) < set(placed(simulate(tmp_path, node("a"), api, web)))
+    assert placed(simulate(tmp_path, node("a"), web, seed=1)) != first
+
+
+def test_a_stateful_set_waits_for_each_pod_and_stops_at_one_that_does_not_fit(
+    tmp_path: Path,
+) -> None:
+    db = workload("StatefulSet", "db", cpu="2", replicas=4, serviceName="db")
+    result = simulate(tmp_path, node("a"), db)
+    assert placed(result) == ["default/db-0", "default/db-1"]
+    times = [item.time_s or 0.0 for item in result.outcome(PLACED)]
+    assert times == [0.0, 0.5]
+    # The fourth is never created.
+    assert [item.pod for item in result.outcome(REFUSED)] == ["default/db-2"]
+
+
+def test_a_parallel_stateful_set_creates_all_pods(tmp_path: Path) -> None:
+    db = workload("StatefulSet", "db", cpu="2", replicas=4, podManagementPolicy="Parallel")
+    result = simulate(tmp_path, node("a"), db)
+    assert len(result.outcome(PLACED)) == len(result.outcome(REFUSED)) == 2
+
+
+def test_a_daemon_set_has_one_pod_on_each_eligible_node(tmp_path: Path) -> None:
+    taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
+    nodes = [node("a"), node("b", taints=[taint]), node("c", unschedulable=True)]
+    result = simulate(tmp_path, *nodes, workload("DaemonSet", "agent"))
+    assert sorted(item.node for item in result.outcome(PLACED)) == ["a", "c"]
+    pod = next(iter(result.pods.values()))
+    tolerated = {(item.key, item.effect) for item in pod.spec.tolerations}
+    assert ("node.kubernetes.io/disk-pressure", "NoSchedule") in tolerated
+
+
+def test_a_job_has_as_many_pods_as_it_may_run_at_once(tmp_path: Path) -> None:
+    job = workload("Job", "sum", parallelism=2, completions=5, completionMode="Indexed")
+    job |= {"apiVersion": "batch/v1"}
+    del job["spec"]["selector"]
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    result = simulate(tmp_path, node("a"), job)
+    assert len(result.outcome(PLACED)) == 2
+    labels = [pod.metadata.labels for pod in result.pods.values()]
+    index = "batch.kubernetes.io/job-completion-index"
+    assert sorted(item[index] for item in labels) == ["0", "1"]
+
+
+def test_the_pods_of_a_dump_are_not_created_twice(tmp_path: Path) -> None:
+    web = workload("Deployment", "web", replicas=3)
+    web["metadata"] |= {"uid": UID.format("a"), "generation": 1}
+    hashed = {"app": "web", "pod-template-hash": "abc"}
+    replica_set = workload("ReplicaSet", "web-abc", replicas=3)
+    replica_set["metadata"] |= {
+        "uid": UID.format("b"),
+        "labels": hashed,
+        "annotations": {"deployment.kubernetes.io/revision": "1"},
+        "ownerReferences": [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "name": "web",
+                "uid": UID.format("a"),
+                "controller": True,
+            }
+        ],
+    }
+    replica_set["spec"]["selector"] = {"matchLabels": hashed}
+    replica_set["spec"]["template"] = template("web")
+    replica_set["spec"]["template"]["metadata"]["labels"] = hashed
+    first = owned_pod("web-abc-1", replica_set, "a", **hashed)
+    second = owned_pod("web-abc-2", replica_set, "a", **hashed)
+    result = simulate(tmp_path, node("a"), web, replica_set, first, second)
+    # One of three is missing; its ReplicaSet creates it.
+    (created,) = placed(result)
+    assert created.startswith("default/web-abc-")
+    assert len(result.pods) == 3
+
+
+def test_orphans_that_match_are_adopted(tmp_path: Path) -> None:
+    web = workload("ReplicaSet", "web", replicas=2)
+    pod = {"apiVersion": "v1", "kind": "Pod", **template("web")}
+    pod["metadata"] = {**pod["metadata"], "name": "mine", "namespace": "default"}
+    result = simulate(tmp_path, node("a"), web, pod)
+    assert len(result.pods) == 2
+    owners = result.pods["default/mine"].metadata.owner_references
+    assert [owner.name for owner in owners] == ["web"]
+
+
+def test_an_evicted_pod_is_created_again_and_waits(tmp_path: Path) -> None:
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 100,
+    }
+    web = workload("ReplicaSet", "web", cpu="2", replicas=1)
+    web["metadata"]["uid"] = UID.format("a")
+    present = owned_pod("web-1", web, "a", app="web")
+    present["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3"
+    vip = {"apiVersion": "v1", "kind": "Pod", **template("vip", "3", priorityClassName="urgent")}
+    vip["metadata"] = {"name": "vip", "namespace": "default"}
+    result = simulate(tmp_path, node("a"), urgent, web, present, vip)
+    assert placed(result) == ["default/vip"]
+    assert [item.pod for item in result.evictions] == ["default/web-1"]
+    (again,) = result.outcome(REFUSED)
+    assert again.pod.startswith("default/web-")
+    assert again.reasons == {"Insufficient cpu": 1}
+
+
+def test_a_pod_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
+    web = workload("Deployment", "web", pod_spec={"priorityClassName": "none"})
+    with pytest.raises(ConfigError, match="ReplicaSet default/web-"):
+        simulate(tmp_path, node("a"), web)
+
+
+def test_a_field_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    web = workload("Deployment", "web", replica=3)
+    with pytest.raises(ConfigError, match=r"spec\.replica"):
+        simulate(tmp_path, node("a"), web)
