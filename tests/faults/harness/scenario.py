@@ -185,7 +185,9 @@ class ScenarioCluster:
         self._network = FaultyNetwork(_branch(rng), self._on_fault)
         sound = InProcessTransport(self.store.handler("user"), headers=ADMIN.headers())
         self._client = Client(sound, rng=_branch(rng))
-        self._kubelets = Kubelets(self._client, clock=self._clock, rng=_branch(rng))
+        self._kubelets = Kubelets(
+            self._client, clock=self._clock, rng=_branch(rng), ends_at_once=True
+        )
         self._has_kubelets = self._rng.random() < 0.5
         self._users = Users(self._client, self.store, _branch(rng), n_safe=scenario.n_safe)
         self._service_rng = _branch(rng)

@@ -436,3 +436,26 @@ async def test_a_job_fails_beyond_its_backoff_limit() -> None:
         assert status["failed"] == 2
         assert conditions(status)["Failed"] == ("True", "BackoffLimitExceeded")
         assert await found.running() == []
+
+
+@virtually
+async def test_the_pods_of_a_dump_belong_to_their_new_owners() -> None:
+    uid = "11111111-1111-4111-8111-111111111111"
+    labels = {"batch.kubernetes.io/controller-uid": uid, "job-name": "sum"}
+    manifest = job("sum", selector={"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
+    manifest["metadata"]["uid"] = uid
+    manifest["spec"]["template"]["metadata"]["labels"] = labels
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sum", "uid": uid, "controller": True}
+    metadata = {
+        "name": "sum-x",
+        "namespace": "default",
+        "labels": labels,
+        "ownerReferences": [owner],
+    }
+    spec = {**manifest["spec"]["template"]["spec"], "nodeName": "n0"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    async with controlled(pod, manifest) as found:
+        await asyncio.sleep(5)
+        (present,) = await found.pods()
+        assert present.metadata.name == "sum-x"
+        assert present.metadata.owner_references[0].uid != uid
