@@ -1,0 +1,108 @@
+"""Tests that simulate, start and explain agree about preemption, on random clusters.
+
+One pod is pending: with several, the order in which the evictions of one and the attempts of another
+happen differs between a simulation and a scheduler with an API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mooring.clock import seeded_random
+from mooring.devcluster.cluster import InMemoryCluster
+from mooring.devcluster.observer import ProgressObserver
+from mooring.devcluster.seeding import seeds_of_objects
+from mooring.objects.meta import key
+from mooring.scheduler.service import ServiceOptions
+from mooring.simulation.build import make_driver
+from mooring.simulation.results import PLACED, WAITING
+from mooring.simulation.run import run_simulation
+from mooring.simulation.simulate import decide_until
+from mooring.simulation.utilization import Utilization
+from mooring.simulation.workload import Workload, workload_of
+from mooring.testing import make_node, make_pod
+from mooring.virtual_loop import LoopClock, run_virtually
+
+CLUSTERS = 100
+CHUNK = 20
+
+
+def random_workload(seed: int) -> Workload:
+    """Returns nodes that are nearly full, and a pod of a higher or equal priority."""
+    rng = seeded_random(seed)
+    objects: list[Any] = []
+    for number in range(rng.randrange(2, 5)):
+        free = rng.choice((2, 4, 6))
+        objects.append(make_node(f"n{number}", allocatable={"cpu": str(free)}))
+        while free > 0 and rng.random() < 0.9:
+            cpu = rng.randrange(1, min(3, free) + 1)
+            free -= cpu
+            second = len(objects)
+            status = {"phase": "Running", "startTime": f"2025-12-01T00:00:{second:02}Z"}
+            objects.append(
+                make_pod(
+                    f"r{second}",
+                    requests={"cpu": str(cpu)},
+                    priority=rng.choice((0, 0, 5)),
+                    node=f"n{number}",
+                    status=status,
+                    spec={"terminationGracePeriodSeconds": rng.choice((1, 5, 30))},
+                )
+            )
+    requests = {"cpu": str(rng.randrange(1, 5))}
+    objects.append(make_pod("vip", requests=requests, priority=rng.choice((0, 5, 10, 20))))
+    return workload_of(f"random {seed}", objects)
+
+
+async def started(workload: Workload) -> tuple[dict[str, str], ProgressObserver]:
+    """Returns the pods and their nodes after ``start --virtual``, and what it counted."""
+    clock = LoopClock(asyncio.get_running_loop())
+    observer = ProgressObserver(Utilization(workload.objects), clock)
+    cluster = InMemoryCluster(
+        clock=clock,
+        rng=seeded_random(0),
+        options=ServiceOptions(observer=observer),
+        with_kubelets=True,
+        with_volumes=True,
+    )
+    pending = await cluster.seed(seeds_of_objects([*workload.objects, *workload.pending]))
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(cluster.run())
+        await cluster.service.wait_until_synced()
+        await cluster.submit(pending)
+        await cluster.settle()
+        pods = cluster.service.informers["Pod"].objects.items()
+        nodes = {name: pod.spec.node_name for name, pod in pods}
+        cluster.service.stop()
+        await running
+    return nodes, observer
+
+
+@pytest.mark.parametrize("first", range(0, CLUSTERS, CHUNK))
+def test_the_commands_agree_about_who_leaves_and_who_is_placed(first: int) -> None:
+    preemptions = 0
+    for seed in range(first, first + CHUNK):
+        workload = random_workload(seed)
+        simulation = run_simulation(workload)
+        nodes, observer = run_virtually(started(workload))
+
+        assert {name: pod.spec.node_name for name, pod in simulation.pods.items()} == nodes, seed
+        counts = observer.outcome_counts()
+        assert counts.bound == len(simulation.outcome(PLACED)), seed
+        assert counts.waiting == len(simulation.outcome(WAITING)) == 0, seed
+        assert counts.evicted == len(simulation.evictions), seed
+        _check_explanation(workload, simulation.evictions)
+        preemptions += bool(simulation.evictions)
+    assert preemptions, "the clusters are full"
+
+
+def _check_explanation(workload: Workload, evictions: list[Any]) -> None:
+    """Checks that ``explain`` names the same victims for the pod that is scheduled first."""
+    pod = key(workload.pending[0])
+    driver, utilization = make_driver(workload.objects), Utilization(workload.objects)
+    decision = decide_until(workload.pending, driver, utilization, pod)
+    victims = set() if decision.preemption is None else set(decision.preemption.victims)
+    assert victims == {eviction.pod for eviction in evictions if eviction.by == pod}
