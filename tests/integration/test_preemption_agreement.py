@@ -1,7 +1,7 @@
 """Tests that simulate, start and explain agree about preemption, on random clusters.
 
-One pod is pending: with several, the order in which the evictions of one and the attempts of another
-happen differs between a simulation and a scheduler with an API server.
+One pod is pending: with several, the evictions of one and the attempts of another happen in another
+order in a simulation than with an API server.
 """
 
 from __future__ import annotations
