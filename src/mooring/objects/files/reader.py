@@ -271,7 +271,8 @@ class _Reading:
         """Counts an object that no scheduler reads, and checks it if there are rules for it."""
         name = str(raw["kind"])
         api_version = str(raw["apiVersion"])
-        if (api_version.rpartition("/")[0], name) in WORKLOADS:
+        group, _, version = api_version.rpartition("/")
+        if (group, name) in WORKLOADS and version == "v1":
             self._add_workload(source, self._generated.filled_in(raw))
             return
         self._skipped[name] = self._skipped.get(name, 0) + 1
