@@ -67,7 +67,9 @@ def outcome(command: list[str], log: Path, line: str) -> tuple[int, str]:
             code = process.wait(END_S)
         finally:
             process.kill()
-    last = log.read_text().rstrip("\n").rpartition("\n")[2]
+    lines = log.read_text().rstrip("\n").split("\n")
+    # Another goroutine of kube-scheduler logs this, before or after the last line.
+    last = next(text for text in reversed(lines) if "Scheduling queue is closed" not in text)
     return code, _HEADER.sub(r"\1 ", last)
 
 
