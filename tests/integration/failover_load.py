@@ -80,6 +80,10 @@ class Load:
         """Returns how many pods have been bound so far."""
         return len(self.nodes)
 
+    def is_full(self) -> bool:
+        """Tells whether the watch shows a pod in every place of the cluster."""
+        return self._on_node.total() == NODES * PODS_PER_NODE
+
     async def _create(self) -> None:
         for number in itertools.count():
             if self._is_stopping:
