@@ -15,15 +15,11 @@ from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
-from mooring.errors import ConfigError, Forbidden, NotFound, OutcomeUnknown, Unreachable
+from mooring.errors import ConfigError, OutcomeUnknown, Unreachable
 from mooring.explain.explain import DEFAULTS, Options
 from mooring.explain.running import ALL, ALL_NODES, EXPLAIN_PATH
-from mooring.objects.kinds import KINDS
-from mooring.objects.meta import KubernetesObject
+from mooring.simulation.inputs.live_cluster import list_objects
 from mooring.simulation.workload import Workload, workload_of
-
-#: Kinds that no scheduling decision reads.
-_NOT_USED: Final = frozenset({"Event", "Lease", "ResourceClaimTemplate"})
 
 EXPLAIN_DEADLINE_S: Final = 30.0
 
@@ -127,7 +123,9 @@ async def fetch(
                 " with the default configuration or that of --config"
             )
         if remote.not_asked:
-            remote.workload = await _list_objects(client, access, remote.not_listed)
+            listed = await list_objects(access, clock=clock, rng=rng)
+            remote.not_listed = listed.not_listed
+            remote.workload = workload_of(access.server, listed.objects)
     except Unreachable as error:
         raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
     finally:
@@ -201,17 +199,3 @@ async def _request_explanation(client: Client, request: Request, as_json: bool) 
     if is_ours and response.status in (404, 409) and text.startswith(_NO_POD):
         raise ConfigError(text)
     return None
-
-
-async def _list_objects(client: Client, access: Access, not_listed: dict[str, str]) -> Workload:
-    objects: list[KubernetesObject] = []
-    for kind in KINDS:
-        if kind in _NOT_USED:
-            continue
-        try:
-            objects += (await client.list(kind)).items
-        except (NotFound, Forbidden) as error:
-            if kind in ("Node", "Pod"):
-                raise ConfigError(f"{kind} objects cannot be listed: {error}") from error
-            not_listed[kind] = str(error)
-    return workload_of(access.server, objects)

@@ -52,6 +52,7 @@ class Signatures:
     def __init__(self, cacheable: Sequence[Any], selective: Sequence[Any] = ()) -> None:
         self._cacheable = cacheable
         self._selective = selective
+        self._has_plugins = bool(cacheable or selective)
         self._with_claim_names = any(
             getattr(plugin, "signs_claim_names", True) for plugin in cacheable
         )
@@ -64,9 +65,8 @@ class Signatures:
         if pod.signature is not None and pod.signature[0] is self:
             cached: Signature = pod.signature[1]
             return cached
-        has_plugins = self._cacheable or self._selective
         template = b""
-        if has_plugins:
+        if self._has_plugins:
             spec, status = pod.spec, pod.status
             if not self._with_claim_names and (spec.volumes or spec.resource_claims):
                 spec, status = _without_claim_names(spec, status)
