@@ -403,6 +403,9 @@ CROWD: dict[str, Any] = {"nodes": 4, "n_safe": 2, "pods": 45, "has_broken_pods":
 #: This one needs refusals of nominations, too.
 REFUSED: dict[str, Any] = {**CROWD, "faults": Faults(refused_status=0.3)}
 
+#: This one needs lists that break off.
+BROKEN_LISTS: dict[str, Any] = {"faults": Faults(cut=0.3, expired=0.2)}
+
 
 class Caught(NamedTuple):
     """The seed that found a bug, and the violation."""
@@ -432,6 +435,8 @@ def _options(mutation: Callable[[Patch], None]) -> dict[str, Any]:
     """Returns the parameters of the scenarios that show a bug."""
     if mutation is drop_refused_status:
         return REFUSED
+    if mutation is read_half_a_list:
+        return BROKEN_LISTS
     return CROWD if mutation in CROWDED else {}
 
 

@@ -37,7 +37,6 @@ class Kubelets:
         clock: For timestamps.
         rng: For the watch's backoff.
         sleep: Sleeps so many seconds.
-        ends_at_once: True = deleted pods do not use their grace period.
     """
 
     def __init__(
@@ -47,9 +46,7 @@ class Kubelets:
         clock: Clock,
         rng: Rng,
         sleep: Sleep = asyncio.sleep,
-        ends_at_once: bool = False,
     ) -> None:
-        self._ends_at_once = ends_at_once
         self._client = client
         self._clock = clock
         self._sleep = sleep
@@ -82,7 +79,7 @@ class Kubelets:
         wait_s = START_S
         if pod.metadata.deletion_timestamp is not None:
             grace_s = pod.metadata.deletion_grace_period_seconds or 0
-            wait_s = 0.0 if self._ends_at_once else float(grace_s)
+            wait_s = float(grace_s)
         elif pod.status.phase != "Pending":
             return
         else:

@@ -286,8 +286,9 @@ class EventHandlers:
         placed = self._cache.pods.get(uid)
         assert placed is not None
         waiting = self._waiting.get(uid)
-        if waiting is not None:
+        if waiting is not None and waiting.status is None:
             waiting.reject("", "removed")
         else:
+            # Also after Permit has allowed it, while its nomination is still being written.
             self._cache.forget(uid)
         self._queue.move(POD_GONE, placed.info.pod, None)

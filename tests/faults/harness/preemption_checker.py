@@ -5,7 +5,7 @@ Like the other checkers it shares no code with the plugin: it uses the reference
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mooring.framework import Code, Diagnosis
 from mooring.framework.status import PostFilterResult
@@ -14,7 +14,7 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
-from tests.faults.harness.reference_fit import fit_error
+from tests.faults.harness.reference_fit import fit_error, host_ports_of
 
 
 class Evictions:
@@ -53,6 +53,8 @@ def repeated_evictions(
     """Yields earlier victims of a preemptor that still leave the node it is nominated to.
 
     Their node will be free for it: it must not evict others, unless the node has become impossible.
+    A victim that was deleted for another reason has no such condition, and does not count
+    (podTerminatingByPreemption in default_preemption.go).
     """
     name = cache.nominator.node_of(pod.uid)
     row = cache.nodes.live_row(name) if name else -1
@@ -62,8 +64,14 @@ def repeated_evictions(
     earlier = evictions.victims_of(pod.uid)
     for placed in cache.pods.on_row(row):
         victim = placed.info
-        if victim.uid in earlier and victim.metadata.deletion_timestamp is not None:
+        if victim.uid in earlier and _leaves_by_preemption(victim.pod):
             yield f"{pod.key} evicts again, but its victim {victim.key} is leaving {name}"
+
+
+def _leaves_by_preemption(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None and any(
+        condition.reason == "PreemptionByScheduler" for condition in pod.status.conditions
+    )
 
 
 def unjustified_evictions(pod: PodInfo, result: PostFilterResult, cache: Cache) -> Iterator[str]:
@@ -88,13 +96,23 @@ def unjustified_evictions(pod: PodInfo, result: PostFilterResult, cache: Cache) 
     victim_uids = {victim.uid for victim in result.victims}
     stay = [other.pod for uid, other in here.items() if uid not in victim_uids]
     why = fit_error(pod.pod, node, [*stay, *nominated_pods])
-    if why:
+    if why and not (why.startswith("ports") and _free_ports_of(pod, result.victims)):
         yield f"{pod.key} does not fit {name} without its victims: {why}"
     for victim in result.victims:
         if not fit_error(pod.pod, node, [*stay, *nominated_pods, victim.pod]):
             yield f"{victim.key} need not be evicted from {name} for {pod.key}"
     if any(_is_protected(victim.pod, cache) for victim in result.victims):
         yield from _protected_victims(pod, node, list(here.values()), nominated_pods, cache)
+
+
+def _free_ports_of(pod: PodInfo, victims: Iterable[PodInfo]) -> bool:
+    """Returns whether a victim uses a host port that the pod requests.
+
+    Upstream's ports in use are a set: the removal of a victim frees its port, although another pod
+    uses the same one (another scheduler has placed both). The decision follows upstream.
+    """
+    requested = set(host_ports_of(pod.pod))
+    return any(requested.intersection(host_ports_of(victim.pod)) for victim in victims)
 
 
 def _protected_victims(

@@ -43,7 +43,7 @@ def overcommitted(node: Node, pods: Iterable[Pod]) -> str:
     ports: Counter[tuple[str, int]] = Counter()
     for pod in pods:
         used.update(requests_of(pod))
-        ports.update(_host_ports(pod))
+        ports.update(host_ports_of(pod))
     allocatable = allocatable_of(node)
     over = [
         f"{name}: {count} of {allocatable.get(name, 0)}"
@@ -79,12 +79,12 @@ def fit_error(pod: Pod, node: Node, others: Iterable[Pod]) -> str:
     taken: list[tuple[str, int]] = []
     for other in others:
         used.update(requests_of(other))
-        taken += _host_ports(other)
+        taken += host_ports_of(other)
     allocatable = allocatable_of(node)
     for name, count in requests_of(pod).items():
         if used[name] + count > allocatable.get(name, 0):
             return f"{name}: {used[name]} and {count} of {allocatable.get(name, 0)}"
-    conflicts = [port for port in _host_ports(pod) if port in taken]
+    conflicts = [port for port in host_ports_of(pod) if port in taken]
     return f"ports {conflicts} are in use" if conflicts else ""
 
 
@@ -97,7 +97,8 @@ def _is_tolerated(pod: Pod, taint: Taint) -> bool:
     )
 
 
-def _host_ports(pod: Pod) -> list[tuple[str, int]]:
+def host_ports_of(pod: Pod) -> list[tuple[str, int]]:
+    """Returns (protocol, port) of each host port."""
     return [
         (port.protocol or "TCP", port.host_port)
         for container in pod.spec.containers

@@ -45,6 +45,9 @@ from tests.faults.harness.trace import Trace
 BOUND_S: Final = 75.0
 #: When the last pod is created.
 LATE_POD_S: Final = 50.0
+#: Seconds after the end of the last fault, and after a failed attempt, until its condition must be
+#: written: the longest Retry-After is 120 s, the longest pause between two tries 66 s.
+WRITTEN_S: Final = 130.0
 #: Until every unschedulable pod was retried: flush after 5 minutes, checked every 30 s; backoff.
 RETRIED_S: Final = 345.0
 #: Until status updates and events that cannot be written are dropped.
@@ -185,9 +188,7 @@ class ScenarioCluster:
         self._network = FaultyNetwork(_branch(rng), self._on_fault)
         sound = InProcessTransport(self.store.handler("user"), headers=ADMIN.headers())
         self._client = Client(sound, rng=_branch(rng))
-        self._kubelets = Kubelets(
-            self._client, clock=self._clock, rng=_branch(rng), ends_at_once=True
-        )
+        self._kubelets = Kubelets(self._client, clock=self._clock, rng=_branch(rng))
         self._has_kubelets = self._rng.random() < 0.5
         self._users = Users(self._client, self.store, _branch(rng), n_safe=scenario.n_safe)
         self._service_rng = _branch(rng)
@@ -293,7 +294,10 @@ class ScenarioCluster:
                 break
             await asyncio.sleep(LAG_S)  # a pod may have been written at this very moment
         self._report_all("L6", self._informer_lag(service))
-        await asyncio.sleep(RETRIED_S)
+        # Before the flush of the unschedulable pods: their next attempts would write it again.
+        await asyncio.sleep(WRITTEN_S)
+        self._report_all("L3", self._overdue_condition())
+        await asyncio.sleep(RETRIED_S - WRITTEN_S)
         self._report_all("L3", self._missing_condition())
         self._report_all("L3", self._stale_condition())
         self._report_all("L4", self._starved())
@@ -344,6 +348,15 @@ class ScenarioCluster:
             ):
                 yield f"{key(pod)} failed with {expected!r}, but there are {n_nodes} nodes"
 
+    def _overdue_condition(self) -> Iterator[str]:
+        """Yields violations of L3: pods whose failure is not written after ``WRITTEN_S``."""
+        for pod in self.store.pending():
+            failed_at_s, expected = self._checker.messages.get(pod.metadata.uid, (now_s(), NOTHING))
+            written = _condition(pod)
+            is_overdue = now_s() - failed_at_s > WRITTEN_S and not self._is_exempt(pod)
+            if is_overdue and written != expected:
+                yield f"{key(pod)} has the condition {written!r}, not {expected!r}: dropped"
+
     def _stale_condition(self) -> Iterator[str]:
         """Yields violations of L3: pods bound by the scheduler with PodScheduled=False."""
         for uid, actor in self.store.bound_by.items():
@@ -354,7 +367,7 @@ class ScenarioCluster:
                 yield f"{key(pod)} is bound, but has the condition {_condition(pod)!r}"
 
     def _is_exempt(self, pod: Pod) -> bool:
-        """Returns whether a delayed status update of the pod may have arrived after its binding."""
+        """Returns whether a delayed status update of the pod may have arrived after a later one."""
         return f"{PODS}/{pod.metadata.name}/status" in self._network.delayed
 
     def _is_broken(self, pod: Pod) -> bool:

@@ -192,6 +192,9 @@ class Users:
         if rng.random() < 0.4:
             metadata["labels"][LABEL] = rng.choice(SCRIPTS)
         spec: Object = {"containers": [container]}
+        # Without it, the default of 30 s.
+        if rng.random() < 0.5:
+            spec["terminationGracePeriodSeconds"] = rng.choice((0, 1, 5))
         if rng.random() < 0.15:
             spec["schedulingGates"] = [{"name": GATE}]
         if rng.random() < 0.2:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.framework import PostFilterResult
+import pytest
+
+from mooring.framework import Diagnosis, PostFilterResult, Reject
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
-from tests.faults.harness.preemption_checker import Evictions, unjustified_evictions
+from tests.faults.harness.preemption_checker import (
+    Evictions,
+    repeated_evictions,
+    unjustified_evictions,
+)
 from tests.plugins.preemption_clusters import budget
 
 NODE = make_node("a", allocatable={"cpu": "2", "pods": "9"})
@@ -100,3 +106,26 @@ def test_an_eviction_that_was_not_started_is_reported() -> None:
     assert undone(victim, make_pod("new", nominated_node="b")) == []
     leaving = pod("victim", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert undone(leaving, waiting) == []
+
+
+@pytest.mark.parametrize("reason", ["PreemptionByScheduler", "EvictionByEvictionAPI"])
+def test_a_second_eviction_is_reported_if_the_first_victim_leaves(reason: str) -> None:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    leaving = pod("leaving", metadata=metadata, status={"conditions": [condition]})
+    cache = cache_of(leaving, nominated=NEW.pod)
+    diagnosis = Diagnosis(1, statuses={"a": Reject("too full")})
+    evictions = Evictions()
+    evictions.note(leaving.metadata.uid, NEW.uid)
+
+    reports = list(repeated_evictions(NEW, diagnosis, evictions, cache))
+
+    assert len(reports) == (reason == "PreemptionByScheduler")
+
+
+def test_the_removal_of_a_victim_frees_a_port_that_two_pods_use() -> None:
+    new = PodInfo(make_pod("new", host_ports=[80], priority=10))
+    cache = cache_of(pod("low", host_ports=[80]), pod("high", 10, host_ports=[80]))
+
+    assert problems(cache, "low", preemptor=new) == []
+    assert "ports [('TCP', 80)] are in use" in problems(cache, preemptor=new)[0]

@@ -243,6 +243,19 @@ def test_a_pod_that_is_deleted_while_permit_holds_it_is_rejected_and_keeps_its_r
     assert desk.cache.assumed_count() == 1
 
 
+def test_a_pod_that_is_deleted_after_permit_has_allowed_it_is_released_at_once() -> None:
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk.node(None, make_node("a"))
+    pod = make_pod("web")
+    desk.assume(pod)
+    waiting = WaitingPod(PodInfo(pod), "a", {"P": 60.0}, 1000.0)
+    desk.waiting.add(waiting)
+    waiting.allow("P")  # its binding cycle has not come to the wait yet
+    desk.pod(pod, None, pod)
+    assert desk.cache.assumed_count() == 0
+    assert audit(desk.cache) == []
+
+
 # ---- nominations that end ----
 
 
