@@ -74,6 +74,10 @@ class ProgressObserver(Observer):
         counts.evicted = len(self._evicted)
         return counts
 
+    def waiting_count(self) -> int:
+        """Returns the number of pods that wait for their victims."""
+        return len(self.waiting)
+
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         """Records gated pods, and drops deleted ones."""
         del why
@@ -82,6 +86,7 @@ class ProgressObserver(Observer):
             self.refusals.setdefault(entry.uid, Refusal(GATED, (), text))
         elif queue_name is QueueName.NONE:
             self.refusals.pop(entry.uid, None)
+            self.waiting.discard(entry.uid)
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """Counts the decision."""

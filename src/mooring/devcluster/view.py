@@ -34,6 +34,7 @@ class PodCounts(NamedTuple):
 
     bound: int
     pending: int
+    waiting: int
     refused: int
     used_nodes: int
     nodes: int
@@ -41,8 +42,9 @@ class PodCounts(NamedTuple):
 
     def line(self) -> str:
         """Returns the counts as one line."""
+        waiting = f"{self.waiting} waiting for victims, " if self.waiting else ""
         return (
-            f"pods: {self.bound} bound, {self.pending} pending, {self.refused} refused"
+            f"pods: {self.bound} bound, {self.pending} pending, {waiting}{self.refused} refused"
             f"   nodes: {self.used_nodes} of {self.nodes} in use   {self.pods_per_s:,.0f} pods/s"
         )
 
@@ -68,13 +70,15 @@ class Sampler:
         """Returns the current counts; call it a few times a second for a steady rate."""
         counts = self.cluster.service.queue.counts()
         unschedulable = counts[QueueName.UNSCHEDULABLE] + counts[QueueName.GATED]
+        waiting = min(self.progress.waiting_count(), unschedulable)
         fill = self.progress.utilization
         return PodCounts(
             bound=len(self.cluster.service.cache.pods) - self.cluster.service.cache.assumed_count(),
             pending=sum(counts.values())
             - unschedulable
             + self.cluster.service.cache.assumed_count(),
-            refused=unschedulable,
+            waiting=waiting,
+            refused=unschedulable - waiting,
             used_nodes=sum(bool(node.requested.get(PODS)) for node in fill.nodes.values()),
             nodes=len(fill.nodes),
             pods_per_s=self._rate(),

@@ -61,8 +61,13 @@ def pods(*names: str, cpu: str = "1") -> list[Any]:
 
 
 def test_a_situation_is_one_line() -> None:
-    line = PodCounts(3, 2, 1, 4, 1213, 1234.5).line()
+    line = PodCounts(3, 2, 0, 1, 4, 1213, 1234.5).line()
     assert line == ("pods: 3 bound, 2 pending, 1 refused   nodes: 4 of 1213 in use   1,234 pods/s")
+
+
+def test_a_pod_that_waits_for_its_victims_is_not_refused() -> None:
+    line = PodCounts(3, 2, 1, 0, 4, 9, 0.0).line()
+    assert line.startswith("pods: 3 bound, 2 pending, 1 waiting for victims, 0 refused   ")
 
 
 @virtually
