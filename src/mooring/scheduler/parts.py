@@ -137,7 +137,7 @@ class SchedulerParts:
             recorder=self._metrics_recorder,
         )
         self.informers |= {kind: self._informer(kind) for kind in self._informer_kinds()}
-        self.bindings = BindingTasks(rng, limit=options.bindings_max)
+        self.bindings = self._make_bindings(options.bindings_max)
         self.writer = StatusWriter(client, clock=clock, rng=rng, sleep=sleep)
         self.recorders = {
             name: self._recorder(name, f"{name}-{options.instance}") for name in self.profiles
@@ -183,9 +183,19 @@ class SchedulerParts:
             reporting,
             self._metrics_recorder,
         )
-        self.bind_verifier = BindVerifier(
-            client, self.cache, self.queue, self._pods, clock=clock, sleep=sleep
+        self.bind_verifier = self._make_bind_verifier()
+
+    def _make_bind_verifier(self) -> BindVerifier:
+        return BindVerifier(
+            self._client, self.cache, self.queue, self._pods, clock=self._clock, sleep=self._sleep
         )
+
+    def _make_bindings(self, limit: int) -> BindingTasks:
+        return BindingTasks(self._rng, limit=limit)
+
+    def _start_time(self) -> str | None:
+        """Returns the status.startTime of an assumed pod; None: its kubelet will set it later."""
+        return None
 
     @property
     def _pods(self) -> Mapping[str, Pod]:
@@ -237,6 +247,7 @@ class SchedulerParts:
             clock=self._clock,
             observer=observer,
             recorder=self._metrics_recorder,
+            start_time=self._start_time,
         )
 
     def _write_claim(self, entry: QueuedPod, change: ClaimChange) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -41,33 +41,21 @@ def decide_until(
         is_named = key(pod) == pod_key
         if is_named:
             return driver.attempt(pod, explain=True).decision()
-        for attempt in _attempts(pod, driver, explain=False):
-            for victim in attempt.final.victims:
+        for outcome in _attempts(pod, driver):
+            for victim in outcome.victims:
                 utilization.remove(victim.key)
-            if attempt.final.node is not None:
-                utilization.add(pod, attempt.final.node)
+            if outcome.node is not None:
+                utilization.add(pod, outcome.node)
     raise LookupError(pod_key)
 
 
-class _Attempt(NamedTuple):
-    """One attempt to schedule a pod, and its final outcome."""
-
-    pod: Pod
-    number: int
-    start_index: int
-    final: Outcome
-
-
-def _attempts(pod: Pod, driver: Driver, *, explain: bool) -> Iterator[_Attempt]:
+def _attempts(pod: Pod, driver: Driver) -> Iterator[Outcome]:
     """Attempts to schedule a pod; a second time if the first attempt evicted victims."""
-    for number in (1, 2):
-        start_index = driver.next_start_index
-        final = driver.apply(driver.attempt(pod, explain=explain))
-        yield _Attempt(pod, number, start_index, final)
-        if not final.victims:
-            return
-        nominated = replace(pod.status, nominated_node_name=final.nominated or "")
-        pod = replace(pod, status=nominated)
+    outcome = driver.apply(driver.attempt(pod))
+    yield outcome
+    if outcome.victims:
+        nominated = replace(pod.status, nominated_node_name=outcome.nominated or "")
+        yield driver.apply(driver.attempt(replace(pod, status=nominated)))
 
 
 def recording_header(

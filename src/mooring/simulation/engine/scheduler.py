@@ -21,11 +21,8 @@ from mooring.plugins import IN_TREE
 from mooring.scheduler.bind_verification import BindVerifier
 from mooring.scheduler.binding_cycle import BindingContext
 from mooring.scheduler.binding_tasks import BindingTasks
-from mooring.scheduler.observer import Observer
 from mooring.scheduler.parts import SchedulerParts, ServiceOptions
 from mooring.scheduler.plugin_handle import PluginHandle
-from mooring.scheduler.reporting import Reporting
-from mooring.scheduler.schedule_one import Scheduler
 from mooring.simulation.engine.object_table import ObjectTable, living
 from mooring.simulation.engine.table_client import TableClient
 from mooring.state import PodInfo
@@ -58,8 +55,6 @@ class EngineScheduler(SchedulerParts):
         self._started = (-1.0, "")
         client = TableClient(table, rng=rng)
         super().__init__(client, config, options, clock=clock, rng=rng, sleep=asyncio.sleep)
-        self.bindings = self._inline_bindings = InlineBindings(rng)
-        self.scheduler = self._scheduler(self._reporting, options.observer)
         self._kinds = frozenset(self.informers)
         for framework in self.profiles.values():
             framework.timed_every = 0  # no metrics are recorded
@@ -121,11 +116,11 @@ class EngineScheduler(SchedulerParts):
             recorder=self._metrics_recorder,
         )
 
-    def _build_background(self, reporting: Reporting) -> None:
-        super()._build_background(reporting)
-        self.bind_verifier = _NothingToVerify(
-            self._client, self.cache, self.queue, self._pods, clock=self._clock
-        )
+    def _make_bind_verifier(self) -> BindVerifier:
+        return _NothingToVerify(self._client, self.cache, self.queue, self._pods, clock=self._clock)
+
+    def _make_bindings(self, limit: int) -> BindingTasks:
+        return InlineBindings(self._rng, limit=limit)
 
     def _recorder(self, controller: str, instance: str) -> Recorder:
         return _NoEvents(
@@ -136,11 +131,6 @@ class EngineScheduler(SchedulerParts):
             rng=self._rng,
             sleep=self._sleep,
         )
-
-    def _scheduler(self, reporting: Reporting, observer: Observer) -> Scheduler:
-        scheduler = super()._scheduler(reporting, observer)
-        scheduler.start_time = self._start_time  # type: ignore[method-assign]
-        return scheduler
 
     def _start_time(self) -> str:
         """Returns the time of now: the kubelet of a bound pod starts it at once."""
