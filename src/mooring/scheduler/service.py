@@ -143,7 +143,8 @@ class Service(SchedulerParts):
             # One task failed, so the group cancelled the others: report the failure.
             raise first_error(group) from None
         finally:
-            await self.extenders.close()
+            if self._config.extenders:
+                await self.extenders.close()
 
     async def _run(self) -> None:
         is_finished = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ from mooring.simulation.engine.object_table import ObjectTable, living
 from mooring.simulation.engine.table_client import TableClient
 from mooring.state import PodInfo
 
+#: Has no state, so that all bindings share it.
+_NO_REQUEST: Final[AbstractAsyncContextManager[None]] = nullcontext()
 #: The plugins whose ``pre_bind`` does not wait for a pod without volumes and claims.
 _IN_TREE: Final[frozenset[str]] = frozenset(IN_TREE)
 
@@ -57,7 +60,7 @@ class EngineScheduler(SchedulerParts):
         super().__init__(client, config, options, clock=clock, rng=rng, sleep=asyncio.sleep)
         self._kinds = frozenset(self.informers)
         for framework in self.profiles.values():
-            framework.timed_every = 0  # no metrics are recorded
+            framework.timed_every, framework.is_timed = 0, False  # there are no metrics
 
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Reads the table, and starts what runs in the background; the caller cancels it."""
@@ -163,6 +166,10 @@ class TableHandle(PluginHandle):
 
 class InlineBindings(BindingTasks):
     """Runs a binding cycle to its end at once, if nothing in it can wait."""
+
+    def request(self, namespace: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
+        """Does nothing: a write to a table takes no time, so none is in progress."""
+        return _NO_REQUEST
 
     def start(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a binding; as a task if a plugin may wait in it."""
