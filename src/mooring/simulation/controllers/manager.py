@@ -7,7 +7,6 @@ A driver passes changes on, takes the next result, and applies its writes::
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -39,9 +38,6 @@ CONTROLLERS: Final[Mapping[str, Controller]] = MappingProxyType(
     }
 )
 
-#: Kind -> its place in the order in which workloads that are due get their turn.
-_RANKS: Final = MappingProxyType({kind: rank for rank, kind in enumerate(CONTROLLERS)})
-
 
 class ControllerManager:
     """Runs the controllers for the workloads that something has changed for.
@@ -62,14 +58,12 @@ class ControllerManager:
         self._clock = clock
         self._seed = rng.getrandbits(64)
         self._streams: dict[WorkloadKey, Rng] = {}
-        #: The workloads that are due: a set, and a heap of (rank of the kind, key).
-        self._due: set[WorkloadKey] = set()
-        self._order: list[tuple[int, WorkloadKey]] = []
+        self._queue: dict[WorkloadKey, None] = {}
 
     @property
     def has_work(self) -> bool:
         """True if a workload is queued."""
-        return bool(self._due)
+        return bool(self._queue)
 
     def on_change(self, kind: str, change: Change) -> None:
         """Stores a change, and queues the workloads that it concerns."""
@@ -78,19 +72,13 @@ class ControllerManager:
 
     def add(self, workload_key: WorkloadKey) -> None:
         """Queues a workload."""
-        if workload_key not in self._due:
-            self._due.add(workload_key)
-            heapq.heappush(self._order, (_RANKS[workload_key[0]], workload_key))
+        self._queue[workload_key] = None
 
     def next_result(self) -> tuple[WorkloadKey, Result] | None:
-        """Takes the next workload and returns its result; None = the queue is empty.
-
-        The order is that of kinds, then of names: it does not depend on the order in which files
-        have the workloads or watches report them, which is open in a real cluster.
-        """
-        while self._order:
-            _, workload_key = heapq.heappop(self._order)
-            self._due.discard(workload_key)
+        """Takes the next workload and returns its result; None = the queue is empty."""
+        while self._queue:
+            workload_key = next(iter(self._queue))
+            del self._queue[workload_key]
             kind, object_key = workload_key
             workload = self.cluster.workloads[kind].get(object_key)
             if workload is None:
