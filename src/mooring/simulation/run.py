@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mooring.client import Change
-from mooring.clock import Clock, seeded_random
+from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import ConfigError, PluginError, first_error
 from mooring.framework import Reject
@@ -182,6 +182,20 @@ class SimulationRun:
     def weights(self) -> dict[str, int]:
         """The weights of the score plugins, of all profiles; the first profile counts."""
         return merged_weights(self._scheduler.profiles.values())
+
+    @property
+    def scheduler(self) -> EngineScheduler:
+        """The scheduler; read only."""
+        return self._scheduler
+
+    @property
+    def rng(self) -> Rng:
+        """Draws which of several nodes with the best score is selected."""
+        return self._rng
+
+    def objects(self) -> list[Any]:
+        """Returns all objects, those first that others refer to."""
+        return [obj for _, obj in self._table.listed()]
 
     def scheduler_name_of(self, pod_key: str) -> str:
         """Returns the schedulerName of a pod that is to be scheduled."""
