@@ -8,26 +8,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
-from mooring.client import Client, InProcessTransport, Recorder
+from mooring.client import Client, InProcessTransport, Patch, Recorder
+from mooring.client.rest.paths import path_of
 from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import default_configuration
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.seeding import Seed, Seeder, in_order, seeds_of_files
 from mooring.devcluster.volume_actor import VolumeActor
 from mooring.devcluster.workload_actor import WorkloadActor
-from mooring.errors import SchedulerError
+from mooring.errors import NotFound, SchedulerError
 from mooring.framework import Diagnosis
 from mooring.framework.status import PostFilterResult, Status
 from mooring.queue import QueuedPod
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.parts import SchedulerParts, ServiceOptions
 from mooring.scheduler.reporting import error_text
-from mooring.simulation.engine.engine import Engine
+from mooring.simulation.controllers.objects import WORKLOAD_KINDS
+from mooring.simulation.engine.engine import PHASE_CONTROLLERS, Engine
 from mooring.simulation.run import SimulationOptions, SimulationRun
 from mooring.simulation.workload import read_workload
 from mooring.virtual_loop import LoopClock, VirtualLoop
@@ -69,6 +75,25 @@ class Log(Observer):
         self.refusals.append((self._now_s(), entry.pod.key, text))
 
 
+class Deletion(NamedTuple):
+    """A pod of namespace default is deleted at an instant."""
+
+    at_s: float
+    pod: str
+
+
+class Scaling(NamedTuple):
+    """A workload of namespace default gets another number of replicas at an instant."""
+
+    at_s: float
+    kind: str
+    name: str
+    replicas: int
+
+
+Event = Deletion | Scaling
+
+
 class Ending(NamedTuple):
     """The log of a run, and the node of each pod at its end."""
 
@@ -76,23 +101,28 @@ class Ending(NamedTuple):
     nodes: dict[str, str]
 
 
-def in_a_table(file: Path, seed: int) -> Ending:
+def in_a_table(file: Path, seed: int, events: Sequence[Event] = ()) -> Ending:
     """Runs the files as ``mooring simulate`` does."""
     run = SimulationRun(read_workload([str(file)]), SimulationOptions(seed=seed))
     log = Log()
     log.clock = run.clock
     run.observe(log)
+    for event in events:
+        if isinstance(event, Deletion):
+            run.delete_at(event.at_s, "Pod", f"default/{event.pod}")
+        else:
+            run.scale_at(event.at_s, event.kind, f"default/{event.name}", event.replicas)
     simulation = run.run()
     return Ending(log, {key: pod.spec.node_name for key, pod in simulation.pods.items()})
 
 
-def over_the_api(file: Path, seed: int) -> Ending:
+def over_the_api(file: Path, seed: int, events: Sequence[Event] = ()) -> Ending:
     """Runs the files on an embedded API server, with the simulated controllers of ``start``."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(_over_the_api(seeds_of_files([str(file)]), seed))
+        return runner.run(_over_the_api(seeds_of_files([str(file)]), seed, events))
 
 
-async def _over_the_api(seeds: Sequence[Seed], seed: int) -> Ending:
+async def _over_the_api(seeds: Sequence[Seed], seed: int, events: Sequence[Event]) -> Ending:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     clock = LoopClock(loop)
@@ -109,7 +139,10 @@ async def _over_the_api(seeds: Sequence[Seed], seed: int) -> Ending:
         actors = [actor.run() for actor in server.actors(seed)]
         background += [tasks.create_task(run) for run in actors]
         await loop.until_idle()
-        await Engine(loop, scheduler).run()
+        engine = Engine(loop, scheduler)
+        for event in events:
+            engine.call_at(event.at_s, PHASE_CONTROLLERS, partial(server.start, tasks, event))
+        await engine.run()
         pods = scheduler.informers["Pod"].objects
         nodes = {name: pod.spec.node_name for name, pod in pods.items()}
         scheduler.stop()
@@ -128,10 +161,30 @@ class LockstepServer:
         self._admin = self.client(ADMIN.headers())
         self.kubelets = Kubelets(self._admin, clock=clock, rng=self._rng)
         self.workloads: WorkloadActor | None = None
+        self._changes: list[asyncio.Task[None]] = []
 
     def client(self, headers: dict[str, str]) -> Client:
         """Returns a client with these headers."""
         return Client(InProcessTransport(self._api.handle, headers=headers), rng=self._rng)
+
+    @property
+    def is_changing(self) -> bool:
+        """True while an event is being written."""
+        self._changes = [task for task in self._changes if not task.done()]
+        return bool(self._changes)
+
+    def start(self, tasks: asyncio.TaskGroup, event: Event) -> None:
+        """Starts to write an event."""
+        self._changes.append(tasks.create_task(self._change(event)))
+
+    async def _change(self, event: Event) -> None:
+        with suppress(NotFound):
+            if isinstance(event, Deletion):
+                await self._admin.delete("Pod", event.pod, "default")
+                return
+            path = path_of(WORKLOAD_KINDS[event.kind], "default", event.name)
+            body = msgspec.json.encode({"spec": {"replicas": event.replicas}})
+            await self._admin.write("PATCH", path, body, content_type=Patch.MERGE.value)
 
     async def create(self, seeds: Sequence[Seed]) -> None:
         """Creates objects."""
@@ -187,6 +240,7 @@ class LockstepScheduler(SchedulerParts):
             or len(self.preemption_executor)
             or len(self.writer)
             or len(self.handle.claim_writer)
+            or self._server.is_changing
             or self._server.kubelets.has_timers
             or (workloads is not None and not workloads.is_idle)
         )

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.clock import Rng, seeded_random
+from tests.helpers.lockstep import Deletion, Event, Scaling
 
 Manifest = dict[str, Any]
 
+SCALED = ("Deployment", "ReplicaSet", "StatefulSet")
 ZONE = "topology.kubernetes.io/zone"
 TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 TOLERATION = {"key": "team", "operator": "Exists"}
@@ -37,7 +39,49 @@ def random_cluster(seed: int) -> list[Manifest]:
         objects += _pending(rng, f"p{number}")
     for number in range(rng.choice((0, 0, 1, 1, 2))):
         objects.append(_workload(rng, f"w{number}"))
+    if rng.random() < 0.3:
+        objects.append(_budget(rng))
     return objects
+
+
+def _budget(rng: Rng) -> Manifest:
+    """Returns a disruption budget, which preemption avoids to violate."""
+    app = rng.choice("ab")
+    allowed = rng.randrange(2)
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "budget", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": app}}, "maxUnavailable": allowed},
+        "status": {
+            "disruptionsAllowed": allowed,
+            "currentHealthy": 2,
+            "desiredHealthy": 1,
+            "expectedPods": 2,
+        },
+    }
+
+
+def random_events(objects: list[Manifest], seed: int) -> list[Event]:
+    """Returns deletions of pods, and scalings of workloads up or to zero.
+
+    Which of several equal pods another scaling deletes depends on their UIDs, which are random, as
+    in kube-controller-manager. The instants are whole seconds, as the timestamps of deletions are.
+    """
+    rng = seeded_random(seed + 1_000_000)
+    pods = [item["metadata"]["name"] for item in objects if item["kind"] == "Pod"]
+    scaled = [item for item in objects if item["kind"] in SCALED]
+    events: list[Event] = []
+    for number in range(rng.choice((0, 1, 2, 3))):
+        at_s = float(rng.choice((2, 7, 13, 37)) + number)
+        if scaled and rng.random() < 0.6:
+            item = rng.choice(scaled)
+            name = item["metadata"]["name"]
+            replicas = rng.choice((0, 6))
+            events.append(Scaling(at_s, item["kind"], name, replicas))
+        elif pods:
+            events.append(Deletion(at_s, rng.choice(pods)))
+    return events
 
 
 def _storage_class() -> Manifest:
@@ -118,6 +162,14 @@ def _pod_spec(rng: Rng, cpu: int, priority: str) -> Manifest:
     }
     if rng.random() < 0.3:
         spec["tolerations"] = [TOLERATION]
+    if rng.random() < 0.15:
+        term = {
+            "topologyKey": rng.choice((ZONE, "kubernetes.io/hostname")),
+            "labelSelector": {"matchLabels": {"app": rng.choice("ab")}},
+        }
+        affinity = rng.choice(("podAffinity", "podAntiAffinity"))
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        spec["affinity"] = {affinity: required}
     if rng.random() < 0.2:
         spec["topologySpreadConstraints"] = [
             {

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.helpers.lockstep import Log, in_a_table, over_the_api
-from tests.helpers.lockstep_clusters import random_cluster
+from tests.helpers.lockstep_clusters import random_cluster, random_events
 
 FIRST, _, AFTER = os.environ.get("MOORING_LOCKSTEP_CLUSTERS", "0-40").partition("-")
 CHUNK = 20
@@ -24,7 +24,8 @@ def run_both(folder: Path, seed: int) -> Log:
     file = folder / f"{seed}.json"
     items = random_cluster(seed)
     file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
-    offline, online = in_a_table(file, seed), over_the_api(file, seed)
+    events = random_events(items, seed)
+    offline, online = in_a_table(file, seed, events), over_the_api(file, seed, events)
 
     assert offline.log.bindings == online.log.bindings, seed
     assert offline.log.evictions == online.log.evictions, seed

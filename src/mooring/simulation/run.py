@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mooring.client import Change
 from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration
-from mooring.errors import ConfigError, PluginError, first_error
+from mooring.errors import ConfigError, NotFound, PluginError, first_error
 from mooring.framework import Reject
 from mooring.objects.meta import key
 from mooring.objects.pod import FINISHED_PHASES, Pod
@@ -24,7 +25,7 @@ from mooring.scheduler.gc_tuning import gc_thresholds
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.driver import merged_weights
 from mooring.simulation.engine.claim_controller import ClaimController
-from mooring.simulation.engine.engine import PHASE_ARRIVALS, Engine
+from mooring.simulation.engine.engine import PHASE_ARRIVALS, PHASE_CONTROLLERS, Engine
 from mooring.simulation.engine.kubelets import Kubelets
 from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
@@ -205,6 +206,19 @@ class SimulationRun:
     def observe(self, observer: Observer) -> None:
         """Calls one more observer for everything that the scheduler does, before the others."""
         self._observers.add(observer)
+
+    def delete_at(self, at_s: float, kind: str, object_key: str) -> None:
+        """Deletes an object at an instant, if it is there; a pod on a node has its grace period."""
+        self._engine.call_at(at_s, PHASE_CONTROLLERS, partial(self._delete, kind, object_key))
+
+    def scale_at(self, at_s: float, kind: str, object_key: str, replicas: int) -> None:
+        """Sets the replicas of a workload at an instant, if it is there."""
+        scale = partial(self._workloads.scale, kind, object_key, replicas)
+        self._engine.call_at(at_s, PHASE_CONTROLLERS, scale)
+
+    def _delete(self, kind: str, object_key: str) -> None:
+        with suppress(NotFound):
+            self._table.delete(kind, object_key)
 
     def run(self) -> Simulation:
         """Runs to the end."""

@@ -91,6 +91,12 @@ class WorkloadControllers:
             self._store(None, replace(workload, metadata=metadata))
         self._table.listen(self._on_change)
 
+    def scale(self, kind: str, object_key: str, replicas: int) -> None:
+        """Sets the replicas of a workload, if it is there."""
+        workload = self._manager.cluster.workloads[kind].get(object_key)
+        if workload is not None:
+            self._store(workload, patched(workload, {"spec": {"replicas": replicas}}))
+
     async def work(self) -> None:
         """Gives the next workload its turn.
 
