@@ -165,7 +165,17 @@ class TableHandle(PluginHandle):
 
 
 class InlineBindings(BindingTasks):
-    """Runs a binding cycle to its end at once, if nothing in it can wait."""
+    """Runs a binding cycle to its end at once, if nothing in it can wait.
+
+    Args:
+        rng: As for ``BindingTasks``.
+        limit: As for ``BindingTasks``.
+    """
+
+    def __init__(self, rng: Rng, *, limit: int) -> None:
+        super().__init__(rng, limit=limit)
+        #: schedulerName -> whether a plugin of the profile that is not in-tree may wait.
+        self._may_wait: dict[str, bool] = {}
 
     def request(self, namespace: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
         """Does nothing: a write to a table takes no time, so none is in progress."""
@@ -174,7 +184,7 @@ class InlineBindings(BindingTasks):
     def start(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a binding; as a task if a plugin may wait in it."""
         assert isinstance(binding, partial)
-        if may_wait(binding.args[0]):
+        if self._waits(binding.args[0]):
             super().start(binding)
             return
         work = binding()
@@ -185,17 +195,20 @@ class InlineBindings(BindingTasks):
         work.close()
         raise InvariantViolation("a binding cycle waited that must not")
 
-
-def may_wait(binding_ctx: BindingContext) -> bool:
-    """Returns whether a binding cycle may wait: in Permit, PreBind or Bind."""
-    cycle, framework = binding_ctx.cycle, binding_ctx.framework
-    spec = cycle.pod.spec
-    if binding_ctx.waiting is not None or spec.volumes or spec.resource_claims:
-        return True
-    if len(cycle.snapshot.device_classes):
-        return True
-    plugins = (*framework.plugins("pre_bind"), *framework.plugins("bind"))
-    return any(plugin.name not in _IN_TREE for plugin in plugins)
+    def _waits(self, binding_ctx: BindingContext) -> bool:
+        """Returns whether a binding cycle may wait: in Permit, PreBind or Bind."""
+        cycle, framework = binding_ctx.cycle, binding_ctx.framework
+        spec = cycle.pod.spec
+        if binding_ctx.waiting is not None or spec.volumes or spec.resource_claims:
+            return True
+        if len(cycle.snapshot.device_classes):
+            return True
+        may_wait = self._may_wait.get(cycle.profile)
+        if may_wait is None:
+            plugins = (*framework.plugins("pre_bind"), *framework.plugins("bind"))
+            may_wait = any(plugin.name not in _IN_TREE for plugin in plugins)
+            self._may_wait[cycle.profile] = may_wait
+        return may_wait
 
 
 class _NothingToVerify(BindVerifier):
