@@ -270,3 +270,10 @@ class LeaseLost(SchedulerError):
 
 class InvariantViolation(SchedulerError):
     """Our own bug. Never caught: the process dumps its state and exits with code 70."""
+
+
+def first_error(error: BaseException) -> BaseException:
+    """Returns the first exception of a group that is no group itself: the cause of its end."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

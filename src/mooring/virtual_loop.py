@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, Final, TypeVar, TypeVarTuple
 
@@ -182,6 +183,17 @@ class LoopClock:
     def wall_s(self) -> float:
         """Seconds since 1970-01-01 UTC, if the loop began with 2026."""
         return EPOCH_S + self._loop.time()
+
+
+@contextmanager
+def no_running_loop() -> Iterator[None]:
+    """Allows another loop to run inside a callback of a running one, as in a notebook."""
+    running = asyncio._get_running_loop()  # noqa: SLF001
+    asyncio._set_running_loop(None)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(running)  # noqa: SLF001
 
 
 def run_virtually(work: Coroutine[Any, Any, _Result], rng: Rng | None = None) -> _Result:

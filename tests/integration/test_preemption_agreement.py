@@ -1,7 +1,6 @@
 """Tests that simulate, start and explain agree about preemption, on random clusters.
 
-One pod is pending: with several, the evictions of one and the attempts of another happen in another
-order in a simulation than with an API server.
+Several pods are pending, which compete for the room that evictions make.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from mooring.devcluster.observer import ProgressObserver
 from mooring.devcluster.seeding import seeds_of_objects
 from mooring.objects.meta import key
 from mooring.scheduler.service import ServiceOptions
-from mooring.simulation.build import make_driver
+from mooring.simulation.before_attempt import before_attempt
 from mooring.simulation.results import PLACED, WAITING
 from mooring.simulation.run import run_simulation
-from mooring.simulation.simulate import decide_until
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload, workload_of
 from mooring.testing import make_node, make_pod
@@ -31,7 +29,7 @@ CHUNK = 20
 
 
 def random_workload(seed: int) -> Workload:
-    """Returns nodes that are nearly full, and a pod of a higher or equal priority."""
+    """Returns nodes that are nearly full, and pods of a higher or equal priority."""
     rng = seeded_random(seed)
     objects: list[Any] = []
     for number in range(rng.randrange(2, 5)):
@@ -52,8 +50,10 @@ def random_workload(seed: int) -> Workload:
                     spec={"terminationGracePeriodSeconds": rng.choice((1, 5, 30))},
                 )
             )
-    requests = {"cpu": str(rng.randrange(1, 5))}
-    objects.append(make_pod("vip", requests=requests, priority=rng.choice((0, 5, 10, 20))))
+    for number in range(rng.randrange(1, 5)):
+        requests = {"cpu": str(rng.randrange(1, 5))}
+        name, priority = f"vip{number}", rng.choice((0, 5, 10, 20))
+        objects.append(make_pod(name, requests=requests, priority=priority))
     return workload_of(f"random {seed}", objects)
 
 
@@ -100,9 +100,19 @@ def test_the_commands_agree_about_who_leaves_and_who_is_placed(first: int) -> No
 
 
 def _check_explanation(workload: Workload, evictions: list[Any]) -> None:
-    """Checks that ``explain`` names the same victims for the pod that is scheduled first."""
-    pod = key(workload.pending[0])
-    driver, utilization = make_driver(workload.objects), Utilization(workload.objects)
-    decision = decide_until(workload.pending, driver, utilization, pod)
-    victims = set() if decision.preemption is None else set(decision.preemption.victims)
-    assert victims == {eviction.pod for eviction in evictions if eviction.by == pod}
+    """Checks that ``explain`` names the victims of each pod's first attempt.
+
+    A victim that is terminating already is not evicted again.
+    """
+    for pending in workload.pending:
+        pod = key(pending)
+        driver, decision = before_attempt(workload, pod, utilization=Utilization(workload.objects))
+        assert decision is not None
+        victims = set() if decision.preemption is None else set(decision.preemption.victims)
+        victims -= {
+            placed.info.key
+            for placed in driver.cache.pods
+            if placed.info.metadata.deletion_timestamp is not None
+        }
+        evicted = {item.pod for item in evictions if item.by == pod and item.time_s == 0}
+        assert victims == evicted, pod

@@ -27,7 +27,7 @@ from mooring.clock import Clock, Rng
 from mooring.component.options import CommandFailed
 from mooring.component.version import BINARY_VERSION
 from mooring.config.upstream_yaml import upstream_document
-from mooring.errors import ConfigError
+from mooring.errors import ConfigError, first_error
 from mooring.explain.handler import ExplainHandler
 from mooring.explain.running import EXPLAIN_PATH
 from mooring.metrics.options import Feature, MetricsOptions
@@ -40,7 +40,7 @@ from mooring.scheduler.leader_election import (
     make_coordinated_elector,
     make_elector,
 )
-from mooring.scheduler.service import Service, ServiceOptions, first_error
+from mooring.scheduler.service import Service, ServiceOptions
 from mooring.serving.delegates import delegated_transport
 from mooring.serving.health import HealthChecks
 from mooring.serving.metrics import ServingMetrics

@@ -26,7 +26,6 @@ from mooring.simulation.answers import (
     document_of,
     named_pods,
 )
-from mooring.simulation.device_file import read_device_file, with_devices
 from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.inputs.missing_objects import missing_objects, notes_of
@@ -97,6 +96,9 @@ def command(
             raise click.UsageError("--kubeconfig cannot be combined with --cluster")
         workload = read_live(kubeconfig, context, pods, skip_validation=skip_validation)
     if devices_file:
+        # Imported here: it needs the API server's validation, and the trace does not.
+        from mooring.simulation.device_file import read_device_file, with_devices
+
         workload = with_devices(workload, read_device_file(devices_file))
     workload = with_generated_claims(workload)
     config = read_config(config_file, workload, command="simulate")

@@ -130,7 +130,7 @@ def command(
         try:
             runner.run(_start(workload, seeds, config, plugins, seed, options))
         except BaseExceptionGroup as group:
-            from mooring.scheduler.service import first_error
+            from mooring.errors import first_error
 
             raise first_error(group) from None
 

@@ -168,19 +168,25 @@ class InMemoryCluster:
         """
         if not self._has_seen("Pod", self.seeder.last_version) or not self._has_claims:
             return False
-        if not self._has_workload_pods or self._waits_for_victims:
+        if not self._has_workload_pods:
             return False
-        return self.service.is_settled or self._has_only_failing_pods
+        if not (self.service.is_settled or self._has_only_failing_pods):
+            return False
+        return not self._has_terminating_pods
 
     @property
-    def _waits_for_victims(self) -> bool:
-        """True if a pod is nominated to a node that pods are about to leave."""
-        nominated = {node_name for _, node_name in self.service.cache.nominator.pods()}
+    def _has_terminating_pods(self) -> bool:
+        """True if pods are about to leave their nodes: another pod may fit then.
+
+        A pod with finalizers may stay for ever, and is not waited for.
+        """
         informer = self.service.informers.get("Pod")
-        if not nominated or informer is None or self._kubelets is None:
+        if informer is None or self._kubelets is None:
             return False
         return any(
-            pod.spec.node_name in nominated and pod.metadata.deletion_timestamp is not None
+            pod.metadata.deletion_timestamp is not None
+            and pod.spec.node_name
+            and not pod.metadata.finalizers
             for pod in informer.objects.values()
         )
 

@@ -64,6 +64,11 @@ class Kubelets:
         """True if no pod is about to start."""
         return self._starting == 0
 
+    @property
+    def has_timers(self) -> bool:
+        """True if a pod is about to start, or to end."""
+        return bool(self._timers) or not self._work.empty() or self._starting > 0
+
     async def run(self) -> None:
         """Starts and ends pods until cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -19,12 +19,10 @@ from mooring.client.transport.transport import Request
 from mooring.errors import AlreadyExists, ApiError, ConfigError
 from mooring.objects.codec.decode import encode
 from mooring.objects.files.sources import Source, iter_values
+from mooring.objects.kinds import CREATED_FIRST
 from mooring.objects.meta import KubernetesObject
 
 _log = logging.getLogger(__name__)
-
-#: Kinds created first, in this order, since others refer to them.
-FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")
 
 #: Kinds created last, in this order: owners before the objects that they own.
 LAST: Final = ("CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "Pod")
@@ -111,10 +109,12 @@ def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
         Seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for name in missing
     ]
-    rank = {kind: number for number, kind in enumerate(FIRST)}
-    rank |= {kind: len(FIRST) + 1 + number for number, kind in enumerate(LAST)}
+    rank = {kind: number for number, kind in enumerate(CREATED_FIRST)}
+    rank |= {kind: len(CREATED_FIRST) + 1 + number for number, kind in enumerate(LAST)}
     cluster = [seed for seed in seeds if not seed.is_pending_pod and seed.kind not in _NOT_SEEDED]
-    cluster = sorted([*namespaces, *cluster], key=lambda seed: rank.get(seed.kind, len(FIRST)))
+    cluster = sorted(
+        [*namespaces, *cluster], key=lambda seed: rank.get(seed.kind, len(CREATED_FIRST))
+    )
     pending = [seed for seed in seeds if seed.is_pending_pod]
     return cluster, sorted(pending, key=lambda seed: -_priority(seed))
 

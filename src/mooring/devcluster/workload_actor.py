@@ -37,7 +37,7 @@ from mooring.simulation.controllers.objects import (
 #: A workload whose write was refused is looked at again after so many seconds, then twice as many.
 RETRY_S: Final = 1.0
 RETRY_S_MAX: Final = 60.0
-#: A turn begins so many seconds after the change that leads to it.
+#: A turn begins so many seconds after the change that leads to it, by default.
 GATHER_S: Final = 0.01
 #: The kinds that the controllers watch besides the workloads; pods last, after their owners.
 _OTHER_KINDS: Final = ("Node", "Pod")
@@ -64,13 +64,21 @@ class WorkloadActor:
         clock: For conditions, and for the watches.
         rng: For the names of pods, and for the watches.
         sleep: Sleeps so many seconds.
+        gather_s: A turn begins so many seconds after the change that leads to it.
     """
 
     def __init__(
-        self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Sleep = asyncio.sleep,
+        gather_s: float = GATHER_S,
     ) -> None:
         self._client = client
         self._sleep = sleep
+        self._gather_s = gather_s
         self._manager = ControllerManager(clock=clock, rng=rng)
         kinds = [*WORKLOAD_KINDS.values(), *map(kind_named, _OTHER_KINDS)]
         self.informers = {
@@ -112,7 +120,7 @@ class WorkloadActor:
                 self._is_working = True
                 try:
                     # Changes of the same moment are one turn of each workload.
-                    await self._sleep(GATHER_S)
+                    await self._sleep(self._gather_s)
                     await self._take_turn(tasks)
                 finally:
                     self._is_working = False

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from mooring.config import KubeSchedulerConfiguration
-from mooring.decision import SCHEDULED
+from mooring.decision import SCHEDULED, Decision
 from mooring.explain.binding import Binding, carry_out
 from mooring.explain.explain import DEFAULTS, Explained, Options, text_of
 from mooring.explain.pod_state import PodState, encoded, state_of
 from mooring.explain.undecided import reason_without_decision
 from mooring.objects.meta import key
 from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.simulation.before_attempt import before_attempt
 from mooring.simulation.build import make_driver
 from mooring.simulation.driver import Driver
-from mooring.simulation.simulate import decide_until
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload
 
@@ -66,6 +65,7 @@ def explain_offline(
         return encoded(state) if is_json else note
     utilization = Utilization(workload.objects, pending=[pod])
     node, later = pod.spec.node_name, workload.pending
+    decision: Decision | None = None
     if node:
         note = (
             f"Pod {key(pod)} is on {node}. It was decided again without itself, on the rest of"
@@ -77,10 +77,16 @@ def explain_offline(
         pod = replace(pod, spec=replace(pod.spec, node_name=""), status=status)
     elif source.schedules_queue:
         place = [key(other) for other in workload.pending].index(key(pod))
-        with suppress(LookupError):  # the pod is not among those before it: all are scheduled
-            decide_until(workload.pending[:place], driver, utilization, key(pod))
         later = workload.pending[place + 1 :]
-    explained = _explained(pod, driver, utilization, later, options)
+        driver, decision = before_attempt(
+            workload,
+            key(pod),
+            config=source.config,
+            plugins=source.plugins,
+            seed=source.seed,
+            utilization=utilization,
+        )
+    explained = _explained(pod, driver, utilization, later, options, decision)
     if is_json:
         state = state_of(explained)
         state.node, state.note = node, note
@@ -89,19 +95,27 @@ def explain_offline(
 
 
 def _explained(
-    pod: Pod, driver: Driver, utilization: Utilization, later: Sequence[Pod], options: Options
+    pod: Pod,
+    driver: Driver,
+    utilization: Utilization,
+    later: Sequence[Pod],
+    options: Options,
+    decision: Decision | None,
 ) -> Explained:
-    """Returns the decision on the cluster as the driver has it."""
+    """Returns the decision on the cluster as the driver has it; None = the driver decides."""
     framework = driver.frameworks[pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME]
     outcome = driver.attempt(pod, explain=True)
-    decision = outcome.decision()
+    decided = outcome.decision()
+    if decision is not None:
+        # The same, except for the nomination, which is known after the attempt only.
+        decided = replace(decision, nominated_node_after=decided.nominated_node_after)
 
     def bind() -> Binding | None:
-        return carry_out(driver, outcome, later) if decision.result == SCHEDULED else None
+        return carry_out(driver, outcome, later) if decided.result == SCHEDULED else None
 
     return Explained(
         pod,
-        decision,
+        decided,
         utilization,
         weights=framework.profile.weights,
         snapshot=driver.cache.snapshot(),

@@ -19,7 +19,7 @@ from mooring.explain.undecided import reason_without_decision
 from mooring.framework import Attempt, Diagnosis, Framework, Placement, schedule_pod
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
-from mooring.queue import QueuedPod, QueueName
+from mooring.queue import QueuedPod, QueueName, profile_of
 from mooring.scheduler.service import Service
 from mooring.simulation.outcome import Outcome
 from mooring.simulation.utilization import Utilization
@@ -84,7 +84,7 @@ def explain_running(
         keys = ", ".join(key(pod) for pod in matches)
         return Explanation(409, f"several pods are named {name!r}: {keys}")
     pod = matches[0]
-    scheduler = pod.spec.scheduler_name or "default-scheduler"
+    scheduler = profile_of(pod)
     framework = service.profiles.get(scheduler)
     note = reason_without_decision(pod, service.profiles)
     if pod.spec.node_name or note or framework is None:

@@ -21,7 +21,7 @@ from mooring.client.informer.replica import number_of
 from mooring.client.rest.paths import path_of
 from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
-from mooring.errors import ExtenderError, NotFound, SchedulerError
+from mooring.errors import ExtenderError, NotFound, SchedulerError, first_error
 from mooring.objects.kinds import Kind, kind_named
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.selector_text import LIVING_PODS
@@ -225,10 +225,7 @@ async def _all(works: Iterable[Any]) -> None:
         extender_errors = errors.subgroup(ExtenderError)
         if extender_errors is None:
             raise
-        error: BaseException = extender_errors
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
+        raise first_error(extender_errors) from None
 
 
 def _ignore(_: Any) -> None:

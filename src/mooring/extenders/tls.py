@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from mooring.client.transport.auth import load_pair
+from mooring.client.transport.client_certificate import load_pair
 from mooring.config.types import Extender, ExtenderTLSConfig
 from mooring.errors import ConfigError
 

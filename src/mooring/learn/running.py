@@ -19,7 +19,7 @@ from mooring.client import Client, Informer, InProcessTransport
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import Access
 from mooring.clock import Clock, Rng
-from mooring.errors import ConfigError, NotFound, Unreachable
+from mooring.errors import ConfigError, NotFound, Unreachable, first_error
 from mooring.event_loop import fresh_seed, ticking
 from mooring.learn.event_log import EventLog, Line
 from mooring.learn.filtered_transport import FilteredTransport
@@ -175,10 +175,7 @@ async def _play(scenario: Scenario, runner: ScenarioRunner, event_log: EventLog)
             running.cancel()
     except BaseExceptionGroup as group:
         # Either the scheduler or the scenario failed, and the other was cancelled.
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
+        raise first_error(group) from None
 
 
 async def _wait_until_synced(informer: Informer) -> None:

@@ -85,6 +85,10 @@ KINDS_BY_RESOURCE: Mapping[str, Kind] = MappingProxyType({kind.resource: kind fo
 KINDS_BY_STRUCT: Mapping[type[Any], Kind] = MappingProxyType({kind.struct: kind for kind in _KINDS})
 
 
+#: Kinds that are created first, in this order, since others refer to them.
+CREATED_FIRST = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")
+
+
 def kind_named(name: str) -> Kind:
     """Returns the kind with this name, as in ``kind:``.
 

@@ -32,6 +32,9 @@ from mooring.objects.storage import (
 #: Schedules the pods that name no scheduler.
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
+#: The phases of a pod that will not run any more.
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
 
 class ContainerPort(ApiStruct, frozen=True, kw_only=True):
     """A port of a container; with ``host_port`` it takes that port of the node too."""

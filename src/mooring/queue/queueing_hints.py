@@ -21,6 +21,7 @@ from mooring.cluster_event import (
 from mooring.errors import PluginError
 from mooring.framework import Framework
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
 from mooring.queue.queued_pod import QueuedPod
 from mooring.state.tables.pods import PodInfo
 
@@ -195,9 +196,9 @@ def strategy_of(entry: QueuedPod, plugin: str) -> RequeueStrategy:
     )
 
 
-def profile_of(pod: PodInfo) -> str:
+def profile_of(pod: Pod | PodInfo) -> str:
     """Returns the schedulerName of the pod."""
-    return pod.spec.scheduler_name or "default-scheduler"
+    return pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
 
 def _registered_events(framework: Framework, plugin: Any) -> list[ClusterEventWithHint]:

@@ -87,6 +87,8 @@ class UnschedulablePods:
         Complexity: O(groups of the plugins that registered for it + pods that are requeued), if
         their hints are pure; else O(their pods).
         """
+        if not self._pods:
+            return []
         if event.is_wildcard:
             entries = [entry for entry in self if self.accepts_event(entry, event)]
             strategies = [

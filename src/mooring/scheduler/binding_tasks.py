@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from mooring.clock import Rng
@@ -101,13 +101,16 @@ class BindingTasks:
         for task in list(self._running):
             task.cancel()
 
-    @asynccontextmanager
-    async def request(self, namespace: str) -> AsyncIterator[None]:
+    def request(self, namespace: str) -> AbstractAsyncContextManager[None]:
         """Is in progress while the block runs, which binds a pod of this namespace.
 
         Raises:
             SchedulerError: too many requests of the namespace have no answer.
         """
+        return self._request(namespace)
+
+    @asynccontextmanager
+    async def _request(self, namespace: str) -> AsyncIterator[None]:
         if self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX:
             await self._wait_for_namespace(namespace)
         key = object()

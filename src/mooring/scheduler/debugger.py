@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mooring.objects import Node, Pod
+from mooring.objects.pod import FINISHED_PHASES
 from mooring.queue import QueueName, SchedulingQueue
-from mooring.state.cache import FINISHED_PHASES, Cache
+from mooring.state.cache import Cache
 
 #: Resources with a field of their own in the dump; all others are scalar resources.
 _FIELDS: Final = {"cpu": "MilliCPU", "memory": "Memory", "ephemeral-storage": "EphemeralStorage"}

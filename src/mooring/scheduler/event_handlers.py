@@ -27,7 +27,7 @@ from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
-from mooring.queue import QueueName, SchedulingQueue, node_changes, pod_changes
+from mooring.queue import QueueName, SchedulingQueue, node_changes, pod_changes, profile_of
 from mooring.queue.scheduling_queue import POD_ADDED, POD_DELETED, POD_UPDATED
 from mooring.state import PodInfo
 from mooring.state.apply import apply_change
@@ -196,7 +196,7 @@ class EventHandlers:
         self._recorder.event_handled(label, started_s)
 
     def _is_ours(self, pod: Pod) -> bool:
-        return (pod.spec.scheduler_name or "default-scheduler") in self._profiles
+        return profile_of(pod) in self._profiles
 
     def _on_assigned(self, old: Pod | None, new: Pod) -> None:
         """Handles a pod with a node: created, updated, or just bound."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from mooring.client import Client, Elector, Informer, Recorder
 from mooring.client.retry import Sleep
@@ -20,12 +21,9 @@ from mooring.clock import Clock, Rng
 from mooring.config import Extender, KubeSchedulerConfiguration
 from mooring.dra import features_of
 from mooring.errors import InvariantViolation
-from mooring.extenders import Extenders, ExtenderTransport
 from mooring.framework import Framework
 from mooring.framework.status import ClaimChange
-from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
-from mooring.metrics.registry import Metrics
 from mooring.objects.kinds import kind_named
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
@@ -34,7 +32,6 @@ from mooring.scheduler.bind_verification import BindVerifier
 from mooring.scheduler.binding_tasks import BINDINGS_MAX, BindingTasks
 from mooring.scheduler.event_handlers import RESOURCES, EventHandlers
 from mooring.scheduler.evictor import Evictor
-from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.preemption import PreemptionExecutor
@@ -45,6 +42,10 @@ from mooring.scheduler.status_writer import StatusWriter
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
+
+if TYPE_CHECKING:
+    from mooring.extenders import Extenders, ExtenderTransport
+    from mooring.metrics.registry import Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +111,10 @@ class SchedulerParts:
         self.informers: dict[str, Informer] = {}
         self.handle = self._make_handle()
         self.profiles = self._load_profiles(config, options)
-        self.extenders = Extenders(
-            config.extenders,
-            client,
-            clock=clock,
-            rng=rng,
-            sleep=sleep,
-            transport_factory=options.transport_factory,
-        )
+        self._config, self._options = config, options
+        extenders = self.extenders.asked if config.extenders else ()
         for framework in self.profiles.values():
-            framework.set_extenders(self.extenders.asked, self.handle.random)
+            framework.set_extenders(extenders, self.handle.random)
         self.queue = SchedulingQueue(
             self.profiles,
             clock=clock,
@@ -137,7 +132,7 @@ class SchedulerParts:
             recorder=self._metrics_recorder,
         )
         self.informers |= {kind: self._informer(kind) for kind in self._informer_kinds()}
-        self.bindings = BindingTasks(rng, limit=options.bindings_max)
+        self.bindings = self._make_bindings(options.bindings_max)
         self.writer = StatusWriter(client, clock=clock, rng=rng, sleep=sleep)
         self.recorders = {
             name: self._recorder(name, f"{name}-{options.instance}") for name in self.profiles
@@ -172,6 +167,21 @@ class SchedulerParts:
             gates=options.feature_gates,
         )
 
+    @cached_property
+    def extenders(self) -> Extenders:
+        """The extenders; built on first use, which a scheduler without extenders does not need."""
+        # Imported here: HTTP and TLS, which take longer to import than all the rest.
+        from mooring.extenders import Extenders
+
+        return Extenders(
+            self._config.extenders,
+            self._client,
+            clock=self._clock,
+            rng=self._rng,
+            sleep=self._sleep,
+            transport_factory=self._options.transport_factory,
+        )
+
     def _build_background(self, reporting: Reporting) -> None:
         client, clock, sleep = self._client, self._clock, self._sleep
         self.preemption_executor = PreemptionExecutor(
@@ -183,9 +193,19 @@ class SchedulerParts:
             reporting,
             self._metrics_recorder,
         )
-        self.bind_verifier = BindVerifier(
-            client, self.cache, self.queue, self._pods, clock=clock, sleep=sleep
+        self.bind_verifier = self._make_bind_verifier()
+
+    def _make_bind_verifier(self) -> BindVerifier:
+        return BindVerifier(
+            self._client, self.cache, self.queue, self._pods, clock=self._clock, sleep=self._sleep
         )
+
+    def _make_bindings(self, limit: int) -> BindingTasks:
+        return BindingTasks(self._rng, limit=limit)
+
+    def _start_time(self) -> str | None:
+        """Returns the status.startTime of an assumed pod; None: its kubelet will set it later."""
+        return None
 
     @property
     def _pods(self) -> Mapping[str, Pod]:
@@ -220,7 +240,7 @@ class SchedulerParts:
     # -- parts ------------------------------------------------------------------------------------
 
     def _scheduler(self, reporting: Reporting, observer: Observer) -> Scheduler:
-        scheduler_class = ExtenderScheduler if self.extenders.asked else Scheduler
+        scheduler_class = ExtenderScheduler if self._config.extenders else Scheduler
         return scheduler_class(
             self.cache,
             self.queue,
@@ -237,6 +257,7 @@ class SchedulerParts:
             clock=self._clock,
             observer=observer,
             recorder=self._metrics_recorder,
+            start_time=self._start_time,
         )
 
     def _write_claim(self, entry: QueuedPod, change: ClaimChange) -> None:
@@ -247,6 +268,10 @@ class SchedulerParts:
         """Records what the frameworks do, and exposes the state of queue and cache."""
         if metrics is None:
             return
+        # Imported here: HTTP and Prometheus, which a scheduler without metrics does not need.
+        from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
+        from mooring.scheduler.metrics import SchedulerMetrics
+
         SchedulerMetrics(self.queue, self.cache, self.profiles, self.bindings).connect(metrics)
         metrics.register(self.extenders.metrics.registry)
         caches = metric_caches(self.profiles.values())
@@ -295,7 +320,8 @@ class SchedulerParts:
         return ["Node", *dict.fromkeys([*others, *needed]), "Pod"]
 
     def _all_informers(self) -> list[Informer]:
-        return [*self.informers.values(), *self.extenders.informers]
+        of_extenders = self.extenders.informers if self._config.extenders else []
+        return [*self.informers.values(), *of_extenders]
 
 
 def _recorder_of(metrics: Metrics | None) -> SchedulerRecorder:

@@ -80,6 +80,7 @@ class Scheduler:
         gates: The feature gates whose value is not the default.
         write_claim: Writes the change of a claim that PostFilter asked for, in the background.
         recorder: Records the attempts as metrics.
+        start_time: Returns the status.startTime of an assumed pod; None = its kubelet sets it.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Scheduler:
         gates: Mapping[str, bool] = MappingProxyType({}),
         write_claim: Callable[[QueuedPod, ClaimChange], None] = lambda *_: None,
         recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
+        start_time: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -114,6 +116,7 @@ class Scheduler:
         self._recorder = recorder
         self._waits_for_evictions = not gates.get("SchedulerAsyncPreemption", True)
         self._write_claim = write_claim
+        self._start_time = start_time
         self._next_start_index = 0
         self._binding_cycle = BindingCycle(
             cache,
@@ -180,10 +183,6 @@ class Scheduler:
             self._observer.attempted(entry, attempt, result)
             self._handle_no_fit(entry, result, post_filter_result)
 
-    def start_time(self) -> str | None:
-        """Returns the status.startTime of an assumed pod; None: its kubelet will set it later."""
-        return None
-
     def _should_skip(self, pod: PodInfo) -> bool:
         """Returns whether the pod is being deleted, or is on a node already."""
         if pod.metadata.deletion_timestamp is not None:
@@ -199,7 +198,7 @@ class Scheduler:
         """Assumes the pod, runs Reserve and Permit, and starts the binding cycle."""
         pod, node_name = cycle.pod, placement.node_name
         self._cache.nominator.remove(pod.uid)
-        assumed = pod.on_node(node_name, start_time=self.start_time())
+        assumed = pod.on_node(node_name, start_time=self._start_time())
         with self._cache.assume(assumed, node_name) as reservation:
             binding_ctx = BindingContext(in_flight, framework, cycle, node_name)
             reason = self._reserve_and_permit(binding_ctx)

@@ -23,7 +23,7 @@ from mooring.client import Client, Elector
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
-from mooring.errors import LeaseLost
+from mooring.errors import LeaseLost, first_error
 from mooring.scheduler.gc_tuning import freeze_heap, gc_thresholds
 from mooring.scheduler.informer_health import InformerHealth
 from mooring.scheduler.leader_election import record_leader
@@ -143,7 +143,8 @@ class Service(SchedulerParts):
             # One task failed, so the group cancelled the others: report the failure.
             raise first_error(group) from None
         finally:
-            await self.extenders.close()
+            if self._config.extenders:
+                await self.extenders.close()
 
     async def _run(self) -> None:
         is_finished = True
@@ -260,11 +261,3 @@ class Service(SchedulerParts):
 def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
-
-
-def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Returns the first exception of a group that is no group itself: the cause of its end."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

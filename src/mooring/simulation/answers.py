@@ -11,7 +11,6 @@ import msgspec
 
 from mooring.client import Change
 from mooring.decision import ERROR, UNSCHEDULABLE
-from mooring.objects.meta import key
 from mooring.simulation.progress import Silent, View
 from mooring.simulation.report import OutcomeCounts, Section, Summary
 from mooring.simulation.results import (
@@ -185,13 +184,7 @@ class Progress:
 
     def on_change(self, kind: str, change: Change) -> None:
         """Adds a pod to its node, or removes it."""
-        if kind != "Pod":
-            return
-        old, new = change.old, change.new
-        if new is None:
-            self._utilization.remove(key(old))
-        elif new.spec.node_name and (old is None or not old.spec.node_name):
-            self._utilization.add(new, new.spec.node_name)
+        self._utilization.on_change(kind, change)
 
 
 def _take_back(counts: OutcomeCounts, text: str | None) -> None:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from mooring.objects.meta import ObjectMeta, OwnerReference, controller_of
-from mooring.objects.pod import Pod, PodResourceClaim, PodResourceClaimStatus
+from mooring.objects.pod import FINISHED_PHASES, Pod, PodResourceClaim, PodResourceClaimStatus
 from mooring.objects.resource import (
     FINALIZER,
     ResourceClaim,
@@ -29,7 +29,6 @@ POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 
 #: A name has 63 characters: 57, a hyphen and 5 random ones.
 _BASE_LENGTH_MAX: Final = 57
-_FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 def entries_to_generate(
@@ -154,4 +153,4 @@ def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
 def is_done(pod: Pod) -> bool:
     """Returns whether a pod will not run any more: finished, or deleted before it was bound."""
     is_deleted = pod.metadata.deletion_timestamp is not None
-    return pod.status.phase in _FINISHED_PHASES or (is_deleted and not pod.spec.node_name)
+    return pod.status.phase in FINISHED_PHASES or (is_deleted and not pod.spec.node_name)

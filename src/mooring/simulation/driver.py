@@ -19,6 +19,7 @@ from mooring.framework.status import Code, PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.objects import Pod
 from mooring.plugins import IN_TREE
+from mooring.queue import profile_of
 from mooring.scheduler.profiles import load_profiles
 from mooring.simulation.cluster import Cluster
 from mooring.simulation.offline import OfflineHandle, run_to_end
@@ -105,7 +106,7 @@ class Driver(Cluster):
         return framework is not None and framework.pre_enqueue(PodInfo(pod)) is not None
 
     def _framework_of(self, pod: Pod) -> Framework | None:
-        return self._frameworks.get(pod.spec.scheduler_name or "default-scheduler")
+        return self._frameworks.get(profile_of(pod))
 
     # -- scheduling cycle -----------------------------------------------------------------------
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-from msgspec.structs import FieldInfo, replace
+from msgspec.structs import replace
 
 from mooring.errors import PluginError
 from mooring.framework.interface import PATCHED_KINDS
+from mooring.objects.codec.merge_patch import patched
 from mooring.objects.meta import key
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.objects.volume_claims import (
@@ -50,14 +48,14 @@ class OfflineVolumes:
         )
         if current is None:
             raise PluginError("", "patch", f"no {kind} {object_key!r}")
-        patched = _merged(current, patch)
-        patched = replace(patched, metadata=replace(patched.metadata, resource_version=""))
-        self._put(patched)
-        bound = self._bound(patched)
+        changed = patched(current, patch)
+        changed = replace(changed, metadata=replace(changed.metadata, resource_version=""))
+        self._put(changed)
+        bound = self._bound(changed)
         if bound is not None:
             self._put(bound.volume)
             self._put(bound.claim)
-        return patched
+        return changed
 
     def take_written(self) -> tuple[Any, ...]:
         """Returns the current versions of the objects written since the last call."""
@@ -95,31 +93,3 @@ class OfflineVolumes:
             return None
         labels = nodes.node(row).metadata.labels
         return provision(claim, storage_class, labels, storage.csi_nodes.get(node_name))
-
-
-def _merged(struct: Any, patch: Mapping[str, Any]) -> Any:
-    """Returns a struct after a JSON merge patch (RFC 7386): null removes a field.
-
-    Fields that the struct does not have are ignored.
-    """
-    changes = {}
-    kind: type[Struct] = type(struct)
-    for field in _fields(kind):
-        if field.encode_name not in patch:
-            continue
-        before, after = getattr(struct, field.name), patch[field.encode_name]
-        if after is None:
-            changes[field.name] = getattr(kind(), field.name)
-        elif isinstance(before, Struct) and isinstance(after, Mapping):
-            changes[field.name] = _merged(before, after)
-        elif isinstance(before, dict) and isinstance(after, Mapping):
-            both = {**before, **after}
-            changes[field.name] = {k: v for k, v in both.items() if v is not None}
-        else:
-            changes[field.name] = msgspec.convert(after, field.type)
-    return replace(struct, **changes)
-
-
-@cache
-def _fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
-    return msgspec.structs.fields(kind)

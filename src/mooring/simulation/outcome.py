@@ -180,6 +180,13 @@ class Outcome:
         return before if self.nominated is None else self.nominated
 
 
+def decision_of(attempt: Attempt, result: Placement | Diagnosis) -> Decision:
+    """Returns the decision of an attempt; call it before the cluster changes."""
+    if isinstance(result, Placement):
+        return attempt.decision(SCHEDULED, node=result.node_name, diagnosis=None)
+    return attempt.decision(UNSCHEDULABLE, node=None, diagnosis=result)
+
+
 def reasons_of(diagnosis: Diagnosis) -> dict[str, int]:
     """Returns the number of rejected nodes by reason."""
     if diagnosis.node_count == 0:

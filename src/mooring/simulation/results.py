@@ -11,7 +11,7 @@ from mooring.clock import Clock
 from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import PostFilterResult, Status
-from mooring.queue import QueuedPod
+from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.reporting import error_text
 from mooring.simulation.outcome import reasons_of
@@ -148,6 +148,7 @@ class Observers(Observer):
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = list(observers)
+        self._of_moves: list[Observer] = []
         self._connect()
 
     def add(self, observer: Observer) -> None:
@@ -155,8 +156,16 @@ class Observers(Observer):
         self._observers.insert(0, observer)
         self._connect()
 
+    def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
+        """Calls the observers of moves; the queue keeps this method before all are added."""
+        for observer in self._of_moves:
+            observer.moved(entry, queue_name, why)
+
     def _connect(self) -> None:
-        for name in ("moved", "attempted", "preempts", "waits", "allowed", "bound", "failed"):
+        self._of_moves = [
+            observer for observer in self._observers if type(observer).moved is not Observer.moved
+        ]
+        for name in ("attempted", "preempts", "waits", "allowed", "bound", "failed"):
             methods = [getattr(observer, name) for observer in self._observers]
             methods = [m for m in methods if m.__func__ is not getattr(Observer, name)]
             if methods:

@@ -9,24 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mooring.client import Change
-from mooring.clock import Clock, seeded_random
+from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration
-from mooring.errors import ConfigError, PluginError
+from mooring.errors import ConfigError, NotFound, PluginError, first_error
 from mooring.framework import Reject
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
-from mooring.queue import QueueName
+from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.queue import QueueName, profile_of
 from mooring.scheduler.gc_tuning import gc_thresholds
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.driver import merged_weights
 from mooring.simulation.engine.claim_controller import ClaimController
-from mooring.simulation.engine.engine import PHASE_ARRIVALS, Engine
+from mooring.simulation.engine.engine import PHASE_ARRIVALS, PHASE_CONTROLLERS, Engine
 from mooring.simulation.engine.kubelets import Kubelets
-from mooring.simulation.engine.object_table import FINISHED_PHASES, ObjectTable
+from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
 from mooring.simulation.engine.volume_controller import VolumeController
 from mooring.simulation.engine.workload_controllers import WorkloadControllers
@@ -46,7 +47,7 @@ from mooring.simulation.results import (
 )
 from mooring.simulation.unsupported import without_extenders
 from mooring.state import PodInfo
-from mooring.virtual_loop import LoopClock, VirtualLoop
+from mooring.virtual_loop import LoopClock, VirtualLoop, no_running_loop
 
 if TYPE_CHECKING:
     from mooring.scheduler.observer import Observer
@@ -183,6 +184,20 @@ class SimulationRun:
         """The weights of the score plugins, of all profiles; the first profile counts."""
         return merged_weights(self._scheduler.profiles.values())
 
+    @property
+    def scheduler(self) -> EngineScheduler:
+        """The scheduler; read only."""
+        return self._scheduler
+
+    @property
+    def rng(self) -> Rng:
+        """Draws which of several nodes with the best score is selected."""
+        return self._rng
+
+    def objects(self) -> list[Any]:
+        """Returns all objects, those first that others refer to."""
+        return [obj for _, obj in self._table.listed()]
+
     def scheduler_name_of(self, pod_key: str) -> str:
         """Returns the schedulerName of a pod that is to be scheduled."""
         pod = self._pods.get(pod_key)
@@ -192,18 +207,28 @@ class SimulationRun:
         """Calls one more observer for everything that the scheduler does, before the others."""
         self._observers.add(observer)
 
+    def delete_at(self, at_s: float, kind: str, object_key: str) -> None:
+        """Deletes an object at an instant, if it is there; a pod on a node has its grace period."""
+        self._engine.call_at(at_s, PHASE_CONTROLLERS, partial(self._delete, kind, object_key))
+
+    def scale_at(self, at_s: float, kind: str, object_key: str, replicas: int) -> None:
+        """Sets the replicas of a workload at an instant, if it is there."""
+        scale = partial(self._workloads.scale, kind, object_key, replicas)
+        self._engine.call_at(at_s, PHASE_CONTROLLERS, scale)
+
+    def _delete(self, kind: str, object_key: str) -> None:
+        with suppress(NotFound):
+            self._table.delete(kind, object_key)
+
     def run(self) -> Simulation:
         """Runs to the end."""
-        running = asyncio._get_running_loop()  # noqa: SLF001 - a notebook has a loop that runs
-        asyncio._set_running_loop(None)  # noqa: SLF001
         try:
-            with gc_thresholds(), _without_warnings():
+            with no_running_loop(), gc_thresholds(), _without_warnings():
                 return self._loop.run_until_complete(self._run())
         except BaseExceptionGroup as group:
-            raise _first(group) from None
+            raise first_error(group) from None
         finally:
             self._loop.close()
-            asyncio._set_running_loop(running)  # noqa: SLF001
 
     async def _run(self) -> Simulation:
         async with asyncio.TaskGroup() as tasks:
@@ -275,7 +300,7 @@ class SimulationRun:
             result.outcome = FINISHED
         elif pod.spec.node_name:
             result.outcome, result.node = PLACED, pod.spec.node_name
-        elif (pod.spec.scheduler_name or "default-scheduler") not in self._scheduler.profiles:
+        elif profile_of(pod) not in self._scheduler.profiles:
             result.outcome = NOT_OURS
         else:
             self._conclude_pending(result, pod)
@@ -284,7 +309,7 @@ class SimulationRun:
         uid = pod.metadata.uid
         queue, nominator = self._scheduler.queue, self._scheduler.cache.nominator
         if queue.queue_of(uid) is QueueName.GATED:
-            framework = self._scheduler.profiles[pod.spec.scheduler_name or "default-scheduler"]
+            framework = self._scheduler.profiles[profile_of(pod)]
             try:
                 gate = framework.pre_enqueue(PodInfo(pod))
             except PluginError as error:
@@ -307,10 +332,3 @@ def _without_warnings() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

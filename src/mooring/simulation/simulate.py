@@ -1,73 +1,23 @@
-"""The head of a simulation's recording, and the decision about one pod of a workload."""
+"""The head of a simulation's recording, and facts about a run."""
 
 from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
-from mooring.decision import Decision
 from mooring.objects.codec.decode import to_builtins
-from mooring.objects.meta import key
 from mooring.objects.node import Node
-from mooring.objects.pod import Pod
 from mooring.recordings.format import FORMAT, Document, Recording
 from mooring.simulation.cluster import Cluster
-from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload
 
 if TYPE_CHECKING:
-    from mooring.simulation.driver import Driver
-    from mooring.simulation.outcome import Outcome
+    pass
 
 #: The family of recordings of simulations.
 FAMILY: Final = "simulate"
-
-
-def decide_until(
-    pending: Iterable[Pod], driver: Driver, utilization: Utilization, pod_key: str
-) -> Decision:
-    """Schedules pods in order up to the named pod; returns the Decision about that pod.
-
-    ``utilization`` is left in the state before the named pod's attempt.
-
-    Raises:
-        LookupError: the pod is not pending.
-    """
-    for pod in pending:
-        is_named = key(pod) == pod_key
-        if is_named:
-            return driver.attempt(pod, explain=True).decision()
-        for attempt in _attempts(pod, driver, explain=False):
-            for victim in attempt.final.victims:
-                utilization.remove(victim.key)
-            if attempt.final.node is not None:
-                utilization.add(pod, attempt.final.node)
-    raise LookupError(pod_key)
-
-
-class _Attempt(NamedTuple):
-    """One attempt to schedule a pod, and its final outcome."""
-
-    pod: Pod
-    number: int
-    start_index: int
-    final: Outcome
-
-
-def _attempts(pod: Pod, driver: Driver, *, explain: bool) -> Iterator[_Attempt]:
-    """Attempts to schedule a pod; a second time if the first attempt evicted victims."""
-    for number in (1, 2):
-        start_index = driver.next_start_index
-        final = driver.apply(driver.attempt(pod, explain=explain))
-        yield _Attempt(pod, number, start_index, final)
-        if not final.victims:
-            return
-        nominated = replace(pod.status, nominated_node_name=final.nominated or "")
-        pod = replace(pod, status=nominated)
 
 
 def recording_header(

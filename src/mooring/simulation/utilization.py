@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from mooring.client import Change
 from mooring.objects.meta import KubernetesObject, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -127,6 +128,16 @@ class Utilization:
         for resource, amount in amounts.items():
             self.nodes[node_name].requested[resource] -= amount
             self.requested[resource] -= amount
+
+    def on_change(self, kind: str, change: Change) -> None:
+        """Follows the writes of a cluster: adds a bound pod to its node, removes a deleted one."""
+        if kind != "Pod":
+            return
+        old, new = change.old, change.new
+        if new is None:
+            self.remove(key(old))
+        elif new.spec.node_name and (old is None or not old.spec.node_name):
+            self.add(new, new.spec.node_name)
 
     def groups(self) -> dict[str, list[NodeUtilization]]:
         """Returns the nodes by group; largest group first, ties in order of arrival."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mooring.objects.meta import KubernetesObject, controller_of
 from mooring.objects.node import Node
-from mooring.objects.pod import Pod
+from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.types import Object
 from mooring.simulation.openb import read_nodes, read_pods
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 #: Prefix of the trace's list names in file arguments: ``openb:gpushare40``.
 OPENB_PREFIX: Final = "openb:"
-FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Workload(NamedTuple):

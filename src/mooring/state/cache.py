@@ -20,6 +20,7 @@ from mooring.dra import ALL_FEATURES, DeviceFeatures
 from mooring.errors import InvariantViolation
 from mooring.objects import Node, Pod
 from mooring.objects.meta import key
+from mooring.objects.pod import FINISHED_PHASES
 from mooring.state.devices.devices import DEVICE_KINDS, Devices
 from mooring.state.kinds.budgets import Budgets
 from mooring.state.kinds.device_classes import DeviceClasses
@@ -33,9 +34,6 @@ from mooring.state.tables.nodes import NodeTable
 from mooring.state.tables.pods import PodInfo, PodTable
 from mooring.state.tables.shared_parts import InternPool
 from mooring.state.volumes.storage import STORAGE_KINDS, Storage
-
-#: Phases of pods that use no resources any more; upstream's informer filters such pods.
-FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class ObjectStore(Protocol):

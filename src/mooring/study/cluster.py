@@ -17,15 +17,14 @@ from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.types import Object
-from mooring.simulation.answers import Progress
 from mooring.simulation.generated_claims import with_generated_claims
-from mooring.simulation.report import OutcomeCounts
 from mooring.simulation.run import SimulationOptions, SimulationRun
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import Workload, read_sources, read_workload, workload_of
 from mooring.study.explanation import AttemptExplainer, Explanation
 from mooring.study.result import Result
+from mooring.virtual_loop import no_running_loop
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -232,8 +231,7 @@ class Cluster:
             config=settings, plugins=plugins, seed=seed, order=order, with_scores=True
         )
         utilization, clock = Utilization(workload.objects), SystemClock()
-        progress = Progress(OutcomeCounts(), utilization)
-        run = SimulationRun(workload, options._replace(on_change=progress.on_change))
+        run = SimulationRun(workload, options._replace(on_change=utilization.on_change))
         started_s = clock.monotonic_s()
         simulation = run.run()
         labels = {node.metadata.name: node.metadata.labels for node in self.nodes.values()}
@@ -266,8 +264,7 @@ class Cluster:
 def _explained(workload: Workload, options: SimulationOptions, pod: str) -> Explanation:
     """Runs a simulation again, and explains every attempt at a pod."""
     utilization = Utilization(workload.objects)
-    progress = Progress(OutcomeCounts(), utilization)
-    run = SimulationRun(workload, options._replace(on_change=progress.on_change))
+    run = SimulationRun(workload, options._replace(on_change=utilization.on_change))
     config = options.config or default_configuration()
     weights = {**run.weights, **score_weights(config, run.scheduler_name_of(pod))}
     explainer = AttemptExplainer(pod, utilization, run.clock, weights)
@@ -290,9 +287,5 @@ def _like(model: Node, name: str) -> Node:
 
 def _run(work: Callable[[], Any]) -> Any:
     """Runs a coroutine, also while another event loop runs in this thread."""
-    running = asyncio._get_running_loop()  # noqa: SLF001 - a notebook has a loop that runs
-    asyncio._set_running_loop(None)  # noqa: SLF001
-    try:
+    with no_running_loop():
         return asyncio.run(work())
-    finally:
-        asyncio._set_running_loop(running)  # noqa: SLF001

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.clock import Clock
-from mooring.decision import SCHEDULED, UNSCHEDULABLE, Decision
+from mooring.decision import Decision
 from mooring.explain.explain import explain
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.queue import QueuedPod
 from mooring.scheduler.observer import Observer
+from mooring.simulation.outcome import decision_of
 from mooring.simulation.utilization import Utilization
 
 
@@ -93,10 +94,7 @@ class AttemptExplainer(Observer):
         """Explains an attempt at the pod."""
         if entry.pod.key != self._pod:
             return
-        if isinstance(result, Placement):
-            decision = attempt.decision(SCHEDULED, node=result.node_name, diagnosis=None)
-        else:
-            decision = attempt.decision(UNSCHEDULABLE, node=None, diagnosis=result)
+        decision = decision_of(attempt, result)
         text = explain(
             entry.pod.pod,
             decision,

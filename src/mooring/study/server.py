@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, load
-from mooring.errors import ConfigError
+from mooring.errors import ConfigError, first_error
 from mooring.study.cluster import Cluster
 
 #: How long a server may take to start and to stop.
@@ -117,9 +117,7 @@ class Server:
         try:
             asyncio.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            self._error = error
+            self._error = first_error(error)
         finally:
             self._ready.set()
 

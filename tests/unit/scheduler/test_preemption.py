@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from mooring.client.transport.transport import Request
-from mooring.errors import Forbidden, LeaseLost, Unreachable
+from mooring.errors import Forbidden, LeaseLost, Unreachable, first_error
 from mooring.framework import Wait
 from mooring.framework.status import Skip
 from mooring.queue import QueueName
-from mooring.scheduler.service import first_error
 from tests.helpers.preemption_fixture import (
     deletions,
     disruption,

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from mooring.objects.meta import ObjectMeta, ResourceRequirements
 from mooring.objects.node import Node, NodeStatus
 from mooring.objects.pod import Container, Pod, PodSchedulingGate, PodSpec
 from mooring.recordings.format import RecordingWriter, read_recording
-from mooring.simulation.build import driver_of, make_driver
+from mooring.simulation.build import driver_of
 from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.replay import replay
 from mooring.simulation.run import SimulationOptions, run_simulation
 from mooring.simulation.simulate import (
-    decide_until,
     node_order,
     peak_rss_bytes,
     recording_header,
 )
-from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload, workload_of
 
 
@@ -76,23 +72,6 @@ def test_a_saved_run_has_the_start_times_of_its_pods(tmp_path: Path) -> None:
         "2026-01-01T00:00:00Z"
     ] * 3
     assert [step.start_index for step in steps[:2]] == [0, 0]
-
-
-def test_a_decision_is_reported_for_the_cluster_as_the_pod_met_it() -> None:
-    given = workload()
-    utilization = Utilization(given.objects)
-    decision = decide_until(given.pending, make_driver(given.objects), utilization, "a/big")
-    assert decision.result == "unschedulable"
-    assert set(decision.rejected) == {"n0", "n1"}
-    assert [n.requested["cpu"] for n in utilization.nodes.values()] == [3000, 3000]
-
-
-def test_a_pod_that_does_not_wait_cannot_be_decided() -> None:
-    given = workload()
-    with pytest.raises(LookupError, match="a/none"):
-        decide_until(
-            given.pending, make_driver(given.objects), Utilization(given.objects), "a/none"
-        )
 
 
 def test_memory_is_reported_in_bytes() -> None:

@@ -7,13 +7,12 @@ from typing import Any
 
 from mooring.objects.pod import Pod
 from mooring.recordings.format import RecordingReader, RecordingWriter, read_recording
-from mooring.simulation.build import driver_of, make_driver
+from mooring.simulation.build import driver_of
 from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.replay import replay
 from mooring.simulation.results import EVICTED, PLACED, REFUSED, Eviction
 from mooring.simulation.run import Simulation, SimulationOptions, run_simulation
-from mooring.simulation.simulate import decide_until, node_order, recording_header
-from mooring.simulation.utilization import Utilization
+from mooring.simulation.simulate import node_order, recording_header
 from mooring.simulation.workload import workload_of
 from mooring.testing import make_node, make_pod
 
@@ -60,17 +59,6 @@ def test_a_pod_of_the_simulation_can_be_evicted_too() -> None:
         REFUSED,
         REFUSED,
     ]
-
-
-def test_a_decision_is_made_on_the_cluster_as_the_pod_meets_it() -> None:
-    utilization = Utilization(NODES)
-    pending = [pod("one"), pod("two"), pod("high", 10), pod("last")]
-
-    decision = decide_until(pending, make_driver(NODES), utilization, "default/last")
-
-    assert decision.node is None
-    assert utilization.requested["cpu"] == 4000
-    assert "No preemption victims found for incoming pod" in (decision.message or "")
 
 
 def test_a_recording_has_both_attempts_and_replays_without_a_difference(tmp_path: Path) -> None:

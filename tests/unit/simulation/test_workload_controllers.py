@@ -195,3 +195,31 @@ def test_a_field_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     web = workload("Deployment", "web", replica=3)
     with pytest.raises(ConfigError, match=r"spec\.replica"):
         simulate(tmp_path, node("a"), web)
+
+
+def test_the_pods_of_a_workload_may_have_a_priority_class_of_the_value_zero(
+    tmp_path: Path,
+) -> None:
+    low = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "low"},
+        "value": 0,
+    }
+    spec = {"priorityClassName": "low"}
+    web = workload("ReplicaSet", "web", replicas=1, pod_spec=spec)
+    result = simulate(tmp_path, low, node("a"), web)
+    (pod,) = result.pods.values()
+    assert (pod.spec.priority, pod.spec.node_name) == (0, "a")
+
+
+def test_workloads_act_in_the_order_of_kinds_and_names(tmp_path: Path) -> None:
+    jobs = workload("ReplicaSet", "b", replicas=1), workload("ReplicaSet", "a", replicas=1)
+    db = workload("StatefulSet", "a", replicas=1, serviceName="db")
+    result = simulate(tmp_path, node("n"), db, *jobs)
+    assert [item.pod.rpartition("-")[0] for item in result.results] == [
+        "default/a",
+        "default/b",
+        "default/a",
+    ]
+    assert result.results[-1].pod == "default/a-0"

@@ -16,14 +16,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from mooring.client.transport.client_certificate import load_pair, read_pem
 from mooring.client.transport.exec_plugin import ExecCredential, run_plugin
 from mooring.client.transport.http import HttpTransport
 from mooring.client.transport.kubeconfig import Access, is_sendable
@@ -66,7 +64,7 @@ class Credentials:
         self.generation = 0
         self.tls = tls_context(access)
         #: The CA certificates of ``tls`` as PEM, if read from a file, and the time of reading.
-        self._authority = _pem(access.authority) if isinstance(access.authority, Path) else b""
+        self._authority = read_pem(access.authority) if isinstance(access.authority, Path) else b""
         self._authority_read_at_s = clock.monotonic_s()
         self._access = access
         self._clock = clock
@@ -135,7 +133,7 @@ class Credentials:
             return
         self._authority_read_at_s = now_s
         try:
-            pem = _pem(path)
+            pem = read_pem(path)
             if pem == self._authority:
                 return
             context = tls_context(self._access)
@@ -213,7 +211,7 @@ def tls_context(access: Access) -> ssl.SSLContext | None:
     else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            context.load_verify_locations(cadata=_pem(access.authority).decode("ascii"))
+            context.load_verify_locations(cadata=read_pem(access.authority).decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
             file = str(access.authority) if isinstance(access.authority, Path) else None
             problem = f"is not a certificate: {error}"
@@ -226,54 +224,3 @@ def tls_context(access: Access) -> ssl.SSLContext | None:
     if access.certificate is not None:
         load_pair(context, access.certificate, access.key)
     return context
-
-
-def load_pair(context: ssl.SSLContext, certificate: bytes | Path, key: bytes | Path | None) -> None:
-    """Loads the client certificate of new connections.
-
-    Raises:
-        ConfigError: it is invalid, or does not match the key.
-    """
-    if key is None:
-        raise ConfigError("there is a client certificate without a key", path="client-key")
-    with _file(_pem(certificate)) as certificate_path, _file(_pem(key)) as key_path:
-        try:
-            context.load_cert_chain(certificate_path, key_path, password=_no_password)
-        except ssl.SSLError as error:
-            raise ConfigError(f"cannot be used: {error}", path="client-certificate") from error
-
-
-def _no_password() -> str:
-    """Raises instead of a password prompt, for which there may be no terminal."""
-    raise ConfigError("needs a password; give a key without one", path="client-key")
-
-
-def _file(content: bytes) -> AbstractContextManager[str]:
-    """Returns a temporary file for APIs that only load files, in memory if possible."""
-    return _in_memory(content) if hasattr(os, "memfd_create") else _on_disk(content)
-
-
-@contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
-    with open(os.memfd_create("mooring"), "wb") as file:
-        file.write(content)
-        file.flush()
-        yield f"/proc/self/fd/{file.fileno()}"
-
-
-@contextmanager
-def _on_disk(content: bytes) -> Iterator[str]:
-    """Returns a private temporary file on disk, deleted after use."""
-    with tempfile.NamedTemporaryFile(prefix="mooring-") as file:
-        file.write(content)
-        file.flush()
-        yield file.name
-
-
-def _pem(content: bytes | Path) -> bytes:
-    if isinstance(content, bytes):
-        return content
-    try:
-        return content.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(content)) from error

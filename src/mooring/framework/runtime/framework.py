@@ -107,7 +107,7 @@ class Framework:
         self._cycle_count = 0
         #: Attempts from one that is timed to the next; 0 = none is timed.
         self.timed_every = TIMED_EVERY
-        self._is_timed = True
+        self.is_timed = True
         self.waiting = waiting if waiting is not None else WaitingPods()
         self.filters = tuple(self.plugins("filter"))
         self.scorers = tuple(self.plugins("score"))
@@ -159,7 +159,7 @@ class Framework:
         cycle = Cycle(pod, snapshot, self.profile.scheduler_name, self)
         cycle.number = number
         every = self.timed_every
-        cycle.is_timed = self._is_timed = every > 0 and self._cycle_count % every == 0
+        cycle.is_timed = self.is_timed = every > 0 and self._cycle_count % every == 0
         self._cycle_count += 1
         return cycle
 
@@ -287,7 +287,7 @@ class Framework:
             PluginError: for any exception of the plugin, with its name.
         """
         try:
-            if self._is_timed:
+            if self.is_timed:
                 return self.timings.timed(self._clock, plugin.name, point, method, *arguments)
             return method(*arguments)
         except InvariantViolation:

@@ -77,7 +77,7 @@ class PriorityClasses:
         ]
         # A race can make two default classes; the lower one counts.
         self.default = min(
-            marked, key=lambda priority_class: int(priority_class["value"]), default=None
+            marked, key=lambda priority_class: int(priority_class.get("value", 0)), default=None
         )
 
     def apply(self, pod: Object) -> None:
@@ -96,7 +96,7 @@ class PriorityClasses:
         priority, policy = 0, PREEMPT_LOWER_PRIORITY
         if chosen is not None:
             spec["priorityClassName"] = chosen["metadata"]["name"]
-            priority = chosen["value"]
+            priority = chosen.get("value", 0)
             policy = chosen.get("preemptionPolicy", PREEMPT_LOWER_PRIORITY)
         _set_computed(spec, "priority", priority, "integer value of priority")
         _set_computed(spec, "preemptionPolicy", policy, "string value of PreemptionPolicy")

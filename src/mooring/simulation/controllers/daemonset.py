@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import convert
 
-from mooring.objects.pod import Pod
+from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.selectors import required_node_affinity
 from mooring.objects.tolerations import is_tolerated
 from mooring.simulation.controllers.deployment.limits import scaled
@@ -28,7 +28,6 @@ from mooring.simulation.controllers.objects import (
     status_write,
 )
 from mooring.simulation.controllers.workload_pods import (
-    FINISHED_PHASES,
     available_in_s,
     claim_pods,
     delete_pod,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from mooring.clock import rfc3339
+from mooring.objects.pod import FINISHED_PHASES
 from mooring.simulation.controllers.objects import (
     Json,
     Result,
@@ -18,7 +19,6 @@ from mooring.simulation.controllers.objects import (
     status_write,
 )
 from mooring.simulation.controllers.workload_pods import (
-    FINISHED_PHASES,
     available_in_s,
     claim_pods,
     delete_pod,

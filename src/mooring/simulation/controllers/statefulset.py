@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final
 
+from mooring.objects.pod import FINISHED_PHASES
 from mooring.simulation.controllers.objects import (
     Create,
     Json,
@@ -24,7 +25,6 @@ from mooring.simulation.controllers.objects import (
     status_write,
 )
 from mooring.simulation.controllers.workload_pods import (
-    FINISHED_PHASES,
     available_in_s,
     claim_pods,
     delete_pod,

@@ -16,6 +16,7 @@ from functools import cmp_to_key, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from mooring.objects.meta import controller_of
+from mooring.objects.pod import FINISHED_PHASES
 from mooring.simulation.controllers.objects import (
     Create,
     Delete,
@@ -37,7 +38,6 @@ ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH: Final = 5
 #: A pod's name is cut so that the suffix still has room in 63 characters.
 PREFIX_MAX: Final = 63 - SUFFIX_LENGTH
-FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 _PHASE_ORDER: Final = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mooring.client import Change
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
+from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.resource import ResourceClaim
 from mooring.simulation.claim_controller import is_owned_by, release_of, released
-from mooring.simulation.engine.object_table import FINISHED_PHASES, ObjectTable
+from mooring.simulation.engine.object_table import ObjectTable
 
 
 class ClaimController:

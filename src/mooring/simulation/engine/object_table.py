@@ -9,24 +9,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
 from mooring.client import Change
 from mooring.clock import Clock, rfc3339
 from mooring.errors import AlreadyExists, Conflict, NotFound
-from mooring.objects.kinds import KINDS
+from mooring.objects.kinds import CREATED_FIRST, KINDS
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
+from mooring.objects.pod import FINISHED_PHASES, Pod
 
 #: (kind, change): called for every write.
 Listener = Callable[[str, Change], None]
-
-FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
-
-#: Kinds that are listed first, in this order; pods come last, as in a scheduler's informers.
-_FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")
 
 
 class ObjectTable:
@@ -54,10 +49,13 @@ class ObjectTable:
         return table
 
     def listed(self) -> list[tuple[str, Any]]:
-        """Returns all objects with their kinds: those that others refer to first, pods last."""
-        rank = {kind: number for number, kind in enumerate(_FIRST)}
+        """Returns all objects with their kinds: those that others refer to first, and pods last.
+
+        A scheduler's informers list them in this order, too.
+        """
+        rank = {kind: number for number, kind in enumerate(CREATED_FIRST)}
         rank["Pod"] = len(rank) + 1
-        kinds = sorted(self._tables, key=lambda kind: rank.get(kind, len(_FIRST)))
+        kinds = sorted(self._tables, key=lambda kind: rank.get(kind, len(CREATED_FIRST)))
         return [(kind, obj) for kind in kinds for obj in self._tables[kind].values()]
 
     def listen(self, listener: Listener) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from mooring.client import Change
-from mooring.decision import ERROR, SCHEDULED, UNSCHEDULABLE, Decision
+from mooring.decision import ERROR, UNSCHEDULABLE, Decision
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import Status
@@ -19,6 +19,7 @@ from mooring.queue import QueuedPod
 from mooring.recordings.format import Effects, RecordingWriter, Step
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.reporting import error_text
+from mooring.simulation.outcome import decision_of
 from mooring.state import Nominator
 
 #: The kinds whose changes a decision depends on, besides pods.
@@ -78,10 +79,7 @@ class StepRecorder(Observer):
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """Builds the decision."""
         self.flush()
-        if isinstance(result, Placement):
-            decision = attempt.decision(SCHEDULED, node=result.node_name, diagnosis=None)
-        else:
-            decision = attempt.decision(UNSCHEDULABLE, node=None, diagnosis=result)
+        decision = decision_of(attempt, result)
         self._attempt = _Attempt(entry.pod.pod, entry.attempts, attempt.start_index, decision)
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -21,15 +22,14 @@ from mooring.plugins import IN_TREE
 from mooring.scheduler.bind_verification import BindVerifier
 from mooring.scheduler.binding_cycle import BindingContext
 from mooring.scheduler.binding_tasks import BindingTasks
-from mooring.scheduler.observer import Observer
 from mooring.scheduler.parts import SchedulerParts, ServiceOptions
 from mooring.scheduler.plugin_handle import PluginHandle
-from mooring.scheduler.reporting import Reporting
-from mooring.scheduler.schedule_one import Scheduler
 from mooring.simulation.engine.object_table import ObjectTable, living
 from mooring.simulation.engine.table_client import TableClient
 from mooring.state import PodInfo
 
+#: Has no state, so that all bindings share it.
+_NO_REQUEST: Final[AbstractAsyncContextManager[None]] = nullcontext()
 #: The plugins whose ``pre_bind`` does not wait for a pod without volumes and claims.
 _IN_TREE: Final[frozenset[str]] = frozenset(IN_TREE)
 
@@ -58,11 +58,9 @@ class EngineScheduler(SchedulerParts):
         self._started = (-1.0, "")
         client = TableClient(table, rng=rng)
         super().__init__(client, config, options, clock=clock, rng=rng, sleep=asyncio.sleep)
-        self.bindings = self._inline_bindings = InlineBindings(rng)
-        self.scheduler = self._scheduler(self._reporting, options.observer)
         self._kinds = frozenset(self.informers)
         for framework in self.profiles.values():
-            framework.timed_every = 0  # no metrics are recorded
+            framework.timed_every, framework.is_timed = 0, False  # there are no metrics
 
     def start(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Reads the table, and starts what runs in the background; the caller cancels it."""
@@ -121,11 +119,11 @@ class EngineScheduler(SchedulerParts):
             recorder=self._metrics_recorder,
         )
 
-    def _build_background(self, reporting: Reporting) -> None:
-        super()._build_background(reporting)
-        self.bind_verifier = _NothingToVerify(
-            self._client, self.cache, self.queue, self._pods, clock=self._clock
-        )
+    def _make_bind_verifier(self) -> BindVerifier:
+        return _NothingToVerify(self._client, self.cache, self.queue, self._pods, clock=self._clock)
+
+    def _make_bindings(self, limit: int) -> BindingTasks:
+        return InlineBindings(self._rng, limit=limit)
 
     def _recorder(self, controller: str, instance: str) -> Recorder:
         return _NoEvents(
@@ -136,11 +134,6 @@ class EngineScheduler(SchedulerParts):
             rng=self._rng,
             sleep=self._sleep,
         )
-
-    def _scheduler(self, reporting: Reporting, observer: Observer) -> Scheduler:
-        scheduler = super()._scheduler(reporting, observer)
-        scheduler.start_time = self._start_time  # type: ignore[method-assign]
-        return scheduler
 
     def _start_time(self) -> str:
         """Returns the time of now: the kubelet of a bound pod starts it at once."""
@@ -172,12 +165,26 @@ class TableHandle(PluginHandle):
 
 
 class InlineBindings(BindingTasks):
-    """Runs a binding cycle to its end at once, if nothing in it can wait."""
+    """Runs a binding cycle to its end at once, if nothing in it can wait.
+
+    Args:
+        rng: As for ``BindingTasks``.
+        limit: As for ``BindingTasks``.
+    """
+
+    def __init__(self, rng: Rng, *, limit: int) -> None:
+        super().__init__(rng, limit=limit)
+        #: schedulerName -> whether a plugin of the profile that is not in-tree may wait.
+        self._may_wait: dict[str, bool] = {}
+
+    def request(self, namespace: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
+        """Does nothing: a write to a table takes no time, so none is in progress."""
+        return _NO_REQUEST
 
     def start(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a binding; as a task if a plugin may wait in it."""
         assert isinstance(binding, partial)
-        if may_wait(binding.args[0]):
+        if self._waits(binding.args[0]):
             super().start(binding)
             return
         work = binding()
@@ -188,17 +195,20 @@ class InlineBindings(BindingTasks):
         work.close()
         raise InvariantViolation("a binding cycle waited that must not")
 
-
-def may_wait(binding_ctx: BindingContext) -> bool:
-    """Returns whether a binding cycle may wait: in Permit, PreBind or Bind."""
-    cycle, framework = binding_ctx.cycle, binding_ctx.framework
-    spec = cycle.pod.spec
-    if binding_ctx.waiting is not None or spec.volumes or spec.resource_claims:
-        return True
-    if len(cycle.snapshot.device_classes):
-        return True
-    plugins = (*framework.plugins("pre_bind"), *framework.plugins("bind"))
-    return any(plugin.name not in _IN_TREE for plugin in plugins)
+    def _waits(self, binding_ctx: BindingContext) -> bool:
+        """Returns whether a binding cycle may wait: in Permit, PreBind or Bind."""
+        cycle, framework = binding_ctx.cycle, binding_ctx.framework
+        spec = cycle.pod.spec
+        if binding_ctx.waiting is not None or spec.volumes or spec.resource_claims:
+            return True
+        if len(cycle.snapshot.device_classes):
+            return True
+        may_wait = self._may_wait.get(cycle.profile)
+        if may_wait is None:
+            plugins = (*framework.plugins("pre_bind"), *framework.plugins("bind"))
+            may_wait = any(plugin.name not in _IN_TREE for plugin in plugins)
+            self._may_wait[cycle.profile] = may_wait
+        return may_wait
 
 
 class _NothingToVerify(BindVerifier):

@@ -14,6 +14,7 @@ from mooring.client.transport.transport import Request, Response, Stream
 from mooring.clock import Rng
 from mooring.errors import ConfigError, Unreachable
 from mooring.objects.codec.decode import convert, to_builtins
+from mooring.objects.codec.merge_patch import patched
 from mooring.objects.kinds import Kind, kind_named
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod, PodCondition
@@ -100,7 +101,7 @@ class TableClient(Client):
         kind_name = _name_of(kind)
         uid = (patch.get("metadata") or {}).get("uid", "")
         current = self._table.get(kind_name, _key(namespace, name), uid=uid)
-        return self._table.put(merged(current, patch))
+        return self._table.put(patched(current, patch))
 
     async def patch_pod_status(
         self,
@@ -152,7 +153,7 @@ def with_status(pod: Pod, patch: Mapping[str, Any]) -> Pod:
     """Returns a pod with a patched status."""
     status = dict(patch)
     conditions = status.pop("conditions", None)
-    merged_pod: Pod = merged(pod, {"status": status}) if status else pod
+    merged_pod: Pod = patched(pod, {"status": status}) if status else pod
     if conditions is None:
         return merged_pod
     by_type = {condition.type: condition for condition in pod.status.conditions}
@@ -169,23 +170,6 @@ def convert_condition(raw: Mapping[str, Any]) -> PodCondition:
     """Returns a condition in its struct."""
     pod: Pod = convert({"metadata": {"name": "x"}, "status": {"conditions": [dict(raw)]}}, "Pod")
     return pod.status.conditions[0]
-
-
-def merged(obj: Any, patch: Mapping[str, Any]) -> Any:
-    """Returns an object after a JSON merge patch (RFC 7386): null removes a field."""
-    return convert(_merge(to_builtins(obj), patch), type(obj).__name__)
-
-
-def _merge(value: Any, patch: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(value) if isinstance(value, Mapping) else {}
-    for name, change in patch.items():
-        if change is None:
-            result.pop(name, None)
-        elif isinstance(change, Mapping):
-            result[name] = _merge(result.get(name), change)
-        else:
-            result[name] = change
-    return result
 
 
 def _key(namespace: str, name: str) -> str:

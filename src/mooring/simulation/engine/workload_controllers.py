@@ -85,11 +85,17 @@ class WorkloadControllers:
         self._engine = engine
         for kind, obj in self._table.listed():
             self._on_change(kind, Change(None, obj))
-        for workload in self._workloads:
+        for workload in sorted(self._workloads, key=_place_in_lists):
             generation = max(1, workload.metadata.generation)
             metadata = replace(workload.metadata, generation=generation)
             self._store(None, replace(workload, metadata=metadata))
         self._table.listen(self._on_change)
+
+    def scale(self, kind: str, object_key: str, replicas: int) -> None:
+        """Sets the replicas of a workload, if it is there."""
+        workload = self._manager.cluster.workloads[kind].get(object_key)
+        if workload is not None:
+            self._store(workload, patched(workload, {"spec": {"replicas": replicas}}))
 
     async def work(self) -> None:
         """Gives the next workload its turn.
@@ -235,6 +241,14 @@ class WorkloadControllers:
             self._store(obj, new)
         else:
             self._table.put(new)
+
+
+def _place_in_lists(workload: Workload) -> tuple[int, str]:
+    """Returns the place of a workload among those that a controller lists, kind by kind.
+
+    In a real cluster the order of kinds is open; that of names is the order of a list.
+    """
+    return list(WORKLOAD_KINDS).index(workload.kind), workload.key
 
 
 def patched(workload: Workload, patch: Json) -> Workload:

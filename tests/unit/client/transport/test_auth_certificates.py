@@ -13,11 +13,10 @@ from cryptography.hazmat.primitives import serialization
 from mooring.client.transport.auth import (
     FILE_S,
     RENEW_S_MIN,
-    _in_memory,
-    _on_disk,
     connect,
     tls_context,
 )
+from mooring.client.transport.client_certificate import _in_memory, _on_disk
 from mooring.client.transport.kubeconfig import Access
 from mooring.clock import VirtualClock
 from mooring.errors import ConfigError, Unreachable

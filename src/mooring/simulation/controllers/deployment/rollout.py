@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mooring.objects.pod import FINISHED_PHASES
 from mooring.simulation.controllers.deployment.limits import max_surge, max_unavailable
 from mooring.simulation.controllers.deployment.replica_sets import (
     DESIRED_REPLICAS,
@@ -36,7 +37,6 @@ from mooring.simulation.controllers.objects import (
     selector_of,
     status_write,
 )
-from mooring.simulation.controllers.workload_pods import FINISHED_PHASES
 
 if TYPE_CHECKING:
     from mooring.simulation.controllers.cluster import ControlledObjects
