@@ -37,6 +37,8 @@ Pods = str | Path | Iterable[str | Path] | Iterable[Pod]
 class Cluster:
     """The objects of a cluster; every method returns a new one.
 
+    ``workloads`` are Deployments and the like, as JSON with defaults.
+
     Example:
         >>> from mooring.testing import make_node, make_pod
         >>> cluster = Cluster([make_node("a"), make_pod("web", requests={"cpu": "1"})])
@@ -57,7 +59,7 @@ class Cluster:
         """
         self._objects: list[Any] = list(objects)
         self._name = name
-        self._workloads = workloads
+        self.workloads = workloads
 
     # -- where from -------------------------------------------------------------------------------
 
@@ -188,7 +190,7 @@ class Cluster:
         return self._with([obj for obj in self._objects if is_kept(obj)])
 
     def _with(self, objects: list[Any]) -> Cluster:
-        return Cluster(objects, name=self._name, workloads=self._workloads)
+        return Cluster(objects, name=self._name, workloads=self.workloads)
 
     def _node(self, name: str) -> Node:
         node = self.nodes.get(name)
@@ -290,7 +292,7 @@ class Cluster:
         read = read_sources(sources)
         name = ", ".join([self._name, *sources])
         workload = workload_of(name, [*self._objects, *extra, *read])
-        return workload._replace(controlled=[*self._workloads, *read.workloads])
+        return workload._replace(controlled=[*self.workloads, *read.workloads])
 
 
 def _pod_key(name: str, pods: Iterable[str]) -> str:
