@@ -64,6 +64,8 @@ from mooring.study.compare import Comparison as Comparison
 from mooring.study.compare import compare as compare
 from mooring.study.result import Result as Result
 from mooring.study.server import Server as Server
+from mooring.study.suggestions import Suggestion as Suggestion
+from mooring.study.suggestions import Suggestions as Suggestions
 from mooring.study.table import Table as Table
 
 __version__: Final[str]

@@ -15,6 +15,7 @@ from mooring.learn.event_log import EventLog, Line
 from mooring.learn.lessons import lesson
 from mooring.learn.running import LessonResult, OutputHooks, learn_embedded
 from mooring.learn.scenario_runner import ScenarioRunner
+from mooring.learn.scenarios import SCENARIOS
 from mooring.objects import Node, ObjectMeta, Pod
 from mooring.objects.node import NodeSpec
 from mooring.virtual_loop import LoopClock, run_virtually
@@ -159,6 +160,7 @@ def learn(step: int, variant: str, seed: int) -> LessonResult:
         clock = LoopClock(asyncio.get_running_loop())
         hooks = OutputHooks(lambda _: None, lambda _time_s, _text: None)
         rng = seeded_random(seed)
-        return await learn_embedded(lesson(step), variant, hooks, clock=clock, rng=rng)
+        scenario = SCENARIOS[variant][step - 1]
+        return await learn_embedded(lesson(step), scenario, hooks, clock=clock, rng=rng)
 
     return virtually(work)

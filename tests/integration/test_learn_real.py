@@ -62,7 +62,8 @@ async def learn(kubeconfig: Path, step: Lesson, variant: str) -> LessonResult:
     hooks = OutputHooks(lambda _: None, lambda _time_s, _text: None)
     clock, rng = LoopClock(asyncio.get_running_loop()), seeded_random(step.number)
     async with asyncio.timeout(DEADLINE_S):
-        return await learn_real(access, step, variant, hooks, clock=clock, rng=rng)
+        scenario = SCENARIOS[variant][step.number - 1]
+        return await learn_real(access, step, scenario, hooks, clock=clock, rng=rng)
 
 
 def run(plane: Access, step: Lesson, variant: str, kubeconfig: Path | None = None) -> LessonResult:

@@ -39,6 +39,25 @@ def test_kubectl_sees_what_the_scheduler_does_until_the_block_ends() -> None:
     assert not file.exists()
 
 
+def test_the_workloads_of_a_file_have_pods_and_controllers(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"
+        "status: {allocatable: {cpu: 8, memory: 8Gi, pods: 20}}\n---\n"
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n"
+        "  replicas: 2\n  selector: {matchLabels: {app: web}}\n"
+        "  template:\n    metadata: {labels: {app: web}}\n"
+        "    spec: {containers: [{name: c, image: i}]}\n"
+    )
+
+    with mooring.Server(mooring.Cluster.read(file)) as server:
+        kubectl(server, "rollout", "status", "deployment/web", "--timeout=30s")
+        assert kubectl(server, "get", "pods", "-o", "name").count("pod/web-") == 2
+        kubectl(server, "scale", "deployment/web", "--replicas=4")
+        kubectl(server, "rollout", "status", "deployment/web", "--timeout=30s")
+        assert kubectl(server, "get", "pods", "-o", "name").count("pod/web-") == 4
+
+
 def test_an_object_that_the_server_refuses_is_an_error_of_the_caller() -> None:
     bad = make_pod("web", requests={"cpu": "-1"})
     with (

@@ -11,13 +11,15 @@ import click
 import msgspec
 
 from mooring.cli.options import file_names, file_option, output_option
-from mooring.config import DEFAULT_FILTER_ORDER
+from mooring.config import DEFAULT_FILTER_ORDER, KubeSchedulerConfiguration
 from mooring.errors import ConfigError
 from mooring.recordings.difference import Difference
 from mooring.recordings.format import RecordingReader
+from mooring.recordings.moves import ComparedStep, Moves
 from mooring.simulation.build import configuration_of, driver_of
-from mooring.simulation.replay import replay
+from mooring.simulation.replay import ReplayedStep, replay
 from mooring.simulation.unsupported import NO_EXTENDERS
+from mooring.simulation.weights import score_weights
 
 EXIT_SAME: Final = 0
 EXIT_DIFFERENT: Final = 1
@@ -46,16 +48,19 @@ def command(
     """Replay each step of a recording on the recorded state and report differences.
 
     Each difference names step, pod, field, plugin and node. A recording of kube-scheduler is a test
-    of mooring; another configuration shows what it would have decided.
+    of mooring; another configuration shows what it would have decided, and begins with a summary:
+    which pods go to other nodes, and why the first one does.
 
     Exit code: 0 no difference, 1 differences, 2 invalid input.
     """
     reports = []
     for file in recordings:
-        report = _replay(file, only_plugins, config_file)
+        report, moves = _replay(file, only_plugins, config_file)
+        if config_file is not None:
+            report["summary"] = moves.as_dict()
         reports.append(report)
         if output == "text":
-            click.echo("\n".join(_text(report)))
+            click.echo("\n".join(_text(report, moves if config_file else None)))
     count = sum(report["difference_count"] for report in reports)
     if output == "json":
         click.echo(json.dumps({"difference_count": count, "recordings": reports}, indent=2))
@@ -64,13 +69,18 @@ def command(
     return EXIT_DIFFERENT if count else EXIT_SAME
 
 
-def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dict[str, Any]:
+def _replay(
+    file: str, only_plugins: str | None, config_file: str | None
+) -> tuple[dict[str, Any], Moves]:
+    """Returns the report of a recording as JSON values, and where its pods go."""
     with RecordingReader(file) as reader:
         config = configuration_of(reader.header, config_file=config_file, file=file)
         if config is not None and config.extenders:
             click.echo(f"mooring replay: note: {file}: {NO_EXTENDERS}", err=True)
         driver = driver_of(reader.header, config=config, file=file)
         only = _owned(only_plugins, driver.OWN, [*driver.weights, *DEFAULT_FILTER_ORDER])
+        recorded_config = configuration_of(reader.header, file=file)
+        moves = Moves()
         differences: list[Difference] = []
         n_steps = n_differences = 0
         steps = replay(
@@ -83,9 +93,10 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
         for replayed in steps:
             n_steps += 1
             n_differences += len(replayed.differences)
+            moves.add(_compared(replayed, recorded_config))
             room = max(0, DIFFERENCES_SHOWN - len(differences))
             differences += replayed.differences[:room]
-    return {
+    report = {
         "file": file,
         "name": reader.header.name,
         "steps": n_steps,
@@ -93,6 +104,21 @@ def _replay(file: str, only_plugins: str | None, config_file: str | None) -> dic
         "difference_count": n_differences,
         "differences": msgspec.to_builtins(differences),
     }
+    return report, moves
+
+
+def _compared(replayed: ReplayedStep, recorded: KubeSchedulerConfiguration | None) -> ComparedStep:
+    """Returns both decisions of a step, with the weights of both configurations."""
+    step = replayed.step
+    scheduler = str((step.pod.get("spec") or {}).get("schedulerName", ""))
+    return ComparedStep(
+        number=replayed.index,
+        pod=step.pod_key,
+        recorded=step.decision,
+        decided=replayed.decided,
+        recorded_weights={**replayed.weights, **score_weights(recorded, scheduler)},
+        weights=replayed.weights,
+    )
 
 
 def _owned(text: str | None, own: frozenset[str], recorded: list[str]) -> frozenset[str] | None:
@@ -120,9 +146,13 @@ def _owned(text: str | None, own: frozenset[str], recorded: list[str]) -> frozen
     return names
 
 
-def _text(report: dict[str, Any]) -> Iterator[str]:
+def _text(report: dict[str, Any], moves: Moves | None) -> Iterator[str]:
     count = report["difference_count"]
     yield f"{report['name']}: {_steps(report['steps'])}, {_differences(count)}"
+    if moves is not None:
+        yield from moves.lines()
+        if count:
+            yield "Differences:"
     for difference in report["differences"]:
         yield f"  {Difference(**difference)}"
     rest = count - len(report["differences"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ import click
 
 from mooring.cli.event_loops import interruption, loop_factory_for
 from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
-from mooring.cli.options import devices_option, output_option, workload_options
+from mooring.cli.options import devices_option, file_option, output_option, workload_options
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -48,6 +49,12 @@ class Options(NamedTuple):
 @click.command("start")
 @workload_options
 @devices_option
+@file_option(
+    "--kubeconfig",
+    "live",
+    help="Copy the objects of this live cluster instead of --cluster; nothing is written to it.",
+)
+@click.option("--context", metavar="NAME", help="Context of --kubeconfig.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 = any free port."
 )
@@ -78,6 +85,8 @@ def command(
     plugins: tuple[str, ...],
     seed: int,
     devices_file: str | None,
+    live: str | None,
+    context: str | None,
     port: int,
     kubeconfig: Path | None,
     kubelets: bool | None,
@@ -100,16 +109,14 @@ def command(
     from mooring.simulation.controllers.objects import WORKLOAD_KINDS
     from mooring.simulation.device_file import device_objects, read_device_file
     from mooring.simulation.unsupported import notes, without_extenders
-    from mooring.simulation.workload import read_workload
 
     configure("WARNING")
-    workload = read_workload(cluster, pods, skip_validation=skip_validation)
+    workload, seeds = _input(cluster, pods, live, context, skip_validation=skip_validation)
     config = load(config_file) if config_file else None
     for note in notes(config, {}, is_offline=virtual):
         click.echo(f"mooring start: note: {note}", err=True)
     if virtual and config is not None:
         config = without_extenders(config)  # they answer in real time
-    seeds = _seeds(workload, cluster, pods)
     devices = read_device_file(devices_file) if devices_file else None
     if devices is not None:
         nodes = [obj for obj in workload.objects if isinstance(obj, Node)]
@@ -133,6 +140,69 @@ def command(
             from mooring.errors import first_error
 
             raise first_error(group) from None
+
+
+def _input(
+    cluster: tuple[str, ...],
+    pods: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    skip_validation: bool,
+) -> tuple[Workload, list[Seed]]:
+    """Reads the objects of files or of a live cluster, as structs and as JSON.
+
+    Raises:
+        ConfigError: a file or the cluster cannot be read.
+        UsageError: both are given.
+    """
+    from mooring.simulation.workload import read_workload
+
+    if kubeconfig is None:
+        if context is not None:
+            raise click.UsageError("--context needs --kubeconfig")
+        workload = read_workload(cluster, pods, skip_validation=skip_validation)
+        return workload, _seeds(workload, cluster, pods)
+    if cluster:
+        raise click.UsageError("--kubeconfig cannot be combined with --cluster")
+    return _live_input(kubeconfig, context, pods, skip_validation=skip_validation)
+
+
+def _live_input(
+    kubeconfig: str, context: str | None, pods: tuple[str, ...], *, skip_validation: bool
+) -> tuple[Workload, list[Seed]]:
+    """Lists the objects of a live cluster, and reads pods; notes what is not listed.
+
+    Raises:
+        ConfigError: the cluster cannot be read, or a file.
+    """
+    from mooring.client.transport.kubeconfig import find_access
+    from mooring.devcluster.seeding import Seed
+    from mooring.objects.codec.decode import convert
+    from mooring.objects.kinds import KINDS
+    from mooring.simulation.inputs.live_cluster import list_raw
+    from mooring.simulation.workload import read_sources, workload_of
+
+    access = find_access(kubeconfig, context=context, environment=os.environ)
+    live = asyncio.run(list_raw(access, clock=SystemClock(), rng=seeded_random(0)))
+    for kind, reason in live.not_listed.items():
+        click.echo(f"mooring start: note: cannot list {kind} objects: {reason}", err=True)
+    objects = [convert(raw, raw["kind"]) for raw in live.objects if raw["kind"] in KINDS]
+    added = read_sources(pods, skip_validation=skip_validation)
+    workload = workload_of(", ".join([access.server, *pods]), [*objects, *added])
+    return workload, [*(Seed(raw) for raw in live.objects), *(_added_seeds(pods) if pods else ())]
+
+
+def _added_seeds(pods: tuple[str, ...]) -> list[Seed]:
+    """Returns the pods of files and lists that are added to a live cluster."""
+    from mooring.devcluster.seeding import seeds_of_files, seeds_of_objects
+    from mooring.simulation.openb import read_pods
+    from mooring.simulation.workload import OPENB_PREFIX
+
+    lists = [name.removeprefix(OPENB_PREFIX) for name in pods if name.startswith(OPENB_PREFIX)]
+    files = [name for name in pods if not name.startswith(OPENB_PREFIX)]
+    seeds = seeds_of_files(files) if files else []
+    return seeds + seeds_of_objects([pod for name in lists for pod in read_pods(name)])
 
 
 def _seeds(workload: Workload, cluster: tuple[str, ...], pods: tuple[str, ...]) -> list[Seed]:

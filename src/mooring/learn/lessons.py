@@ -6,7 +6,10 @@ import importlib
 import inspect
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
+
+from mooring.learn.pupil import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,7 @@ class Lesson:
         subject: Its subject, in one line.
         conclusion: Its conclusion.
         new_code: Names in its module of the code that is new in this step.
+        file: The learner's version of the step; None = the installed one.
     """
 
     number: int
@@ -26,10 +30,13 @@ class Lesson:
     subject: str
     conclusion: str
     new_code: tuple[str, ...]
+    file: Path | None = None
 
     @property
     def module(self) -> Any:
-        """The module of the step's scheduler."""
+        """The module of the step's scheduler; a learner's file is imported each time."""
+        if self.file is not None:
+            return load(self.file)
         return importlib.import_module(f"mooring.learn.steps.step_{self.number}")
 
     def source(self) -> list[tuple[str, str]]:

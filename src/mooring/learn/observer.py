@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from mooring.clock import Clock, Rng
 from mooring.decision import SCHEDULED, UNSCHEDULABLE
-from mooring.errors import SchedulerError
+from mooring.errors import PluginError, SchedulerError
 from mooring.framework import (
     Attempt,
     Diagnosis,
@@ -129,7 +129,9 @@ class LoggingObserver(Observer):
 
 
 def failure_text(why: Diagnosis | Status | SchedulerError) -> str:
-    """Returns kube-scheduler's message for a pod without a node."""
+    """Returns kube-scheduler's message for a pod without a node, or file and line of a mistake."""
+    if isinstance(why, PluginError):
+        return why.located
     return str(why) if isinstance(why, SchedulerError) else why.message
 
 

@@ -25,7 +25,7 @@ from mooring.learn.event_log import EventLog, Line
 from mooring.learn.filtered_transport import FilteredTransport
 from mooring.learn.lessons import Lesson
 from mooring.learn.scenario_runner import LIMIT_S, ScenarioRunner
-from mooring.learn.scenarios import SCENARIOS, Scenario
+from mooring.learn.scenarios import Scenario
 from mooring.objects import Namespace, ObjectMeta
 
 #: Label of a lesson's nodes; its value is the lesson's namespace.
@@ -45,10 +45,12 @@ class OutputHooks(NamedTuple):
     Attributes:
         on_line: Called with every event.
         on_say: Called with every step of the scenario: seconds, and a text.
+        on_nodes: Called with the names of new nodes, and whether they are cordoned.
     """
 
     on_line: Callable[[Line], None]
     on_say: Callable[[float, str], None]
+    on_nodes: Callable[[list[str], bool], None] = lambda _names, _cordoned: None
 
 
 class LessonResult(NamedTuple):
@@ -91,9 +93,9 @@ class LessonTarget(NamedTuple):
 
 
 async def learn_embedded(
-    lesson: Lesson, variant: str, hooks: OutputHooks, *, clock: Clock, rng: Rng
+    lesson: Lesson, scenario: Scenario, hooks: OutputHooks, *, clock: Clock, rng: Rng
 ) -> LessonResult:
-    """Runs a lesson on an embedded API server."""
+    """Runs a lesson or its exercise on an embedded API server."""
     api = ApiServer(clock, rng)
 
     def client(headers: dict[str, str]) -> Client:
@@ -102,11 +104,17 @@ async def learn_embedded(
     own = client(IDENTITIES["mooring"].headers())
     target = LessonTarget(client(ADMIN.headers()), own, "default", ALONE)
     with ticking(api.tick):
-        return await _learn(lesson, variant, target, hooks, clock=clock, rng=rng)
+        return await _learn(lesson, scenario, target, hooks, clock=clock, rng=rng)
 
 
 async def learn_real(
-    access: Access, lesson: Lesson, variant: str, hooks: OutputHooks, *, clock: Clock, rng: Rng
+    access: Access,
+    lesson: Lesson,
+    scenario: Scenario,
+    hooks: OutputHooks,
+    *,
+    clock: Clock,
+    rng: Rng,
 ) -> LessonResult:
     """Runs a lesson on a real cluster, in a namespace that is deleted afterwards.
 
@@ -122,7 +130,7 @@ async def learn_real(
         target = LessonTarget(client, own, namespace, BESIDE_OTHERS)
         try:
             await client.create(Namespace(metadata=ObjectMeta(name=namespace)))
-            return await _learn(lesson, variant, target, hooks, clock=clock, rng=rng)
+            return await _learn(lesson, scenario, target, hooks, clock=clock, rng=rng)
         finally:
             with suppress(NotFound):
                 await _with_timeout(client.delete("Namespace", namespace))
@@ -132,14 +140,13 @@ async def learn_real(
 
 async def _learn(
     lesson: Lesson,
-    variant: str,
+    scenario: Scenario,
     target: LessonTarget,
     hooks: OutputHooks,
     *,
     clock: Clock,
     rng: Rng,
 ) -> LessonResult:
-    scenario = SCENARIOS[variant][lesson.number - 1]
     event_log = EventLog(clock, hooks.on_line)
     scheduler = lesson.module.Scheduler(
         target.own, target.scheduler_name, clock=clock, rng=rng, emit=event_log.emit
@@ -152,6 +159,7 @@ async def _learn(
         scheduler_name=target.scheduler_name,
         labels={LABEL: target.namespace},
         on_say=hooks.on_say,
+        on_nodes=hooks.on_nodes,
     )
     try:
         await _play(scenario, runner, event_log)

@@ -58,6 +58,7 @@ class ScenarioRunner:
         scheduler_name: The pods' schedulerName.
         labels: The nodes' labels.
         on_say: Called with each action of the scenario.
+        on_nodes: Called with the names of new nodes, and whether they are cordoned.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class ScenarioRunner:
         scheduler_name: str,
         labels: Mapping[str, str],
         on_say: Callable[[float, str], None],
+        on_nodes: Callable[[list[str], bool], None] = lambda _names, _cordoned: None,
     ) -> None:
         self.failures: list[str] = []
         self._client = client
@@ -79,6 +81,7 @@ class ScenarioRunner:
         self._scheduler_name = scheduler_name
         self._labels = dict(labels)
         self._say = on_say
+        self._on_nodes = on_nodes
         self._created: list[tuple[str, str]] = []
 
     # -- actions ----------------------------------------------------------------------------------
@@ -92,6 +95,7 @@ class ScenarioRunner:
         names = [f"node{number}" for number in numbers]
         kind = "cordoned nodes" if cordoned else "nodes"
         self._say(self._event_log.time_s(), f"{kind} are created: {runs(names)}")
+        self._on_nodes(names, cordoned)
         for name in names:
             metadata = ObjectMeta(name=name, labels=self._labels)
             await self._create(Node(metadata=metadata, spec=NodeSpec(unschedulable=cordoned)))
@@ -140,7 +144,18 @@ class ScenarioRunner:
         if not is_allowed:
             expected = f"on {runs(allowed)}" if allowed else "without a node"
             now_s = self._event_log.time_s()
-            self.failures.append(f"{pod} must be {expected} after {now_s:.1f} s, not on {node!r}")
+            actual = f"not on {node!r}" if node else "but has none"
+            self.failures.append(f"{pod} must be {expected} after {now_s:.1f} s, {actual}")
+
+    def check_attempts(self, pod: str, at_least: int, at_most: int | None = None) -> None:
+        """Checks how often the pod has been tried so far."""
+        lines = self._event_log.lines
+        count = sum(line.what == "popped" and line.pod == self.key(pod) for line in lines)
+        if count < at_least or (at_most is not None and count > at_most):
+            is_exact = at_most == at_least
+            expected = f"{at_least} times" if is_exact else f"at least {at_least} times"
+            now_s = self._event_log.time_s()
+            self.failures.append(f"{pod} must be tried {expected} in {now_s:.1f} s, not {count}")
 
     def key(self, pod: str) -> str:
         """Returns the pod's "namespace/name"."""

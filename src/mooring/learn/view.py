@@ -83,9 +83,11 @@ def after(lesson: Lesson, outcome: list[str], failures: list[str]) -> str:
     parts = ["", *outcome]
     if failures:
         parts += ["", "Failed checks:", *(f"  {failure}" for failure in failures)]
-    parts += ["", filled(f"What this shows: {lesson.conclusion}"), "", "New in this step:"]
-    for where, text in lesson.source():
-        parts += ["", f"  # {where}", textwrap.indent(text, "  ")]
+    parts += ["", filled(f"What this shows: {lesson.conclusion}")]
+    if lesson.file is None:
+        parts += ["", "New in this step:"]
+        for where, text in lesson.source():
+            parts += ["", f"  # {where}", textwrap.indent(text, "  ")]
     if lesson.number < len(LESSONS):
         following = LESSONS[lesson.number]
         parts += ["", f"Next: mooring learn {following.number}, {following.title}."]

@@ -75,6 +75,8 @@ class ReplayedStep:
     step: Step
     decided: Decision
     differences: list[Difference]
+    #: Plugin -> weight of its score, in the new decision.
+    weights: Mapping[str, int]
 
 
 def replay(
@@ -107,15 +109,16 @@ def replay(
         pod = convert(step.pod, "Pod")
         outcome = driver.attempt(pod, start_index=step.start_index, explain=True)
         decided = outcome.decision()
+        weights = weights_of(pod.spec.scheduler_name)
         step_differences = differences(
             index,
             step.decision,
             decided,
             pod=step.pod_key,
             only=only,
-            weights=weights_of(pod.spec.scheduler_name),
+            weights=weights,
         )
-        yield ReplayedStep(index, step, decided, step_differences)
+        yield ReplayedStep(index, step, decided, step_differences, weights)
         recorded_outcomes.apply(step)
 
 

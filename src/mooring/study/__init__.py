@@ -4,6 +4,7 @@
 
     Cluster ──simulate──> Result ──> tables, explanations
        │                    └─compare──> Comparison
+       ├─what_would_help──> Suggestions ──apply──> Cluster
        └─ Server: an API server and a scheduler for tests with kubectl
 
 The names of this package are importable from ``mooring``.
@@ -15,6 +16,16 @@ from mooring.study.cluster import Cluster
 from mooring.study.compare import Comparison, compare
 from mooring.study.result import Result
 from mooring.study.server import Server
+from mooring.study.suggestions import Suggestion, Suggestions
 from mooring.study.table import Table
 
-__all__ = ["Cluster", "Comparison", "Result", "Server", "Table", "compare"]
+__all__ = [
+    "Cluster",
+    "Comparison",
+    "Result",
+    "Server",
+    "Suggestion",
+    "Suggestions",
+    "Table",
+    "compare",
+]

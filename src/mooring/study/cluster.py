@@ -24,6 +24,7 @@ from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import Workload, read_sources, read_workload, workload_of
 from mooring.study.explanation import AttemptExplainer, Explanation
 from mooring.study.result import Result
+from mooring.study.suggestions import Search, Suggestions
 from mooring.virtual_loop import no_running_loop
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
@@ -34,6 +35,8 @@ Pods = str | Path | Iterable[str | Path] | Iterable[Pod]
 
 class Cluster:
     """The objects of a cluster; every method returns a new one.
+
+    ``workloads`` are Deployments and the like, as JSON with defaults.
 
     Example:
         >>> from mooring.testing import make_node, make_pod
@@ -55,7 +58,7 @@ class Cluster:
         """
         self._objects: list[Any] = list(objects)
         self._name = name
-        self._workloads = workloads
+        self.workloads = workloads
 
     # -- where from -------------------------------------------------------------------------------
 
@@ -161,7 +164,7 @@ class Cluster:
             ConfigError: there is no such node or pod.
         """
         nodes = {name for name in names if name in self.nodes}
-        pods = {self._pod_key(name) for name in names if name not in nodes}
+        pods = {_pod_key(name, self.pods) for name in names if name not in nodes}
         return self._filtered(
             lambda obj: (
                 not (
@@ -186,21 +189,13 @@ class Cluster:
         return self._with([obj for obj in self._objects if is_kept(obj)])
 
     def _with(self, objects: list[Any]) -> Cluster:
-        return Cluster(objects, name=self._name, workloads=self._workloads)
+        return Cluster(objects, name=self._name, workloads=self.workloads)
 
     def _node(self, name: str) -> Node:
         node = self.nodes.get(name)
         if node is None:
             raise ConfigError(f"no node {name!r} in this cluster")
         return node
-
-    def _pod_key(self, name: str) -> str:
-        matches = [own for own in self.pods if name in (own, own.rpartition("/")[2])]
-        if len(matches) != 1:
-            raise ConfigError(
-                f"several pods are named {name!r}" if matches else f"no node or pod {name!r}"
-            )
-        return matches[0]
 
     # -- simulation -------------------------------------------------------------------------------
 
@@ -226,7 +221,7 @@ class Cluster:
             ConfigError: a file, the configuration or a plugin cannot be used.
         """
         workload = with_generated_claims(self._workload(pods))
-        settings = load(str(config)) if isinstance(config, str | Path) else config
+        settings = _settings(config)
         options = SimulationOptions(
             config=settings, plugins=plugins, seed=seed, order=order, with_scores=True
         )
@@ -244,21 +239,73 @@ class Cluster:
             labels,
         )
 
+    def what_would_help(
+        self,
+        pod: str,
+        pods: Pods = (),
+        *,
+        config: KubeSchedulerConfiguration | str | Path | None = None,
+        plugins: Sequence[str | Any] = (),
+        seed: int = 0,
+    ) -> Suggestions[Cluster]:
+        """Returns the smallest changes with which a pending pod gets a node.
+
+        Changes of the pod, of nodes and of other objects are tried, then pairs of them. Each is
+        checked with a simulation of all pending pods. ``pod`` is a name or "namespace/name"; the
+        other arguments are those of ``simulate``.
+
+        Raises:
+            ConfigError: there is no such pod, or a file, the configuration or a plugin cannot be
+                used.
+
+        Example:
+            >>> from mooring.testing import make_node, make_pod
+            >>> cluster = Cluster([make_node("a", unschedulable=True), make_pod("web")])
+            >>> help = cluster.what_would_help("web")[0]
+            >>> help.text, help.node
+            ('uncordon node a', 'a')
+            >>> help.apply().simulate()["web"].node
+            'a'
+        """
+        settings = _settings(config)
+        workload = self._workload(pods)
+        objects = [*workload.objects, *workload.pending, *workload.omitted]
+        base = Cluster(objects, name=workload.name, workloads=workload.controlled)
+        pod_key = _pod_key(pod, base.pods)
+
+        def node_in(cluster: Cluster) -> str:
+            result = cluster.simulate(config=settings, plugins=plugins, seed=seed)
+            return {own.pod: own.node for own in result}.get(pod_key, "")
+
+        node = base.pods[pod_key].spec.node_name or node_in(base)
+        if node or pod_key not in map(key, workload.pending):
+            return Suggestions(pod_key, node)
+        search = Search(workload, settings, plugins, seed)
+        return Suggestions(pod_key, "", search.suggestions(pod_key, objects, base._with, node_in))
+
     def _workload(self, pods: Pods) -> Workload:
-        if isinstance(pods, str | Path):
-            pods = [pods]
-        extra: list[Any] = []
-        sources: list[str] = []
-        for item in pods:
-            if isinstance(item, str | Path):
-                sources.append(str(item))
-            else:
-                extra.append(item)
-        name = ", ".join([self._name, *sources])
+        items = [pods] if isinstance(pods, str | Path) else list(pods)
+        sources = [str(item) for item in items if isinstance(item, str | Path)]
+        extra = [item for item in items if not isinstance(item, str | Path)]
         read = read_sources(sources)
-        extra += read
-        workload = workload_of(name, [*self._objects, *extra])
-        return workload._replace(controlled=[*self._workloads, *read.workloads])
+        name = ", ".join([self._name, *sources])
+        workload = workload_of(name, [*self._objects, *extra, *read])
+        return workload._replace(controlled=[*self.workloads, *read.workloads])
+
+
+def _pod_key(name: str, pods: Iterable[str]) -> str:
+    matches = [own for own in pods if name in (own, own.rpartition("/")[2])]
+    if len(matches) != 1:
+        raise ConfigError(
+            f"several pods are named {name!r}" if matches else f"no node or pod {name!r}"
+        )
+    return matches[0]
+
+
+def _settings(
+    config: KubeSchedulerConfiguration | str | Path | None,
+) -> KubeSchedulerConfiguration | None:
+    return load(str(config)) if isinstance(config, str | Path) else config
 
 
 def _explained(workload: Workload, options: SimulationOptions, pod: str) -> Explanation:

@@ -23,6 +23,8 @@ STOP_S: Final = 20.0
 class Server:
     """Serves a cluster on a free port of this machine, with a scheduler; a context manager.
 
+    The controllers of Deployments and other workloads run as well.
+
     Example::
 
         with mooring.Server(mooring.Cluster.read("cluster.yaml")) as server:
@@ -132,7 +134,7 @@ class Server:
     async def _serve(self) -> None:
         from mooring.apiserver import serve
         from mooring.devcluster.cluster import InMemoryCluster
-        from mooring.devcluster.seeding import seeds_of_objects
+        from mooring.devcluster.seeding import Seed, seeds_of_objects
         from mooring.explain.endpoint import ExplainEndpoint
         from mooring.scheduler.service import ServiceOptions
 
@@ -146,8 +148,12 @@ class Server:
             with_kubelets=self._kubelets,
             with_volumes=True,
             with_claims=True,
+            with_controllers=True,
+            waits_to_begin=True,
         )
-        pending = await running.seed(seeds_of_objects(self._cluster.objects))
+        workloads = [Seed(dict(raw)) for raw in self._cluster.workloads]
+        objects = seeds_of_objects(self._cluster.objects)
+        pending = await running.seed([*workloads, *objects])
         async with (
             serve(ExplainEndpoint(running.api, running.service, clock), port=0) as server,
             asyncio.TaskGroup() as tasks,
@@ -156,6 +162,7 @@ class Server:
             await running.service.wait_until_synced()
             self.url, self.kubeconfig = server.url, self._write(server.kubeconfig())
             await running.submit(pending)
+            running.begin()  # controllers adopt the pods that exist
             self._ready.set()
             await self._stop.wait()
             running.service.stop()

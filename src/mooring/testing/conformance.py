@@ -28,6 +28,7 @@ from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.testing.cases import Case, first_difference
+from mooring.testing.check_binding import check_binding
 from mooring.testing.check_caching import check_caching
 from mooring.testing.harness import Harness
 from mooring.testing.random_cluster import random_objects, random_pod
@@ -50,8 +51,13 @@ def check_conformance(
 ) -> None:
     """Checks signatures, purity, shapes, caching, hypothetical nodes and states of ``plugin``.
 
+    Reserve, Unreserve and Permit are checked with several pods, one after the other, also with
+    their callbacks and waiting pods; the pods of ``objects`` are all of ``pods``. Not checked are
+    PostFilter, PreBind, Bind, PostBind, events and background tasks.
+
     Args:
-        plugin: The plugin object.
+        plugin: The plugin object; or its class, or a function that returns it: each random cluster
+            gets a new plugin then, with a ``handle`` on virtual time if it takes one.
         reference: The same plugin written with ``@per_node``; its results must be equal.
         seeds: Each gives a random cluster and pod.
         objects: A cluster to use in addition to the random ones.
@@ -66,7 +72,7 @@ def check_conformance(
     if twin is not None:
         deprecated.warn("check_conformance(twin=...)", "reference=...", stacklevel=2)
         reference = twin
-    check_plugin(plugin)
+    check_plugin(_harness_of(plugin, []).plugins[0])
     if reference is not None:
         check_plugin(reference)
     if objects is not None and not pods:
@@ -74,17 +80,26 @@ def check_conformance(
     for seed in seeds:
         rng = seeded_random(seed)
         random = random_objects(rng, nodes=rng.choice((0, 1, 5, 9)))
-        case = Case(plugin, random, random_pod(rng, "incoming"), f"seed {seed}")
-        _check_case(case, reference, rng)
+        harness = _harness_of(plugin, random)
+        case = Case(harness.plugins[0], random, random_pod(rng, "incoming"), f"seed {seed}")
+        _check_case(case, harness, reference, rng)
+        check_binding(case, plugin, [random_pod(rng, f"incoming-{n}") for n in (2, 3)])
     for pod in pods or ():
-        _check_case(Case(plugin, list(objects or ()), pod, "objects"), reference, seeded_random(0))
+        harness = _harness_of(plugin, objects or ())
+        case = Case(harness.plugins[0], list(objects or ()), pod, "objects")
+        _check_case(case, harness, reference, seeded_random(0))
+        check_binding(case, plugin, [other for other in pods or () if other is not pod])
 
 
-def _check_case(case: Case, reference: Any | None, rng: Rng) -> None:
+def _harness_of(target: Any, objects: Sequence[Node | Pod]) -> Harness:
+    """Returns a cluster with the plugin, or with a new one whose handle reads this cluster."""
+    return Harness(objects, [target], cache_results=False)
+
+
+def _check_case(case: Case, harness: Harness, reference: Any | None, rng: Rng) -> None:
     plugin = case.plugin
     objects = [case.pod, *case.objects]
     before = [encode(obj) for obj in objects]
-    harness = Harness(case.objects, [plugin], cache_results=False)
     with case.plugin_errors_as_failures():
         attempt = harness.begin(case.pod)
     cycle, view = attempt.cycle, attempt.view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mooring.clock import Clock, VirtualClock
+from mooring.clock import Clock, VirtualClock, seeded_random
 from mooring.decision import Decision
 from mooring.framework import (
     Attempt,
@@ -21,12 +21,14 @@ from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.per_node import ONE_NODE_FORM
 from mooring.framework.runtime.filter import pre_filter
 from mooring.framework.runtime.nominated import filter_one
+from mooring.framework.runtime.registry import instantiate
 from mooring.framework.runtime.score import normalize_one, score_one
 from mooring.framework.status import Skip, Status
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
+from mooring.testing.handle import HarnessHandle
 
 
 class ScheduleResult(NamedTuple):
@@ -91,18 +93,24 @@ class Harness:
         cache_results: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        """Enables every plugin at each extension point that it implements, in this order."""
+        """Enables every plugin at each extension point that it implements, in this order.
+
+        A plugin is an object, or a class or function that returns one and may take ``handle``.
+        """
         self.cache = cluster(*objects)
-        self.plugins = list(plugins)
+        clock = clock or VirtualClock()
+        #: The handle of plugins that are given as a class or function.
+        self.handle = HarnessHandle(self.cache, clock, seeded_random(0))
+        self.plugins = [instantiate(plugin, None, self.handle) for plugin in plugins]
         points = {
-            point: [plugin for plugin in plugins if hasattr(plugin, point)]
+            point: [plugin for plugin in self.plugins if hasattr(plugin, point)]
             for point in EXTENSION_POINTS
         }
         profile = Profile(
             "default-scheduler", points, dict(weights or {}), percentage_of_nodes_to_score
         )
         self.framework = Framework(
-            profile, clock=clock or VirtualClock(), cache_results=cache_results
+            profile, clock=clock, cache_results=cache_results, waiting=self.handle.waiting
         )
 
     def decide(self, pod: Pod, *, start_index: int = 0) -> ScheduleResult:

@@ -86,7 +86,11 @@ def test_bash_completes_commands_of_a_group(folder: Path) -> None:
 
 
 def test_bash_completes_options(folder: Path) -> None:
-    assert completed(folder, "mooring", "start", "--ku") == ["--kubeconfig-out", "--kubelets"]
+    assert completed(folder, "mooring", "start", "--ku") == [
+        "--kubeconfig",
+        "--kubeconfig-out",
+        "--kubelets",
+    ]
     assert completed(folder, "mooring", "--ver") == ["--version"]
 
 

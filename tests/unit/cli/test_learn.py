@@ -93,7 +93,6 @@ def test_a_lesson_that_does_not_end_as_it_must_ends_with_1(
     wrong = first._replace(ends={"pod1": ("node99",)})
     broken = {**SCENARIOS, "nakamasato": (wrong, *others)}
     monkeypatch.setattr(scenarios, "SCENARIOS", broken)
-    monkeypatch.setattr("mooring.learn.running.SCENARIOS", broken)
 
     assert main(["learn", "1", "--fast", "--seed", "1", "-o", output]) == 1
 

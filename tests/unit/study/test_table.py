@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mooring import ConfigError, Table
+from mooring import Cluster, ConfigError, Table
+from mooring.testing import make_node, make_pod
 
 TABLE = Table(
     {
@@ -68,3 +69,78 @@ def test_a_missing_library_is_named_with_what_to_install(
     convert = {"pandas": "to_pandas", "polars": "to_polars", "pyarrow": "to_arrow"}[library]
     with pytest.raises(ConfigError, match=f"{library} is not installed: pip install {library}"):
         getattr(TABLE, convert)()
+
+
+# ---- the libraries themselves ----
+
+
+def test_pandas_gets_the_columns_with_their_types() -> None:
+    frame = TABLE.to_pandas()
+    assert list(frame.columns) == TABLE.columns
+    assert frame["pod"].tolist() == ["a/x", "a/y", "b/z"]
+    assert frame["score"].isna().tolist() == [False, True, False]
+    assert frame.groupby("node")["score"].sum().to_dict() == {"n1": 22.0, "n2": 0.0}
+    assert frame["victims"].tolist() == [[], ["a/v", "a/w"], []]
+
+
+def test_polars_gets_the_columns_with_their_types() -> None:
+    import polars as pl
+
+    frame = TABLE.to_polars()
+    assert frame.schema == {
+        "pod": pl.String,
+        "node": pl.String,
+        "score": pl.Int64,
+        "victims": pl.List(pl.String),
+    }
+    assert frame.rows() == [
+        ("a/x", "n1", 10, []),
+        ("a/y", "n2", None, ["a/v", "a/w"]),
+        ("b/z", "n1", 12, []),
+    ]
+
+
+def test_arrow_gets_the_columns_with_their_types() -> None:
+    table = TABLE.to_arrow()
+    assert [(field.name, str(field.type)) for field in table.schema] == [
+        ("pod", "string"),
+        ("node", "string"),
+        ("score", "int64"),
+        ("victims", "list<item: string>"),
+    ]
+    assert table.to_pydict() == TABLE.to_dict()
+
+
+def test_a_library_reads_the_table_as_an_arrow_stream() -> None:
+    """The protocol itself: the libraries get an object of which they know only the method."""
+    import polars as pl
+    import pyarrow as pa
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            return TABLE.__arrow_c_stream__(requested_schema)
+
+    assert pa.table(Stream()).to_pydict() == TABLE.to_dict()
+    assert pa.RecordBatchReader.from_stream(Stream()).read_all().num_rows == 3
+    assert pl.DataFrame(Stream()).to_dict(as_series=False) == TABLE.to_dict()
+    wanted = pa.schema({"score": pa.int32()})
+    scores = Table({"score": [1, None]})
+    reader = pa.RecordBatchReader.from_stream(scores, schema=wanted)
+    assert str(reader.read_all().schema.field("score").type) == "int32"
+
+
+@pytest.mark.parametrize("table", ["placements", "refused", "evicted"])
+@pytest.mark.parametrize("convert", ["to_pandas", "to_polars", "to_arrow"])
+def test_every_table_of_a_result_can_be_converted(table: str, convert: str) -> None:
+    objects = [
+        make_node("a", allocatable={"cpu": "2"}),
+        make_pod("low", requests={"cpu": "2"}, node="a"),
+        make_pod("vip", requests={"cpu": "2"}, priority=9),
+        make_pod("big", requests={"cpu": "9"}),
+    ]
+    result = Cluster(objects).simulate()
+    for own in (getattr(result, table), getattr(Cluster(objects[:1]).simulate(), table)):
+        frame = getattr(own, convert)()
+        assert len(frame) == len(own)
+        names = frame.column_names if convert == "to_arrow" else list(frame.columns)
+        assert names == own.columns

@@ -8,7 +8,7 @@ from typing import TypeGuard
 from mooring import Reject, SchedulerError
 from mooring.client import Change, Client, Informer
 from mooring.clock import Clock, Rng
-from mooring.learn import EventSink
+from mooring.learn import EventSink, failure_text
 from mooring.objects import Pod, key
 
 
@@ -55,7 +55,7 @@ class Scheduler:
                 try:
                     await self.schedule_one(pod)
                 except SchedulerError as error:
-                    self.try_later(pod, str(error))
+                    self.try_later(pod, failure_text(error))
 
     async def schedule_one(self, pod: Pod) -> None:
         """Chooses a node for the pod, and binds it."""

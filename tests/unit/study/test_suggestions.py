@@ -1,0 +1,166 @@
+"""Tests the suggestions of changes: each one, applied, gives the pod a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring import Cluster, ConfigError, Reject, per_node
+from mooring.testing import make_node, make_pod
+
+
+def pod(name: str, cpu: str = "1", **more: Any) -> Any:
+    return make_pod(name, requests={"cpu": cpu}, **more)
+
+
+TAINTED = make_node("a", taints=["team=db:NoSchedule"], allocatable={"cpu": "4"})
+SMALL = make_node("b", allocatable={"cpu": "2"})
+GATES = {"schedulingGates": [{"name": "x.io/later"}]}
+
+
+@pytest.mark.parametrize(
+    ("objects", "text", "node", "change"),
+    [
+        (
+            [TAINTED, pod("web")],
+            "add a toleration of team=db:NoSchedule to the pod",
+            "a",
+            ("edit", "Pod", "default/web"),
+        ),
+        (
+            [make_node("a", unschedulable=True), pod("web")],
+            "uncordon node a",
+            "a",
+            ("edit", "Node", "a"),
+        ),
+        (
+            [SMALL, pod("old", "2", node="b"), pod("web")],
+            "remove pod default/old from node b",
+            "b",
+            ("remove", "Pod", "default/old"),
+        ),
+        (
+            [SMALL, pod("old", "2", node="b"), pod("web")],
+            "add a node like b (2 cpu, 32Gi memory)",
+            "new-node",
+            ("add", "Node", "new-node"),
+        ),
+        (
+            [SMALL, pod("web", spec=GATES)],
+            "remove the scheduling gate x.io/later from the pod",
+            "b",
+            ("edit", "Pod", "default/web"),
+        ),
+        (
+            [SMALL, make_pod("web", spec={"volumes": [
+                {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+            ]})],
+            "create claim default/data, bound to a volume that all nodes reach",
+            "b",
+            ("add", "PersistentVolumeClaim", "default/data"),
+        ),
+    ],
+)  # fmt: skip
+def test_an_applied_suggestion_places_the_pod(
+    objects: list[Any], text: str, node: str, change: tuple[str, str, str]
+) -> None:
+    cluster = Cluster(objects)
+    assert cluster.simulate()["web"].node == ""
+
+    suggestions = cluster.what_would_help("web")
+
+    assert suggestions.node == ""
+    suggestion = next(one for one in suggestions if one.text == text)
+    assert suggestion.node == node
+    assert change in suggestion.changes
+    assert suggestion.apply().simulate()["web"].node == node
+    assert cluster.simulate()["web"].node == "", "the cluster itself stays as it is"
+
+
+def test_every_suggestion_names_the_node_that_the_simulation_gives() -> None:
+    cluster = Cluster([TAINTED, SMALL, pod("old", "2", node="b"), pod("web", "3")])
+    suggestions = cluster.what_would_help("default/web")
+    assert len(suggestions) >= 2
+    assert [one.apply().simulate()["web"].node for one in suggestions] == [
+        one.node for one in suggestions
+    ]
+
+
+def test_a_change_that_another_pod_takes_is_not_suggested() -> None:
+    # "first" arrives before "web" and takes the new node: one more node helps only one of them.
+    objects = [SMALL, pod("old", "2", node="b"), pod("first", "2"), pod("web", "2")]
+    texts = [one.text for one in Cluster(objects).what_would_help("web")]
+    assert not any("add a node" in text for text in texts)
+    alone = [one.text for one in Cluster([*objects[:2], objects[3]]).what_would_help("web")]
+    assert any("add a node" in text for text in alone)
+
+
+def test_two_changes_are_suggested_together_if_one_is_not_enough() -> None:
+    node = make_node("a", taints=["team=db:NoSchedule"], unschedulable=True)
+    suggestion = Cluster([node, pod("web")]).what_would_help("web")[0]
+    assert (
+        suggestion.text == "uncordon node a and add a toleration of team=db:NoSchedule to the pod"
+    )
+    assert {(change.action, change.kind) for change in suggestion.changes} == {
+        ("edit", "Node"),
+        ("edit", "Pod"),
+    }
+    assert suggestion.apply().simulate()["web"].node == "a"
+
+
+def test_pods_configuration_and_plugins_are_those_of_simulate() -> None:
+    class NotA:
+        name = "NotA"
+
+        @per_node
+        def filter(self, pod: Any, node: Any) -> Reject | None:
+            return Reject("not a") if node.name == "a" else None
+
+    cluster = Cluster([make_node("a"), make_node("b", unschedulable=True)])
+    assert cluster.what_would_help("web", [pod("web")]).node == "a"
+    suggestions = cluster.what_would_help("web", [pod("web")], plugins=[NotA()])
+    assert [one.text for one in suggestions][:1] == ["uncordon node b"]
+    assert suggestions[0].apply().pods["default/web"].spec.node_name == "", "the pod is pending"
+
+
+def test_a_pod_that_gets_a_node_needs_no_change() -> None:
+    cluster = Cluster([SMALL, pod("web"), pod("old", node="b"), pod("vip", "2", priority=9)])
+    for name in ("vip", "old"):
+        suggestions = cluster.what_would_help(name)
+        assert not suggestions
+        assert suggestions.node == "b"
+        assert repr(suggestions) == f"Pod default/{name} gets node b without a change."
+
+
+def test_text_html_and_dictionary_say_the_same() -> None:
+    node = make_node("a", taints=["team=<db>:NoSchedule"])
+    suggestions = Cluster([node, pod("web")]).what_would_help("web")
+    assert repr(suggestions).splitlines()[:2] == [
+        "The smallest changes that help pod default/web (each was simulated):",
+        "  - add a toleration of team=<db>:NoSchedule to the pod: the pod goes to a",
+    ]
+    page = suggestions._repr_html_()
+    assert "<li>add a toleration of team=&lt;db&gt;:NoSchedule to the pod &rarr; <b>a</b>" in page
+    assert suggestions.as_dict()["suggestions"][0] == {
+        "pod": "default/web",
+        "text": "add a toleration of team=<db>:NoSchedule to the pod",
+        "node": "a",
+        "changes": [{"action": "edit", "kind": "Pod", "name": "default/web"}],
+    }
+
+
+def test_a_pod_without_help_says_so() -> None:
+    class Never:
+        name = "Never"
+
+        @per_node
+        def filter(self, pod: Any, node: Any) -> Reject | None:
+            return Reject("never")
+
+    suggestions = Cluster([SMALL, pod("web")]).what_would_help("web", plugins=[Never()])
+    assert list(suggestions) == []
+    assert "No single change and no pair" in repr(suggestions)
+    assert "No single change" in suggestions._repr_html_()
+    with pytest.raises(ConfigError, match="no node or pod 'none'"):
+        Cluster([SMALL]).what_would_help("none")
