@@ -14,7 +14,7 @@ from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.tables import as_table
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.event_conversion import is_view, to_view
+from mooring.apiserver.schema.event_conversion import is_view, to_served
 from mooring.apiserver.storage.stored_object import Stored
 from mooring.objects.schema.decoding import empty
 
@@ -137,7 +137,7 @@ class Renderer:
 
     def _representation(self, obj: Stored | Object) -> Object:
         obj = obj.object() if isinstance(obj, Stored) else obj
-        return to_view(obj) if is_view(self.resource) else obj
+        return to_served(self.resource, obj) if is_view(self.resource) else obj
 
     def _bookmark(self, event: Event) -> Object:
         metadata: Object = {"resourceVersion": str(event.version)}

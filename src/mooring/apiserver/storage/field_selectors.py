@@ -103,7 +103,7 @@ def check_fields(resource: Resource, selector: FieldSelector) -> FieldSelector:
         ApiStatusError: 400, the resource cannot be selected by a field.
     """
     name = (resource.group, resource.name)
-    supported = _FIELDS.get(name, ())
+    supported = _supported(resource)
     aliases = _ALIASES.get(name, {})
     requirements = []
     for requirement in selector.requirements:
@@ -128,6 +128,12 @@ def _unsupported_message(name: Name, field: str) -> str:
     )
 
 
+def _supported(resource: Resource) -> Collection[str]:
+    if resource.custom is not None:
+        return resource.custom.selectable
+    return _FIELDS.get((resource.group, resource.name), ())
+
+
 def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
     """Returns the selectable fields of an object; cached in it."""
     if stored.fields is None:
@@ -141,9 +147,9 @@ def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
 
 def _values(resource: Resource, obj: Object) -> dict[str, str]:
     name = (resource.group, resource.name)
-    if resource.name == "events":
+    if resource.name == "events" and resource.custom is None:
         return _event_values(obj)
-    values = {field: _text(_at(obj, field)) for field in _FIELDS.get(name, ())}
+    values = {field: _text(_at(obj, field)) for field in _supported(resource)}
     if name == ("", "nodes"):
         values["spec.unschedulable"] = _text(obj["spec"].get("unschedulable", False))
     elif name == ("", "namespaces"):
