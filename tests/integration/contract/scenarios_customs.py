@@ -80,13 +80,14 @@ def install(api: Api, body: dict[str, Any]) -> None:
     api.post(DEFINITIONS, body)
     notes = list(api.notes)
     end = time.monotonic() + _WAIT_S_MAX
-    url = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+    root = f"/apis/{spec['group']}/{spec['versions'][0]['name']}"
+    url = f"{root}/{spec['names']['plural']}"
     while time.monotonic() < end:
         conditions = api.get(f"{DEFINITIONS}/{name}").body["status"].get("conditions") or ()
         is_established = any(
             (c["type"], c["status"]) == ("Established", "True") for c in conditions
         )
-        if is_established and api.get(url).code == 200:
+        if is_established and api.get(url).code == api.get(root).code == 200:
             break
         time.sleep(0.05)
     else:
@@ -283,17 +284,17 @@ def definitions_are_validated(api: Api, namespace: str) -> None:
     create(lambda _: None, storage=False)
     create(lambda _: None, schema=None)
     create(lambda _: None, schema={"openAPIV3Schema": {}})
-    for properties in (
+    refused: list[dict[str, Any]] = [
         {"a": {}},
         {"a": {"type": "text"}},
         {"a": {"type": "array"}},
         {"a": {"type": "string", "uniqueItems": True}},
         {"a": {"type": "object", "x-kubernetes-preserve-unknown-fields": False}},
-        {"a": {"type": "object", "additionalProperties": {"type": "string"}, "properties": {}}},
         {"a": {"type": "integer", "default": "x"}},
         {"a": {"type": "string", "pattern": "["}},
         {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}},
-    )[:5]:
+    ]
+    for properties in refused:
         create(lambda _: None, schema=schema(properties=properties))
     create(
         lambda _: None,
@@ -304,15 +305,17 @@ def definitions_are_validated(api: Api, namespace: str) -> None:
 @scenario
 def discovery_has_the_resource(api: Api, namespace: str) -> None:
     del namespace
-    body = definition("listeds", subresources={"status": {}})
+    group = "listed.example.com"  # of its own: discovery lags behind other scenarios
+    body = definition("listeds", group=group, subresources={"status": {}})
     body["spec"]["names"].update(shortNames=["ld"], categories=["all"], singular="listed")
     install(api, body)
     try:
-        api.get(f"/apis/{_GROUP}/v1")
-        listed = api.get(f"{DEFINITIONS}/listeds.{_GROUP}").body
+        api.get(f"/apis/{group}/v1")
+        api.get(f"/apis/{group}")
+        listed = api.get(f"{DEFINITIONS}/listeds.{group}").body
         assert listed["status"]["acceptedNames"]["shortNames"] == ["ld"]
     finally:
-        remove(api, "listeds")
+        remove(api, "listeds", group)
 
 
 @scenario
@@ -332,3 +335,62 @@ def objects_are_served_in_each_version(api: Api, namespace: str) -> None:
         assert len(api.get(betas).body["items"]) == 2
     finally:
         remove(api, "doubles")
+
+
+@scenario
+def a_finalizer_delays_the_deletion(api: Api, namespace: str) -> None:
+    install(api, definition("helds"))
+    try:
+        helds = path(f"apis/{_GROUP}/v1", namespace, "helds")
+        body = custom("Held", "a")
+        body["metadata"]["finalizers"] = ["example.com/hold"]
+        api.post(helds, body)
+        assert api.delete(f"{helds}/a").body["metadata"]["deletionTimestamp"]
+        assert api.get(f"{helds}/a").code == 200
+        assert api.patch(f"{helds}/a", {"metadata": {"finalizers": None}}, MERGE).code == 200
+        assert api.get(f"{helds}/a").code == 404
+        api.post(helds, custom("Held", "b", {"size": 1}))
+        api.delete(helds)
+        assert api.get(helds).body["items"] == []
+    finally:
+        remove(api, "helds")
+
+
+@scenario
+def a_watch_sees_custom_objects(api: Api, namespace: str) -> None:
+    install(api, definition("seens"))
+    try:
+        seens = path(f"apis/{_GROUP}/v1", namespace, "seens")
+        with api.watch(seens) as watch:
+            api.post(seens, custom("Seen", "a"))
+            api.patch(f"{seens}/a", {"spec": {"size": 2}}, MERGE)
+            api.delete(f"{seens}/a")
+            kinds = [kind for kind, _ in watch.take(3)]
+        assert kinds == ["ADDED", "MODIFIED", "DELETED"]
+    finally:
+        remove(api, "seens")
+
+
+@scenario
+def deleting_a_definition_deletes_its_objects(api: Api, namespace: str) -> None:
+    install(api, definition("gones"))
+    gones = path(f"apis/{_GROUP}/v1", namespace, "gones")
+    assert api.post(gones, custom("Gone", "a")).code == 201
+    remove(api, "gones")
+    install(api, definition("gones"))
+    assert api.get(gones).body["items"] == []
+    remove(api, "gones")
+
+
+@scenario
+def a_definition_is_changed(api: Api, namespace: str) -> None:
+    install(api, definition("changeds"))
+    try:
+        url = f"{DEFINITIONS}/changeds.{_GROUP}"
+        assert api.patch(url, {"spec": {"scope": "Cluster"}}, MERGE).code == 422
+        assert api.patch(url, {"spec": {"names": {"kind": "Other"}}}, MERGE).code == 422
+        added = {"metadata": {"labels": {"a": "b"}}}
+        assert api.patch(url, added, MERGE).body["metadata"]["generation"] == 1
+        assert api.get(path(f"apis/{_GROUP}/v1", namespace, "changeds")).code == 200
+    finally:
+        remove(api, "changeds")

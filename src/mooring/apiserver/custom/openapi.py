@@ -61,14 +61,15 @@ def custom_document(resources: tuple[Resource, ...], meta: bytes) -> tuple[bytes
 
 def _metadata_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
     """Returns the schema of the metadata and those that it refers to."""
-    names, found = [_META], {}
+    names = [_META]
+    reachable: dict[str, Any] = {}
     while names:
         name = names.pop()
-        if name in schemas and name not in found:
-            found[name] = schemas[name]
+        if name in schemas and name not in reachable:
+            reachable[name] = schemas[name]
             text = msgspec.json.encode(schemas[name]).decode()
             names += [part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]]
-    return found
+    return reachable
 
 
 def _schema_name(resource: Resource) -> str:

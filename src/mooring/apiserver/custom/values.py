@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
@@ -28,7 +27,15 @@ from mooring.apiserver.errors import (
 )
 from mooring.cel.regex.pattern import compile_pattern
 
+_UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 _NO_FIELD = "<nil>"
+
+
+def find_errors_below(value: Any, schema: dict[str, Any], parent: str) -> Iterator[FieldError]:
+    """Yields the errors of the value at ``parent``; as upstream, messages have paths below it."""
+    for error in find_value_errors(value, schema):
+        path = f"{parent}.{error.field}" if error.field else parent
+        yield FieldError(error.type_name, path, error.body)
 
 
 def find_value_errors(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[FieldError]:
@@ -104,8 +111,8 @@ def _combination_errors(value: Any, schema: dict[str, Any], path: str) -> Iterat
     options = [errors_of(part) for part in schema.get("oneOf") or ()]
     valid = sum(not errors for errors in options)
     if options and valid != 1:
-        found = f"Found {valid} valid alternatives" if valid else "Found none valid"
-        text = f"{quoted(path)} must validate one and only one schema (oneOf). {found}"
+        count = f"Found {valid} valid alternatives" if valid else "Found none valid"
+        text = f"{quoted(path)} must validate one and only one schema (oneOf). {count}"
         yield invalid(_NO_FIELD, "", text)
         if not valid:
             yield from min(options, key=len)
@@ -171,7 +178,7 @@ _FORMATS: dict[str, Callable[[str], object]] = {
     "ipv4": ipaddress.IPv4Address,
     "ipv6": ipaddress.IPv6Address,
     "cidr": lambda text: "/" in text and ipaddress.ip_network(text, strict=False),
-    "uuid": UUID,
+    "uuid": lambda text: re.fullmatch(_UUID, text) is not None,
 }
 
 
@@ -222,16 +229,16 @@ def _duplicate_errors(value: list[Any], schema: dict[str, Any], path: str) -> It
     if list_type not in ("set", "map"):
         return
     keys = schema.get("x-kubernetes-list-map-keys") or ()
-    seen: set[str] = set()
+    identities: set[str] = set()
     for number, item in enumerate(value):
         identity = item
         if list_type == "map" and isinstance(item, dict):
             identity = {key: item[key] for key in keys if key in item}
         text = _json(identity)
-        if text in seen:
+        if text in identities:
             body = f"Duplicate value: {quoted(item) if isinstance(identity, str) else text}"
             yield FieldError("FieldValueDuplicate", f"{path}[{number}]", body)
-        seen.add(text)
+        identities.add(text)
 
 
 def _mapping_errors(

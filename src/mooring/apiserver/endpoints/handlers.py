@@ -45,6 +45,7 @@ from mooring.apiserver.errors import (
     method_not_allowed,
     no_such_path,
     not_found,
+    unsupported_media_type,
 )
 from mooring.apiserver.patch.apply import apply
 from mooring.apiserver.patch.apply_errors import find_apply_errors
@@ -226,8 +227,9 @@ class ResourceHandlers:
 
     def _patch(self, request: Request) -> HttpResponse:
         media_type = media_type_of(request.headers)
-        is_strategic = media_type == STRATEGIC_PATCH
-        if media_type not in PATCH_TYPES or (is_strategic and request.path.resource.custom):
+        if media_type == STRATEGIC_PATCH and request.path.resource.custom is not None:
+            raise unsupported_media_type([name for name in PATCH_TYPES if name != STRATEGIC_PATCH])
+        if media_type not in PATCH_TYPES:
             raise ApiStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         renderer = renderer_for(request, self._registry.clock.wall_s())
         is_apply = media_type == APPLY_PATCH

@@ -79,8 +79,8 @@ def respond(
         body = _index_document(custom)
         return _respond_unless_cached(body, hashlib.sha512(body).hexdigest().upper(), headers, {})
     name = path.removeprefix(f"{ROOT}/")
-    body, tag = _body_and_hash(name, custom)
-    if body is None:
+    content, tag = _body_and_hash(name, custom)
+    if content is None:
         return None
     negotiation.requested_shape(headers.get("accept", ""), ())
     requested_tag = dict(query).get("hash")
@@ -88,7 +88,7 @@ def respond(
         return HttpResponse(301, {"location": _url(name, tag), "vary": "Accept"}, b"")
     caching = {} if requested_tag is None else {"cache-control": _FOREVER}
     extra_headers = {"vary": "Accept", **caching}
-    return _respond_unless_cached(body, tag, headers, extra_headers)
+    return _respond_unless_cached(content, tag, headers, extra_headers)
 
 
 def _body_and_hash(name: str, custom: tuple[Resource, ...]) -> tuple[bytes | None, str]:

@@ -113,6 +113,10 @@ class Renderer:
         if self.shape[2]:
             kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{self.shape[1]}"
             items = [_encode(self._partial(self._representation(stored))) for stored in objects]
+        elif resource.custom is not None:
+            # Upstream encodes them as maps: each item has its kind, and the metadata a token.
+            metadata = {"continue": "", **metadata}
+            items = [_encode(self._representation(stored)) for stored in objects]
         elif is_view(resource):
             items = [_encode(_without_kind(self._representation(stored))) for stored in objects]
         else:

@@ -92,7 +92,12 @@ def _fields(value: Json, field: Field) -> Fields:
         return {}
     if isinstance(value, dict):
         type_name = field.type_name
-        return {f"f:{name}": _fields(item, child(type_name, name)) for name, item in value.items()}
+        named = structs()[type_name] if is_struct(type_name) else {}
+        below = {name: _fields(item, child(type_name, name)) for name, item in value.items()}
+        # Elements of mappings are owned themselves, fields of structs by their parts.
+        return {
+            f"f:{name}": node if name in named else _with_self(node) for name, node in below.items()
+        }
     if field.list_type == "set":
         return {element_name(item, field): {} for item in value}
     inner = field.inner

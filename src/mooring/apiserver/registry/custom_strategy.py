@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.custom.paths import find
-from mooring.apiserver.custom.values import find_value_errors
+from mooring.apiserver.custom.values import find_errors_below, find_value_errors, kind_of
 from mooring.apiserver.errors import Errors, invalid
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry.strategy import (
@@ -108,7 +108,7 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
     def validate_status(new: Object, _old: Object) -> Errors:
         schema: Any = (custom.schema.get("properties") or {}).get("status")
         if schema is not None and "status" in new:
-            yield from find_value_errors(new["status"], schema, "status")
+            yield from find_errors_below(new["status"], schema, "status")
         yield from _replica_errors(custom, new, "statusReplicasPath")
 
     return Strategy(
@@ -139,7 +139,7 @@ def _replica_errors(custom: CustomVersion, obj: Object, name: str) -> Errors:
         return
     replicas = next(iter(find(obj, path)), 0)
     if not isinstance(replicas, int):
-        text = f"{path} accessor error: {replicas} is of the type {type(replicas).__name__}"
+        text = f"{path} accessor error: {replicas} is of the type {kind_of(replicas)}"
         yield invalid(path, 0, f"{text}, expected int64")
     elif replicas < 0:
         yield invalid(path, replicas, "should be a non-negative integer")

@@ -21,6 +21,7 @@ from mooring.apiserver.custom.definition import (
     set_condition,
     storage_resource,
 )
+from mooring.apiserver.patch.managed_fields import FieldManager, track_update
 from mooring.apiserver.registry.delete_options import DeleteOptions
 from mooring.apiserver.registry.registry import Target
 from mooring.apiserver.resources import DEFINITIONS
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from mooring.apiserver.registry.registry import Registry
     from mooring.apiserver.storage.store import Collection
     from mooring.apiserver.types import Object
+
+_MANAGER = "kube-apiserver"
 
 
 class Definitions:
@@ -51,9 +54,14 @@ class Definitions:
         order = sorted(by_name, key=lambda name: by_name[name]["metadata"]["creationTimestamp"])
         order.sort(key=lambda name: not by_name[name]["status"]["acceptedNames"]["plural"])
         for name in order:
-            definition = by_name[name]
+            definition, before = by_name[name], collection.get(name)
             self._accept_names(definition, [d for n, d in by_name.items() if n != name])
-            collection.replace(name, definition)
+            assert before is not None
+            writer = FieldManager(_MANAGER, DEFINITIONS, "status", self._registry.now())
+            old = before.object()
+            if definition != old:
+                track_update(definition, old, writer)
+                collection.replace(name, definition)
         self._seen = (collection, collection.history.end)
         served = [by_name[name] for name in by_name if is_established(by_name[name])]
         self._registry.store.serve_custom(served)
@@ -149,11 +157,11 @@ def _conflict(requested: object, accepted: object, taken: set[str]) -> str:
     if requested == accepted or requested is None:
         return ""
     if isinstance(requested, list):
-        kept = accepted if isinstance(accepted, list) else []
+        present = accepted if isinstance(accepted, list) else []
         problems = [
             f'"{name}" is already in use'
             for name in requested
-            if name not in kept and name in taken
+            if name not in present and name in taken
         ]
         return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]" if problems else ""
     return f'"{requested}" is already in use' if requested in taken else ""

@@ -247,7 +247,7 @@ class Deleter:
 
     def _empty_namespace(self, namespace: str) -> None:
         collections = [
-            self._registry.collection(r) for r in self._registry.collected() if r.namespaced
+            self._registry.collection(r) for r in self._registry.store.resources() if r.namespaced
         ]
         for collection in collections:
             for stored in list(collection.in_order(namespace)):
@@ -264,7 +264,7 @@ class Deleter:
         obj = present.object()
         if "deletionTimestamp" not in obj["metadata"] or any(
             self._registry.collection(resource).count(name)
-            for resource in self._registry.collected()
+            for resource in self._registry.store.resources()
             if resource.namespaced
         ):
             return
@@ -306,7 +306,7 @@ class GarbageCollector:
     def delete_dependents(self, uid: str) -> int:
         """Deletes the dependents without other owners; returns how many still exist."""
         remaining = 0
-        for resource in self._registry.collected():
+        for resource in self._registry.store.resources():
             for stored in self._registry.collection(resource).owned_by(uid):
                 target = Target(resource, stored.namespace, stored.name)
                 obj = stored.object()
@@ -325,7 +325,7 @@ class GarbageCollector:
             self._deleter.delete(target, DeleteOptions(policy="Background"))
 
     def _exists(self, owner: Object, namespace: str) -> bool:
-        for resource in self._registry.collected():
+        for resource in self._registry.store.resources():
             if (resource.api_version, resource.kind) == (owner["apiVersion"], owner["kind"]):
                 key = Target(resource, namespace if resource.namespaced else "", owner["name"]).key
                 stored = self._registry.collection(resource).get(key)
@@ -336,7 +336,7 @@ class GarbageCollector:
         """Processes the finalizers "orphan" and "foregroundDeletion" of an owner."""
         uid, finalizers = metadata["uid"], metadata.get("finalizers", [])
         if ORPHAN in finalizers:
-            for resource in self._registry.collected():
+            for resource in self._registry.store.resources():
                 collection = self._registry.collection(resource)
                 for stored in collection.owned_by(uid):
                     obj = stored.object()
@@ -362,7 +362,7 @@ class GarbageCollector:
     def finish_owners(self, last: Stored) -> None:
         """Finishes the foreground deletion of owners that waited for this dependent."""
         for owner in last.object()["metadata"].get("ownerReferences", ()):
-            for resource in self._registry.collected():
+            for resource in self._registry.store.resources():
                 if (resource.api_version, resource.kind) != (owner["apiVersion"], owner["kind"]):
                     continue
                 namespace = last.namespace if resource.namespaced else ""

@@ -116,10 +116,6 @@ class Registry:
         """Returns the objects of a resource."""
         return self.store.collection(resource)
 
-    def collected(self) -> list[Resource]:
-        """Returns all resources whose objects are stored, each once."""
-        return [collection.resource for collection in self.store.collections()]
-
     def get(self, target: Target) -> Stored:
         """Returns an object.
 

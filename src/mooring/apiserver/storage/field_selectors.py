@@ -110,7 +110,10 @@ def check_fields(resource: Resource, selector: FieldSelector) -> FieldSelector:
         field = aliases.get(requirement.field, requirement.field)
         is_view = name == ("events.k8s.io", "events") and requirement.field not in aliases
         is_supported = (field in supported and not is_view) or field == "metadata.name"
-        if not is_supported and (field != "metadata.namespace" or name in _CLUSTER):
+        is_cluster = name in _CLUSTER or (resource.custom is not None and not resource.namespaced)
+        if not is_supported and (field != "metadata.namespace" or is_cluster):
+            if resource.custom is not None:
+                raise bad_request(f"field label not supported: {requirement.field}")
             raise bad_request(_unsupported_message(name, requirement.field))
         requirements.append(
             FieldRequirement(field, requirement.value, is_equal=requirement.is_equal)

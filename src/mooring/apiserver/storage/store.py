@@ -290,6 +290,10 @@ class Store:
         """Returns all collections, in the order of ``RESOURCES``."""
         return list(self._collections.values())
 
+    def resources(self) -> list[Resource]:
+        """Returns all resources whose objects are stored, each once."""
+        return [collection.resource for collection in self.collections()]
+
     def statistics(self) -> dict[str, int]:
         """Returns the number of objects of each resource that has any."""
         return {

@@ -14,7 +14,7 @@ from typing import Any
 from mooring.apiserver import names
 from mooring.apiserver.custom.decoding import fill_defaults
 from mooring.apiserver.custom.paths import parse_path
-from mooring.apiserver.custom.values import find_value_errors
+from mooring.apiserver.custom.values import find_errors_below
 from mooring.apiserver.errors import (
     Errors,
     FieldError,
@@ -37,6 +37,8 @@ _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
 _LIST_TYPE, _LIST_KEYS = "x-kubernetes-list-type", "x-kubernetes-list-map-keys"
 _MAP_TYPE = "x-kubernetes-map-type"
+#: The parts of versions that may be the same in all of them.
+_PER_VERSION = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 _INT_OR_STRING_TYPES = [{"type": "integer"}, {"type": "string"}]
 #: Keywords that are not supported, with upstream's reasons.
 _UNSUPPORTED = (
@@ -57,9 +59,9 @@ def _label_problems(text: str) -> list[str]:
         problems.append(f"must be no more than {_LABEL_1035_LENGTH_MAX} characters")
     if not _LABEL_1035.fullmatch(text):
         problems.append(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
-            "an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
-            "'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start "
+            "with an alphabetic character, and end with an alphanumeric character (e.g. "
+            "'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
         )
     return problems
 
@@ -72,6 +74,8 @@ def validate_definition(definition: Object) -> Errors:
         text = 'must be spec.names.plural+"."+spec.group'
         yield invalid("metadata.name", name, text)
     yield from _spec_errors(spec)
+    if not definition["status"].get("storedVersions"):
+        yield invalid("status.storedVersions", None, "must have at least one stored version")
 
 
 def validate_definition_update(new: Object, old: Object) -> Errors:
@@ -111,20 +115,26 @@ def _spec_errors(spec: Object) -> Iterator[FieldError]:
     if spec.get("preserveUnknownFields"):
         yield invalid("spec.preserveUnknownFields", True, "must be false")
     versions = spec.get("versions") or []
+    common = {name for name in _PER_VERSION if _is_common(versions, name)}
     for number, version in enumerate(versions):
-        if not (version.get("schema") or {}).get("openAPIV3Schema"):
-            text = "schemas are required"
-            path = f"spec.versions[{number}].schema.openAPIV3Schema"
-            yield required(path, "" if text else text)
+        if (version.get("schema") or {}).get("openAPIV3Schema") is None:
+            yield required(f"spec.versions[{number}].schema.openAPIV3Schema")
     for number, version in enumerate(versions):
-        yield from _version_errors(version, f"spec.versions[{number}]")
+        if problems := _label_problems(version["name"]):
+            path = f"spec.versions[{number}].name"
+            yield invalid(path, version["name"], ",".join(problems))
+        own = {name: value for name, value in version.items() if name not in common}
+        yield from _version_errors(own, version, f"spec.versions[{number}]", "schema")
     version_names = [version["name"] for version in versions]
     if len(set(version_names)) != len(version_names):
-        yield invalid("spec.versions", versions, "must contain unique version names")
+        yield invalid("spec.versions", _as_go(versions), "must contain unique version names")
     if sum(version["storage"] for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        yield invalid("spec.versions", versions, text)
+        yield invalid("spec.versions", _as_go(versions), text)
     yield from _name_errors(spec["names"])
+    if versions:
+        shared = {name: versions[0][name] for name in common if name in versions[0]}
+        yield from _version_errors(shared, versions[0], "spec", "validation")
     conversion = spec.get("conversion") or {}
     strategy = conversion.get("strategy")
     if strategy == "Webhook":
@@ -132,6 +142,23 @@ def _spec_errors(spec: Object) -> Iterator[FieldError]:
         yield forbidden_field("spec.conversion.strategy", text)
     elif strategy != "None":
         yield not_supported("spec.conversion.strategy", strategy or "", ["None", "Webhook"])
+
+
+def _as_go(versions: list[Object]) -> list[Object]:
+    """Returns the versions as upstream prints them, without what they have in common."""
+    return [
+        {
+            "Name": version["name"],
+            "Served": version["served"],
+            "Storage": version["storage"],
+            "Deprecated": version.get("deprecated", False),
+            "DeprecationWarning": version.get("deprecationWarning"),
+            **dict.fromkeys(
+                ("Schema", "Subresources", "AdditionalPrinterColumns", "SelectableFields")
+            ),
+        }
+        for version in versions
+    ]
 
 
 def _name_errors(requested: Object) -> Iterator[FieldError]:
@@ -158,13 +185,19 @@ def _name_errors(requested: Object) -> Iterator[FieldError]:
         )
 
 
-def _version_errors(version: Object, path: str) -> Iterator[FieldError]:
-    if problems := _label_problems(version["name"]):
-        yield invalid(f"{path}.name", version["name"], ",".join(problems))
+def _is_common(versions: list[Object], name: str) -> bool:
+    """Returns True if all versions have the same value: upstream validates it once, in the spec."""
+    return all(version.get(name) == versions[0].get(name) for version in versions)
+
+
+def _version_errors(
+    version: Object, whole: Object, path: str, schema_name: str
+) -> Iterator[FieldError]:
+    """Yields the errors of some parts of a version; ``whole`` is the version itself."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    parts = version.get("subresources") or {}
+    parts = whole.get("subresources") or {}
     if schema is not None:
-        root = f"{path}.schema.openAPIV3Schema"
+        root = f"{path}.{schema_name}.openAPIV3Schema"
         if "status" in parts and schema.get("type", "object") != "object":
             text = (
                 'only "object" is allowed as the type at the root of the schema if the status '
@@ -180,7 +213,9 @@ def _version_errors(version: Object, path: str) -> Iterator[FieldError]:
         yield from structural
         if not structural:
             yield from _default_errors(schema, root)
-    yield from _scale_errors(parts.get("scale"), f"{path}.subresources.scale")
+    yield from _scale_errors(
+        (version.get("subresources") or {}).get("scale"), f"{path}.subresources.scale"
+    )
     yield from _column_errors(version, path)
 
 
@@ -211,7 +246,7 @@ def _column_errors(version: Object, path: str) -> Iterator[FieldError]:
             yield invalid(f"{lead}.type", column["type"], types)
         if not column["jsonPath"]:
             yield required(f"{lead}.JSONPath")
-    seen = set()
+    earlier = set()
     for number, field in enumerate(version.get("selectableFields") or ()):
         lead, text = f"{path}.selectableFields[{number}].jsonPath", field["jsonPath"]
         if not text:
@@ -220,9 +255,9 @@ def _column_errors(version: Object, path: str) -> Iterator[FieldError]:
             yield invalid(lead, text, "is an invalid path")
         elif text.startswith(".metadata."):
             yield invalid(lead, text, "must not point to fields in metadata")
-        elif text in seen:
+        elif text in earlier:
             yield duplicate(lead, text)
-        seen.add(text)
+        earlier.add(text)
 
 
 # ---------------------------------------------------------------------- schemas
@@ -413,6 +448,6 @@ def _default_errors(schema: Object, path: str) -> Iterator[FieldError]:
     default: Any = schema.get("default")
     if default is not None:
         fill_defaults(default, schema)
-        yield from find_value_errors(default, schema, f"{path}.default")
+        yield from find_errors_below(default, schema, f"{path}.default")
     for inner_path, inner in _parts(schema, path):
         yield from _default_errors(inner, inner_path)

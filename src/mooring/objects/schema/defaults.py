@@ -364,8 +364,7 @@ _ceph = _constant(pool="rbd", user="admin", keyring="/etc/ceph/keyring")
 _scale_io = _constant(storageMode="ThinProvisioned", fsType="xfs")
 
 
-#: Type -> the function that sets its defaults.
-def _definition_spec(spec: Json) -> None:
+def _definition_spec(spec: Object) -> None:
     names = spec["names"]
     if not names.get("singular") and names["kind"]:
         names["singular"] = names["kind"].lower()
@@ -375,6 +374,7 @@ def _definition_spec(spec: Json) -> None:
         spec["conversion"] = {"strategy": "None"}
 
 
+#: Type -> the function that sets its defaults.
 DEFAULTS: Mapping[str, Default] = MappingProxyType(
     {
         "apiextensions.CustomResourceDefinitionSpec": _definition_spec,
