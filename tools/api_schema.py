@@ -24,6 +24,7 @@ from pathlib import Path
 TARGET = Path(__file__).parent.parent / "src/mooring/data/api_schema.json"
 VERSION = "v0.36.3"
 PACKAGES = {
+    "apiextensions": "apiextensions-apiserver@{}/pkg/apis/apiextensions/v1",
     "core": "api@{}/core/v1",
     "apps": "api@{}/apps/v1",
     "authentication": "api@{}/authentication/v1",
@@ -71,6 +72,13 @@ SCALARS = {
     "types.NamespacedName": "string",
     "runtime.RawExtension": "any",
     "runtime.Object": "any",
+    # Unions of apiextensions, each with an encoder of its own. An array of item schemas is refused.
+    "JSON": "any",
+    "JSONSchemaPropsOrBool": "any",
+    "JSONSchemaPropsOrStringArray": "any",
+    "JSONSchemaURL": "string",
+    "CustomResourceSubresourceStatus": "any",
+    "JSONSchemaPropsOrArray": "apiextensions.JSONSchemaProps",
 }
 META_SCALARS = {
     "Time": "Time",

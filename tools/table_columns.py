@@ -40,7 +40,13 @@ PACKAGES = {
     "storagev1": "api@v0.36.3/storage/v1",
 }
 #: Kinds whose printer upstream does not use: they get a name and the time of their creation.
-UNPRINTED = ("CSIStorageCapacity", "ClusterRole", "LimitRange", "Role")
+UNPRINTED = (
+    "CSIStorageCapacity",
+    "ClusterRole",
+    "CustomResourceDefinition",
+    "LimitRange",
+    "Role",
+)
 NAME = (
     'Name: "Name", Type: "string", Format: "name",'
     ' Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]'

@@ -45,6 +45,33 @@ class Subresource:
     verbs: tuple[str, ...] = SUBRESOURCE_VERBS
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CustomVersion:
+    """One served version of a CustomResourceDefinition; compared by identity.
+
+    Attributes:
+        type_name: The struct of its objects, for managedFields and server-side apply.
+        schema: ``openAPIV3Schema``.
+        columns: ``additionalPrinterColumns``.
+        selectable: The fields of field selectors, such as "spec.color".
+        scale: The paths of the scale subresource; None without it.
+        has_status: True with the status subresource.
+        list_kind: The kind of lists.
+        is_converted: True if the definition has other versions: the stored apiVersion may differ.
+        warning: The deprecation warning; "" for none.
+    """
+
+    type_name: str
+    schema: dict[str, Any]
+    columns: tuple[dict[str, Any], ...] = ()
+    selectable: tuple[str, ...] = ()
+    scale: Mapping[str, str] | None = None
+    has_status: bool = False
+    list_kind: str = ""
+    is_converted: bool = False
+    warning: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One resource: a collection of objects of one kind.
@@ -60,6 +87,7 @@ class Resource:
         categories: Groups of resources in kubectl, such as "all".
         verbs: The verbs of discovery.
         subresources: In discovery's order.
+        custom: Its definition, for resources that a CustomResourceDefinition has added.
         api_version: As in ``apiVersion:``: "v1", "apps/v1".
     """
 
@@ -73,6 +101,7 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = STORED_VERBS
     subresources: tuple[Subresource, ...] = ()
+    custom: CustomVersion | None = None
     api_version: str = field(init=False, repr=False, compare=False)
     _subresources_by_name: Mapping[str, Subresource] = field(init=False, repr=False, compare=False)
 
@@ -85,6 +114,8 @@ class Resource:
     @property
     def list_kind(self) -> str:
         """The kind of a list of its objects, such as "PodList"."""
+        if self.custom is not None:
+            return self.custom.list_kind
         return f"{self.kind}List"
 
     @property
@@ -232,6 +263,14 @@ RESOURCES: tuple[Resource, ...] = (
     _of("storage.k8s.io", "CSIStorageCapacity", True),
     _of("storage.k8s.io", "StorageClass", False, ("sc",)),
     _of("storage.k8s.io", "VolumeAttachment", False, subresources=_STATUS),
+    _of(
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        False,
+        ("crd", "crds"),
+        ("api-extensions",),
+        subresources=_STATUS,
+    ),
     _of("scheduling.k8s.io", "PriorityClass", False, ("pc",)),
     _of("coordination.k8s.io", "Lease", True),
     _of("node.k8s.io", "RuntimeClass", False),
@@ -247,6 +286,7 @@ BY_PATH: Mapping[tuple[str, str, str], Resource] = MappingProxyType(
     {(resource.group, resource.version, resource.name): resource for resource in RESOURCES}
 )
 
+DEFINITIONS = BY_PATH["apiextensions.k8s.io", "v1", "customresourcedefinitions"]
 NAMESPACES = BY_PATH["", "v1", "namespaces"]
 BINDINGS = BY_PATH["", "v1", "bindings"]
 
@@ -275,6 +315,17 @@ def resource_at(path: str) -> ResourcePath | None:
 
     Source: staging k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
     """
+    return _parse(path, BY_PATH)
+
+
+def custom_resource_at(
+    path: str, by_path: Mapping[tuple[str, str, str], Resource]
+) -> ResourcePath | None:
+    """Parses the path of a custom resource; returns None if ``by_path`` has none for it."""
+    return _parse(path, by_path) if by_path and path.startswith("/apis/") else None
+
+
+def _parse(path: str, by_path: Mapping[tuple[str, str, str], Resource]) -> ResourcePath | None:
     parts = segments_of(path)
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -288,7 +339,7 @@ def resource_at(path: str) -> ResourcePath | None:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not _is_namespace_subresource(rest[2]):
         namespace, rest = rest[1], rest[2:]
-    resource = BY_PATH.get((group, version, rest[0]))
+    resource = by_path.get((group, version, rest[0]))
     if resource is None or len(rest) > 3:
         return None
     name, subresource = (*rest[1:], "", "")[:2]
@@ -316,6 +367,8 @@ def _namespace_fits(resource: Resource, namespace: str, name: str) -> bool:
 @cache
 def struct_of(resource: Resource) -> str:
     """Returns the name of the struct that a resource's objects have."""
+    if resource.custom is not None:
+        return resource.custom.type_name
     return schema_types.struct_of(resource.group, resource.kind)
 
 

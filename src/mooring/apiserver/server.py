@@ -41,12 +41,19 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.default_accounts import DefaultAccounts
+from mooring.apiserver.registry.definitions import Definitions
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.endpoint_slices import EndpointSlices
 from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
-from mooring.apiserver.resources import BINDINGS, BY_PATH, ResourcePath, resource_at
+from mooring.apiserver.resources import (
+    BINDINGS,
+    BY_PATH,
+    ResourcePath,
+    custom_resource_at,
+    resource_at,
+)
 from mooring.apiserver.storage.history import HISTORY_CHANGES
 from mooring.apiserver.storage.store import Store
 
@@ -112,6 +119,7 @@ class ApiServer:
             DefaultAccounts(self.registry),
             EndpointSlices(self.registry),
             QuotaStatus(self.registry),
+            Definitions(self.registry, self.deleter),
         )
         create_defaults(self.registry)
         self._run_controllers()
@@ -142,7 +150,7 @@ class ApiServer:
             response = error_response(error)
         except RecursionError:
             response = error_response(bad_request("exceeded max depth"))
-        target = resource_at(path)
+        target = self._resource_at(path)
         if target is not None:
             self._metrics.count(method, target, query, headers, response[0])
         return response
@@ -179,12 +187,14 @@ class ApiServer:
     ) -> tuple[int, dict[str, str], bytes | AsyncIterator[bytes]]:
         if len(body) > BODY_BYTES_MAX:
             raise entity_too_large(f"limit is {BODY_BYTES_MAX}")
-        target = resource_at(path)
+        target = self._resource_at(path)
         if target is None:
             return self._non_resource_path(method, path, query, headers)
         if not target.resource.is_stored and target.resource is not BINDINGS:
             return self._review(method, target, headers, body)
         request = Request(method, target, Query(query), headers, body)
+        if target.resource.custom is not None and target.resource.custom.warning:
+            request.warnings.append(target.resource.custom.warning)
         self.tick()
         if method == "GET" and not target.name and request.query.flag("watch"):
             head = dict(JSON_HEADERS)
@@ -196,6 +206,9 @@ class ApiServer:
             raise
         self._run_controllers()
         return response
+
+    def _resource_at(self, path: str) -> ResourcePath | None:
+        return resource_at(path) or custom_resource_at(path, self.store.custom)
 
     def _run_controllers(self) -> None:
         """Does what controllers do at once after a change."""
@@ -209,7 +222,10 @@ class ApiServer:
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
     ) -> HttpResponse:
-        response = discovery.respond(path, headers) or openapi.respond(path, headers, query)
+        custom = tuple(self.store.custom.values())
+        response = discovery.respond(path, headers, custom) or openapi.respond(
+            path, headers, query, custom
+        )
         if response is not None:
             if method != "GET" and discovery.is_get_only(path):
                 raise method_not_allowed()
@@ -218,7 +234,8 @@ class ApiServer:
         group_version = (
             ("", parts[1]) if parts[0] == "api" and len(parts) > 1 else tuple(parts[1:3])
         )
-        if group_version not in _GROUP_VERSIONS:
+        is_custom = any((r.group, r.version) == group_version for r in custom)
+        if group_version not in _GROUP_VERSIONS and not is_custom:
             return 404, dict(_TEXT_HEADERS), b"404 page not found\n"
         raise no_such_path()
 

@@ -29,6 +29,7 @@ SCENARIO_FILES = (
     "policies",
     "quotas",
     "services",
+    "customs",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

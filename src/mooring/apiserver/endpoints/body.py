@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from mooring.apiserver.custom.decoding import WrongMetadata, read_custom
 from mooring.apiserver.endpoints import protobuf
 from mooring.apiserver.errors import ApiStatusError, bad_request, quoted, unsupported_media_type
 from mooring.apiserver.resources import RESOURCES
@@ -26,7 +27,7 @@ from mooring.objects.schema.decoding import WrongType, reader_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mooring.apiserver.resources import Resource
+    from mooring.apiserver.resources import CustomVersion, Resource
     from mooring.apiserver.types import Object
 
 JSON, YAML = "application/json", "application/yaml"
@@ -54,11 +55,13 @@ class Expected(NamedTuple):
         type_name: The struct, such as "core.Pod".
         api_version: As in ``apiVersion:``.
         kind: As in ``kind:``.
+        custom: The definition of a custom resource.
     """
 
     type_name: str
     api_version: str
     kind: str
+    custom: CustomVersion | None = None
 
 
 def media_type_of(headers: Mapping[str, str]) -> str:
@@ -110,23 +113,60 @@ def convert_object(
         ApiStatusError: 400.
     """
     _check_kind(raw, expected)
+    if expected.custom is not None:
+        return _convert_custom(raw, expected, validation, warnings, duplicates)
     reader = reader_of(expected.type_name)
     try:
         obj = reader.read(raw)
     except WrongType:
         problem, _ = find_type_errors(expected.type_name, raw)
         raise bad_request(f"{_unhandled(expected)}: {problem}") from None
-    problems = [f"duplicate field {quoted(field)}" for field in duplicates or ()]
+    unknown: list[str] = []
     if reader.has_unknown_fields and validation != "Ignore":
         _, unknown = find_type_errors(expected.type_name, raw)
-        problems += [f"unknown field {quoted(field)}" for field in unknown]
+    _report(duplicates or [], unknown, expected, validation, warnings)
+    obj["kind"], obj["apiVersion"] = expected.kind, expected.api_version
+    return obj
+
+
+def _convert_custom(
+    raw: Any,
+    expected: Expected,
+    validation: str,
+    warnings: list[str],
+    duplicates: list[str] | None,
+) -> Object:
+    assert expected.custom is not None
+    try:
+        obj, unknown = read_custom(raw, expected.custom.schema)
+    except WrongMetadata as error:
+        raise bad_request(f"{_unhandled(expected)}: {error}") from None
+    if validation == "Ignore":
+        unknown = []
+    _report(duplicates or [], unknown, expected, validation, warnings)
+    obj["kind"], obj["apiVersion"] = expected.kind, expected.api_version
+    return obj
+
+
+def _report(
+    duplicates: list[str],
+    unknown: list[str],
+    expected: Expected,
+    validation: str,
+    warnings: list[str],
+) -> None:
+    """Refuses duplicate and unknown fields, or warns about them.
+
+    Raises:
+        ApiStatusError: 400.
+    """
+    problems = [f"duplicate field {quoted(field)}" for field in duplicates]
+    problems += [f"unknown field {quoted(field)}" for field in unknown]
     if problems and validation == "Strict":
         message = "strict decoding error: " + ", ".join(problems)
         raise bad_request(f"{_unhandled(expected)}: {message}")
     if validation == "Warn":
         warnings.extend(problems[:WARNINGS_MAX])
-    obj["kind"], obj["apiVersion"] = expected.kind, expected.api_version
-    return obj
 
 
 def _unhandled(expected: Expected) -> str:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from mooring.apiserver.custom.definition import version_priority
 from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.resources import RESOURCES, Resource, Subresource
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 #: The version that the embedded server follows; clients compare it with their own.
 KUBERNETES_VERSION = "v1.36.3"
 GIT_COMMIT = "mooring"
+#: Documents change with the definitions; few sets of them are in use at a time.
+_CACHE_SIZE = 8
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
 #: The index at "/" lists documents, not objects.
 _OPENAPI_PATHS = ("/openapi/v2", "/openapi/v3")
@@ -40,12 +43,15 @@ class HttpResponse(NamedTuple):
     body: bytes
 
 
-def respond(path: str, headers: Mapping[str, str]) -> HttpResponse | None:
+def respond(
+    path: str, headers: Mapping[str, str], custom: tuple[Resource, ...] = ()
+) -> HttpResponse | None:
     """Returns the response to a GET of ``path``, or None if it is no discovery path.
 
     Args:
         path: Decoded, without query.
         headers: With lower-case names.
+        custom: The resources that definitions have added.
 
     Raises:
         ApiStatusError: 406, the client does not accept JSON.
@@ -63,8 +69,8 @@ def respond(path: str, headers: Mapping[str, str]) -> HttpResponse | None:
     if path in ("/api", "/apis"):
         shape = negotiation.requested_shape(headers.get("accept", ""), negotiation.AGGREGATED)
         if shape is not None:
-            return _aggregated(path, shape[1], headers)
-    body = _documents().get(path)
+            return _aggregated(path, shape[1], headers, custom)
+    body = _documents(custom).get(path)
     if body is None:
         return None
     if path.startswith("/api"):
@@ -80,8 +86,10 @@ def is_get_only(path: str) -> bool:
     return parts[0] in ("api", "version")
 
 
-def _aggregated(path: str, version: str, headers: Mapping[str, str]) -> HttpResponse:
-    body, tag = _aggregated_document(path, version)
+def _aggregated(
+    path: str, version: str, headers: Mapping[str, str], custom: tuple[Resource, ...]
+) -> HttpResponse:
+    body, tag = _aggregated_document(path, version, custom)
     response_headers = {
         "content-type": f"{negotiation.JSON};g=apidiscovery.k8s.io;v={version}"
         ";as=APIGroupDiscoveryList",
@@ -94,44 +102,49 @@ def _aggregated(path: str, version: str, headers: Mapping[str, str]) -> HttpResp
     return HttpResponse(200, response_headers, body)
 
 
-@cache
-def _aggregated_document(path: str, version: str) -> tuple[bytes, str]:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _aggregated_document(
+    path: str, version: str, custom: tuple[Resource, ...]
+) -> tuple[bytes, str]:
     """Returns the aggregated form of /api or /apis, with its ETag."""
-    names = [group for group in groups() if bool(group) == (path == "/apis")]
+    names = [group for group in groups(custom) if bool(group) == (path == "/apis")]
     document = {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",
         "metadata": {},
-        "items": [_group_discovery(group) for group in names],
+        "items": [_group_discovery(group, custom) for group in names],
     }
     body = msgspec.json.encode(document)
     return body, f'"{hashlib.sha512(body).hexdigest().upper()}"'
 
 
-def groups() -> tuple[str, ...]:
+def groups(custom: tuple[Resource, ...] = ()) -> tuple[str, ...]:
     """Returns the API groups, "" for the core group, in discovery's order."""
-    return tuple(dict.fromkeys(resource.group for resource in RESOURCES))
+    return tuple(dict.fromkeys(resource.group for resource in (*RESOURCES, *custom)))
 
 
-def versions(group: str) -> tuple[str, ...]:
+def versions(group: str, custom: tuple[Resource, ...] = ()) -> tuple[str, ...]:
     """Returns the versions of a group, the preferred one first."""
-    return tuple(dict.fromkeys(r.version for r in RESOURCES if r.group == group))
+    added = sorted({r.version for r in custom if r.group == group}, key=version_priority)
+    return tuple(dict.fromkeys((*(r.version for r in RESOURCES if r.group == group), *added)))
 
 
-def _resources_of(group: str, version: str) -> list[Resource]:
-    return [r for r in RESOURCES if (r.group, r.version) == (group, version)]
+def _resources_of(group: str, version: str, custom: tuple[Resource, ...]) -> list[Resource]:
+    return [r for r in (*RESOURCES, *custom) if (r.group, r.version) == (group, version)]
 
 
-def _group_discovery(group: str) -> dict[str, Any]:
+def _group_discovery(group: str, custom: tuple[Resource, ...]) -> dict[str, Any]:
     return {
         "metadata": {"name": group} if group else {},
         "versions": [
             {
                 "version": version,
-                "resources": [_resource_discovery(r) for r in _resources_of(group, version)],
+                "resources": [
+                    _resource_discovery(r) for r in _resources_of(group, version, custom)
+                ],
                 "freshness": "Current",
             }
-            for version in versions(group)
+            for version in versions(group, custom)
         ],
     }
 
@@ -166,8 +179,8 @@ def _resource_discovery(resource: Resource) -> dict[str, Any]:
     return entry
 
 
-@cache
-def _documents() -> dict[str, bytes]:
+@lru_cache(maxsize=_CACHE_SIZE)
+def _documents(custom: tuple[Resource, ...]) -> dict[str, bytes]:
     """Returns all unaggregated documents, /version and the index, by path."""
     documents: dict[str, Any] = {
         "/api": {
@@ -178,16 +191,20 @@ def _documents() -> dict[str, bytes]:
         "/apis": {
             "kind": "APIGroupList",
             "apiVersion": "v1",
-            "groups": [_group(group) for group in groups() if group],
+            "groups": [_group(group, custom) for group in groups(custom) if group],
         },
         "/version": _version(),
     }
-    for group in groups():
+    for group in groups(custom):
         if group:
-            documents[f"/apis/{group}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
-        for version in versions(group):
+            documents[f"/apis/{group}"] = {
+                "kind": "APIGroup",
+                "apiVersion": "v1",
+                **_group(group, custom),
+            }
+        for version in versions(group, custom):
             root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            documents[root] = _resource_list(group, version)
+            documents[root] = _resource_list(group, version, custom)
     documents["/"] = {"paths": sorted([*documents, *HEALTH_PATHS, *_OPENAPI_PATHS])}
     return {path: msgspec.json.encode(document) for path, document in documents.items()}
 
@@ -211,15 +228,16 @@ def _version() -> dict[str, str]:
     }
 
 
-def _group(group: str) -> dict[str, Any]:
+def _group(group: str, custom: tuple[Resource, ...]) -> dict[str, Any]:
     served = [
-        {"groupVersion": f"{group}/{version}", "version": version} for version in versions(group)
+        {"groupVersion": f"{group}/{version}", "version": version}
+        for version in versions(group, custom)
     ]
     return {"name": group, "versions": served, "preferredVersion": served[0]}
 
 
-def _resource_list(group: str, version: str) -> dict[str, Any]:
-    rows = [row for resource in _resources_of(group, version) for row in _rows(resource)]
+def _resource_list(group: str, version: str, custom: tuple[Resource, ...]) -> dict[str, Any]:
+    rows = [row for resource in _resources_of(group, version, custom) for row in _rows(resource)]
     return {
         "kind": "APIResourceList",
         # kube-apiserver leaves it out for the core group.

@@ -45,6 +45,7 @@ from mooring.apiserver.errors import (
     method_not_allowed,
     no_such_path,
     not_found,
+    unsupported_media_type,
 )
 from mooring.apiserver.patch.apply import apply
 from mooring.apiserver.patch.apply_errors import find_apply_errors
@@ -55,8 +56,8 @@ from mooring.apiserver.registry.delete_options import DeleteOptions, options_of
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.registry import MODIFIED
 from mooring.apiserver.registry.strategies import strategy_of
-from mooring.apiserver.resources import BINDINGS, struct_of
-from mooring.apiserver.schema.event_conversion import is_view, to_core, to_view
+from mooring.apiserver.resources import BINDINGS, DEFINITIONS, struct_of
+from mooring.apiserver.schema.event_conversion import is_view, to_served, to_stored
 from mooring.apiserver.schema.type_errors import json_kind
 from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
 
+RULES_IGNORED = "x-kubernetes-validations: the rules are stored, but not evaluated"
 _VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
@@ -159,6 +161,7 @@ class ResourceHandlers:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         options = request.query.write_options("CreateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
+        _warn(request)
         self._check_escalation(request, obj, None)
         stored = self._registry.create(
             request.target, obj, manager=options.manager, dry_run=options.is_dry
@@ -169,6 +172,7 @@ class ResourceHandlers:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         options = request.query.write_options("UpdateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
+        _warn(request)
         check_name(request, obj)
         uid = obj["metadata"].get("uid", "")
         stored, created = self._change(request, lambda _: obj, options, uid=uid)
@@ -223,6 +227,8 @@ class ResourceHandlers:
 
     def _patch(self, request: Request) -> HttpResponse:
         media_type = media_type_of(request.headers)
+        if media_type == STRATEGIC_PATCH and request.path.resource.custom is not None:
+            raise unsupported_media_type([name for name in PATCH_TYPES if name != STRATEGIC_PATCH])
         if media_type not in PATCH_TYPES:
             raise ApiStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         renderer = renderer_for(request, self._registry.clock.wall_s())
@@ -244,12 +250,13 @@ class ResourceHandlers:
             # Also for the kinds that a PUT creates.
             raise not_found(request.path.resource, request.target.name)
         patch = decode_patch(request, media_type)
-        original = to_view(present) if is_view(request.path.resource) else present
+        resource = request.path.resource
+        original = to_served(resource, present) if is_view(resource) else present
         type_name = struct_of(request.path.resource)
         patched = apply_patch(media_type, original, patch, type_name)
         obj = self._convert_patched(request, patched, patch, media_type, options)
         check_name(request, obj)
-        return to_core(obj) if is_view(request.path.resource) else obj
+        return to_stored(resource, obj) if is_view(resource) else obj
 
     def _convert_patched(
         self, request: Request, patched: Object, patch: Any, media_type: str, options: WriteOptions
@@ -277,15 +284,15 @@ class ResourceHandlers:
         except ValueError as error:
             raise bad_request(f"error decoding YAML: {error}") from error
         _check_apply_body(request, config, present)
-        is_event_view = is_view(request.path.resource)
+        resource = request.path.resource
         merged = apply(
-            to_view(present) if is_event_view and present is not None else present,
+            to_served(resource, present) if is_view(resource) and present is not None else present,
             config,
             self._field_manager(request, options),
             force=bool(request.query.flag("force")),
         )
         obj = convert_object(merged, expected_object(request), options.validation, request.warnings)
-        return to_core(obj) if is_event_view else obj
+        return to_stored(resource, obj) if is_view(resource) else obj
 
     # ------------------------------------------------------------------ deleting
 
@@ -319,6 +326,12 @@ class ResourceHandlers:
         options = self._delete_options(request)
         self._deleter.delete_all(request.path.resource, page.objects, options)
         return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
+
+
+def _warn(request: Request) -> None:
+    """Warns about rules of a definition that are not evaluated."""
+    if request.path.resource is DEFINITIONS and b"x-kubernetes-validations" in request.body:
+        request.warnings.append(RULES_IGNORED)
 
 
 def _field_errors(

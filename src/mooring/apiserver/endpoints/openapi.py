@@ -18,11 +18,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from mooring.apiserver.custom.openapi import custom_document, document_name
 from mooring.apiserver.endpoints import negotiation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mooring.apiserver.resources import Resource
+
+#: A small document that has the schemas of the metadata.
+_WITH_METADATA = "apis/coordination.k8s.io/v1"
 ROOT = "/openapi/v3"
 ROOT_V2 = "/openapi/v2"
 #: Clients also use its old name, whose "@" is not allowed in a header.
@@ -43,7 +48,10 @@ class HttpResponse(NamedTuple):
 
 
 def respond(
-    path: str, headers: Mapping[str, str], query: Sequence[tuple[str, str]] = ()
+    path: str,
+    headers: Mapping[str, str],
+    query: Sequence[tuple[str, str]] = (),
+    custom: tuple[Resource, ...] = (),
 ) -> HttpResponse | None:
     """Returns the response to a GET of ``path``, or None if there is no such document.
 
@@ -51,6 +59,7 @@ def respond(
         path: Decoded, without query.
         headers: With lower-case names.
         query: With the ``hash`` of the index, clients may cache the response.
+        custom: The resources that definitions have added.
 
     Raises:
         ApiStatusError: 406, the client does not accept JSON.
@@ -67,11 +76,11 @@ def respond(
         return None
     if path == ROOT:
         negotiation.requested_shape(headers.get("accept", ""), ())
-        body = _index_document()
+        body = _index_document(custom)
         return _respond_unless_cached(body, hashlib.sha512(body).hexdigest().upper(), headers, {})
     name = path.removeprefix(f"{ROOT}/")
-    tag = hashes().get(name)
-    if tag is None:
+    content, tag = _body_and_hash(name, custom)
+    if content is None:
         return None
     negotiation.requested_shape(headers.get("accept", ""), ())
     requested_tag = dict(query).get("hash")
@@ -79,7 +88,15 @@ def respond(
         return HttpResponse(301, {"location": _url(name, tag), "vary": "Accept"}, b"")
     caching = {} if requested_tag is None else {"cache-control": _FOREVER}
     extra_headers = {"vary": "Accept", **caching}
-    return _respond_unless_cached(document(name), tag, headers, extra_headers)
+    return _respond_unless_cached(content, tag, headers, extra_headers)
+
+
+def _body_and_hash(name: str, custom: tuple[Resource, ...]) -> tuple[bytes | None, str]:
+    tag = hashes().get(name)
+    if tag is not None:
+        return document(name), tag
+    resources = tuple(resource for resource in custom if document_name(resource) == name)
+    return custom_document(resources, document(_WITH_METADATA)) if resources else (None, "")
 
 
 def _v2(headers: Mapping[str, str]) -> HttpResponse:
@@ -126,9 +143,11 @@ def document(name: str) -> bytes:
     return gzip.decompress(_read(f"{name.replace('/', '__')}.json.gz"))
 
 
-@lru_cache(maxsize=1)
-def _index_document() -> bytes:
-    paths = {name: {"serverRelativeURL": _url(name, tag)} for name, tag in hashes().items()}
+def _index_document(custom: tuple[Resource, ...]) -> bytes:
+    tags = dict(hashes())
+    for name in sorted({document_name(resource) for resource in custom}):
+        tags[name] = _body_and_hash(name, custom)[1]
+    paths = {name: {"serverRelativeURL": _url(name, tag)} for name, tag in tags.items()}
     return msgspec.json.encode({"paths": paths})
 
 

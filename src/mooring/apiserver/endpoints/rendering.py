@@ -14,7 +14,7 @@ from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.tables import as_table
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.event_conversion import is_view, to_view
+from mooring.apiserver.schema.event_conversion import is_view, to_served
 from mooring.apiserver.storage.stored_object import Stored
 from mooring.objects.schema.decoding import empty
 
@@ -113,6 +113,10 @@ class Renderer:
         if self.shape[2]:
             kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{self.shape[1]}"
             items = [_encode(self._partial(self._representation(stored))) for stored in objects]
+        elif resource.custom is not None:
+            # Upstream encodes them as maps: each item has its kind, and the metadata a token.
+            metadata = {"continue": "", **metadata}
+            items = [_encode(self._representation(stored)) for stored in objects]
         elif is_view(resource):
             items = [_encode(_without_kind(self._representation(stored))) for stored in objects]
         else:
@@ -137,7 +141,7 @@ class Renderer:
 
     def _representation(self, obj: Stored | Object) -> Object:
         obj = obj.object() if isinstance(obj, Stored) else obj
-        return to_view(obj) if is_view(self.resource) else obj
+        return to_served(self.resource, obj) if is_view(self.resource) else obj
 
     def _bookmark(self, event: Event) -> Object:
         metadata: Object = {"resourceVersion": str(event.version)}

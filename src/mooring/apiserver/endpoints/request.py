@@ -27,7 +27,7 @@ from mooring.apiserver.errors import ApiStatusError, bad_request, quoted
 from mooring.apiserver.patch.patch import STRATEGIC_PATCH
 from mooring.apiserver.registry.registry import Target
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.event_conversion import is_view, to_core
+from mooring.apiserver.schema.event_conversion import is_view, to_stored
 from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def renderer_for(request: Request, now_s: float) -> Renderer:
 def expected_object(request: Request) -> Expected:
     """Returns the type that a body with the object itself must have."""
     resource = request.path.resource
-    return Expected(struct_of(resource), resource.api_version, resource.kind)
+    return Expected(struct_of(resource), resource.api_version, resource.kind, resource.custom)
 
 
 def read_body(request: Request, expected: Expected, options: WriteOptions) -> Object:
@@ -117,7 +117,7 @@ def read_body(request: Request, expected: Expected, options: WriteOptions) -> Ob
         validation=options.validation,
         warnings=request.warnings,
     )
-    return to_core(obj) if is_view(request.path.resource) else obj
+    return to_stored(request.path.resource, obj) if is_view(request.path.resource) else obj
 
 
 def read_delete_options(request: Request, expected: Expected) -> Object:

@@ -6,21 +6,27 @@ replicationcontroller/storage; autoscaling/v1 conversions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mooring.apiserver.custom.paths import find
 from mooring.apiserver.errors import bad_request, conflict, invalid_object
 from mooring.apiserver.validation.rules import not_negative
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mooring.apiserver.resources import CustomVersion
     from mooring.apiserver.types import Object
 
 _COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _OPERATORS = {"In": "in", "NotIn": "notin"}
 
 
-def scale_of(obj: Object) -> Object:
-    """Returns the Scale of a workload."""
+def scale_of(obj: Object, custom: CustomVersion | None = None) -> Object:
+    """Returns the Scale of a workload; ``custom`` is the definition of a custom resource."""
     metadata = {name: obj["metadata"][name] for name in _COPIED if name in obj["metadata"]}
+    if custom is not None:
+        return _scale_of_custom(obj, metadata, custom.scale or {})
     spec, status = obj["spec"], obj.get("status", {})
     replicas = spec.get("replicas", 0)
     scale: Object = {
@@ -36,7 +42,27 @@ def scale_of(obj: Object) -> Object:
     return scale
 
 
-def apply_scale(obj: Object, scale: Object, *, name: str) -> Object:
+def _scale_of_custom(obj: Object, metadata: Object, paths: Mapping[str, str]) -> Object:
+    def value_of(name: str) -> Any:
+        return next(iter(find(obj, paths[name])), None) if paths.get(name) else None
+
+    replicas = value_of("specReplicasPath")
+    scale: Object = {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": {"replicas": value_of("statusReplicasPath") or 0},
+    }
+    selector = value_of("labelSelectorPath")
+    if selector:
+        scale["status"]["selector"] = selector
+    return scale
+
+
+def apply_scale(
+    obj: Object, scale: Object, *, name: str, custom: CustomVersion | None = None
+) -> Object:
     """Sets the replicas of a workload to those of a Scale; returns the workload.
 
     Raises:
@@ -58,7 +84,12 @@ def apply_scale(obj: Object, scale: Object, *, name: str) -> Object:
             f"{obj['metadata']['uid']}"
         )
         raise conflict("", "scale", name, text)
-    obj["spec"]["replicas"] = replicas
+    path = (custom.scale or {})["specReplicasPath"] if custom is not None else ".spec.replicas"
+    *parents, last = path.removeprefix(".").split(".")
+    parent = obj
+    for step in parents:
+        parent = parent.setdefault(step, {})
+    parent[last] = replicas
     version = metadata.get("resourceVersion")
     if version:
         obj["metadata"]["resourceVersion"] = version

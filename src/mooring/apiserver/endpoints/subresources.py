@@ -117,10 +117,11 @@ class Subresources:
         return json_response(request, 201, msgspec.json.encode(answer))
 
     def _scale(self, request: Request) -> HttpResponse:
+        custom = request.path.resource.custom
         present = self._registry.get(request.target).object()
         renderer = renderer_for(request, self._registry.clock.wall_s())
         if request.method == "GET":
-            return json_response(request, 200, renderer.render_object(scale_of(present)))
+            return json_response(request, 200, renderer.render_object(scale_of(present, custom)))
         if request.method == "PUT":
             scale, options = self._read_subresource_body(request)
         else:
@@ -129,18 +130,18 @@ class Subresources:
                 raise ApiStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
             options = request.query.write_options("PatchOptions", request.headers)
             patch = decode_patch(request, media_type)
-            raw = apply_patch(media_type, scale_of(present), patch, "autoscaling.Scale")
+            raw = apply_patch(media_type, scale_of(present, custom), patch, "autoscaling.Scale")
             expected = Expected("autoscaling.Scale", "autoscaling/v1", "Scale")
             scale = convert_object(raw, expected, options.validation, request.warnings)
         name = request.path.name
 
         def change(obj: Object | None) -> Object:
             assert obj is not None
-            return apply_scale(obj, scale, name=name)
+            return apply_scale(obj, scale, name=name, custom=custom)
 
         author = FieldManager(options.manager, request.path.resource, "scale", self._registry.now())
         stored, _ = self._registry.update(
             request.target, change, writer=author, dry_run=options.is_dry
         )
         obj = stored.object() if isinstance(stored, Stored) else stored
-        return json_response(request, 200, renderer.render_object(scale_of(obj)))
+        return json_response(request, 200, renderer.render_object(scale_of(obj, custom)))

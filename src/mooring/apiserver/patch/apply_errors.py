@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from mooring.apiserver.patch.field_sets import element_name, step_text
 from mooring.apiserver.patch.strategic_merge import go_text
-from mooring.objects.schema.types import Field, is_struct, structs
+from mooring.objects.schema.types import OTHERS, Field, is_struct, structs
 from mooring.objects.types import Json
 
 #: Errors of one response; each is a line of a Status.
@@ -44,7 +44,7 @@ def _walk_map(value: Json, field: Field, path: str) -> Iterator[str]:
     struct = structs()[field.type_name] if is_struct(field.type_name) else None
     for name, item in value.items():
         inner_path = f"{path}.{name}"
-        inner = field.inner if struct is None else struct.get(name)
+        inner = field.inner if struct is None else struct.get(name) or struct.get(OTHERS)
         if inner is None:
             yield f"{inner_path}: field not declared in schema"
         else:

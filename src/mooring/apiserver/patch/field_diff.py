@@ -16,7 +16,7 @@ import msgspec
 
 from mooring.apiserver.patch.field_sets import SELF, Fields, child, element_name, is_granular
 from mooring.apiserver.types import Object
-from mooring.objects.schema.types import ALWAYS, NULL, Field, is_struct, structs
+from mooring.objects.schema.types import ALWAYS, DEDUCED, NULL, OTHERS, Field, is_struct, structs
 from mooring.objects.types import Json
 
 #: Specs of each type whose fields are cached; a kilobyte or two each.
@@ -80,10 +80,10 @@ def _over_empty(type_name: str) -> Reader:
     def read(value: Json) -> Fields:
         fields: Fields = {}
         for name, item in value.items():
-            entry = table.get(name)
+            entry = table.get(name) or table.get(OTHERS)
             if entry is None:
                 continue
-            label, read_whole = entry
+            label, read_whole = entry if name in table else (f"f:{name}", entry[1])
             if name not in always:
                 fields[label] = read_whole(item) if read_whole is not None else {}
             elif item:
@@ -112,6 +112,8 @@ def new_value(field: Field) -> Reader | None:
         return None
     if is_struct(field.type_name):
         return _new_struct(field.type_name)
+    if field.type_name == DEDUCED:
+        return _new_deduced
     if field.is_map:
         return _new_map(new_value(field.inner))
     if field.list_type == "map":
@@ -121,17 +123,24 @@ def new_value(field: Field) -> Reader | None:
 
 def _new_struct(type_name: str) -> Reader:
     table = {name: (f"f:{name}", new_value(field)) for name, field in structs()[type_name].items()}
+    others = table.pop(OTHERS, ("", None))[1]
 
     def read(value: Json) -> Fields:
         if not value:
             return {}
         fields: Fields = {SELF: {}}
         for name, item in value.items():
-            label, read_part = table[name]
+            label, read_part = table.get(name) or (f"f:{name}", others)
             fields[label] = read_part(item) if read_part is not None else {}
         return fields
 
     return read
+
+
+def _new_deduced(value: Json) -> Fields:
+    if not value or not isinstance(value, dict):
+        return {}
+    return {SELF: {}, **{f"f:{name}": _new_deduced(item) for name, item in value.items()}}
 
 
 def _new_map(element: Reader | None) -> Reader:

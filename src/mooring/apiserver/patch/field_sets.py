@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from mooring.apiserver.types import Object
-from mooring.objects.schema.types import Field, is_struct, structs
+from mooring.objects.schema.types import DEDUCED, OTHERS, Field, is_struct, structs
 from mooring.objects.types import Json
 
 Fields = dict[str, Any]
@@ -41,7 +41,10 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 def child(type_name: str, name: str) -> Field:
     """Returns the field of a struct, or of a mapping with free keys."""
     if is_struct(type_name):
-        return structs()[type_name].get(name, ANY)
+        fields = structs()[type_name]
+        return fields.get(name) or fields.get(OTHERS, ANY)
+    if type_name == DEDUCED:
+        return Field(DEDUCED, "")
     return Field(type_name[2:], "") if type_name.startswith("{}") else ANY
 
 
@@ -50,7 +53,7 @@ def is_granular(value: Json, field: Field) -> bool:
     if field.list_type == "atomic":
         return False
     if isinstance(value, dict):
-        return is_struct(field.type_name) or field.is_map
+        return is_struct(field.type_name) or field.is_map or field.type_name == DEDUCED
     return isinstance(value, list) and field.list_type in ("map", "set")
 
 
@@ -89,7 +92,12 @@ def _fields(value: Json, field: Field) -> Fields:
         return {}
     if isinstance(value, dict):
         type_name = field.type_name
-        return {f"f:{name}": _fields(item, child(type_name, name)) for name, item in value.items()}
+        named = structs()[type_name] if is_struct(type_name) else {}
+        below = {name: _fields(item, child(type_name, name)) for name, item in value.items()}
+        # Elements of mappings are owned themselves, fields of structs by their parts.
+        return {
+            f"f:{name}": node if name in named else _with_self(node) for name, node in below.items()
+        }
     if field.list_type == "set":
         return {element_name(item, field): {} for item in value}
     inner = field.inner

@@ -23,12 +23,12 @@ from mooring.apiserver.patch.field_sets import (
     without_paths,
 )
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.event_conversion import is_view, to_view
+from mooring.apiserver.schema.event_conversion import is_view, to_served
 from mooring.apiserver.types import Object
 from mooring.objects.schema.decoding import empty
 
 if TYPE_CHECKING:
-    from mooring.apiserver.resources import Resource
+    from mooring.apiserver.resources import CustomVersion, Resource
 
 #: Entries of updates; the oldest ones beyond are merged.
 UPDATERS_MAX = 10
@@ -109,7 +109,9 @@ class FieldManager(NamedTuple):
     @property
     def reset(self) -> tuple[Path, ...]:
         """The fields that such a write does not change."""
-        name = self.resource.name
+        name, custom = self.resource.name, self.resource.custom
+        if custom is not None:
+            return _reset_of_custom(custom, self.subresource)
         if self.subresource == "ephemeralcontainers":
             return ()
         paths = _RESET.get((name, self.subresource))
@@ -136,6 +138,12 @@ class FieldManager(NamedTuple):
         return entry
 
 
+def _reset_of_custom(custom: CustomVersion, subresource: str) -> tuple[Path, ...]:
+    if subresource == "status":
+        return (_METADATA, _SPEC)
+    return (_STATUS,) if custom.has_status else ()
+
+
 def track_create(new: Object, writer: FieldManager) -> None:
     """Sets the managedFields of a new object.
 
@@ -143,7 +151,7 @@ def track_create(new: Object, writer: FieldManager) -> None:
     """
     metadata = new["metadata"]
     entries = _valid_entries(metadata.pop("managedFields", []))
-    external = to_view(new) if is_view(writer.resource) else new
+    external = to_served(writer.resource, new) if is_view(writer.resource) else new
     type_name = struct_of(writer.resource)
     fields = added_fields(type_name)(_owned(external, writer))
     if entries:
@@ -174,7 +182,9 @@ def track_update(new: Object, old: Object, writer: FieldManager) -> None:
         return  # managedFields are not tracked for this object, or the client cleared them
     type_name = struct_of(writer.resource)
     if is_view(writer.resource):
-        changes = compare(to_view(old), to_view(new), type_name)
+        changes = compare(
+            to_served(writer.resource, old), to_served(writer.resource, new), type_name
+        )
     else:
         changes = compare(old, new, type_name)
     tracked = after_update(entries, changes, writer)

@@ -171,6 +171,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             _request_status,
         ),
         "ClusterRole": name_and_creation,
+        "CustomResourceDefinition": name_and_creation,
         "ClusterRoleBinding": _role_binding,
         "DaemonSet": row(
             name,

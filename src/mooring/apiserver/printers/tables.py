@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from mooring.apiserver.custom.columns import cells_of, column_definitions
 from mooring.apiserver.errors import bad_request
 from mooring.apiserver.printers import core, groups, policies
+from mooring.apiserver.printers.formatting import since
 from mooring.apiserver.printers.pods import pod_cells, pod_conditions
 from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 
@@ -84,16 +86,36 @@ def as_table(
         "kind": "Table",
         "apiVersion": api_version,
         "metadata": dict(list_meta),
-        "columnDefinitions": columns(kind) if has_headers else None,
-        "rows": [_row(kind, obj, include, api_version, now_s) for obj in objects]
+        "columnDefinitions": _columns_of(resource, kind) if has_headers else None,
+        "rows": [_row(resource, kind, obj, include, api_version, now_s) for obj in objects]
         # Kinds without a printer are printed by another part of upstream, which returns null.
-        or ([] if CELLS[kind] is not core.name_and_creation else None),
+        or (None if _is_unprinted(resource, kind) else []),
     }
 
 
+def _is_unprinted(resource: Resource, kind: str) -> bool:
+    is_custom = resource.custom is not None and kind == resource.kind
+    return is_custom or CELLS[kind] is core.name_and_creation
+
+
+def _columns_of(resource: Resource, kind: str) -> list[dict[str, Any]]:
+    if resource.custom is not None and kind == resource.kind:
+        return column_definitions(resource.custom.columns, columns("LimitRange")[0])
+    return columns(kind)
+
+
 def _row(
-    kind: str, obj: dict[str, Any], include: str, api_version: str, now_s: float
+    resource: Resource,
+    kind: str,
+    obj: dict[str, Any],
+    include: str,
+    api_version: str,
+    now_s: float,
 ) -> dict[str, Any]:
+    if resource.custom is not None and kind == resource.kind:
+        custom_columns = resource.custom.columns
+        cells = cells_of(custom_columns, obj, lambda text: since(text, now_s))
+        return {"cells": cells, "object": _included(obj, include, api_version)}
     row: dict[str, Any] = {
         "cells": CELLS[kind](obj, now_s),
         "object": _included(obj, include, api_version),

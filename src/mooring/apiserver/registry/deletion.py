@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.admission import PROTECTED_NAMESPACES
+from mooring.apiserver.custom.definition import mark_terminating
 from mooring.apiserver.errors import ApiStatusError, forbidden
 from mooring.apiserver.registry.delete_options import (
     DeleteOptions,
@@ -33,8 +34,7 @@ from mooring.apiserver.registry.delete_options import (
 )
 from mooring.apiserver.registry.registry import Registry, Target
 from mooring.apiserver.registry.strategies import strategy_of
-from mooring.apiserver.resources import RESOURCES, Resource, resource_named
-from mooring.apiserver.schema.event_conversion import is_view
+from mooring.apiserver.resources import DEFINITIONS, Resource, resource_named
 from mooring.apiserver.schema.times import seconds_of
 from mooring.apiserver.validation.metadata import FOREGROUND, ORPHAN
 from mooring.clock import rfc3339
@@ -42,9 +42,6 @@ from mooring.clock import rfc3339
 if TYPE_CHECKING:
     from mooring.apiserver.storage.stored_object import Stored
     from mooring.apiserver.types import Object
-
-#: All resources whose objects are stored, each once.
-COLLECTED = tuple(r for r in RESOURCES if r.is_stored and not is_view(r))
 
 _PODS = resource_named("", "pods")
 _NAMESPACES = resource_named("", "namespaces")
@@ -75,6 +72,8 @@ class Deleter:
         obj = present.object()
         check_preconditions(target, obj, options)
         metadata = obj["metadata"]
+        if target.resource is DEFINITIONS and "deletionTimestamp" not in metadata:
+            mark_terminating(obj, self._registry.now())
         orphans_by_default = strategy_of(target.resource).orphans_dependents
         finalizers = finalizers_of(metadata, options, orphans_by_default=orphans_by_default)
         if target.resource is _PODS:
@@ -247,7 +246,9 @@ class Deleter:
         return stored, False
 
     def _empty_namespace(self, namespace: str) -> None:
-        collections = [self._registry.collection(r) for r in COLLECTED if r.namespaced]
+        collections = [
+            self._registry.collection(r) for r in self._registry.store.resources() if r.namespaced
+        ]
         for collection in collections:
             for stored in list(collection.in_order(namespace)):
                 # It may have been deleted with its owner.
@@ -263,7 +264,7 @@ class Deleter:
         obj = present.object()
         if "deletionTimestamp" not in obj["metadata"] or any(
             self._registry.collection(resource).count(name)
-            for resource in COLLECTED
+            for resource in self._registry.store.resources()
             if resource.namespaced
         ):
             return
@@ -305,7 +306,7 @@ class GarbageCollector:
     def delete_dependents(self, uid: str) -> int:
         """Deletes the dependents without other owners; returns how many still exist."""
         remaining = 0
-        for resource in COLLECTED:
+        for resource in self._registry.store.resources():
             for stored in self._registry.collection(resource).owned_by(uid):
                 target = Target(resource, stored.namespace, stored.name)
                 obj = stored.object()
@@ -324,7 +325,7 @@ class GarbageCollector:
             self._deleter.delete(target, DeleteOptions(policy="Background"))
 
     def _exists(self, owner: Object, namespace: str) -> bool:
-        for resource in COLLECTED:
+        for resource in self._registry.store.resources():
             if (resource.api_version, resource.kind) == (owner["apiVersion"], owner["kind"]):
                 key = Target(resource, namespace if resource.namespaced else "", owner["name"]).key
                 stored = self._registry.collection(resource).get(key)
@@ -335,7 +336,7 @@ class GarbageCollector:
         """Processes the finalizers "orphan" and "foregroundDeletion" of an owner."""
         uid, finalizers = metadata["uid"], metadata.get("finalizers", [])
         if ORPHAN in finalizers:
-            for resource in COLLECTED:
+            for resource in self._registry.store.resources():
                 collection = self._registry.collection(resource)
                 for stored in collection.owned_by(uid):
                     obj = stored.object()
@@ -361,7 +362,7 @@ class GarbageCollector:
     def finish_owners(self, last: Stored) -> None:
         """Finishes the foreground deletion of owners that waited for this dependent."""
         for owner in last.object()["metadata"].get("ownerReferences", ()):
-            for resource in COLLECTED:
+            for resource in self._registry.store.resources():
                 if (resource.api_version, resource.kind) != (owner["apiVersion"], owner["kind"]):
                     continue
                 namespace = last.namespace if resource.namespaced else ""

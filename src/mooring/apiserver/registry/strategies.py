@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mooring.apiserver import names
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry import pod_strategy
+from mooring.apiserver.registry.custom_strategy import DEFINITION, strategy_of_custom
 from mooring.apiserver.registry.service_addresses import keep_addresses, validate_addresses
 from mooring.apiserver.registry.strategy import (
     STATUS,
@@ -327,6 +328,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("rbac.authorization.k8s.io", "clusterrolebindings"): _ROLE_BINDING,
         ("rbac.authorization.k8s.io", "clusterroles"): _ROLE,
+        ("apiextensions.k8s.io", "customresourcedefinitions"): DEFINITION,
         ("rbac.authorization.k8s.io", "rolebindings"): _ROLE_BINDING,
         ("rbac.authorization.k8s.io", "roles"): _ROLE,
         ("resource.k8s.io", "deviceclasses"): _with_generation(
@@ -383,4 +385,6 @@ _PLAIN = Strategy()
 
 def strategy_of(resource: Resource) -> Strategy:
     """Returns the strategy of a resource."""
+    if resource.custom is not None:
+        return strategy_of_custom(resource.custom)
     return _STRATEGIES.get((resource.group, resource.name), _PLAIN)

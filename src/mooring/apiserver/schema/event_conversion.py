@@ -41,7 +41,20 @@ _EMPTY_IN_VIEW = ("reportingController", "reportingInstance", "regarding")
 
 def is_view(resource: Resource) -> bool:
     """Returns True if the resource's objects are stored as those of another one."""
-    return resource is EVENTS_VIEW
+    return resource is EVENTS_VIEW or (resource.custom is not None and resource.custom.is_converted)
+
+
+def to_stored(resource: Resource, obj: Object) -> Object:
+    """Returns an object of a view in its stored form."""
+    return to_core(obj) if resource is EVENTS_VIEW else obj
+
+
+def to_served(resource: Resource, obj: Object) -> Object:
+    """Returns a stored object in the form of a view."""
+    if resource is EVENTS_VIEW:
+        return to_view(obj)
+    names: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
+    return {**names, **{name: value for name, value in obj.items() if name not in names}}
 
 
 def to_core(event: Object) -> Object:

@@ -103,14 +103,17 @@ def check_fields(resource: Resource, selector: FieldSelector) -> FieldSelector:
         ApiStatusError: 400, the resource cannot be selected by a field.
     """
     name = (resource.group, resource.name)
-    supported = _FIELDS.get(name, ())
+    supported = _supported(resource)
     aliases = _ALIASES.get(name, {})
     requirements = []
     for requirement in selector.requirements:
         field = aliases.get(requirement.field, requirement.field)
         is_view = name == ("events.k8s.io", "events") and requirement.field not in aliases
         is_supported = (field in supported and not is_view) or field == "metadata.name"
-        if not is_supported and (field != "metadata.namespace" or name in _CLUSTER):
+        is_cluster = name in _CLUSTER or (resource.custom is not None and not resource.namespaced)
+        if not is_supported and (field != "metadata.namespace" or is_cluster):
+            if resource.custom is not None:
+                raise bad_request(f"field label not supported: {requirement.field}")
             raise bad_request(_unsupported_message(name, requirement.field))
         requirements.append(
             FieldRequirement(field, requirement.value, is_equal=requirement.is_equal)
@@ -128,6 +131,12 @@ def _unsupported_message(name: Name, field: str) -> str:
     )
 
 
+def _supported(resource: Resource) -> Collection[str]:
+    if resource.custom is not None:
+        return resource.custom.selectable
+    return _FIELDS.get((resource.group, resource.name), ())
+
+
 def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
     """Returns the selectable fields of an object; cached in it."""
     if stored.fields is None:
@@ -141,9 +150,9 @@ def fields_of(resource: Resource, stored: Stored) -> Mapping[str, str]:
 
 def _values(resource: Resource, obj: Object) -> dict[str, str]:
     name = (resource.group, resource.name)
-    if resource.name == "events":
+    if resource.name == "events" and resource.custom is None:
         return _event_values(obj)
-    values = {field: _text(_at(obj, field)) for field in _FIELDS.get(name, ())}
+    values = {field: _text(_at(obj, field)) for field in _supported(resource)}
     if name == ("", "nodes"):
         values["spec.unschedulable"] = _text(obj["spec"].get("unschedulable", False))
     elif name == ("", "namespaces"):

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.apiserver.resources import RESOURCES, Resource
+from mooring.apiserver.custom.definition import (
+    is_established,
+    served_resources,
+    storage_resource,
+)
+from mooring.apiserver.resources import DEFINITIONS, RESOURCES, Resource
 from mooring.apiserver.storage.field_selectors import pod_fields
 from mooring.apiserver.storage.history import HISTORY_CHANGES, Change, History
 from mooring.apiserver.storage.stored_object import Stored, head_of, key_of, tail_of
 from mooring.apiserver.types import Object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Resources whose objects are stored as those of another resource.
 _STORED_AS = {("events.k8s.io", "events"): ("", "events")}
@@ -104,6 +109,11 @@ class Collection:
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    def store_as(self, resource: Resource) -> None:
+        """Stores later writes in another version of a custom resource."""
+        self.resource = resource
+        self._head = head_of(resource)
 
     def get(self, key: str) -> Stored | None:
         """Returns the object with this key, or None."""
@@ -232,6 +242,8 @@ class Store:
         self._versions = Versions()
         self._changes_max = changes_max
         self._collections: dict[tuple[str, str], Collection] = {}
+        #: (group, version, plural name) -> the resource that a definition has added.
+        self.custom: Mapping[tuple[str, str, str], Resource] = {}
         self._make_collections()
 
     def _make_collections(self) -> None:
@@ -240,6 +252,29 @@ class Store:
             if resource.is_stored and name not in _STORED_AS:
                 collection = Collection(self._versions, resource, changes_max=self._changes_max)
                 self._collections[name] = collection
+
+    def serve_custom(self, definitions: list[Object]) -> None:
+        """Sets the custom resources that are served; objects of other ones are dropped."""
+        before = {(r.group, r.name) for r in self.custom.values()}
+        self.custom = {
+            (resource.group, resource.version, resource.name): resource
+            for definition in definitions
+            for resource in served_resources(definition)
+        }
+        stored = [storage_resource(definition) for definition in definitions]
+        for name in before - {(resource.group, resource.name) for resource in stored}:
+            del self._collections[name]
+        for resource in stored:
+            name = (resource.group, resource.name)
+            collection = self._collections.get(name)
+            if collection is None:
+                collection = Collection(self._versions, resource, changes_max=self._changes_max)
+                self._collections[name] = collection
+            collection.store_as(resource)
+
+    def custom_collection(self, resource: Resource) -> Collection | None:
+        """Returns the objects of a custom resource; None if it is not served."""
+        return self._collections.get((resource.group, resource.name))
 
     @property
     def version(self) -> int:
@@ -254,6 +289,10 @@ class Store:
     def collections(self) -> list[Collection]:
         """Returns all collections, in the order of ``RESOURCES``."""
         return list(self._collections.values())
+
+    def resources(self) -> list[Resource]:
+        """Returns all resources whose objects are stored, each once."""
+        return [collection.resource for collection in self.collections()]
 
     def statistics(self) -> dict[str, int]:
         """Returns the number of objects of each resource that has any."""
@@ -299,6 +338,7 @@ class Store:
             raise SnapshotError(f"not a snapshot of an API server: {error}") from error
         self._versions = loaded._versions
         self._collections = loaded._collections
+        self.custom = loaded.custom
 
     def skip_versions(self, count: int) -> None:
         """Skips the next ``count`` versions, so that versions lost in a crash are never reused."""
@@ -307,6 +347,8 @@ class Store:
             collection.history.compacted = self.version
 
     def _restore(self, objects: dict[str, list[Object]]) -> None:
+        definitions = [d for d in objects.get(DEFINITIONS.qualified, ()) if is_established(d)]
+        self.serve_custom(definitions)
         by_name = {c.resource.qualified: c for c in self._collections.values()}
         for collection in by_name.values():
             collection.history.compacted = self.version

@@ -20,7 +20,7 @@ import msgspec
 
 from mooring.objects.quantity import Quantity
 from mooring.objects.schema.defaults import DEFAULTS
-from mooring.objects.schema.types import ALWAYS, NULL, POINTER, Field, is_struct, structs
+from mooring.objects.schema.types import ALWAYS, DEDUCED, NULL, POINTER, Field, is_struct, structs
 from mooring.objects.types import Json
 
 Reader = Callable[[Json], Json]
@@ -57,6 +57,8 @@ class TypedReader:
         self.type_name = type_name
         self._defaults = DEFAULTS if fills_defaults else {}
         self.has_unknown_fields = False
+        #: Struct -> its reader; None while it is compiled: the type contains itself.
+        self._compiled: dict[str, Reader | None] = {}
         self._read = self._reader(type_name)
 
     def read(self, value: Json) -> dict[str, Json]:
@@ -75,10 +77,23 @@ class TypedReader:
         if type_name.startswith("{}"):
             return _map_reader(self._reader(type_name[2:]))
         if is_struct(type_name):
-            reader = self._struct_reader(type_name)
+            if type_name in self._compiled:
+                return self._compiled[type_name] or self._later(type_name)
+            self._compiled[type_name] = None
+            reader = self._compiled[type_name] = self._struct_reader(type_name)
             is_cached = (self.type_name, type_name) == _CACHED
             return self._cached_reader(reader) if is_cached else reader
         return SCALARS[type_name]
+
+    def _later(self, type_name: str) -> Reader:
+        """Returns a reader that looks up the reader of a recursive type when it is called."""
+
+        def read(value: Json) -> Json:
+            reader = self._compiled[type_name]
+            assert reader is not None
+            return reader(value)
+
+        return read
 
     def _struct_reader(self, type_name: str) -> Reader:
         table: dict[str, tuple[Reader, bool, bool]] = {}
@@ -339,6 +354,7 @@ SCALARS: dict[str, Reader] = {
     "int64": _int64,
     "float64": _float64,
     "any": _any,
+    DEDUCED: _any,
     "bytes": _bytes,
     "Quantity": _quantity,
     "IntOrString": _int_or_string,

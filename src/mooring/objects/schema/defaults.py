@@ -363,9 +363,21 @@ _tcp = _constant(protocol="TCP")
 _ceph = _constant(pool="rbd", user="admin", keyring="/etc/ceph/keyring")
 _scale_io = _constant(storageMode="ThinProvisioned", fsType="xfs")
 
+
+def _definition_spec(spec: Object) -> None:
+    names = spec["names"]
+    if not names.get("singular") and names["kind"]:
+        names["singular"] = names["kind"].lower()
+    if not names.get("listKind") and names["kind"]:
+        names["listKind"] = f"{names['kind']}List"
+    if spec.get("conversion") is None:
+        spec["conversion"] = {"strategy": "None"}
+
+
 #: Type -> the function that sets its defaults.
 DEFAULTS: Mapping[str, Default] = MappingProxyType(
     {
+        "apiextensions.CustomResourceDefinitionSpec": _definition_spec,
         "apps.DaemonSet": _daemon_set,
         "apps.Deployment": _deployment,
         "apps.ReplicaSet": _in("spec", replicas=1),

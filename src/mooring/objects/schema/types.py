@@ -7,6 +7,7 @@ API server merges patches with it.
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -78,12 +79,34 @@ class Field(NamedTuple):
 Struct = MappingProxyType[str, Field]
 
 
+#: The type of values without a schema: mappings have parts, everything else is a whole.
+DEDUCED = "deduced"
+#: The field of a struct whose type all fields have that the struct does not name.
+OTHERS = "*"
+
+
 @cache
 def structs() -> Mapping[str, Struct]:
     """Returns all structs by name, such as "core.Pod"."""
+    return MappingProxyType(_table())
+
+
+def add_struct(fields: dict[str, Field]) -> str:
+    """Adds a struct of a custom resource; returns its name, which follows from its content.
+
+    Equal structs have one name, so servers in one process do not affect each other.
+    """
+    content = repr(sorted(fields.items())).encode()
+    name = f"custom.{hashlib.sha256(content).hexdigest()[:20]}"
+    _table().setdefault(name, MappingProxyType(fields))
+    return name
+
+
+@cache
+def _table() -> dict[str, Struct]:
     text = files("mooring").joinpath("data/api_schema.json").read_bytes()
     table = msgspec.json.decode(text)["types"]
-    return MappingProxyType({name: _struct(rows) for name, rows in table.items()})
+    return {name: _struct(rows) for name, rows in table.items()}
 
 
 def _struct(rows: dict[str, list[object]]) -> Struct:

@@ -1,0 +1,156 @@
+"""The resources that a CustomResourceDefinition adds.
+
+Source: k8s.io/apiextensions-apiserver pkg/apiserver/{customresource_handler,
+customresource_discovery_controller}.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from mooring.apiserver.custom.structs import struct_of_schema
+from mooring.apiserver.resources import CustomVersion, Resource, Subresource
+
+if TYPE_CHECKING:
+    from mooring.apiserver.types import Object
+
+#: The finalizer of a definition that is being deleted: its objects are deleted first.
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_STAGES = {None: 2, "beta": 1, "alpha": 0}
+_STATUS, _SCALE = Subresource("status"), Subresource("scale", "Scale", "autoscaling", "v1")
+#: In the order of discovery, which differs from that of other resources.
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+
+def version_priority(version: str) -> tuple[int, int, int, int, str]:
+    """Returns the sort key of a version: v2, v1, v1beta2, v1alpha1, then other names.
+
+    Source: k8s.io/apimachinery pkg/version/helpers.go.
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return 1, 0, 0, 0, version
+    return 0, -_STAGES[match[2]], -int(match[1]), -int(match[3] or 0), ""
+
+
+def resources_of(definition: Object) -> list[Resource]:
+    """Returns the resources of all versions of a definition, the preferred one first."""
+    versions = sorted(definition["spec"]["versions"], key=lambda v: version_priority(v["name"]))
+    return [_resource(definition, version, len(versions) > 1) for version in versions]
+
+
+def served_resources(definition: Object) -> list[Resource]:
+    """Returns the resources of the served versions."""
+    served = {version["name"] for version in definition["spec"]["versions"] if version["served"]}
+    return [resource for resource in resources_of(definition) if resource.version in served]
+
+
+def storage_resource(definition: Object) -> Resource:
+    """Returns the resource of the version in which objects are stored."""
+    storage = next(v["name"] for v in definition["spec"]["versions"] if v["storage"])
+    return next(r for r in resources_of(definition) if r.version == storage)
+
+
+def _resource(definition: Object, version: Object, is_converted: bool) -> Resource:
+    spec, names = definition["spec"], definition["status"]["acceptedNames"]
+    if not names.get("kind"):
+        names = spec["names"]
+    schema: dict[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    parts = version.get("subresources") or {}
+    scale = parts.get("scale")
+    subresources = (*((_STATUS,) if "status" in parts else ()), *((_SCALE,) if scale else ()))
+    custom = CustomVersion(
+        type_name=struct_of_schema(schema),
+        schema=schema,
+        columns=tuple(version.get("additionalPrinterColumns") or (_AGE,)),
+        selectable=tuple(
+            field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
+        ),
+        scale=scale,
+        has_status="status" in parts,
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        is_converted=is_converted,
+        warning=_deprecation_warning(spec["group"], names["kind"], version),
+    )
+    return Resource(
+        spec["group"],
+        version["name"],
+        names["plural"],
+        names.get("singular") or names["kind"].lower(),
+        names["kind"],
+        spec["scope"] == "Namespaced",
+        tuple(names.get("shortNames") or ()),
+        tuple(names.get("categories") or ()),
+        verbs=_VERBS,
+        subresources=subresources,
+        custom=custom,
+    )
+
+
+#: The column of definitions without columns.
+_AGE = {
+    "name": "Age",
+    "type": "date",
+    "description": "CreationTimestamp is a timestamp representing the server time when this object "
+    "was created. It is not guaranteed to be set in happens-before order across separate "
+    "operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC."
+    "\n\nPopulated by the system. Read-only. Null for lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
+    "jsonPath": ".metadata.creationTimestamp",
+}
+
+
+def _deprecation_warning(group: str, kind: str, version: Object) -> str:
+    if not version.get("deprecated"):
+        return ""
+    default = f"{group}/{version['name']} {kind} is deprecated"
+    return version.get("deprecationWarning") or default
+
+
+def is_established(definition: Object) -> bool:
+    """Returns True if the resources of a definition are served."""
+    conditions = definition["status"].get("conditions") or ()
+    return any((c["type"], c["status"]) == ("Established", "True") for c in conditions)
+
+
+def set_condition(
+    definition: Object, now: str, name: str, *, is_true: bool, reason: str, message: str
+) -> None:
+    """Sets one condition of a definition."""
+    conditions = definition["status"].get("conditions") or []
+    status = "True" if is_true else "False"
+    condition = {
+        "type": name,
+        "status": status,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
+    for number, present in enumerate(conditions):
+        if present["type"] == name:
+            if present["status"] == status:
+                condition["lastTransitionTime"] = present["lastTransitionTime"]
+            conditions[number] = condition
+            break
+    else:
+        conditions.append(condition)
+    definition["status"]["conditions"] = conditions
+
+
+def mark_terminating(definition: Object, now: str) -> None:
+    """Adds the finalizer and the condition of a definition that is being deleted."""
+    finalizers = definition["metadata"].setdefault("finalizers", [])
+    if CLEANUP not in finalizers:
+        finalizers.append(CLEANUP)
+    set_condition(
+        definition,
+        now,
+        "Terminating",
+        is_true=True,
+        reason="InstanceDeletionPending",
+        message=(
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        ),
+    )

@@ -1,0 +1,263 @@
+"""Validates values against the schema of a definition.
+
+Source: k8s.io/kube-openapi pkg/validation/{validate,errors}; k8s.io/apiextensions-apiserver
+pkg/apiserver/validation/validation.go.
+Differs: errors are in the order of the schema; upstream's order varies. Rules in CEL
+(``x-kubernetes-validations``) are not evaluated.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from mooring.apiserver.errors import (
+    FieldError,
+    invalid,
+    not_supported,
+    quoted,
+    required,
+    too_long,
+    too_many,
+)
+from mooring.cel.regex.pattern import compile_pattern
+
+_UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
+_NO_FIELD = "<nil>"
+
+
+def find_errors_below(value: Any, schema: dict[str, Any], parent: str) -> Iterator[FieldError]:
+    """Yields the errors of the value at ``parent``; as upstream, messages have paths below it."""
+    for error in find_value_errors(value, schema):
+        path = f"{parent}.{error.field}" if error.field else parent
+        yield FieldError(error.type_name, path, error.body)
+
+
+def find_value_errors(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[FieldError]:
+    """Yields the errors of a value; ``path`` is that of the value, "" for the object itself."""
+    if value is None and schema.get("nullable"):
+        return
+    yield from _type_errors(value, schema, path)
+    yield from _combination_errors(value, schema, path)
+    if isinstance(value, str):
+        yield from _string_errors(value, schema, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _number_errors(value, schema, path)
+    elif isinstance(value, list):
+        yield from _list_errors(value, schema, path)
+    elif isinstance(value, dict):
+        yield from _mapping_errors(value, schema, path)
+    allowed = schema.get("enum")
+    if allowed is not None and not any(_is_same(value, item) for item in allowed):
+        texts = [item if isinstance(item, str) else _json(item) for item in allowed]
+        yield not_supported(path, value, texts)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _lead(path: str) -> str:
+    return f"{path} in body"
+
+
+def kind_of(value: Any) -> str:
+    """Returns the name of a JSON value's type in a schema."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case str():
+            return "string"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "number"
+        case list():
+            return "array"
+    return "object"
+
+
+def _type_errors(value: Any, schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+    kind, allowed = kind_of(value), [schema["type"]] if schema.get("type") else []
+    if schema.get("x-kubernetes-int-or-string"):
+        allowed = ["integer", "string"]
+    if not allowed or kind in allowed or (kind == "integer" and "number" in allowed):
+        return
+    detail = f"{_lead(path)} must be of type {','.join(allowed)}: {quoted(kind)}"
+    error = invalid(path, kind, detail)
+    yield FieldError("FieldValueTypeInvalid", error.field, error.body)
+
+
+def _combination_errors(value: Any, schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+    def errors_of(part: dict[str, Any]) -> list[FieldError]:
+        return list(find_value_errors(value, part, path))
+
+    options = [errors_of(part) for part in schema.get("anyOf") or ()]
+    if options and all(options):
+        text = f"{quoted(path)} must validate at least one schema (anyOf)"
+        yield invalid(_NO_FIELD, "", text)
+        yield from min(options, key=len)
+    options = [errors_of(part) for part in schema.get("oneOf") or ()]
+    valid = sum(not errors for errors in options)
+    if options and valid != 1:
+        count = f"Found {valid} valid alternatives" if valid else "Found none valid"
+        text = f"{quoted(path)} must validate one and only one schema (oneOf). {count}"
+        yield invalid(_NO_FIELD, "", text)
+        if not valid:
+            yield from min(options, key=len)
+    options = [errors_of(part) for part in schema.get("allOf") or ()]
+    if any(options):
+        for errors in options:
+            yield from errors
+        yield invalid(_NO_FIELD, "", f"{quoted(path)} must validate all the schemas (allOf)")
+    negated = schema.get("not")
+    if negated is not None and not errors_of(negated):
+        yield invalid(_NO_FIELD, "", f"{quoted(path)} must not validate the schema (not)")
+
+
+def _string_errors(value: str, schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+    length_max, length_min = schema.get("maxLength"), schema.get("minLength")
+    if length_max is not None and len(value) > length_max:
+        yield too_long(path, length_max)
+    if length_min is not None and len(value) < length_min:
+        yield invalid(path, value, f"{_lead(path)} should be at least {length_min} chars long")
+    pattern = schema.get("pattern")
+    if pattern and not matches_pattern(pattern, value):
+        yield invalid(path, value, f"{_lead(path)} should match '{pattern}'")
+    name = schema.get("format") or ""
+    check = _FORMATS.get(name)
+    if check is not None and not _passes(check, value):
+        text = f"{_lead(path)} must be of type {name}: {quoted(value)}"
+        error = invalid(path, value, text)
+        yield FieldError("FieldValueTypeInvalid", error.field, error.body)
+
+
+def matches_pattern(pattern: str, text: str) -> bool:
+    """Returns True if a part of the text matches a regular expression of Go."""
+    return compile_pattern(pattern).matches(text)
+
+
+def _passes(check: Callable[[str], object], value: str) -> bool:
+    try:
+        return check(value) is not False
+    except ValueError:
+        return False
+
+
+def _is_date_time(text: str) -> bool:
+    pattern = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:?\d\d)"
+    return re.fullmatch(pattern, text) is not None
+
+
+def _is_email(text: str) -> bool:
+    return re.fullmatch(r"[^@\s]+@[^@\s]+", text) is not None
+
+
+def _is_hostname(text: str) -> bool:
+    label = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+    return len(text) <= 255 and re.fullmatch(rf"{label}(\.{label})*", text) is not None
+
+
+_FORMATS: dict[str, Callable[[str], object]] = {
+    "date": lambda text: datetime.strptime(text, "%Y-%m-%d"),  # noqa: DTZ007 - a date only
+    "date-time": _is_date_time,
+    "datetime": _is_date_time,
+    "email": _is_email,
+    "hostname": _is_hostname,
+    "ipv4": ipaddress.IPv4Address,
+    "ipv6": ipaddress.IPv6Address,
+    "cidr": lambda text: "/" in text and ipaddress.ip_network(text, strict=False),
+    "uuid": lambda text: re.fullmatch(_UUID, text) is not None,
+}
+
+
+def _number_errors(value: float, schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+    limit = schema.get("maximum")
+    is_exclusive = bool(schema.get("exclusiveMaximum"))
+    if limit is not None and (value > limit or (is_exclusive and value == limit)):
+        word = "less than" if is_exclusive else "less than or equal to"
+        yield invalid(path, value, f"{_lead(path)} should be {word} {_number(limit)}")
+    limit = schema.get("minimum")
+    is_exclusive = bool(schema.get("exclusiveMinimum"))
+    if limit is not None and (value < limit or (is_exclusive and value == limit)):
+        word = "greater than" if is_exclusive else "greater than or equal to"
+        yield invalid(path, value, f"{_lead(path)} should be {word} {_number(limit)}")
+    factor = schema.get("multipleOf")
+    if factor and value % factor:
+        yield invalid(path, value, f"{_lead(path)} should be a multiple of {_number(factor)}")
+    bits = {"int32": 32, "int64": 64}.get(schema.get("format") or "")
+    if (
+        bits
+        and schema.get("type") == "integer"
+        and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
+    ):
+        yield invalid(
+            path, value, f"Checked value must be of type integer with format int{bits}: {value}"
+        )
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else str(value)
+
+
+def _list_errors(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+    for number, item in enumerate(value):
+        yield from find_value_errors(item, schema.get("items") or {}, f"{path}[{number}]")
+    count_min, count_max = schema.get("minItems"), schema.get("maxItems")
+    if count_min is not None and len(value) < count_min:
+        text = f"{_lead(path)} should have at least {count_min} items"
+        yield invalid(path, len(value), text)
+    if count_max is not None and len(value) > count_max:
+        yield too_many(path, len(value), count_max)
+    yield from _duplicate_errors(value, schema, path)
+
+
+def _duplicate_errors(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+    """Yields the errors of elements that a list of type "set" or "map" has twice."""
+    list_type = schema.get("x-kubernetes-list-type")
+    if list_type not in ("set", "map"):
+        return
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    identities: set[str] = set()
+    for number, item in enumerate(value):
+        identity = item
+        if list_type == "map" and isinstance(item, dict):
+            identity = {key: item[key] for key in keys if key in item}
+        text = _json(identity)
+        if text in identities:
+            body = f"Duplicate value: {quoted(item) if isinstance(identity, str) else text}"
+            yield FieldError("FieldValueDuplicate", f"{path}[{number}]", body)
+        identities.add(text)
+
+
+def _mapping_errors(
+    value: dict[str, Any], schema: dict[str, Any], path: str
+) -> Iterator[FieldError]:
+    lead = f"{path}." if path else ""
+    for name in schema.get("required") or ():
+        if name not in value:
+            yield required(f"{lead}{name}")
+    properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+    for name, item in value.items():
+        if name == "metadata" and (not path or schema.get("x-kubernetes-embedded-resource")):
+            continue
+        part = properties.get(name, additional)
+        if isinstance(part, dict):
+            yield from find_value_errors(item, part, f"{lead}{name}")
+    count_min, count_max = schema.get("minProperties"), schema.get("maxProperties")
+    if count_min is not None and len(value) < count_min:
+        text = f"{_lead(path)} should have at least {count_min} properties"
+        yield invalid(path, len(value), text)
+    if count_max is not None and len(value) > count_max:
+        yield too_many(path, len(value), count_max)
