@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
 from msgspec.structs import replace
@@ -20,9 +19,8 @@ from mooring.explain.explain import Explained
 from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
 from mooring.objects.pod import DEFAULT_SCHEDULER_NAME
-from mooring.simulation.build import make_driver
+from mooring.simulation.before_attempt import before_attempt
 from mooring.simulation.generated_claims import with_generated_claims
-from mooring.simulation.simulate import decide_until
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload
 
@@ -179,14 +177,16 @@ class Search(NamedTuple):
     def _remedies(self, pod_key: str) -> Sequence[Remedy]:
         """Returns changes with which a pending pod gets a node, when it is decided in its turn."""
         workload = with_generated_claims(self.workload)
-        place = [key(pod) for pod in workload.pending].index(pod_key)
-        pod = workload.pending[place]
-        driver = make_driver(
-            workload.objects, config=self.config, plugins=self.plugins, seed=self.seed
-        )
+        pod = next(pod for pod in workload.pending if key(pod) == pod_key)
         utilization = Utilization(workload.objects, pending=[pod])
-        with suppress(LookupError):  # the pod is not among those before it: all are scheduled
-            decide_until(workload.pending[:place], driver, utilization, pod_key)
+        driver, _ = before_attempt(
+            workload,
+            pod_key,
+            config=self.config,
+            plugins=self.plugins,
+            seed=self.seed,
+            utilization=utilization,
+        )
         framework = driver.frameworks[pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME]
         explained = Explained(
             pod,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import ConfigError
+from mooring.framework import Cycle, Wait
 from mooring.objects.pod import Pod
 from mooring.simulation.results import GATED, PLACED, REFUSED
 from mooring.simulation.run import Simulation, SimulationOptions, run_simulation
@@ -65,6 +66,24 @@ def test_equal_seeds_give_equal_results_and_others_another_order() -> None:
 def test_an_unknown_order_is_an_error() -> None:
     with pytest.raises(ConfigError, match="unknown order"):
         simulated(make_node("a"), options=SimulationOptions(order="random"))
+
+
+def test_pods_that_wait_in_permit_in_vain_end_the_simulation() -> None:
+    class Gang:
+        """Its pods wait for one that never comes; it registers no events, so all requeue them."""
+
+        name = "Gang"
+
+        def permit(self, cycle: Cycle, node_name: str) -> Wait:
+            del cycle, node_name
+            return Wait(30)
+
+    simulation = simulated(
+        make_node("a"), pod("one"), pod("two"), options=SimulationOptions(plugins=[Gang()])
+    )
+
+    assert [result.outcome for result in simulation.results] == [REFUSED, REFUSED]
+    assert all("timeout after waiting 30s" in str(own.reasons) for own in simulation.results)
 
 
 def test_pods_that_cannot_be_scheduled_end_the_simulation() -> None:

@@ -75,7 +75,7 @@ class Registry:
             return None
         try:
             target = matches[0].load()
-        except Exception as error:  # a third-party module may raise anything
+        except (Exception, SystemExit) as error:  # a third-party module may raise anything
             text = f"{type(error).__name__}: {error}"
             raise ConfigError(f"is installed, but cannot be imported: {text}", path=name) from error
         return lambda args, handle: instantiate(target, args, handle)
@@ -93,7 +93,7 @@ def load_plugin(spec: str, handle: Handle) -> Any:
         raise ConfigError("must be MODULE:ATTRIBUTE", path="--plugin", value=spec)
     try:
         module = _import(module_name)
-    except Exception as error:  # a module may raise anything
+    except (Exception, SystemExit) as error:  # a module may raise anything
         text = f"{type(error).__name__}: {error}"
         raise ConfigError(f"cannot be imported: {text}", path="--plugin", value=spec) from error
     target = getattr(module, attribute, None)
@@ -151,7 +151,7 @@ def instantiate(target: Any, args: Any, handle: Handle, **more: Any) -> Any:
         return target(**arguments)
     except SchedulerError:
         raise
-    except Exception as error:  # a third-party constructor may raise anything
+    except (Exception, SystemExit) as error:  # a third-party constructor may raise anything
         text = f"{type(error).__name__}: {error}"
         raise ConfigError(f"cannot be created: {text}", path=target.__qualname__) from error
 

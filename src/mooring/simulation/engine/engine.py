@@ -146,10 +146,13 @@ class Engine:
 
     def _is_settled(self, next_s: float) -> bool:
         """Returns whether only pods are left that nothing will help."""
-        if self._actions or self._scheduler.has_tasks:
+        if self._actions:
             return False
         if self._loop.time() - self._progress_s > STALLED_S:
+            # Also while a pod waits in Permit: the end of each wait may requeue it, for ever.
             return True
+        if self._scheduler.has_tasks:
+            return False
         pods = [entry for entry in self._scheduler.queue.pods() if entry.queue_name.is_busy]
         return next_s == math.inf or not any(map(_will_be_retried, pods))
 

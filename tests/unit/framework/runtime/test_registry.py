@@ -261,6 +261,15 @@ def test_a_constructor_that_raises_is_reported_as_a_fault_of_the_plugin() -> Non
         instantiate(Broken, None, HANDLE)
 
 
+def test_a_constructor_that_exits_is_a_fault_of_the_plugin_too() -> None:
+    def leave(args: Any) -> Any:
+        del args
+        sys.exit("bye")
+
+    with pytest.raises(ConfigError, match="leave: cannot be created: SystemExit: bye"):
+        instantiate(leave, None, HANDLE)
+
+
 def test_a_constructor_may_say_itself_what_is_wrong_with_its_arguments() -> None:
     class Picky:
         def __init__(self, args: Any) -> None:
