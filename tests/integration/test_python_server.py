@@ -58,6 +58,19 @@ def test_the_workloads_of_a_file_have_pods_and_controllers(tmp_path: Path) -> No
         assert kubectl(server, "get", "pods", "-o", "name").count("pod/web-") == 4
 
 
+def test_kubectl_top_shows_what_running_pods_request() -> None:
+    web = make_pod("web", requests={"cpu": "250m", "memory": "64Mi"})
+
+    with mooring.Server(mooring.Cluster([make_node("a"), web])) as server:
+        server.settle()
+        kubectl(server, "wait", "--for=jsonpath={.status.phase}=Running", "pod/web")
+        pods = kubectl(server, "top", "pods").splitlines()
+        nodes = kubectl(server, "top", "nodes").splitlines()
+
+    assert pods[1].split() == ["web", "250m", "64Mi"]
+    assert nodes[1].split()[:2] == ["a", "250m"]
+
+
 def test_an_object_that_the_server_refuses_is_an_error_of_the_caller() -> None:
     bad = make_pod("web", requests={"cpu": "-1"})
     with (

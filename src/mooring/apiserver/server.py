@@ -31,6 +31,8 @@ from mooring.apiserver.endpoints.body import decode_json, media_type_of
 from mooring.apiserver.endpoints.handlers import ResourceHandlers
 from mooring.apiserver.endpoints.query import Query
 from mooring.apiserver.endpoints.request import HttpResponse, Request, warning_header
+from mooring.apiserver.endpoints.usage import GROUP as USAGE_GROUP
+from mooring.apiserver.endpoints.usage import USAGE_RESOURCES, read_usage
 from mooring.apiserver.endpoints.watch_stream import stream
 from mooring.apiserver.errors import (
     ApiStatusError,
@@ -91,6 +93,7 @@ class ApiServer:
         tokens: Tokens | None = None,
         instant_deletion: bool = False,
         history_changes: int = HISTORY_CHANGES,
+        with_usage: bool = False,
     ) -> None:
         """Starts with the objects that every cluster has: namespaces, priority classes.
 
@@ -100,6 +103,7 @@ class ApiServer:
             tokens: The tokens that TokenReviews accept.
             instant_deletion: True to delete bound pods at once, without a grace period.
             history_changes: Number of changes per resource that watches can go back.
+            with_usage: True to serve metrics.k8s.io: the requests of running pods as their usage.
         """
         self.clock = clock
         self.rng = rng
@@ -114,6 +118,7 @@ class ApiServer:
             self.registry, self.deleter, authorizer=self.authorizer, account_tokens=account_tokens
         )
         self._metrics = request_metrics.RequestMetrics()
+        self._usage = USAGE_RESOURCES if with_usage else {}
         self._controllers = (
             RoleAggregation(self.registry),
             DefaultAccounts(self.registry),
@@ -190,6 +195,9 @@ class ApiServer:
         target = self._resource_at(path)
         if target is None:
             return self._non_resource_path(method, path, query, headers)
+        if target.resource.group == USAGE_GROUP:
+            usage = read_usage(method, target, Query(query), self.registry)
+            return 200, dict(JSON_HEADERS), msgspec.json.encode(usage)
         if not target.resource.is_stored and target.resource is not BINDINGS:
             return self._review(method, target, headers, body)
         request = Request(method, target, Query(query), headers, body)
@@ -208,7 +216,11 @@ class ApiServer:
         return response
 
     def _resource_at(self, path: str) -> ResourcePath | None:
-        return resource_at(path) or custom_resource_at(path, self.store.custom)
+        return (
+            resource_at(path)
+            or custom_resource_at(path, self.store.custom)
+            or custom_resource_at(path, self._usage)
+        )
 
     def _run_controllers(self) -> None:
         """Does what controllers do at once after a change."""
@@ -223,7 +235,8 @@ class ApiServer:
         headers: Mapping[str, str],
     ) -> HttpResponse:
         custom = tuple(self.store.custom.values())
-        response = discovery.respond(path, headers, custom) or openapi.respond(
+        more = (*custom, *self._usage.values())
+        response = discovery.respond(path, headers, more) or openapi.respond(
             path, headers, query, custom
         )
         if response is not None:
@@ -234,7 +247,7 @@ class ApiServer:
         group_version = (
             ("", parts[1]) if parts[0] == "api" and len(parts) > 1 else tuple(parts[1:3])
         )
-        is_custom = any((r.group, r.version) == group_version for r in custom)
+        is_custom = any((r.group, r.version) == group_version for r in more)
         if group_version not in _GROUP_VERSIONS and not is_custom:
             return 404, dict(_TEXT_HEADERS), b"404 page not found\n"
         raise no_such_path()

@@ -79,7 +79,9 @@ class InMemoryCluster:
         instant_deletion: bool = False,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self.api = ApiServer(clock, rng, instant_deletion=instant_deletion)
+        self.api = ApiServer(
+            clock, rng, instant_deletion=instant_deletion, with_usage=with_kubelets
+        )
         self.client = self._client(ADMIN.headers(), rng)
         self.seeder = Seeder(self.client)
         self.service = Service(
