@@ -122,7 +122,8 @@ class Deleter:
         return self._registry.collection(target.resource).get(target.key) or stored
 
     def _schedule(self, key: str, metadata: Object) -> None:
-        due_s = seconds_of(metadata["deletionTimestamp"])
+        # The timestamp has whole seconds, but the grace period does not begin at one.
+        due_s = seconds_of(metadata["deletionTimestamp"]) + self._registry.clock.wall_s() % 1.0
         heapq.heappush(self._due, (due_s, key, metadata["uid"]))
 
     def _mark_deleted(self, metadata: Object) -> None:

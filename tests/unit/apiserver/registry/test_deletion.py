@@ -56,6 +56,17 @@ def test_a_bound_pod_goes_when_its_grace_period_is_over() -> None:
     assert api.server.tick() == 0
 
 
+def test_a_grace_period_that_begins_within_a_second_is_not_shorter() -> None:
+    api = Api()
+    api.bound("a")
+    api.clock.advance(0.75)
+    assert api.delete(f"{PODS}/a")["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:30Z"
+    api.clock.advance(29.5)
+    assert api.server.tick() == 0
+    api.clock.advance(0.5)
+    assert api.server.tick() == 1
+
+
 def test_requests_find_what_is_due_already_gone() -> None:
     api = Api()
     api.bound("a")
