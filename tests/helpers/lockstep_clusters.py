@@ -66,14 +66,14 @@ def random_events(objects: list[Manifest], seed: int) -> list[Event]:
     """Returns deletions of pods, and scalings of workloads up or to zero.
 
     Which of several equal pods another scaling deletes depends on their UIDs, which are random, as
-    in kube-controller-manager. The instants are whole seconds, as the timestamps of deletions are.
+    in kube-controller-manager.
     """
     rng = seeded_random(seed + 1_000_000)
     pods = [item["metadata"]["name"] for item in objects if item["kind"] == "Pod"]
     scaled = [item for item in objects if item["kind"] in SCALED]
     events: list[Event] = []
     for number in range(rng.choice((0, 1, 2, 3))):
-        at_s = float(rng.choice((2, 7, 13, 37)) + number)
+        at_s = rng.choice((2, 7, 13, 37)) + number + rng.choice((0.0, 0.3, 0.75))
         if scaled and rng.random() < 0.6:
             item = rng.choice(scaled)
             name = item["metadata"]["name"]
