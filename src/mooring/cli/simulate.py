@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -137,7 +136,7 @@ def _print_simulation(summary: Summary, simulation: Simulation, output: str) -> 
     if output == "csv":
         click.echo(csv_text(simulation.results), nl=False)
     elif output == "json":
-        click.echo(json.dumps(document_of(summary, simulation), indent=2))
+        click.echo(_json(document_of(summary, simulation)))
     else:
         limit = None if output == "wide" else NAMED
         print_summary(summary, "table", named_pods(simulation, limit=limit))
@@ -204,10 +203,15 @@ def _view(
 def print_summary(summary: Summary, output: str, named: Sequence[Section] = ()) -> None:
     """Prints a summary as JSON, or as tables: for a terminal or as plain text."""
     if output == "json":
-        click.echo(json.dumps(msgspec.to_builtins(summary), indent=2))
+        click.echo(_json(summary))
     elif sys.stdout.isatty():
         from rich.console import Console
 
         print_tables(summary, Console(), named)
     else:
         click.echo("\n" + plain_text(summary, named))
+
+
+def _json(document: Any) -> str:
+    """Returns JSON text of several lines; msgspec indents many times faster than ``json``."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
