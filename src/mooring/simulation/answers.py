@@ -142,7 +142,13 @@ def _section(
 def _why(result: PodResult) -> str:
     if not result.reasons:
         return result.message
-    return ", ".join(f"{count} {reason}" for reason, count in result.reasons.items())
+    return ", ".join(_with_count(*item, result.message) for item in result.reasons.items())
+
+
+def _with_count(reason: str, count: int, message: str) -> str:
+    """Returns a reason with its number of nodes, but for one that concerns the pod alone."""
+    counted = f"{count} {reason}"
+    return counted if counted in message else reason
 
 
 # -- counts ---------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_the_tables_name_the_pods() -> None:
     assert tables["Placed"] == [("default/vip", "a"), ("default/small", "b")]
     assert tables["Refused, by name"] == [
         ("default/huge", "NodeResourcesFit", "2 Insufficient cpu"),
-        ("default/gated", "SchedulingGates", "1 waiting for scheduling gates: [x.io/later]"),
+        ("default/gated", "SchedulingGates", "waiting for scheduling gates: [x.io/later]"),
     ]
     assert tables["Evicted"] == [("default/low", "a", "default/vip")]
     limited = {section.title: section.rows for section in named_pods(simulation, limit=1)}
