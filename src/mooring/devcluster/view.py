@@ -15,7 +15,7 @@ from mooring.devcluster.observer import LatestDecision, ProgressObserver
 from mooring.queue import QueueName
 from mooring.simulation.progress import REDRAW_S
 from mooring.simulation.report import percent
-from mooring.simulation.utilization import PODS, short_name
+from mooring.simulation.utilization import PODS, ResourceNames
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -139,10 +139,11 @@ def picture(sampler: Sampler, title: str) -> Group:
 
     counts, fill = sampler.now(), sampler.progress.utilization
     bars = Table.grid(padding=(0, 1))
+    names = ResourceNames(fill.allocatable)
     for name, amount in fill.allocatable.items():
         if amount and name != PODS:
             share = fill.requested.get(name, 0) / amount
-            bars.add_row(short_name(name), ProgressBar(1.0, share, width=40), percent(share))
+            bars.add_row(names.short(name), ProgressBar(1.0, share, width=40), percent(share))
     decisions = Table.grid(padding=(0, 1))
     for latest in reversed(sampler.progress.latest):
         style = "green" if latest.is_bound else "yellow"

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from mooring.clock import Clock
 from mooring.simulation.report import OutcomeCounts, counted, percent
-from mooring.simulation.utilization import PODS, Utilization, short_name
+from mooring.simulation.utilization import PODS, ResourceNames, Utilization
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -121,7 +121,7 @@ class LiveView:
             f"{self._counts.pods}/{self._total}",
         )
         for name, share in _shares(self._utilization):
-            bars.add_row(short_name(name), ProgressBar(1.0, share, width=40), percent(share))
+            bars.add_row(name, ProgressBar(1.0, share, width=40), percent(share))
         return Group(bars, _numbers(self._counts, elapsed_s))
 
 
@@ -143,9 +143,7 @@ def progress_text(
     counts: OutcomeCounts, total: int, utilization: Utilization, elapsed_s: float
 ) -> str:
     """Returns the progress as one line."""
-    shares = ", ".join(
-        f"{short_name(name)} {percent(share)}" for name, share in _shares(utilization)
-    )
+    shares = ", ".join(f"{name} {percent(share)}" for name, share in _shares(utilization))
     done = percent(counts.pods / total if total else 1.0)
     return f"{done:>6}  {_numbers(counts, elapsed_s)}" + (f", used: {shares}" if shares else "")
 
@@ -157,6 +155,8 @@ def _numbers(counts: OutcomeCounts, elapsed_s: float) -> str:
 
 
 def _shares(utilization: Utilization) -> Iterator[tuple[str, float]]:
+    """Yields the short name and the used share of each resource."""
+    names = ResourceNames(utilization.allocatable)
     for name, amount in utilization.allocatable.items():
         if amount and name != PODS:
-            yield name, utilization.requested.get(name, 0) / amount
+            yield names.short(name), utilization.requested.get(name, 0) / amount

@@ -12,9 +12,9 @@ from mooring.decision import ERROR, SCHEDULED
 from mooring.simulation.utilization import (
     PODS,
     NodeUtilization,
+    ResourceNames,
     Utilization,
     amount_text,
-    short_name,
 )
 
 if TYPE_CHECKING:
@@ -193,10 +193,11 @@ def headline(summary: Summary) -> str:
 def sections(summary: Summary, named: Sequence[Section] = ()) -> list[Section]:
     """Returns the non-empty tables of a summary; ``named`` name pods, and come second."""
     names = list(summary.resources)
+    short = ResourceNames(names).short
     refused = [(reason, str(count)) for reason, count in summary.unschedulable.items()]
     totals = [
         (
-            short_name(name),
+            short(name),
             amount_text(name, utilization.requested),
             amount_text(name, utilization.allocatable),
             percent(utilization.share),
@@ -219,7 +220,7 @@ def sections(summary: Summary, named: Sequence[Section] = ()) -> list[Section]:
         Section("Resources", ("resource", "requested", "allocatable", "used"), totals),
         Section(
             "Utilization by group of nodes",
-            ("group", "nodes", "pods", *map(short_name, names)),
+            ("group", "nodes", "pods", *map(short, names)),
             _cut(groups),
         ),
         Section("The fullest and the emptiest nodes", ("node", "used", "pods"), nodes),

@@ -178,3 +178,16 @@ def test_lines_are_aligned_to_the_widest_cell() -> None:
 )
 def test_nothing_is_full_while_something_is_left(share: Any, text: str) -> None:
     assert percent(share) == text
+
+
+def test_resources_with_the_same_short_name_have_their_whole_names() -> None:
+    allocatable: dict[str, str | int | float] = {"cpu": "4", "x.io/gpu": 1, "y.io/gpu": 2}
+    one = Node(metadata=ObjectMeta(name="a"), status=NodeStatus(allocatable=allocatable))
+    counts = OutcomeCounts()
+
+    text = plain_text(summarize("w", Utilization([one]), counts, duration_s=1.0, peak_rss_bytes=1))
+
+    assert [line.split()[0] for line in text.splitlines() if "gpu  " in line][:2] == [
+        "x.io/gpu",
+        "y.io/gpu",
+    ]

@@ -290,3 +290,18 @@ def test_kinds_that_the_server_does_not_know_are_counted(tmp_path: Path) -> None
 def test_the_objects_of_recordings_pass(file: Path, tmp_path: Path) -> None:
     objects = json.loads(gzip.decompress(file.read_bytes()))["objects"]
     assert len(read(tmp_path / "a.json", a_list(*objects))) == len(objects)
+
+
+def test_an_old_api_version_is_an_error_but_for_dumps_of_other_versions(tmp_path: Path) -> None:
+    file = tmp_path / "old.yaml"
+    file.write_text(
+        "apiVersion: policy/v1beta1\nkind: PodDisruptionBudget\nmetadata: {name: b}\n---\n"
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
+    )
+
+    with pytest.raises(ConfigError, match="is read only as policy/v1, got 'policy/v1beta1'"):
+        read_objects([file], validator=ExistingObjects())
+    objects = read_objects([file])
+
+    assert [obj.metadata.name for obj in objects] == ["shop"]
+    assert objects.skipped == {"PodDisruptionBudget of policy/v1beta1": 1}

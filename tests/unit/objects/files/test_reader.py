@@ -142,7 +142,6 @@ REFUSED: list[tuple[str, int, str | None, Any, str]] = [
     ("apiVersion: v1\nkind: 1\n", 2, "kind", 1, "must name the kind"),
     ("apiVersion: v1\nkind: List\nitems: {}\n", 3, "items", {}, "must be a list"),
     ("apiVersion: v1\nkind: List\nitems:\n- x\n", 4, "items[0]", "x", "must be a Kubernetes"),
-    ("apiVersion: apps/v1beta1\nkind: ReplicaSet\n", 1, "apiVersion", "apps/v1beta1", "only as"),
     (POD % "''", 3, "metadata.name", "", "must not be empty"),
     (POD % "a" + "spec:\n  nodeSelector:\n    a.b/c: yes\n", 6, "spec.nodeSelector[a.b/c]", True,
      "must be a string; put it in quotes"),
