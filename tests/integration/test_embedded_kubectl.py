@@ -42,7 +42,11 @@ def test_api_resources_are_those_that_are_served(kubectl: Kubectl) -> None:
     names = kubectl("api-resources", "-o", "name").split()
 
     assert {"pods", "nodes", "deployments.apps", "priorityclasses.scheduling.k8s.io"} <= set(names)
-    assert kubectl("api-versions").split()[:2] == ["apps/v1", "authentication.k8s.io/v1"]
+    assert kubectl("api-versions").split()[:3] == [
+        "apiextensions.k8s.io/v1",
+        "apps/v1",
+        "authentication.k8s.io/v1",
+    ]
 
 
 def test_raw_paths_are_answered(kubectl: Kubectl) -> None:

@@ -394,3 +394,22 @@ def a_definition_is_changed(api: Api, namespace: str) -> None:
         assert api.get(path(f"apis/{_GROUP}/v1", namespace, "changeds")).code == 200
     finally:
         remove(api, "changeds")
+
+
+@scenario
+def conversions_are_validated(api: Api, namespace: str) -> None:
+    """Requires a webhook's configuration and review versions, and refuses them without one."""
+    service = {"name": "webhook", "namespace": "system"}
+    complete = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+    conversions: list[dict[str, Any]] = [
+        {"strategy": "Sometimes"},
+        {"strategy": "Webhook"},
+        {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1", "v1"]}},
+        {"strategy": "Webhook", "webhook": {**complete, "conversionReviewVersions": ["v2"]}},
+        {"strategy": "Webhook", "webhook": {**complete, "clientConfig": {}}},
+        {"strategy": "None", "webhook": complete},
+    ]
+    for conversion in conversions:
+        body = definition("converts")
+        body["spec"]["conversion"] = conversion
+        api.post(DEFINITIONS, body)

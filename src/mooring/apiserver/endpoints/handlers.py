@@ -71,6 +71,9 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 RULES_IGNORED = "x-kubernetes-validations: the rules are stored, but not evaluated"
+NO_WEBHOOK = (
+    "spec.conversion: the webhook is not called; only the apiVersion of objects is converted"
+)
 _VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
@@ -329,9 +332,13 @@ class ResourceHandlers:
 
 
 def _warn(request: Request) -> None:
-    """Warns about rules of a definition that are not evaluated."""
-    if request.path.resource is DEFINITIONS and b"x-kubernetes-validations" in request.body:
-        request.warnings.append(RULES_IGNORED)
+    """Warns about what a definition has and this server does not do."""
+    if request.path.resource is DEFINITIONS:
+        texts = {
+            b"x-kubernetes-validations": RULES_IGNORED,
+            b"conversionReviewVersions": NO_WEBHOOK,
+        }
+        request.warnings += [text for part, text in texts.items() if part in request.body]
 
 
 def _field_errors(

@@ -2,7 +2,8 @@
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go and
 pkg/apiserver/schema/{validation,complete,convert}.go.
-Differs: rules in CEL are not compiled, and conversion by a webhook is refused.
+Differs: rules in CEL are not compiled; URL, service and certificates of a conversion webhook, which
+is never called, are not checked.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from mooring.apiserver.validation.rules import immutable
 from mooring.cel.regex.pattern import compile_pattern
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_STRATEGIES = ("None", "Webhook")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035_LENGTH_MAX = 63
@@ -135,13 +138,42 @@ def _spec_errors(spec: Object) -> Iterator[FieldError]:
     if versions:
         shared = {name: versions[0][name] for name in common if name in versions[0]}
         yield from _version_errors(shared, versions[0], "spec", "validation")
-    conversion = spec.get("conversion") or {}
-    strategy = conversion.get("strategy")
-    if strategy == "Webhook":
-        text = "conversion by a webhook is not supported by this server"
-        yield forbidden_field("spec.conversion.strategy", text)
-    elif strategy != "None":
-        yield not_supported("spec.conversion.strategy", strategy or "", ["None", "Webhook"])
+    yield from _conversion_errors(spec.get("conversion") or {})
+
+
+def _conversion_errors(conversion: Object) -> Errors:
+    strategy, webhook = conversion.get("strategy"), conversion.get("webhook")
+    if not strategy:
+        yield required("spec.conversion.strategy")
+    elif strategy not in _STRATEGIES:
+        yield not_supported("spec.conversion.strategy", strategy, _STRATEGIES)
+    if strategy != "Webhook":
+        text = "should not be set when strategy is not set to Webhook"
+        if webhook and webhook.get("clientConfig") is not None:
+            yield forbidden_field("spec.conversion.webhookClientConfig", text)
+        if webhook and webhook.get("conversionReviewVersions"):
+            yield forbidden_field("spec.conversion.conversionReviewVersions", text)
+        return
+    client = (webhook or {}).get("clientConfig")
+    path = "spec.conversion.webhookClientConfig"
+    if client is None:
+        yield required(path, "required when strategy is set to Webhook")
+    elif (client.get("url") is None) == (client.get("service") is None):
+        yield required(path, "exactly one of url or service is required")
+    yield from _review_version_errors((webhook or {}).get("conversionReviewVersions") or [])
+
+
+def _review_version_errors(versions: list[str]) -> Errors:
+    path = "spec.conversion.conversionReviewVersions"
+    if not versions:
+        yield required(path)
+        return
+    for number, version in enumerate(versions):
+        if version in versions[:number]:
+            yield invalid(f"{path}[{number}]", version, "duplicate version")
+    if not set(versions) & set(_REVIEW_VERSIONS):
+        text = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
+        yield invalid(path, versions, text)
 
 
 def _as_go(versions: list[Object]) -> list[Object]:

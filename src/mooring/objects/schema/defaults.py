@@ -372,6 +372,10 @@ def _definition_spec(spec: Object) -> None:
         names["listKind"] = f"{names['kind']}List"
     if spec.get("conversion") is None:
         spec["conversion"] = {"strategy": "None"}
+    webhook = spec["conversion"].get("webhook") or {}
+    service = (webhook.get("clientConfig") or {}).get("service")
+    if service is not None:
+        service.setdefault("port", 443)
 
 
 #: Type -> the function that sets its defaults.

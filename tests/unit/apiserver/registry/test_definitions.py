@@ -157,10 +157,13 @@ def test_rules_in_cel_are_stored_with_a_warning() -> None:
     assert "not evaluated" in headers["warning"]
 
 
-def test_conversion_by_a_webhook_is_refused() -> None:
+def test_a_conversion_webhook_is_stored_but_not_called() -> None:
     api = Api()
     body = definition("widgets")
-    body["spec"]["conversion"] = {"strategy": "Webhook"}
-    code, status, _ = api.ask("POST", DEFINITIONS, body)
-    assert code == 422
-    assert "conversion by a webhook is not supported by this server" in status["message"]
+    service = {"name": "webhook", "namespace": "system"}
+    webhook = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+    body["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    code, stored, headers = api.ask("POST", DEFINITIONS, body)
+    assert code == 201
+    assert stored["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["port"] == 443
+    assert "the webhook is not called" in headers["warning"]
