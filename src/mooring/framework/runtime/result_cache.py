@@ -95,13 +95,17 @@ def restored_results(
     plugins: Sequence[Any], cache: Mapping[str, tuple[Any, Any]]
 ) -> Restored | None:
     """Returns the cached results in one piece; None if one rejects the pod or narrows the nodes."""
-    if any(result is not None and result is not Skip.SKIP for result, _ in cache.values()):
-        return None
-    return Restored(
-        {name: state for name, (_, state) in cache.items() if state is not None},
-        frozenset(name for name, (result, _) in cache.items() if result is Skip.SKIP),
-        tuple(plugin for plugin in plugins if plugin.name not in cache),
-    )
+    states: dict[str, Any] = {}
+    skipped: list[str] = []
+    for name, (result, state) in cache.items():
+        if result is Skip.SKIP:
+            skipped.append(name)
+        elif result is not None:
+            return None
+        if state is not None:
+            states[name] = state
+    uncached = tuple([plugin for plugin in plugins if plugin.name not in cache])
+    return Restored(states, frozenset(skipped), uncached)
 
 
 class CachedResults:

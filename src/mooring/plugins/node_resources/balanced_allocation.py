@@ -41,7 +41,8 @@ class NodeResourcesBalancedAllocation:
     def sign(self, pod: PodInfo) -> Hashable | None:
         """Returns the pod's requests of the balanced resources; None = by devices."""
         amounts = self._amounts(pod)
-        if self._handle is not None:
+        # Built for a cluster with device classes only: every new signature pays for it.
+        if self._handle is not None and len(self._handle.snapshot.device_classes):
             names = scoring.scored_requests(self._resources, amounts).names
             if self._totals.backed(self._handle.snapshot, names):
                 return None

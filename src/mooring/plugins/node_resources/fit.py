@@ -96,7 +96,8 @@ class NodeResourcesFit:
 
     def sign(self, pod: PodInfo) -> Hashable | None:
         """Returns the pod's requests, and those of the scored resources; None = by devices."""
-        if self._handle is not None:
+        # Built for a cluster with device classes only: every new signature pays for it.
+        if self._handle is not None and len(self._handle.snapshot.device_classes):
             names = self._scored(pod).names
             if self._totals.backed(self._handle.snapshot, names):
                 return None
