@@ -149,5 +149,5 @@ def test_a_start_that_fails_shows_the_end_of_the_log_and_leaves_no_key(programs:
 
 
 def test_a_start_that_takes_too_long_is_given_up(programs: Path, tmp_path: Path) -> None:
-    with pytest.raises(ControlPlaneFailed, match=r"not ready after 0.01 s: .*; log: "):
+    with pytest.raises(ControlPlaneFailed, match=r"(?s)not ready after 0.01 s: .*; log: "):
         ControlPlane(folder=tmp_path / "plane", start_s_max=0.01).__enter__()
