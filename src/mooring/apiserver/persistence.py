@@ -10,6 +10,7 @@ While the server runs, the file is written in slices, so that requests are serve
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
@@ -118,6 +119,9 @@ def new_private_file(path: Path) -> Iterator[BinaryIO]:
     Raises:
         OSError: The file cannot be written.
     """
+    if path.exists() and not path.is_file():
+        # It would be replaced: root could lose a device such as /dev/null.
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
     partial = path.with_name(f".{path.name}.{os.getpid()}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
@@ -126,6 +130,10 @@ def new_private_file(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        # The temporary name would mean nothing to the user.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     except BaseException:
         partial.unlink(missing_ok=True)
         raise

@@ -15,6 +15,7 @@ The root is not a click group: importing click takes longer than everything that
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -31,6 +32,9 @@ EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
+
+#: Errors of writing to a full or broken disk.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 #: Set by the scripts of ``mooring completion``.
 COMPLETE_VARIABLE = "_MOORING_COMPLETE"
@@ -91,6 +95,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_PIPE_CLOSED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"mooring: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
 
 
 def help_text() -> str:

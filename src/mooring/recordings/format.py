@@ -223,6 +223,9 @@ class RecordingWriter:
             ConfigError: the file cannot be written.
         """
         self._path = str(path)
+        if os.path.exists(self._path) and not os.path.isfile(self._path):
+            # It would be replaced: root could lose a device such as /dev/null.
+            raise ConfigError("cannot be written: it is not a regular file", file=self._path)
         self._partial = f"{self._path}.partial"
         self._encoder = msgspec.json.Encoder()
         self._separator = b""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -131,3 +132,23 @@ async def watched(server: ApiServer, version: int) -> int:
         return int(status)
     line = json.loads(await anext(aiter(body)))
     return int(line["object"]["code"])
+
+
+def test_a_path_that_is_not_a_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    with pytest.raises(OSError, match="Not a regular file") as caught, new_private_file(pipe):
+        pass
+
+    assert caught.value.filename == str(pipe)
+    assert pipe.is_fifo()
+
+
+def test_an_error_names_the_file_and_not_its_temporary_name(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "state.json"
+
+    with pytest.raises(FileNotFoundError) as caught, new_private_file(path):
+        pass
+
+    assert caught.value.filename == str(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -141,3 +143,19 @@ def test_unknown_words(capsys: pytest.CaptureFixture[str], word: str, said: str)
 
 def test_help_fits_a_terminal() -> None:
     assert max(map(len, cli.help_text().splitlines())) <= 80
+
+
+def test_a_full_disk_is_one_line() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "mooring", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            check=False,
+        )
+
+    assert done.returncode == 2
+    assert done.stderr == "mooring: the output cannot be written: No space left on device\n"

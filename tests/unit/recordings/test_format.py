@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,13 @@ def test_a_key_is_the_name_with_its_namespace() -> None:
     assert object_key({"metadata": {"name": "a", "namespace": "b"}}) == "b/a"
     assert object_key({"metadata": {"name": "a"}}) == "a"
     assert object_key({}) == ""
+
+
+def test_a_path_that_is_not_a_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    with pytest.raises(ConfigError, match="it is not a regular file"):
+        RecordingWriter(pipe, recording())
+
+    assert pipe.is_fifo()

@@ -10,6 +10,7 @@ import difflib
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -76,8 +77,8 @@ class Registry:
         try:
             target = matches[0].load()
         except (Exception, SystemExit) as error:  # a third-party module may raise anything
-            text = f"{type(error).__name__}: {error}"
-            raise ConfigError(f"is installed, but cannot be imported: {text}", path=name) from error
+            text = f"is installed, but cannot be imported: {_problem(error)}"
+            raise ConfigError(text, path=name) from error
         return lambda args, handle: instantiate(target, args, handle)
 
 
@@ -94,8 +95,8 @@ def load_plugin(spec: str, handle: Handle) -> Any:
     try:
         module = _import(module_name)
     except (Exception, SystemExit) as error:  # a module may raise anything
-        text = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"cannot be imported: {text}", path="--plugin", value=spec) from error
+        text = f"cannot be imported: {_problem(error)}"
+        raise ConfigError(text, path="--plugin", value=spec) from error
     target = getattr(module, attribute, None)
     if target is None:
         public = [name for name in vars(module) if not name.startswith("_")]
@@ -152,8 +153,21 @@ def instantiate(target: Any, args: Any, handle: Handle, **more: Any) -> Any:
     except SchedulerError:
         raise
     except (Exception, SystemExit) as error:  # a third-party constructor may raise anything
-        text = f"{type(error).__name__}: {error}"
-        raise ConfigError(f"cannot be created: {text}", path=target.__qualname__) from error
+        text = f"cannot be created: {_problem(error)}"
+        raise ConfigError(text, path=target.__qualname__) from error
+
+
+def _problem(error: BaseException) -> str:
+    """Returns the exception of a plugin's code, with file and line if it was raised there."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        return text  # names its own file and line
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__ and not frame.filename.startswith("<frozen")
+    ]
+    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
 
 
 def build(

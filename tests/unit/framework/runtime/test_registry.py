@@ -261,6 +261,16 @@ def test_a_constructor_that_raises_is_reported_as_a_fault_of_the_plugin() -> Non
         instantiate(Broken, None, HANDLE)
 
 
+def test_an_exception_of_a_plugin_module_has_its_file_and_line(folder: Path) -> None:
+    file = folder / "rack_of_lines.py"
+    file.write_text("ROWS = 3\nSIZE = ROWS / 0\n")
+
+    with pytest.raises(ConfigError) as caught:
+        load_plugin("rack_of_lines:Rack", HANDLE)
+
+    assert f"ZeroDivisionError: division by zero ({file}:2)" in str(caught.value)
+
+
 def test_a_constructor_that_exits_is_a_fault_of_the_plugin_too() -> None:
     def leave(args: Any) -> Any:
         del args
