@@ -76,5 +76,6 @@ def test_volume_plugins_apply_to_pods_with_such_volumes(
     pod = replica(1, volume)
     selective = {name for name, plugin in PLUGINS.items() if hasattr(plugin, "applies_to")}
 
-    assert selective == {"NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"}
+    of_volumes = {"NodeVolumeLimits", "VolumeBinding", "VolumeRestrictions", "VolumeZone"}
+    assert selective == {*of_volumes, "DynamicResources"}
     assert {name for name in selective if PLUGINS[name].applies_to(pod)} == applicable

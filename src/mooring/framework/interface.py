@@ -123,15 +123,20 @@ class QueueSort(Plugin, Protocol):
 
 
 class Selective(Plugin, Protocol):
-    """Applies to some pods only; the framework does not call it for the others."""
+    """Applies to some pods only; the framework does not call it for the others.
+
+    With an attribute ``idle_state``, this is what ``pre_filter`` stores for the others.
+    """
 
     def applies_to(self, pod: PodInfo) -> bool:
-        """Returns False if the pod's spec gives the plugin nothing to do, in any cluster.
+        """Returns False if the pod's spec gives the plugin nothing to do.
 
-        It must not depend on the names of volumes and claims.
+        It must not depend on the names of volumes and claims, and of the cluster only on its
+        device classes.
         Then ``pre_filter``, ``pre_score`` and ``pre_bind_pre_flight`` return ``SKIP`` for it, if
-        they are called, and ``reserve`` and ``unreserve`` do nothing. PreEnqueue,
-        PostFilter, Permit, Bind and PostBind are called for every pod.
+        they are called, and ``reserve`` and ``unreserve`` do nothing. PreEnqueue, PostFilter,
+        Permit, Bind and PostBind are called for every pod. Without ``pre_score`` it scores all
+        nodes of such pods 0.
         """
         ...
 

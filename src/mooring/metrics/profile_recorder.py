@@ -210,8 +210,11 @@ class ProfileRecorder(FrameworkRecorder):
         for skipped, group in self._score_groups.items():
             for name in self._not_in(skipped, PRE_SCORE):
                 self._evaluated(name, PRE_SCORE, group.pods)
-            for name in self._not_in(skipped, SCORE):
-                self._evaluated(name, SCORE, group.nodes)
+            for name in self._plugins[SCORE]:
+                # Only PreScore skips Score: the framework does not call a plugin without it for
+                # pods to which it does not apply, where kube-scheduler does.
+                if name not in skipped or name not in self._plugins[PRE_SCORE]:
+                    self._evaluated(name, SCORE, group.nodes)
         self._filter_groups.clear()
         self._score_groups.clear()
 

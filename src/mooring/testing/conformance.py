@@ -139,6 +139,16 @@ def _check_idle(case: Case, cycle: Cycle, view: NodeView) -> None:
             cycle.set_writer(None)
             problem = f"applies_to returns False, but {method} returns {result!r}, not SKIP"
             case.expect(result is SKIP, problem)
+    state, idle_state = cycle.state_of(plugin.name), getattr(plugin, "idle_state", None)
+    case.expect(
+        state == idle_state or not hasattr(plugin, "pre_filter"),
+        f"applies_to returns False, but pre_filter stores {state!r}, not idle_state {idle_state!r}",
+    )
+    if hasattr(plugin, "score") and not hasattr(plugin, "pre_score") and len(view):
+        scores = plugin.score(cycle, view)
+        if hasattr(plugin, "normalize"):
+            scores = plugin.normalize(cycle, scores, view)
+        case.expect(not scores.any(), "applies_to returns False, but a score is not 0")
 
 
 def _check_state(case: Case, cycle: Cycle) -> None:

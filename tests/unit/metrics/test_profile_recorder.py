@@ -115,6 +115,26 @@ def test_a_plugin_that_skips_the_pod_evaluates_nothing() -> None:
     assert recorded.evaluations("Score", "A", "B") == [0, 3]
 
 
+class Idle:
+    """Scores without PreScore, and applies to no pod."""
+
+    name = "Idle"
+
+    def applies_to(self, pod: PodInfo) -> bool:
+        return False
+
+    def score(self, cycle: Any, view: Any) -> Any:
+        return np.zeros(len(view), dtype=np.int64)
+
+
+def test_score_of_a_plugin_without_pre_score_counts_for_pods_to_which_it_does_not_apply() -> None:
+    recorded = Recorded(Idle(), Refuses("A", "a"))
+    for timed_every in (1, 0):
+        recorded.framework.timed_every = timed_every
+        recorded.schedule()
+    assert recorded.evaluations("Score", "Idle", "A") == [6, 6]
+
+
 def test_plugins_after_a_rejecting_pre_filter_are_not_evaluated() -> None:
     final = Reject("never", resolvable=False)
     recorded = Recorded(Refuses("A"), Refuses("B", pre_filtered=final), Refuses("C"))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.framework import Cycle, FilterStatuses, NodeView, Reject, default_normalize
+from mooring.framework import SKIP, Cycle, FilterStatuses, NodeView, Reject, default_normalize
 from mooring.state import PodInfo
 from mooring.state.columns.change_log import Change
 from mooring.testing import check_conformance
@@ -46,6 +46,29 @@ class AppliesToNone(Shares):
 
     def pre_filter(self, cycle: Cycle) -> None:
         return None
+
+
+class IdleWithState(AppliesToNone):
+    """Stores another state than its ``idle_state``."""
+
+    name = "IdleWithState"
+    idle_state = "idle"
+
+    def pre_filter(self, cycle: Cycle) -> Any:
+        cycle[self] = "other"
+        return SKIP
+
+
+class IdleWithScores(AppliesToNone):
+    """Says that it applies to no pod, and scores nodes 1."""
+
+    name = "IdleWithScores"
+
+    def pre_filter(self, cycle: Cycle) -> Any:
+        return SKIP
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+        return np.ones(len(nodes), dtype=np.int64)
 
 
 class Coarse(Shares):
@@ -142,6 +165,19 @@ def test_a_plugin_that_does_not_skip_pods_to_which_it_does_not_apply_is_named() 
     problem = fault_of(AppliesToNone())
 
     assert "applies_to returns False, but pre_filter returns None, not SKIP" in problem
+
+
+@pytest.mark.parametrize(
+    ("plugin", "expected"),
+    [
+        (IdleWithState(), "but pre_filter stores 'other', not idle_state 'idle'"),
+        (IdleWithScores(), "but a score is not 0"),
+    ],
+)
+def test_state_and_scores_of_pods_to_which_a_plugin_does_not_apply_are_fixed(
+    plugin: Any, expected: str
+) -> None:
+    assert f"applies_to returns False, {expected}" in fault_of(plugin)
 
 
 @pytest.mark.parametrize("plugin", [Shares(), SharesNothing(), Reversed()])

@@ -73,7 +73,8 @@ class Attempt:
     ``rows`` are the feasible rows that were scored, intp shape (f,); ``raw`` and ``scores`` hold
     per plugin name int64 shape (f,), ``total`` the same shape. ``final`` holds the raw scores of
     plugins that need no normalizing, by row, shape (capacity,); these are also their scores, except
-    for plugins in ``constant``, whose score is the same on every node.
+    for plugins in ``constant``, whose score is the same on every node. Raw scores and scores of the
+    plugins in ``zero`` are 0 on every node: they do not apply to the pod.
     """
 
     snapshot: Snapshot
@@ -91,6 +92,7 @@ class Attempt:
     scores: dict[str, Ints] = field(default_factory=dict)
     final: dict[str, Ints] = field(default_factory=dict)
     constant: dict[str, int] = field(default_factory=dict)
+    zero: frozenset[str] = frozenset()
     total: Ints | None = None
     tied_rows: Rows | None = None
     choice: str | None = None
@@ -196,6 +198,8 @@ class Attempt:
             raise InvariantViolation("a Decision must be built before the cluster state changes")
         pre_filter, has_scores = self.pre_filtered.status, self.total is not None
         final = {plugin: column[self.rows] for plugin, column in self.final.items()}
+        if self.total is not None:
+            final |= {plugin: np.zeros_like(self.total) for plugin in self.zero}
         constant = {
             plugin: np.full_like(final[plugin], score) for plugin, score in self.constant.items()
         }

@@ -80,7 +80,8 @@ def score_nodes(framework: Framework, cycle: Cycle, names: Sequence[str]) -> dic
     rows = _rows(cycle, names)
     attempt = Attempt(cycle.snapshot)
     total = total_scores(framework, cycle, attempt, NodeView(cycle.snapshot, rows), rows)
-    weights = sum(framework.weight(plugin) for plugin in [*attempt.scores, *attempt.final])
+    scorers = [*attempt.scores, *attempt.final, *attempt.zero]
+    weights = sum(framework.weight(plugin) for plugin in scorers)
     mean = total / weights if weights else total
     return dict(zip(names, mean.tolist(), strict=True))
 

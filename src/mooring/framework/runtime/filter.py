@@ -122,11 +122,12 @@ def _run_pre_filter(
     cache = cached.pre_filtered if cached is not None else {}
     plugins = framework.selection.to_call("pre_filter", cycle)
     restored = None if cached is None else cached.restored_pre_filter
-    cycle.skipped |= cycle.idle_plugins
     if restored is not None:
         plugins = restored.to_call(plugins, cycle)
         cycle.restore_all(restored.states)
         cycle.skipped |= restored.skipped
+    else:
+        cycle.skipped |= cycle.idle_plugins
     names: frozenset[str] | None = None
     narrowed_by: list[str] = []
     rejection: Status | None = None
@@ -160,7 +161,7 @@ def _run_pre_filter(
         framework.recorder.pre_filter_stopped(last, cycle.skipped)
     elif cached is not None and restored is None:
         applicable = framework.selection.applicable("pre_filter", cycle)
-        cached.restored_pre_filter = restored_results(applicable, cache)
+        cached.restored_pre_filter = restored_results(applicable, cache, cycle.idle_plugins)
     return PreFilterOutcome(names, rejection, tuple(narrowed_by))
 
 

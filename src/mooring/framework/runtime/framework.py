@@ -262,6 +262,7 @@ class Framework:
                 cached = self._cache.of(signature, cycle.snapshot.nodes.capacity)
             cycle.cached_results = (cached, signature.cached_plugins)
             cycle.idle_plugins = signature.idle_plugins
+            cycle.restore_all(signature.idle_states)
         return cycle.cached_results
 
     def cache_statistics(self) -> dict[str, int]:

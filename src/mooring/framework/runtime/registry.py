@@ -162,10 +162,11 @@ def _problem(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
         return text  # names its own file and line
+    skipped = (__file__, importlib.__file__, "<frozen")
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__ and not frame.filename.startswith("<frozen")
+        if not frame.filename.startswith(skipped)
     ]
     return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
 

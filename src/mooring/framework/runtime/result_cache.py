@@ -79,6 +79,7 @@ class Restored(NamedTuple):
     """The states and skips that the cached plugins of PreFilter or PreScore leave in a cycle."""
 
     states: dict[str, Any]
+    #: With the plugins that do not apply to the pod.
     skipped: frozenset[str]
     #: The other plugins that apply to the pod, in order.
     uncached: tuple[Any, ...]
@@ -92,11 +93,14 @@ class Restored(NamedTuple):
 
 
 def restored_results(
-    plugins: Sequence[Any], cache: Mapping[str, tuple[Any, Any]]
+    plugins: Sequence[Any], cache: Mapping[str, tuple[Any, Any]], idle: frozenset[str]
 ) -> Restored | None:
-    """Returns the cached results in one piece; None if one rejects the pod or narrows the nodes."""
+    """Returns the cached results in one piece; None if one rejects the pod or narrows the nodes.
+
+    ``idle`` are the names of the plugins that do not apply to the pod.
+    """
     states: dict[str, Any] = {}
-    skipped: list[str] = []
+    skipped = [*idle]
     for name, (result, state) in cache.items():
         if result is Skip.SKIP:
             skipped.append(name)

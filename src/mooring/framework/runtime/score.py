@@ -160,6 +160,7 @@ def _run_scorers(
         attempt.scores[plugin.name] = scores
         weight = framework.weight(plugin.name)
         total += scores if weight == 1 else scores * weight
+    attempt.zero = cycle.idle_plugins & framework.selection.without_pre_score & skipped
     return total
 
 
@@ -174,11 +175,13 @@ def pre_score(
     cache = cached.pre_scored if cached is not None else {}
     plugins = framework.selection.to_call("pre_score", cycle)
     restored = None if cached is None else cached.restored_pre_score
-    skipped = list(cycle.idle_plugins)
-    if restored is not None:
+    if restored is None:
+        skipped = cycle.idle_plugins
+    else:
+        skipped = restored.skipped
         plugins = restored.to_call(plugins, cycle)
-        skipped += restored.skipped
         cycle.restore_all(restored.states)
+    also_skipped = []
     for plugin in plugins:
         if plugin.name in cache:
             result, state = cache[plugin.name]
@@ -192,11 +195,11 @@ def pre_score(
             if plugin.name in cached_plugins:
                 cache[plugin.name] = (result, cycle.state_of(plugin.name))
         if result is Skip.SKIP:
-            skipped.append(plugin.name)
+            also_skipped.append(plugin.name)
     if cached is not None and restored is None:
         applicable = framework.selection.applicable("pre_score", cycle)
-        cached.restored_pre_score = restored_results(applicable, cache)
-    return frozenset(skipped)
+        cached.restored_pre_score = restored_results(applicable, cache, skipped)
+    return skipped.union(also_skipped) if also_skipped else skipped
 
 
 @dataclass(slots=True)

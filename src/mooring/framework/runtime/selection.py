@@ -24,6 +24,11 @@ class PluginSelection:
         self._plugins = {point: plugins.get(point, ()) for point in EXTENSION_POINTS}
         #: (extension point, names of the plugins that do not apply) -> the other plugins.
         self._applicable: dict[tuple[str, frozenset[str]], tuple[Any, ...]] = {}
+        scorers = {plugin.name for plugin in self._plugins["score"]}
+        #: The names of the score plugins without ``pre_score``.
+        self.without_pre_score = frozenset(
+            scorers.difference(plugin.name for plugin in self._plugins["pre_score"])
+        )
 
     def of(self, point: str) -> Sequence[Any]:
         """Returns the plugins of an extension point."""

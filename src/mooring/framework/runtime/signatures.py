@@ -29,14 +29,16 @@ TEMPLATE_BYTES_MAX: Final = 8 << 10
 class Signature:
     """The fragments of the cacheable plugins; equal signatures are one object."""
 
-    __slots__ = ("cached_plugins", "fragments", "idle_plugins")
+    __slots__ = ("cached_plugins", "fragments", "idle_plugins", "idle_states")
 
-    def __init__(
-        self, fragments: Mapping[str, Hashable], idle_plugins: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, fragments: Mapping[str, Hashable], idle: Sequence[Any] = ()) -> None:
         self.fragments = fragments
         #: The names of the plugins that do not apply to such pods.
-        self.idle_plugins = idle_plugins
+        self.idle_plugins = frozenset(plugin.name for plugin in idle)
+        #: The states of those of them that have one.
+        self.idle_states = {
+            plugin.name: plugin.idle_state for plugin in idle if hasattr(plugin, "idle_state")
+        }
         #: The names of the plugins whose results are cached for such pods.
         self.cached_plugins = frozenset(fragments)
 
@@ -97,13 +99,14 @@ class Signatures:
             fragment = call(plugin, "Sign", plugin.sign, pod)
             if fragment is not None:
                 fragments[plugin.name] = fragment
-        idle = frozenset(
-            plugin.name
+        idle = [
+            plugin
             for plugin in self._selective
             if not call(plugin, "AppliesTo", plugin.applies_to, pod)
-        )
+        ]
         signature = Signature(fragments, idle)
-        return self._by_fragments.setdefault((idle, *fragments.items()), signature)
+        key = (signature.idle_plugins, *fragments.items())
+        return self._by_fragments.setdefault(key, signature)
 
 
 def _template_of(pod: PodInfo, spec: PodSpec, status: PodStatus) -> tuple[Any, ...]:

@@ -93,6 +93,8 @@ class DynamicResources:
     signs_claim_names = False
     #: Scores of pods without claims are all 0, and stay so.
     normalized_zero = 0
+    #: PostFilter tells a pod without claims from one that PreFilter did not reach.
+    idle_state = NO_CLAIMS
     needs = ("DeviceClass", "ResourceClaim", "ResourceSlice")
 
     def __init__(
@@ -118,9 +120,11 @@ class DynamicResources:
 
     def sign(self, pod: PodInfo) -> Hashable | None:
         """Returns (); None for pods that need devices, as their results depend on other pods."""
-        if pod.spec.resource_claims or has_class(pod, self._devices().classes):
-            return None
-        return ()
+        return None if self.applies_to(pod) else ()
+
+    def applies_to(self, pod: PodInfo) -> bool:
+        """Returns whether the pod needs devices."""
+        return bool(pod.spec.resource_claims) or has_class(pod, self._devices().classes)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gates a pod until all of its claims exist."""
