@@ -107,12 +107,18 @@ class Cache:
             **dict.fromkeys(WORKLOAD_KINDS, self.workloads),
             **dict.fromkeys(STORAGE_KINDS, self.storage),
         }
+        self._snapshot = self._new_snapshot()
         self._parts = InternPool()
         self._assumed: dict[str, None] = {}
         self._uid_of: dict[str, str] = {}
 
     def snapshot(self) -> Snapshot:
         """Returns the current state, for one cycle. Complexity: O(1)."""
+        if self._snapshot.generation != self.nodes.log.generation:
+            self._snapshot = self._new_snapshot()
+        return self._snapshot
+
+    def _new_snapshot(self) -> Snapshot:
         return Snapshot(
             nodes=self.nodes,
             pods=self.pods,

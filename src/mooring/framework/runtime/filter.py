@@ -120,6 +120,7 @@ def _run_pre_filter(
     cached_plugins: frozenset[str],
 ) -> PreFilterOutcome:
     cache = cached.pre_filtered if cached is not None else {}
+    is_repeated = bool(cache)
     plugins = framework.selection.to_call("pre_filter", cycle)
     restored = None if cached is None else cached.restored_pre_filter
     if restored is not None:
@@ -159,7 +160,7 @@ def _run_pre_filter(
     if rejection is not None:
         last = framework.plugins("pre_filter")[-1].name
         framework.recorder.pre_filter_stopped(last, cycle.skipped)
-    elif cached is not None and restored is None:
+    elif cached is not None and restored is None and is_repeated:
         applicable = framework.selection.applicable("pre_filter", cycle)
         cached.restored_pre_filter = restored_results(applicable, cache, cycle.idle_plugins)
     return PreFilterOutcome(names, rejection, tuple(narrowed_by))

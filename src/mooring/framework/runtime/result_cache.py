@@ -229,7 +229,7 @@ class CachedResults:
                 scores = caller.call_view(number, view)
                 raw[_rows_index(view, snapshot)] = scores
                 is_full = True
-                self.in_range[number] = plugin.is_final and _are_scores(scores)
+                self.in_range[number] = plugin.is_final and are_scores(scores)
             elif not len(rows) or not columns & (plugin.reads | _EXISTENCE):
                 continue
             elif plugin.has_one_node_form and infos is not None:
@@ -238,7 +238,7 @@ class CachedResults:
                     self.in_range[number] &= MIN_SCORE <= score <= MAX_SCORE
             else:
                 raw[rows] = scores = caller.call_view(number, NodeView(snapshot, rows))
-                self.in_range[number] &= _are_scores(scores)
+                self.in_range[number] &= are_scores(scores)
             if plugin.normalized_zero is not None:
                 self.is_zero[number] = not np.count_nonzero(raw[: snapshot.nodes.size])
         self._add_up(None if is_full else rows, plugins)
@@ -312,7 +312,8 @@ def _rows_index(view: NodeView, snapshot: Snapshot) -> slice | Rows:
     return slice(size) if len(view) == size else view.rows
 
 
-def _are_scores(scores: npt.NDArray[np.int64]) -> bool:
+def are_scores(scores: npt.NDArray[np.int64]) -> bool:
+    """Returns whether all of ``scores`` are 0..100."""
     # As uint64, negative scores are far above 100: one comparison checks both ends.
     return not len(scores) or int(np.maximum.reduce(scores.view(np.uint64))) <= MAX_SCORE
 

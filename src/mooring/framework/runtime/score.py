@@ -27,7 +27,7 @@ from mooring.framework.runtime.host_selection import (
     visiting_order,
 )
 from mooring.framework.runtime.opportunistic_batch import EMPTY_LIST, SortedNodes
-from mooring.framework.runtime.result_cache import CachedResults, restored_results
+from mooring.framework.runtime.result_cache import CachedResults, are_scores, restored_results
 from mooring.framework.runtime.timings import ERROR
 from mooring.framework.status import Skip
 from mooring.state.tables.nodes import read_only
@@ -173,6 +173,7 @@ def pre_score(
 ) -> frozenset[str]:
     """Runs the PreScore plugins; returns the names of those that skip this pod."""
     cache = cached.pre_scored if cached is not None else {}
+    is_repeated = bool(cache)
     plugins = framework.selection.to_call("pre_score", cycle)
     restored = None if cached is None else cached.restored_pre_score
     if restored is None:
@@ -196,7 +197,7 @@ def pre_score(
                 cache[plugin.name] = (result, cycle.state_of(plugin.name))
         if result is Skip.SKIP:
             also_skipped.append(plugin.name)
-    if cached is not None and restored is None:
+    if cached is not None and restored is None and is_repeated:
         applicable = framework.selection.applicable("pre_score", cycle)
         cached.restored_pre_score = restored_results(applicable, cache, skipped)
     return skipped.union(also_skipped) if also_skipped else skipped
@@ -246,12 +247,15 @@ def normalize_one(
     """
     scores = raw
     if hasattr(plugin, "normalize"):
+        zero: int | None = getattr(plugin, "normalized_zero", None)
+        if zero is not None and not np.count_nonzero(raw):
+            return np.full_like(raw, zero) if zero else raw
         scores = framework.call(
             plugin, "NormalizeScore", plugin.normalize, cycle, read_only(raw), view
         )
         _check_shape(plugin, "NormalizeScore", scores, len(view))
-    lowest, highest = int(scores.min()), int(scores.max())
-    if lowest < MIN_SCORE or highest > MAX_SCORE:
+    if not are_scores(scores):
+        lowest, highest = int(scores.min()), int(scores.max())
         wrong = lowest if lowest < MIN_SCORE else highest
         raise PluginError(
             plugin.name,
