@@ -184,4 +184,6 @@ def bad_json(error: Exception, *, file: str | None, path: str = "") -> ConfigErr
     problem, marker, where = str(error).partition(" - at `$")
     inside = where.rstrip("`") if marker else ""
     full_path = (path + inside).lstrip(".")
-    return ConfigError(problem[:1].lower() + problem[1:], file=file, path=full_path or None)
+    if not problem.startswith("JSON"):
+        problem = problem[:1].lower() + problem[1:]
+    return ConfigError(problem, file=file, path=full_path or None)

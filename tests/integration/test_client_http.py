@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 
 import pytest
 
@@ -20,6 +21,26 @@ from tests.integration.http_servers import (
     says,
     wants_renewal,
 )
+
+
+def test_extra_headers_are_sent_with_requests_and_streams() -> None:
+    async def test(server: Server, transport: HttpTransport) -> None:
+        groups = [("impersonate-group", "a"), ("impersonate-group", "jané")]
+        impersonating = HttpTransport(server.url, extra_headers=groups)
+        request = Request("GET", "/api/v1/pods", deadline_s=5)
+        try:
+            await impersonating.request(request)
+            async with impersonating.stream(request, idle_s=5) as stream:
+                assert stream.status == 200
+        finally:
+            await impersonating.close()
+        assert len(server.requests) == 2
+        for head in server.requests:
+            lines = head.lower().split(b"\r\n")
+            assert lines.count(b"impersonate-group: a") == 1
+            assert lines.count("impersonate-group: jané".encode()) == 1
+
+    run(says(OK), test)
 
 
 def test_a_request_goes_out_as_it_is_meant() -> None:
@@ -115,7 +136,7 @@ def test_nobody_knows_when_no_answer_comes_in_time() -> None:
         return
 
     async def test(server: Server, transport: HttpTransport) -> None:
-        with pytest.raises(OutcomeUnknown, match="POST /: TimeoutError"):
+        with pytest.raises(OutcomeUnknown, match="POST /: timeout: no response"):
             await transport.request(Request("POST", "/", deadline_s=0.2))
 
     run(silent, test)
@@ -243,3 +264,23 @@ def test_many_watches_at_once_have_a_connection_each() -> None:
         assert server.connections == 30
 
     run(says(CHUNKED, chunk(b"one\n")), test)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_unreachable_server_is_named_with_the_reason(method: str) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        transport = HttpTransport(f"http://127.0.0.1:{port}")
+        try:
+            request = Request(method, "/api", deadline_s=5)
+            with pytest.raises(Unreachable, match=r"Connection refused$") as failure:
+                await transport.request(request)
+            with pytest.raises(Unreachable, match=rf":{port}: Connection refused$"):
+                async with transport.stream(Request("GET", "/api", deadline_s=5), idle_s=5):
+                    pass
+        finally:
+            await transport.close()
+        assert "Error" not in str(failure.value)
+
+    asyncio.run(main())

@@ -67,6 +67,44 @@ def a_pod(namespace: str, name: str) -> Pod:
     return Pod(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec)
 
 
+def test_a_kubeconfig_can_impersonate_a_user(plane: Access, tmp_path: Path) -> None:
+    config = json.loads(Path(plane.kubeconfig("admin")).read_text("utf-8"))
+    config["users"][0]["user"] |= {
+        "as": "jané",
+        "as-uid": "7",
+        "as-groups": ["shop", "system:authenticated"],
+        "as-user-extra": {"example.com/scope": ["one", "two"]},
+    }
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config), "utf-8")
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+
+    async def main() -> dict[str, Any]:
+        access = read_kubeconfig([str(path)])
+        transport = connect(access, clock=SystemClock(), environment=os.environ)
+        try:
+            response = await transport.request(
+                Request(
+                    "POST",
+                    "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                    headers={"content-type": "application/json"},
+                    body=json.dumps(review).encode(),
+                    deadline_s=SECONDS_MAX,
+                )
+            )
+        finally:
+            await transport.close()
+        result: dict[str, Any] = json.loads(response.body)["status"]["userInfo"]
+        return result
+
+    assert asyncio.run(main()) == {
+        "username": "jané",
+        "uid": "7",
+        "groups": ["shop", "system:authenticated"],
+        "extra": {"example.com/scope": ["one", "two"]},
+    }
+
+
 def test_every_verb_on_a_pod(plane: Access, namespace: str) -> None:
     async def test(client: Client) -> None:
         made = await client.create(a_pod(namespace, "web"))

@@ -145,6 +145,10 @@ def _type_errors(value: Any) -> list[FieldError]:
     if kind == "Policy":
         problem = "a Policy is not supported: convert it with `mooring config convert`"
         return [FieldError(("kind",), problem, kind)]
+    if kind == "ConfigMap":
+        keys = ", ".join(f"data.{key}" for key in value.get("data") or ()) or "none"
+        problem = f"must be {KIND}: write the text in {keys} to a file of its own"
+        return [FieldError(("kind",), problem, kind)]
     errors = []
     if kind != KIND:
         errors.append(FieldError(("kind",), f"must be {KIND}", kind, _nearest_kind(kind)))

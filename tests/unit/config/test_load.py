@@ -54,6 +54,14 @@ def test_a_file_with_nothing_but_its_kind_is_the_default(tmp_path: Path) -> None
     assert from_document(None) == default_configuration()
 
 
+def test_a_config_map_is_named_with_the_keys_of_its_texts() -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\ndata:\n  scheduler.yaml: x\n"
+    assert faults_of(text) == [
+        "c.yaml: line 2: kind: must be KubeSchedulerConfiguration: write the text in "
+        "data.scheduler.yaml to a file of its own, got 'ConfigMap'"
+    ]
+
+
 def test_json_and_gzip_are_read_too(tmp_path: Path) -> None:
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

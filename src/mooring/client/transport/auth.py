@@ -49,6 +49,7 @@ def connect(access: Access, *, clock: Clock, environment: Mapping[str, str]) -> 
         authorization=credentials,
         server_name=access.server_name,
         proxy=access.proxy,
+        extra_headers=access.impersonation,
     )
 
 

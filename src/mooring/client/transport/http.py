@@ -9,10 +9,11 @@ and the renewal of a lease must never wait for either: so each ``Pool`` has its 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Final, Protocol
 
@@ -88,6 +89,7 @@ class HttpTransport:
         server_name: The name in the server's certificate, if it differs from the URL's host.
         proxy: The URL of an HTTP proxy.
         user_agent: For the server's logs.
+        extra_headers: (name, value) of headers of every request.
     """
 
     def __init__(
@@ -98,7 +100,9 @@ class HttpTransport:
         server_name: str | None = None,
         proxy: str | None = None,
         user_agent: str = "mooring",
+        extra_headers: Sequence[tuple[str, str]] = (),
     ) -> None:
+        self._extra_headers = extra_headers
         self._server = server.rstrip("/")
         self._tls = authorization.tls if authorization is not None else None
         self._authorization = authorization
@@ -247,6 +251,7 @@ class HttpTransport:
                 server_name=self._server_name,
                 limit=CONNECTIONS[pool],
                 user_agent=self._user_agent,
+                extra_headers=self._extra_headers,
             )
         return http1_pool
 
@@ -266,7 +271,11 @@ class HttpTransport:
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S_MAX),
                 # Decompressed, a small response may become huge; and it costs more than it saves.
-                headers={"user-agent": self._user_agent, "accept-encoding": "identity"},
+                headers=[
+                    ("user-agent", self._user_agent),
+                    ("accept-encoding", "identity"),
+                    *self._extra_headers,
+                ],
                 auto_decompress=False,
                 # Cookies of a server or proxy are not stored.
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -322,7 +331,7 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, Non
         async for chunk in response.content.iter_any():
             yield chunk
     except _FAILURES as error:
-        raise StreamBroken(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+        raise StreamBroken(failure_text(error)) from error
 
 
 async def _whole(response: aiohttp.ClientResponse, request: Request) -> bytes:
@@ -343,4 +352,22 @@ async def _whole(response: aiohttp.ClientResponse, request: Request) -> bytes:
 
 
 def _error_text(request: Request, error: Exception) -> str:
-    return f"{request.method} {request.path}: {type(error).__name__}: {error}".rstrip(": ")
+    return f"{request.method} {request.path}: {failure_text(error)}"
+
+
+def failure_text(error: BaseException) -> str:
+    """Returns what failed on a connection, without the names of Python's classes where possible."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"certificate of {error.host}:{error.port}: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            return f"cannot connect to {error.host}:{error.port}: {failure_text(error.os_error)}"
+        case aiohttp.ServerDisconnectedError():
+            return "the server closed the connection"
+        case ssl.SSLError():
+            return str(error)
+        case OSError(errno=int(number)) if number > 0:
+            return os.strerror(number)
+        case TimeoutError():
+            return "timeout: no response"
+    return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -56,6 +56,7 @@ class Http1Pool:
         server_name: The name in the server's certificate, if it differs from the URL's host.
         limit: Maximum number of connections without a slow request.
         user_agent: For the server's logs.
+        extra_headers: (name, value) of headers of every request.
         look_up: Returns the addresses of a host and port, in the order in which they are tried;
         raises OSError. By default the system's resolver.
     """
@@ -68,6 +69,7 @@ class Http1Pool:
         server_name: str | None,
         limit: int,
         user_agent: str,
+        extra_headers: Sequence[tuple[str, str]] = (),
         look_up: LookUp | None = None,
     ) -> None:
         parts = urlsplit(server)
@@ -80,6 +82,10 @@ class Http1Pool:
         self._limit = limit
         self._constant = (
             f" HTTP/1.1\r\nhost: {parts.netloc.rpartition('@')[2]}\r\naccept-encoding: identity\r\n"
+        ) + "".join(
+            # Names of users may be any text: UTF-8, as Go sends it.
+            f"{name}: {value.encode().decode('latin-1')}\r\n"
+            for name, value in extra_headers
         )
         self._user_agent = user_agent
         self._look_up = look_up

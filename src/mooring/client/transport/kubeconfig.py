@@ -4,7 +4,7 @@ Files are merged as in kubectl: the first file with an entry for a cluster, user
 and relative paths are relative to their file.
 
 Source: client-go's tools/clientcmd (loader.go, client_config.go) and rest/config.go. *Differs:* an
-unverified server, basic authentication, auth-provider and impersonation are refused.
+unverified server, basic authentication and auth-provider are refused.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from mooring.client.transport.impersonation import HeaderPairs, impersonation_headers
 from mooring.errors import ConfigError
 from mooring.objects.files.documents import yaml_documents
 from mooring.objects.files.paths import read_bytes
@@ -31,10 +32,6 @@ FILE_BYTES_MAX: Final = 1 << 20
 _REFUSED: Final = {
     "username": "basic authentication is not supported",
     "auth-provider": "auth-provider is not supported: use an exec plugin",
-    "as": "impersonation is not supported",
-    "as-uid": "impersonation is not supported",
-    "as-groups": "impersonation is not supported",
-    "as-user-extra": "impersonation is not supported",
 }
 
 
@@ -65,6 +62,7 @@ class Access:
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
     plugin: ExecPlugin | None = field(default=None, repr=False)
+    impersonation: HeaderPairs = ()
     namespace: str = "default"
 
     def at(self, server: str) -> Access:
@@ -176,6 +174,7 @@ def read_kubeconfig(
         token=None if token_file else _token(user),
         token_file=token_file,
         plugin=_plugin(user, cluster),
+        impersonation=_impersonation(user),
         namespace=chosen.text("namespace") or "default",
     )
 
@@ -304,6 +303,14 @@ def _token(user: _Entry) -> str | None:
     if token and not is_sendable(token):
         raise user.wrong("must be ASCII text without spaces", "token")
     return token or None
+
+
+def _impersonation(user: _Entry) -> HeaderPairs:
+    try:
+        return impersonation_headers(user.values)
+    except ValueError as error:
+        field, _, problem = str(error).partition(": ")
+        raise user.wrong(problem, field) from None
 
 
 def is_sendable(token: str) -> bool:

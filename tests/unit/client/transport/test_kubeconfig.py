@@ -53,6 +53,19 @@ def test_the_current_context_says_who_and_where(tmp_path: Path) -> None:
     )
 
 
+def test_a_user_can_be_impersonated(tmp_path: Path) -> None:
+    extra = {"example.com/scope é": ["one", "two"], "reason": []}
+    user = {"as": "jané", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": extra}
+    assert read_kubeconfig([write(tmp_path / "config", user=user)]).impersonation == (
+        ("impersonate-user", "jané"),
+        ("impersonate-uid", "7"),
+        ("impersonate-group", "a"),
+        ("impersonate-group", "b"),
+        ("impersonate-extra-example.com%2Fscope%20%C3%A9", "one"),
+        ("impersonate-extra-example.com%2Fscope%20%C3%A9", "two"),
+    )
+
+
 def test_yaml_is_read_too(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(
@@ -152,7 +165,15 @@ def test_secrets_are_not_shown() -> None:
         ),
         ({"user": {"username": "me", "password": "x"}}, "basic authentication"),
         ({"user": {"auth-provider": {"name": "gcp"}}}, "use an exec plugin"),
-        ({"user": {"as": "root"}}, "impersonation"),
+        ({"user": {"as": ["root"]}}, "users[one].as: must be a string"),
+        ({"user": {"as": "a\nb"}}, "users[one].as: must not contain control characters"),
+        ({"user": {"as-groups": ["a"]}}, "users[one].as-groups: needs a user to impersonate"),
+        ({"user": {"as": "a", "as-groups": "b"}}, "as-groups: must be a list of strings"),
+        ({"user": {"as": "a", "as-user-extra": ["b"]}}, "as-user-extra: must be a mapping"),
+        (
+            {"user": {"as": "a", "as-user-extra": {"b": ["c", 1]}}},
+            "users[one].as-user-extra[b]: must be a string",
+        ),
         ({"user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1"}}}, "have a command"),
         ({"user": {"exec": {"command": "x", "apiVersion": "v1alpha1"}}}, "is not supported"),
         (

@@ -1,0 +1,58 @@
+"""Impersonation: requests are sent for another user, ``as`` of a kubeconfig's user entry.
+
+Source: client-go's transport/round_trippers.go (impersonatingRoundTripper).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+#: (name, value) of headers; a name may occur more than once.
+HeaderPairs = tuple[tuple[str, str], ...]
+
+#: The characters of a header name, but for letters, digits and "_.-~", which ``quote`` keeps.
+_NAME_CHARACTERS: Final = "!#$&'*+^`|"
+
+
+def impersonation_headers(user: Mapping[str, Any]) -> HeaderPairs:
+    """Returns the headers that impersonate the user which a user entry names.
+
+    Args:
+        user: ``as``, ``as-uid``, ``as-groups`` and ``as-user-extra``; () without any.
+
+    Raises:
+        ValueError: the text names the field and the problem.
+    """
+    name, uid = user.get("as") or "", user.get("as-uid") or ""
+    groups, extra = user.get("as-groups") or [], user.get("as-user-extra") or {}
+    if not name:
+        for field, value in (("as-uid", uid), ("as-groups", groups), ("as-user-extra", extra)):
+            if value:
+                raise ValueError(f"{field}: needs a user to impersonate in the field 'as'")
+        return ()
+    pairs = [("impersonate-user", _text("as", name))]
+    if uid:
+        pairs.append(("impersonate-uid", _text("as-uid", uid)))
+    pairs += [("impersonate-group", text) for text in _texts("as-groups", groups)]
+    if not isinstance(extra, Mapping):
+        raise ValueError("as-user-extra: must be a mapping of lists of strings")
+    for key, values in extra.items():
+        header = f"impersonate-extra-{quote(str(key), safe=_NAME_CHARACTERS)}"
+        pairs += [(header, text) for text in _texts(f"as-user-extra[{key}]", values)]
+    return tuple(pairs)
+
+
+def _texts(field: str, values: Any) -> list[str]:
+    if not isinstance(values, list):
+        raise ValueError(f"{field}: must be a list of strings")
+    return [_text(field, value) for value in values]
+
+
+def _text(field: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{field}: must be a string")
+    if not value.isprintable():
+        raise ValueError(f"{field}: must not contain control characters")
+    return value
