@@ -58,6 +58,8 @@ def explain_offline(
     driver = make_driver(
         workload.objects, config=source.config, plugins=source.plugins, seed=source.seed
     )
+    for pending in workload.pending:
+        driver.listers.apply("Pod", None, pending)
     note = reason_without_decision(pod, driver.frameworks)
     if note:
         name = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME

@@ -17,6 +17,7 @@ import msgspec
 from mooring.errors import ConfigError
 from mooring.objects.codec.nulls import without_nulls
 from mooring.objects.codec.quantity_check import first_bad_quantity
+from mooring.objects.generic import decode_generic, encode_generic
 from mooring.objects.kinds import Kind, kind_named
 
 #: Errors of a list that are reported: enough to see a pattern, not enough to fill a log.
@@ -115,7 +116,7 @@ def convert(raw: Any, kind: Kind | str) -> Any:
     if not isinstance(raw, dict):
         raise ConfigError(f"must be a mapping that describes a {expected.name}", value=raw)
     try:
-        obj = msgspec.convert(raw, expected.struct)
+        obj = msgspec.convert(raw, expected.struct, dec_hook=decode_generic)
     except (msgspec.ValidationError, RecursionError):
         obj = _convert_leniently(raw, expected)
     return _validated(obj, expected)
@@ -128,13 +129,15 @@ def encode(obj: Any) -> bytes:
 
 def to_builtins(obj: Any) -> Any:
     """Returns the object as dicts and lists, as ``encode`` would write it."""
-    return msgspec.to_builtins(obj)
+    return msgspec.to_builtins(obj, enc_hook=encode_generic)
 
 
-_ENCODER: Final = msgspec.json.Encoder()
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_generic)
 
 
 def _convert_leniently(raw: dict[str, Any], kind: Kind) -> Any:
+    if kind.is_generic:
+        raise ConfigError("must be an object with metadata", value=raw.get("metadata"))
     try:
         cleaned = without_nulls(raw, kind.struct)
         return msgspec.convert(cleaned, kind.struct)
@@ -176,7 +179,7 @@ def _kind(kind: Kind | str) -> Kind:
 
 @lru_cache(maxsize=64)
 def _decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind.struct)
+    return msgspec.json.Decoder(kind.struct, dec_hook=decode_generic)
 
 
 @lru_cache(maxsize=64)
@@ -186,12 +189,12 @@ def _list_decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
         f"{kind.name}List",
         [("metadata", _ListMeta | None, None), ("items", items | None, None)],
     )
-    return msgspec.json.Decoder(shape)
+    return msgspec.json.Decoder(shape, dec_hook=decode_generic)
 
 
 def _validated(obj: Any, kind: Kind) -> Any:
     """Returns the object after validating its kind, name and quantities."""
-    if obj.kind != kind.name:
+    if obj.kind != kind.name and not kind.is_generic:
         raise ConfigError(f"must be {kind.name}", path="kind", value=obj.kind)
     if obj.api_version != kind.api_version:
         raise ConfigError(f"must be {kind.api_version}", path="apiVersion", value=obj.api_version)
