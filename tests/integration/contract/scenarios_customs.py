@@ -9,7 +9,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.integration.contract.api import APPLY, JSON_PATCH, MERGE, STRATEGIC, TABLE, Api
+from tests.integration.contract.api import (
+    APPLY,
+    JSON_PATCH,
+    MERGE,
+    STRATEGIC,
+    TABLE,
+    Api,
+    Watch,
+)
 from tests.integration.contract.scenario import path, scenario
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -380,6 +388,41 @@ def deleting_a_definition_deletes_its_objects(api: Api, namespace: str) -> None:
     install(api, definition("gones"))
     assert api.get(gones).body["items"] == []
     remove(api, "gones")
+
+
+@scenario
+def deleting_a_definition_ends_the_watches_of_its_objects(api: Api, namespace: str) -> None:
+    install(api, definition("endings"))
+    endings = path(f"apis/{_GROUP}/v1", namespace, "endings")
+    assert api.post(endings, custom("Ending", "a")).code == 201
+    with api.watch(endings) as watch:
+        assert watch.take(1) == [("ADDED", "a")]
+        remove(api, "endings")
+        assert watch.take(1) == [("DELETED", "a")]
+        assert has_ended(watch)
+    assert api.get(endings).code == 404
+
+
+@scenario
+def changing_a_definition_ends_the_watches_of_its_objects(api: Api, namespace: str) -> None:
+    install(api, definition("turnings"))
+    turnings = path(f"apis/{_GROUP}/v1", namespace, "turnings")
+    try:
+        with api.watch(turnings) as watch:
+            names = {"spec": {"names": {"shortNames": ["tu"]}}}
+            assert api.patch(f"{DEFINITIONS}/turnings.{_GROUP}", names, MERGE).code == 200
+            assert has_ended(watch)
+    finally:
+        remove(api, "turnings")
+
+
+def has_ended(watch: Watch) -> bool:
+    """Returns whether the server ends a watch, without a further event."""
+    try:
+        watch.next()
+    except EOFError:
+        return True
+    return False
 
 
 @scenario
