@@ -19,6 +19,7 @@ from tests.integration.contract.api import (
     Watch,
 )
 from tests.integration.contract.scenario import path, scenario
+from tests.integration.contract.scenarios_roles import allow, rule
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _GROUP = "contract.example.com"
@@ -423,6 +424,36 @@ def has_ended(watch: Watch) -> bool:
     except EOFError:
         return True
     return False
+
+
+@scenario
+def a_role_allows_custom_resources(api: Api, namespace: str) -> None:
+    group = "roles.contract.example.com"
+    install(api, definition("guardeds", group=group))
+    guardeds = path(f"apis/{group}/v1", namespace, "guardeds")
+    who = f"keeper-of-{namespace}"
+    keeper = api.acting_as(who)
+    body = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Guarded",
+        "metadata": {"name": "a"},
+        "spec": {"size": 1},
+    }
+    try:
+        assert keeper.get(guardeds).code == 403
+        rules = rule("get list watch", "guardeds", group), rule("create", "guardeds/status", group)
+        allow(api, namespace, who, *rules)
+        api.eventually(lambda: keeper.get(guardeds), 200)
+        assert keeper.post(guardeds, body).code == 403
+        assert api.post(guardeds, body).code == 201
+        assert keeper.get(f"{guardeds}/a").code == 200
+        assert keeper.delete(f"{guardeds}/a").code == 403
+        assert keeper.put(f"{guardeds}/a/status", body).code == 403
+        assert keeper.get(f"/apis/{group}/v1/guardeds").code == 403, "of all namespaces"
+        with keeper.watch(guardeds) as watch:
+            assert watch.take(1) == [("ADDED", "a")]
+    finally:
+        remove(api, "guardeds", group)
 
 
 @scenario
