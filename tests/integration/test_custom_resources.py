@@ -134,7 +134,7 @@ def test_a_gang_on_a_real_control_plane(programs: Path, files: Path) -> None:
 
         def run(*words: str, stdin: str | None = None) -> str:
             named = [str(files / word) if word.endswith(".yaml") else word for word in words]
-            return plane.kubectl(*named, stdin=stdin)
+            return plane.kubectl(*named, stdin=stdin or "")
 
         run("create", "-f", "-", stdin=json.dumps(make_node("a")))
         with scheduler(files, plane.kubeconfig("mooring")) as program:

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration, load
 from mooring.errors import ConfigError
+from mooring.objects.counts import counted
 from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.types import Object
 from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.inputs.workloads import merged, scaled
-from mooring.simulation.report import counted
 from mooring.simulation.run import SimulationOptions, SimulationRun
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
