@@ -217,7 +217,7 @@ def _parsed(data: bytes, shape: Any = Any) -> Any:
     try:
         return msgspec.json.decode(data, type=shape)
     except msgspec.ValidationError as error:
-        raise ConfigError(_reworded(str(error))) from None
+        raise ConfigError(reworded(str(error))) from None
     except msgspec.DecodeError as error:
         raise ConfigError(f"is not JSON: {error}") from None
 
@@ -240,7 +240,7 @@ def _located(raw: Any, kind: Kind, error: msgspec.ValidationError) -> ConfigErro
     problem, path = (match["problem"], match["path"]) if match else (str(error), "")
     steps = [step["field"] or step["index"] for step in _STEP.finditer(path)]
     path_string, value = _resolved(raw, kind, str(error), steps)
-    return ConfigError(_reworded(problem), path=path_string or None, value=value)
+    return ConfigError(reworded(problem), path=path_string or None, value=value)
 
 
 def _resolved(raw: Any, kind: Kind, error_text: str, steps: list[str]) -> tuple[str, Any]:
@@ -283,7 +283,8 @@ def _conversion_error(raw: Any, kind: Kind) -> str:
     return ""
 
 
-def _reworded(problem: str) -> str:
+def reworded(problem: str) -> str:
+    """Returns a problem of msgspec in plain words: "must be a string"."""
     if "matching regex" in problem:
         return "is not a quantity"
     if limit := re.fullmatch(r"Expected `int` (?P<sign><=|>=) (?P<bound>-?[0-9]+)", problem):
