@@ -18,6 +18,7 @@ from mooring.cli.options import devices_option, file_option, output_option, work
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
+from mooring.objects.counts import counted
 from mooring.objects.files.paths import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -244,6 +245,9 @@ async def _start(
         devices=options.devices,
     )
     pending = await cluster.seed(seeds)
+    if skipped := cluster.seeder.skipped:
+        counts = ", ".join(counted(count, kind) for kind, count in sorted(skipped.items()))
+        print_note("start", f"ignored, since the API server does not serve these kinds: {counts}")
     if options.once:
         await _check_served(cluster)
     async with _served(cluster, options, clock) as title, asyncio.TaskGroup() as tasks:
