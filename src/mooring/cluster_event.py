@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from mooring.objects.generic import RESOURCE_NAME
+
 
 class ActionType(enum.IntFlag):
     """Actions on an object, as flags; plugins register for combinations of them."""
@@ -52,6 +54,7 @@ class ActionType(enum.IntFlag):
 class EventResource(enum.Enum):
     """The kinds of objects that events are about; ``*`` = any.
 
+    A plugin may register for any other resource by its name, RESOURCE.VERSION.GROUP.
     ``ASSIGNED_POD`` and ``UNSCHEDULED_POD`` happen; plugins register for ``POD``, which is both.
     """
 
@@ -77,19 +80,36 @@ _BOTH_PODS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD)
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """An action on a kind of object: an event, or a plugin's registration."""
+    """An action on a kind of object: an event, or a plugin's registration.
 
-    resource: EventResource
+    Attributes:
+        resource: The kind; or the name of a resource as text, such as
+            "podgroups.v1alpha1.scheduling.x-k8s.io".
+        action: One action, or several for a registration.
+        custom_label: The name of an event without an object.
+
+    Raises:
+        ValueError: the resource is a text of another form.
+    """
+
+    resource: EventResource | str
     action: ActionType
-    #: The name of an event without an object.
     custom_label: str = ""
+
+    def __post_init__(self) -> None:
+        """Checks a resource that is given as text."""
+        if isinstance(self.resource, str) and not RESOURCE_NAME.fullmatch(self.resource):
+            raise ValueError(
+                f"an event's resource is an EventResource, or RESOURCE.VERSION.GROUP such as"
+                f" 'podgroups.v1alpha1.scheduling.x-k8s.io', got {self.resource!r}"
+            )
 
     def matches(self, happened: ClusterEvent) -> bool:
         """Returns whether a registration for ``self`` covers the event ``happened``.
 
         It must cover all of it: "some update" is none of the specific ones.
         """
-        same = self.resource in (happened.resource, EventResource.ANY)
+        same = self.resource == happened.resource or self.resource is EventResource.ANY
         same = same or (self.resource is EventResource.POD and happened.resource in _BOTH_PODS)
         return same and bool(happened.action) and happened.action in self.action
 
@@ -112,10 +132,11 @@ class ClusterEvent:
 
 
 @cache
-def _label(resource: EventResource, action: ActionType) -> str:
+def _label(resource: EventResource | str, action: ActionType) -> str:
     action_shown = ActionType.UPDATE if action is ActionType.UPDATE_OTHER else action
     words = (action_shown.name or "").replace("|", "_").split("_")
-    return resource.value + "".join(word.capitalize() for word in words)
+    name = resource if isinstance(resource, str) else resource.value
+    return name + "".join(word.capitalize() for word in words)
 
 
 #: A pod was unschedulable for too long, and is retried without an event.

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.errors import ConfigError
+from mooring.objects.codec.decode import reworded
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
@@ -184,6 +185,4 @@ def bad_json(error: Exception, *, file: str | None, path: str = "") -> ConfigErr
     problem, marker, where = str(error).partition(" - at `$")
     inside = where.rstrip("`") if marker else ""
     full_path = (path + inside).lstrip(".")
-    if not problem.startswith("JSON"):
-        problem = problem[:1].lower() + problem[1:]
-    return ConfigError(problem, file=file, path=full_path or None)
+    return ConfigError(reworded(problem), file=file, path=full_path or None)

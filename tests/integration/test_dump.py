@@ -15,6 +15,7 @@ from mooring.objects.kinds import KINDS
 from mooring.simulation.inputs.live_cluster import NOT_USED, WORKLOADS
 from mooring.testing import make_node, make_pod
 from tests.docs.pages import blocks_of
+from tests.integration.processes import wait_until
 
 
 @pytest.fixture
@@ -127,3 +128,73 @@ def test_the_documented_role_lists_every_kind_that_is_read() -> None:
     }
     assert granted == read
     assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}
+"""
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Any:
+    """A cluster with a Deployment of two pods, which are on a node, with room for two more."""
+    file = tmp_path / "deployment.yaml"
+    file.write_text(DEPLOYMENT)
+    cluster = mooring.Cluster.read(file).with_objects(make_node("a"))
+    with mooring.Server(cluster) as running:
+        wait_until(lambda: placed(running) == 2)
+        yield running
+
+
+def placed(server: mooring.Server) -> int:
+    pods = mooring.Cluster.from_kubeconfig(server.kubeconfig).pods.values()
+    return sum(bool(pod.spec.node_name) for pod in pods)
+
+
+def pods_of(out: str) -> dict[str, list[str]]:
+    document = json.loads(out)
+    return {name: [pod["pod"] for pod in document[name]] for name in ("placements", "refused")}
+
+
+def test_workloads_of_a_live_cluster_get_only_the_pods_that_are_missing(
+    deployed: mooring.Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live = ["simulate", "--kubeconfig", deployed.kubeconfig, "-o", "json"]
+    assert main(live) == 0
+    assert pods_of(capsys.readouterr().out) == {"placements": [], "refused": []}
+
+    assert main([*live, "--scale", "deployment/shop=5"]) == 0
+    scaled = pods_of(capsys.readouterr().out)
+    assert (len(scaled["placements"]), len(scaled["refused"])) == (2, 1)
+
+    file = tmp_path / "more.yaml"
+    file.write_text(DEPLOYMENT.replace("replicas: 2", "replicas: 3"))
+    assert main([*live, "--pods", str(file)]) == 0
+    applied = pods_of(capsys.readouterr().out)
+    assert (len(applied["placements"]), len(applied["refused"])) == (1, 0)
+
+    dump = tmp_path / "dump.json"
+    assert main(["dump", "--kubeconfig", deployed.kubeconfig, "-o", str(dump)]) == 0
+    capsys.readouterr()
+    words = ["simulate", "--cluster", str(dump), "-o", "json", "--scale", "deployment/shop=5"]
+    assert main(words) == 0
+    assert pods_of(capsys.readouterr().out) == scaled
+
+
+def test_the_python_api_scales_a_live_cluster(deployed: mooring.Server) -> None:
+    cluster = mooring.Cluster.from_kubeconfig(deployed.kubeconfig)
+
+    assert len(cluster.simulate()) == 0
+    assert [pod.outcome for pod in cluster.scale("deployment/shop", 5).simulate()].count(
+        "placed"
+    ) == 2
+    fewer = cluster.scale("deployment/shop", 1).simulate()
+    assert len(fewer) == 0

@@ -36,13 +36,18 @@ def harness(row: Row, plugin: Any) -> Harness:
     return found
 
 
+def resource_text(registered: ClusterEventWithHint) -> str:
+    resource = registered.event.resource
+    return resource if isinstance(resource, str) else resource.value
+
+
 def registration(plugin: Any, kind: str, old: Any, new: Any) -> ClusterEventWithHint:
     """Returns what the plugin has registered for such an event."""
     action = ActionType.UPDATE
     if old is None or new is None:
         action = ActionType.ADD if old is None else ActionType.DELETE
     events: list[ClusterEventWithHint] = plugin.events()
-    of_kind = [each for each in events if each.event.resource.value.split("/")[-1] == kind]
+    of_kind = [each for each in events if resource_text(each).split("/")[-1] == kind]
     found = [each for each in of_kind if each.event.action & action]
     assert found, f"{plugin.name} does not hear of {kind} {action}"
     return found[-1]

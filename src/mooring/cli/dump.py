@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,29 +10,39 @@ from typing import IO, Any
 
 import click
 
+from mooring.cli.inputs import Live, list_live
 from mooring.cli.options import file_option
-from mooring.clock import SystemClock, seeded_random
 from mooring.errors import ConfigError
+from mooring.objects.kinds import kind_named
 
 
 @click.command("dump")
 @file_option("--kubeconfig", help="The cluster; default: as kubectl finds it.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 @file_option("-o", "--output", help="File to write; default: standard output.")
-def command(kubeconfig: str | None, context: str | None, output: str | None) -> None:
+@click.option(
+    "--kind",
+    "kinds",
+    metavar="RESOURCE.VERSION.GROUP",
+    multiple=True,
+    help="Write the objects of this resource, too, which a plugin lists; may be given several "
+    "times. Example: --kind podgroups.v1alpha1.scheduling.x-k8s.io.",
+)
+def command(
+    kubeconfig: str | None, context: str | None, output: str | None, kinds: tuple[str, ...]
+) -> None:
     """Write a live cluster's objects to one file, for simulate, explain and start.
 
     It lists every kind that a scheduling decision reads, and the workloads; nothing is written to
     the cluster. Secrets and ConfigMaps are not read. The result is a List in JSON, one object per
     line.
     """
-    from mooring.client.transport.kubeconfig import find_access
     from mooring.simulation.inputs.live_cluster import list_raw
 
-    access = find_access(kubeconfig, context=context, environment=os.environ)
-    listed = asyncio.run(list_raw(access, clock=SystemClock(), rng=seeded_random(0)))
-    for kind, reason in listed.not_listed.items():
-        click.echo(f"mooring dump: note: {kind} objects are not listed: {reason}", err=True)
+    for name in kinds:
+        if not kind_named(name).is_generic:
+            raise ConfigError("is dumped in any case", path="--kind", value=name)
+    _, listed = list_live(Live("dump", kubeconfig, context, kinds), list_raw)
     if output is None:
         _write(listed.objects, sys.stdout)
         return

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from mooring.cli.inputs import for_plugins, print_not_listed, print_note
 from mooring.cli.options import devices_option, file_option, output_option, workload_options
-from mooring.cli.simulate import read_config
 from mooring.clock import SystemClock, seeded_random
+from mooring.config import load
 from mooring.errors import ConfigError
 from mooring.explain.explain import Explained, Options, text_of
 from mooring.explain.from_recording import explain_recording
@@ -26,6 +27,7 @@ from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.device_file import read_device_file, with_devices
 from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.inputs.plugin_kinds import generic_kinds
 from mooring.simulation.workload import read_workload
 
 if TYPE_CHECKING:
@@ -123,7 +125,8 @@ def command(
         workload = with_devices(workload, read_device_file(devices_file))
     workload = with_generated_claims(workload)
     pod_object = _find(pod, (*workload.pods, *workload.omitted))
-    config = read_config(config_file, workload, command="explain")
+    config = load(config_file) if config_file else None
+    workload = for_plugins(workload, config, plugins, command="explain")
     source = Source(workload, config, plugins, seed)
     printer.echo(explain_offline(pod_object, source, options=options, is_json=printer.is_json))
 
@@ -189,6 +192,7 @@ def _explain_remote(
     from mooring.client.transport.kubeconfig import find_access
     from mooring.explain.remote import fetch
 
+    config = load(config_file) if config_file else None
     access = find_access(source.kubeconfig, context=source.context, environment=os.environ)
     fetched = asyncio.run(
         fetch(
@@ -199,17 +203,17 @@ def _explain_remote(
             options=source.options,
             clock=SystemClock(),
             rng=seeded_random(seed),
+            kinds=generic_kinds(config, plugins),
         )
     )
     if fetched.workload is None:
         printer.echo(fetched.explanation or "")
         return
-    click.echo(f"mooring explain: note: {fetched.not_asked}", err=True)
-    for kind, reason in fetched.not_listed.items():
-        click.echo(f"mooring explain: note: cannot list {kind} objects: {reason}", err=True)
+    print_note("explain", fetched.not_asked)
+    print_not_listed("explain", fetched.not_listed)
     workload = fetched.workload
     pod_object = _find(pod, (*workload.pods, *workload.omitted))
-    config = read_config(config_file, workload, command="explain")
+    workload = for_plugins(workload, config, plugins, command="explain")
     # On the current cluster: other pending pods are not placed first.
     offline = Source(workload, config, plugins, seed, schedules_queue=False)
     options, is_json = source.options, printer.is_json

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from mooring.client import Client
     from mooring.clock import Clock, Rng
     from mooring.extender_server.http import ServeOptions
-    from mooring.framework.interface import Handle
+    from mooring.scheduler.plugin_handle import PluginHandle
+    from mooring.simulation.offline import OfflineHandle
     from mooring.state.cache import Cache
+    from mooring.state.listers import Listers
 
 PORT = 8888
 
@@ -97,7 +99,7 @@ async def _serve(
         client = await _connected(stack, kubeconfig) if kubeconfig else None
         handle = _handle(cache, client, clock, rng)
         plugins = [load_plugin(spec, handle) for spec in specs]
-        works, is_ready = _background_work(plugins, client, cache, clock, rng)
+        works, is_ready = _background_work(plugins, client, cache, handle.listers, clock, rng)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         for work in works:
             stack.callback(tasks.create_task(work).cancel)
@@ -116,7 +118,12 @@ async def _serve(
 
 
 def _background_work(
-    plugins: list[Any], client: Client | None, cache: Cache, clock: Clock, rng: Rng
+    plugins: list[Any],
+    client: Client | None,
+    cache: Cache,
+    listers: Listers,
+    clock: Clock,
+    rng: Rng,
 ) -> tuple[list[Coroutine[Any, Any, None]], Callable[[], bool]]:
     """Returns the background coroutines, and a readiness check: True once caches have synced."""
     from mooring.extender_server.cluster_cache import ClusterCache
@@ -128,11 +135,13 @@ def _background_work(
     if client is None:
         return works, lambda: True
     kinds = [kind for plugin in plugins for kind in getattr(plugin, "needs", ())]
-    following = ClusterCache(client, kinds, clock=clock, rng=rng, cache=cache)
+    following = ClusterCache(client, kinds, clock=clock, rng=rng, cache=cache, listers=listers)
     return [following.run(), *works], lambda: following.has_synced
 
 
-def _handle(cache: Cache, client: Client | None, clock: Clock, rng: Rng) -> Handle:
+def _handle(
+    cache: Cache, client: Client | None, clock: Clock, rng: Rng
+) -> PluginHandle | OfflineHandle:
     """Returns the plugin handle: with a cluster a scheduler's, else an offline one in real time."""
     from mooring.scheduler.plugin_handle import PluginHandle
     from mooring.simulation.offline import OfflineHandle

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,8 +11,9 @@ import click
 import msgspec
 
 from mooring import __version__
+from mooring.cli.inputs import Live, for_plugins, print_note, read_live
 from mooring.cli.options import devices_option, file_option, output_option, workload_options
-from mooring.clock import Clock, SystemClock, seeded_random
+from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
 from mooring.simulation.answers import (
@@ -28,6 +27,8 @@ from mooring.simulation.answers import (
 from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.generated_claims import with_generated_claims
 from mooring.simulation.inputs.missing_objects import missing_objects, notes_of
+from mooring.simulation.inputs.plugin_kinds import generic_kinds
+from mooring.simulation.inputs.workloads import with_replicas
 from mooring.simulation.progress import PlainView, Silent, View, live_view
 from mooring.simulation.report import (
     OutcomeCounts,
@@ -39,12 +40,26 @@ from mooring.simulation.report import (
 )
 from mooring.simulation.run import ORDERS, Simulation, SimulationOptions, SimulationRun
 from mooring.simulation.simulate import node_order, peak_rss_bytes, recording_header
-from mooring.simulation.unsupported import notes
 from mooring.simulation.utilization import Utilization
-from mooring.simulation.workload import Workload, read_sources, read_workload, workload_of
+from mooring.simulation.workload import Workload, read_workload
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
+
+
+class ScaleParameter(click.ParamType[tuple[str, int]]):
+    """A workload and its replicas: KIND/NAME=REPLICAS."""
+
+    name = "KIND/[NAMESPACE/]NAME=REPLICAS"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        """Returns name and replicas."""
+        name, _, replicas = str(value).rpartition("=")
+        if not name or not (replicas.isascii() and replicas.isdigit()):
+            self.fail(f"{value!r} is not {self.name}", param, ctx)
+        return name, int(replicas)
 
 
 @click.command("simulate")
@@ -52,6 +67,13 @@ if TYPE_CHECKING:
 @devices_option
 @file_option("--kubeconfig", help="Read the objects of this live cluster instead of --cluster.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+@click.option(
+    "--scale",
+    type=ScaleParameter(),
+    multiple=True,
+    help="Give a workload other replicas; may be given several times. "
+    "Example: --scale deployment/shop/web=10.",
+)
 @click.option(
     "--order",
     type=click.Choice(ORDERS),
@@ -79,6 +101,7 @@ def command(
     devices_file: str | None,
     kubeconfig: str | None,
     context: str | None,
+    scale: tuple[tuple[str, int], ...],
     order: str,
     save: str | None,
     output: str,
@@ -88,21 +111,24 @@ def command(
     Time is virtual: a pod that waits for its victims to leave is bound when their grace period has
     passed. Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
+    config = load(config_file) if config_file else None
     if kubeconfig is None:
         workload = read_workload(cluster, pods, skip_validation=skip_validation)
+    elif cluster:
+        raise click.UsageError("--kubeconfig cannot be combined with --cluster")
     else:
-        if cluster:
-            raise click.UsageError("--kubeconfig cannot be combined with --cluster")
-        workload = read_live(kubeconfig, context, pods, skip_validation=skip_validation)
+        live = Live("simulate", kubeconfig, context, generic_kinds(config, plugins))
+        workload = read_live(live, pods, skip_validation=skip_validation)
+    workload = with_replicas(workload, scale)
     if devices_file:
         # Imported here: it needs the API server's validation, and the trace does not.
         from mooring.simulation.device_file import read_device_file, with_devices
 
         workload = with_devices(workload, read_device_file(devices_file))
     workload = with_generated_claims(workload)
-    config = read_config(config_file, workload, command="simulate")
+    workload = for_plugins(workload, config, plugins, command="simulate")
     for note in notes_of(missing_objects(workload)):
-        click.echo(f"mooring simulate: note: {note}", err=True)
+        print_note("simulate", note)
     utilization, counts, clock = Utilization(workload.objects), OutcomeCounts(), SystemClock()
     progress = Progress(counts, utilization)
     options = SimulationOptions(
@@ -140,36 +166,6 @@ def _print_simulation(summary: Summary, simulation: Simulation, output: str) -> 
     else:
         limit = None if output == "wide" else NAMED
         print_summary(summary, "table", named_pods(simulation, limit=limit))
-
-
-def read_live(
-    kubeconfig: str, context: str | None, pods: Sequence[str], *, skip_validation: bool
-) -> Workload:
-    """Returns the objects of a live cluster, and the pods of files; prints what is not listed.
-
-    Raises:
-        ConfigError: the cluster cannot be read, or a file.
-    """
-    from mooring.client.transport.kubeconfig import find_access
-    from mooring.simulation.inputs.live_cluster import list_objects
-
-    access = find_access(kubeconfig, context=context, environment=os.environ)
-    live = asyncio.run(list_objects(access, clock=SystemClock(), rng=seeded_random(0)))
-    for kind, reason in live.not_listed.items():
-        click.echo(f"mooring simulate: note: cannot list {kind} objects: {reason}", err=True)
-    added = read_sources(pods, skip_validation=skip_validation)
-    workload = workload_of(", ".join([access.server, *pods]), [*live.objects, *added])
-    return workload._replace(skipped=added.skipped, controlled=added.workloads)
-
-
-def read_config(
-    file: str | None, workload: Workload, *, command: str
-) -> KubeSchedulerConfiguration | None:
-    """Returns the configuration in a file; prints notes on what does not work offline."""
-    config = load(file) if file else None
-    for note in notes(config, workload.skipped):
-        click.echo(f"mooring {command}: note: {note}", err=True)
-    return config
 
 
 def _writer(

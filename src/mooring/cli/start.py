@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from mooring.cli.event_loops import interruption, loop_factory_for
+from mooring.cli.inputs import Live, list_live, print_note
 from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
 from mooring.cli.options import devices_option, file_option, output_option, workload_options
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
+from mooring.objects.counts import counted
 from mooring.objects.files.paths import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -103,28 +104,35 @@ def command(
         raise click.UsageError("standard input (-) is not supported: the files are read twice")
     if output == "json" and not (once or virtual):
         raise click.UsageError("-o json requires --once: only a run that ends has a summary")
-    from mooring.devcluster.seeding import seeds_of_objects
     from mooring.log import configure
-    from mooring.objects.node import Node
     from mooring.simulation.controllers.objects import WORKLOAD_KINDS
-    from mooring.simulation.device_file import device_objects, read_device_file
+    from mooring.simulation.device_file import read_device_file
+    from mooring.simulation.inputs.plugin_kinds import generic_kinds
     from mooring.simulation.unsupported import notes, without_extenders
+    from mooring.simulation.workload import read_workload
 
     configure("WARNING")
-    workload, seeds = _input(cluster, pods, live, context, skip_validation=skip_validation)
     config = load(config_file) if config_file else None
+    if live is None:
+        if context is not None:
+            raise click.UsageError("--context needs --kubeconfig")
+        workload = read_workload(cluster, pods, skip_validation=skip_validation)
+        seeds = _seeds(workload, cluster, pods)
+    elif cluster:
+        raise click.UsageError("--kubeconfig cannot be combined with --cluster")
+    else:
+        source = Live("start", live, context, generic_kinds(config, plugins))
+        workload, seeds = _live_input(source, pods, skip_validation=skip_validation)
     for note in notes(config, {}, is_offline=virtual):
-        click.echo(f"mooring start: note: {note}", err=True)
+        print_note("start", note)
     if virtual and config is not None:
         config = without_extenders(config)  # they answer in real time
     devices = read_device_file(devices_file) if devices_file else None
-    if devices is not None:
-        nodes = [obj for obj in workload.objects if isinstance(obj, Node)]
-        seeds += seeds_of_objects(device_objects(devices, nodes))
+    seeds += [] if devices is None else _device_seeds(devices, workload)
     has_workloads = controllers and any(seed.kind in WORKLOAD_KINDS for seed in seeds)
     options = Options(
-        port=port,
-        kubeconfig=kubeconfig,
+        port,
+        kubeconfig,
         once=once or virtual,
         virtual=virtual,
         kubelets=kubelets is not False,
@@ -133,96 +141,77 @@ def command(
         output=output,
         devices=devices,
     )
-    with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=virtual)) as runner:
+    _run(_start(workload, seeds, config, plugins, seed, options), is_virtual=virtual)
+
+
+def _run(work: Coroutine[Any, Any, None], *, is_virtual: bool) -> None:
+    """Runs a coroutine to its end; an error of a task is raised alone."""
+    with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=is_virtual)) as runner:
         try:
-            runner.run(_start(workload, seeds, config, plugins, seed, options))
+            runner.run(work)
         except BaseExceptionGroup as group:
             from mooring.errors import first_error
 
             raise first_error(group) from None
 
 
-def _input(
-    cluster: tuple[str, ...],
-    pods: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    *,
-    skip_validation: bool,
-) -> tuple[Workload, list[Seed]]:
-    """Reads the objects of files or of a live cluster, as structs and as JSON.
+def _device_seeds(devices: DeviceFile, workload: Workload) -> list[Seed]:
+    """Returns the objects of a device file."""
+    from mooring.devcluster.seeding import seeds_of_objects
+    from mooring.objects.node import Node
+    from mooring.simulation.device_file import device_objects
 
-    Raises:
-        ConfigError: a file or the cluster cannot be read.
-        UsageError: both are given.
-    """
-    from mooring.simulation.workload import read_workload
-
-    if kubeconfig is None:
-        if context is not None:
-            raise click.UsageError("--context needs --kubeconfig")
-        workload = read_workload(cluster, pods, skip_validation=skip_validation)
-        return workload, _seeds(workload, cluster, pods)
-    if cluster:
-        raise click.UsageError("--kubeconfig cannot be combined with --cluster")
-    return _live_input(kubeconfig, context, pods, skip_validation=skip_validation)
+    nodes = [obj for obj in workload.objects if isinstance(obj, Node)]
+    return seeds_of_objects(device_objects(devices, nodes))
 
 
 def _live_input(
-    kubeconfig: str, context: str | None, pods: tuple[str, ...], *, skip_validation: bool
+    source: Live, pods: tuple[str, ...], *, skip_validation: bool
 ) -> tuple[Workload, list[Seed]]:
     """Lists the objects of a live cluster, and reads pods; notes what is not listed.
 
     Raises:
         ConfigError: the cluster cannot be read, or a file.
     """
-    from mooring.client.transport.kubeconfig import find_access
     from mooring.devcluster.seeding import Seed
     from mooring.objects.codec.decode import convert
     from mooring.objects.kinds import KINDS
     from mooring.simulation.inputs.live_cluster import list_raw
     from mooring.simulation.workload import read_sources, workload_of
 
-    access = find_access(kubeconfig, context=context, environment=os.environ)
-    live = asyncio.run(list_raw(access, clock=SystemClock(), rng=seeded_random(0)))
-    for kind, reason in live.not_listed.items():
-        click.echo(f"mooring start: note: cannot list {kind} objects: {reason}", err=True)
+    access, live = list_live(source, list_raw)
     objects = [convert(raw, raw["kind"]) for raw in live.objects if raw["kind"] in KINDS]
     added = read_sources(pods, skip_validation=skip_validation)
     workload = workload_of(", ".join([access.server, *pods]), [*objects, *added])
-    return workload, [*(Seed(raw) for raw in live.objects), *(_added_seeds(pods) if pods else ())]
-
-
-def _added_seeds(pods: tuple[str, ...]) -> list[Seed]:
-    """Returns the pods of files and lists that are added to a live cluster."""
-    from mooring.devcluster.seeding import seeds_of_files, seeds_of_objects
-    from mooring.simulation.openb import read_pods
-    from mooring.simulation.workload import OPENB_PREFIX
-
-    lists = [name.removeprefix(OPENB_PREFIX) for name in pods if name.startswith(OPENB_PREFIX)]
-    files = [name for name in pods if not name.startswith(OPENB_PREFIX)]
-    seeds = seeds_of_files(files) if files else []
-    return seeds + seeds_of_objects([pod for name in lists for pod in read_pods(name)])
+    return workload, [*(Seed(raw) for raw in live.objects), *_seeds_of((), pods)]
 
 
 def _seeds(workload: Workload, cluster: tuple[str, ...], pods: tuple[str, ...]) -> list[Seed]:
     """Returns the objects of files as written there, and those of the trace as generated."""
+    from mooring.devcluster.seeding import seeds_of_objects
+    from mooring.simulation.workload import OPENB_PREFIX
+
+    if all(source.startswith(OPENB_PREFIX) for source in (*cluster, *pods)):
+        return seeds_of_objects([*workload.objects, *workload.pending])
+    return _seeds_of(cluster or (f"{OPENB_PREFIX}gpu",), pods)
+
+
+def _seeds_of(cluster: Sequence[str], pods: Sequence[str]) -> list[Seed]:
+    """Returns the objects of files and lists.
+
+    By source, not by name: the file reader names objects that have only a generateName.
+    """
     from mooring.devcluster.seeding import seeds_of_files, seeds_of_objects
     from mooring.simulation.openb import read_nodes, read_pods
     from mooring.simulation.workload import OPENB_PREFIX
 
-    files = [source for source in [*cluster, *pods] if not source.startswith(OPENB_PREFIX)]
-    if not files:
-        return seeds_of_objects([*workload.objects, *workload.pending])
-    # By source, not by name: the file reader names objects that have only a generateName.
     generated: list[KubernetesObject] = []
-    for source in cluster or (f"{OPENB_PREFIX}gpu",):
-        if source.startswith(OPENB_PREFIX):
-            generated += read_nodes(source.removeprefix(OPENB_PREFIX))
-    for source in pods:
-        if source.startswith(OPENB_PREFIX):
-            generated += read_pods(source.removeprefix(OPENB_PREFIX))
-    return seeds_of_files(files) + seeds_of_objects(generated)
+    for sources, read in ((cluster, read_nodes), (pods, read_pods)):
+        lists = [name for name in sources if name.startswith(OPENB_PREFIX)]
+        for name in lists:
+            generated += read(name.removeprefix(OPENB_PREFIX))
+    files = [name for name in (*cluster, *pods) if not name.startswith(OPENB_PREFIX)]
+    return (seeds_of_files(files) if files else []) + seeds_of_objects(generated)
 
 
 async def _start(
@@ -256,6 +245,11 @@ async def _start(
         devices=options.devices,
     )
     pending = await cluster.seed(seeds)
+    if skipped := cluster.seeder.skipped:
+        counts = ", ".join(counted(count, kind) for kind, count in sorted(skipped.items()))
+        print_note("start", f"ignored, since the API server does not serve these kinds: {counts}")
+    if options.once:
+        await _check_served(cluster)
     async with _served(cluster, options, clock) as title, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(cluster.run())
         await cluster.service.wait_until_synced()
@@ -274,6 +268,25 @@ async def _start(
         cluster.service.stop()
         await running
     _print(workload.name, progress, duration_s, options)
+
+
+async def _check_served(cluster: InMemoryCluster) -> None:
+    """Checks that the API server has the resources that plugins list.
+
+    Without --once the scheduler waits for them, as kube-scheduler does.
+
+    Raises:
+        ConfigError: it does not serve one of them.
+    """
+    from mooring.errors import NotFound
+
+    for informer in cluster.service.informers.values():
+        if informer.kind.is_generic:
+            try:
+                await cluster.client.list(informer.kind)
+            except NotFound as error:
+                problem = "is listed by a plugin, but not served; add its CustomResourceDefinition"
+                raise ConfigError(problem, path="--cluster", value=informer.kind.name) from error
 
 
 async def _submit_and_settle(

@@ -110,6 +110,7 @@ def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
         for name in missing
     ]
     rank = {kind: number for number, kind in enumerate(CREATED_FIRST)}
+    rank["CustomResourceDefinition"] = -1  # it defines the kind of others
     rank |= {kind: len(CREATED_FIRST) + 1 + number for number, kind in enumerate(LAST)}
     cluster = [seed for seed in seeds if not seed.is_pending_pod and seed.kind not in _NOT_SEEDED]
     cluster = sorted(

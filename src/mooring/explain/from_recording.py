@@ -11,7 +11,8 @@ from mooring.errors import ConfigError
 from mooring.explain.explain import DEFAULTS, Explained, Options, text_of
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import KubernetesObject
-from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.objects.pod import Pod
+from mooring.queue import profile_of
 from mooring.recordings.format import Recording, RecordingReader, Step
 from mooring.simulation.build import configuration_of, driver_of
 from mooring.simulation.cluster import Cluster
@@ -86,7 +87,7 @@ def explain_recording(
             pod_keys[step.pod_key] = None
             if _is_match(step, pod, attempt):
                 pod_object = convert(step.pod, "Pod")
-                name = pod_object.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
+                name = profile_of(pod_object)
                 explained = Explained(
                     pod_object,
                     step.decision,

@@ -14,7 +14,8 @@ from mooring.explain.explain import DEFAULTS, Explained, Options, text_of
 from mooring.explain.pod_state import PodState, encoded, state_of
 from mooring.explain.undecided import reason_without_decision
 from mooring.objects.meta import key
-from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.objects.pod import Pod
+from mooring.queue import profile_of
 from mooring.simulation.before_attempt import before_attempt
 from mooring.simulation.build import make_driver
 from mooring.simulation.driver import Driver
@@ -58,9 +59,11 @@ def explain_offline(
     driver = make_driver(
         workload.objects, config=source.config, plugins=source.plugins, seed=source.seed
     )
+    for pending in workload.pending:
+        driver.listers.apply("Pod", None, pending)
     note = reason_without_decision(pod, driver.frameworks)
     if note:
-        name = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
+        name = profile_of(pod)
         state = PodState(pod=key(pod), scheduler=name, node=pod.spec.node_name, note=note)
         return encoded(state) if is_json else note
     utilization = Utilization(workload.objects, pending=[pod])
@@ -103,7 +106,7 @@ def _explained(
     decision: Decision | None,
 ) -> Explained:
     """Returns the decision on the cluster as the driver has it; None = the driver decides."""
-    framework = driver.frameworks[pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME]
+    framework = driver.frameworks[profile_of(pod)]
     outcome = driver.attempt(pod, explain=True)
     decided = outcome.decision()
     if decision is not None:

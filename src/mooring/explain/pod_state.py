@@ -8,7 +8,7 @@ from mooring.decision import Decision
 from mooring.explain.document import ExplanationDocument, document_of
 from mooring.explain.explain import Explained
 from mooring.objects.meta import key
-from mooring.objects.pod import DEFAULT_SCHEDULER_NAME
+from mooring.queue import profile_of
 
 
 class PodState(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
@@ -69,7 +69,7 @@ def state_of(explained: Explained) -> PodState:
     """Returns the state of a pod that was decided here, where there is no queue."""
     return PodState(
         pod=key(explained.pod),
-        scheduler=explained.pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
+        scheduler=profile_of(explained.pod),
         decision=explained.decision,
         explanation=document_of(explained),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -94,11 +95,12 @@ async def fetch(
     options: Options = DEFAULTS,
     clock: Clock,
     rng: Rng,
+    kinds: Iterable[str] = (),
 ) -> RemoteExplanation:
     """Requests an explanation from a running mooring; without one, lists the objects.
 
     The mooring behind the API server is asked first (``mooring start``), then the one at
-    ``scheduler`` (``mooring run``).
+    ``scheduler`` (``mooring run``). ``kinds`` are those that plugins list: names of resources.
 
     Raises:
         ConfigError: there is no such pod, or the API server is unreachable or denies access.
@@ -123,7 +125,7 @@ async def fetch(
                 " with the default configuration or that of --config"
             )
         if remote.not_asked:
-            listed = await list_objects(access, clock=clock, rng=rng)
+            listed = await list_objects(access, clock=clock, rng=rng, kinds=kinds, workloads=())
             remote.not_listed = listed.not_listed
             remote.workload = workload_of(access.server, listed.objects)
     except Unreachable as error:

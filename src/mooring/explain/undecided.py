@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from mooring.explain.reasons.case import similar
 from mooring.objects.meta import key
-from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.objects.pod import Pod
+from mooring.queue import profile_of
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 
@@ -19,7 +20,7 @@ def reason_without_decision(pod: Pod, profiles: Iterable[str]) -> str:
         profiles: The schedulerNames of the profiles.
     """
     name, where = f"Pod {key(pod)}", f" on {pod.spec.node_name}" if pod.spec.node_name else ""
-    scheduler, names = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME, list(profiles)
+    scheduler, names = profile_of(pod), list(profiles)
     if pod.status.phase in FINISHED:
         return f"{name} is finished ({pod.status.phase}){where}: it is not scheduled again."
     since = pod.metadata.deletion_timestamp

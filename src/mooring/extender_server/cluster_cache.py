@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 
 from mooring.client import Change, Client, Informer
 from mooring.clock import Clock, Rng
+from mooring.objects.kinds import kind_named
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.state.apply import apply_change
 from mooring.state.cache import Cache
+from mooring.state.listers import Listers
 
 
 class ClusterCache:
@@ -21,6 +23,7 @@ class ClusterCache:
         clock: For everything.
         rng: For everything.
         cache: To be filled; a new one by default.
+        listers: The objects that plugins list; their kinds are watched, too.
     """
 
     def __init__(
@@ -31,9 +34,12 @@ class ClusterCache:
         clock: Clock,
         rng: Rng,
         cache: Cache | None = None,
+        listers: Listers | None = None,
     ) -> None:
         self.cache = Cache() if cache is None else cache
-        other_kinds = [kind for kind in dict.fromkeys(kinds) if kind not in ("Node", "Pod")]
+        self._listers = listers if listers is not None else Listers()
+        names = dict.fromkeys(kind_named(kind).name for kind in (*kinds, *self._listers.kinds))
+        other_kinds = [kind for kind in names if kind not in ("Node", "Pod")]
         self._informers = [
             Informer(
                 client,
@@ -63,4 +69,8 @@ class ClusterCache:
             await informer.wait_until_synced()
 
     def _handler(self, kind: str) -> Callable[[Change], None]:
-        return lambda change: apply_change(self.cache, kind, change.old, change.new)
+        return lambda change: self._apply(kind, change)
+
+    def _apply(self, kind: str, change: Change) -> None:
+        self._listers.apply(kind, change.old, change.new)
+        apply_change(self.cache, kind, change.old, change.new)

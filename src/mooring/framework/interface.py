@@ -48,7 +48,9 @@ wait: for example, to fetch measurements that ``score`` uses. An exception is lo
 is restarted. It does not run in simulations.
 
 **Other objects.** ``needs`` names the kinds that a plugin reads from the snapshot in addition to
-nodes and pods (``snapshot.workloads``); the scheduler watches them.
+nodes and pods (``snapshot.workloads``); the scheduler watches them. ``handle.lister(kind)``, called
+in the constructor, lists the objects of any kind: also those of custom resources, which are named
+RESOURCE.VERSION.GROUP.
 
 **Rejections are values, errors are exceptions.** See ``status.py``.
 """
@@ -76,6 +78,7 @@ from mooring.framework.status import (
 )
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.state.columns.change_log import Change
+from mooring.state.listers import Lister
 from mooring.state.tables.pods import PodInfo
 
 Scores = npt.NDArray[np.int64]
@@ -293,6 +296,19 @@ class Handle(Protocol):
     @property
     def snapshot(self) -> Any:
         """The snapshot of the current scheduling cycle (``mooring.state.Snapshot``)."""
+        ...
+
+    def lister(self, kind: str) -> Lister:
+        """Returns the objects of a kind by namespace and name; call it in the constructor.
+
+        ``kind`` is "Pod", "Service" and so on, or the name of a resource, such as
+        "podgroups.v1alpha1.scheduling.x-k8s.io" or "configmaps.v1.": the objects are
+        ``GenericObject`` then. The scheduler watches the kind.
+
+        Raises:
+            ConfigError: there is no such kind.
+            PluginError: it is called later, for a kind that is not watched.
+        """
         ...
 
     def monotonic_s(self) -> float:

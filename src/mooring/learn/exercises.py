@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from mooring.learn.scenario_runner import ScenarioRunner
-from mooring.learn.scenarios import Scenario, names
+from mooring.learn.scenarios import Play, Scenario, names
 
 
 class Exercise(NamedTuple):
@@ -59,13 +59,18 @@ async def _two_seconds(runner: ScenarioRunner) -> None:
     await runner.wait(2.5)
 
 
-async def _rejected_twice(runner: ScenarioRunner) -> None:
-    await runner.nodes(range(3), cordoned=True)
-    await runner.pods("pod1")
-    await runner.wait(1.0)
-    runner.check_attempts("pod1", 1, 1)
-    await runner.wait(3.5)
-    runner.check_attempts("pod1", 2)
+def _rejected_twice(first_s: float, second_s: float) -> Play:
+    """Returns a pod that no node takes, with its number of attempts after each of two waits."""
+
+    async def events(runner: ScenarioRunner) -> None:
+        await runner.nodes(range(3), cordoned=True)
+        await runner.pods("pod1")
+        await runner.wait(first_s)
+        runner.check_attempts("pod1", 1, 1)
+        await runner.wait(second_s)
+        runner.check_attempts("pod1", 2)
+
+    return events
 
 
 async def _zero_waits_for_a_node(runner: ScenarioRunner) -> None:
@@ -75,15 +80,6 @@ async def _zero_waits_for_a_node(runner: ScenarioRunner) -> None:
     runner.check_bound("pod1", ())
     await runner.nodes([11])
     await runner.wait(5.0)
-
-
-async def _flushed_after_five_seconds(runner: ScenarioRunner) -> None:
-    await runner.nodes(range(3), cordoned=True)
-    await runner.pods("pod1")
-    await runner.wait(4.0)
-    runner.check_attempts("pod1", 1, 1)
-    await runner.wait(9.0)
-    runner.check_attempts("pod1", 2)
 
 
 EXERCISES: Final = (
@@ -118,7 +114,7 @@ EXERCISES: Final = (
     Exercise(
         "Change Scheduler.put_back: two seconds after a rejection, activate the pod again with "
         "self.queue.activate, although nothing has happened.",
-        Scenario("", _rejected_twice, {"pod1": ()}),
+        Scenario("", _rejected_twice(1.0, 3.5), {"pod1": ()}),
     ),
     Exercise(
         "Add a filter plugin, which rejects nodes whose names end with 0, to Scheduler.plugins. "
@@ -128,7 +124,7 @@ EXERCISES: Final = (
     Exercise(
         "Change OPTIONS: an unschedulable pod is flushed after five seconds instead of five "
         "minutes.",
-        Scenario("", _flushed_after_five_seconds, {"pod1": ()}),
+        Scenario("", _rejected_twice(4.0, 9.0), {"pod1": ()}),
     ),
 )
 

@@ -1,13 +1,20 @@
-"""The kinds that mooring reads, with their structs and API resources."""
+"""The kinds that mooring reads, with their structs and API resources.
+
+Plugins may follow any other resource, such as one of a CustomResourceDefinition: its kind has the
+name of the resource, ``podgroups.v1alpha1.scheduling.x-k8s.io``, and its objects are
+``GenericObject``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mooring.errors import ConfigError
 from mooring.objects import meta, node, pod, resource, storage, workloads
+from mooring.objects.generic import RESOURCE_NAME, GenericObject, generic_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +25,7 @@ class Kind:
     """One kind: its struct and its API resource.
 
     Attributes:
-        name: As in ``kind:``, such as "Pod".
+        name: As in ``kind:``, such as "Pod"; of a kind outside the table, its resource name.
         struct: The type that its objects are decoded into.
         group: The API group, "" for the core group.
         version: The version of the group that mooring speaks.
@@ -37,6 +44,23 @@ class Kind:
     def api_version(self) -> str:
         """The value of ``apiVersion``: "v1", "apps/v1"."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource_name(self) -> str:
+        """The resource, version and group, as plugins name them: "nodes.v1."."""
+        return f"{self.resource}.{self.version}.{self.group}"
+
+    @property
+    def is_generic(self) -> bool:
+        """True for a kind outside the table, whose objects have no struct."""
+        return issubclass(self.struct, GenericObject)
+
+    def has_head(self, obj: Any) -> bool:
+        """Returns whether ``apiVersion`` and ``kind`` of an object are those of this kind.
+
+        The ``kind:`` of a generic kind is not known: a plugin names its resource.
+        """
+        return (obj.kind == self.name or self.is_generic) and obj.api_version == self.api_version
 
     @property
     def path(self) -> str:
@@ -85,17 +109,43 @@ KINDS_BY_RESOURCE: Mapping[str, Kind] = MappingProxyType({kind.resource: kind fo
 KINDS_BY_STRUCT: Mapping[type[Any], Kind] = MappingProxyType({kind.struct: kind for kind in _KINDS})
 
 
+#: Resource names that are cached: more than plugins follow.
+_RESOURCE_NAMES_CACHED = 256
+
 #: Kinds that are created first, in this order, since others refer to them.
 CREATED_FIRST = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")
 
 
 def kind_named(name: str) -> Kind:
-    """Returns the kind with this name, as in ``kind:``.
+    """Returns the kind with this name: as in ``kind:``, or "RESOURCE.VERSION.GROUP".
 
     Raises:
         ConfigError: mooring does not read such a kind.
+
+    Example:
+        >>> kind_named("Pod").path
+        '/api/v1/pods'
+        >>> kind_named("podgroups.v1alpha1.scheduling.x-k8s.io").path
+        '/apis/scheduling.x-k8s.io/v1alpha1/podgroups'
     """
-    return _look_up(KINDS, name, path="kind")
+    kind = KINDS.get(name)
+    if kind is not None:
+        return kind
+    return _kind_of_resource_name(name) or _look_up(KINDS, name, path="kind")
+
+
+@lru_cache(maxsize=_RESOURCE_NAMES_CACHED)
+def _kind_of_resource_name(name: str) -> Kind | None:
+    """Returns the kind of "RESOURCE.VERSION.GROUP"; None if the name is not of this form."""
+    match = RESOURCE_NAME.fullmatch(name)
+    if match is None:
+        return None
+    resource_name, version, group = match.groups()
+    kind = KINDS_BY_RESOURCE.get(resource_name)
+    if kind is not None and (kind.version, kind.group) == (version, group):
+        return kind
+    # The scope does not matter: all namespaces are listed, and objects have their namespace.
+    return Kind(name, generic_class(name), group, version, resource_name, namespaced=True)
 
 
 def kind_of_resource(resource_name: str) -> Kind:

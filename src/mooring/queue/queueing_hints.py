@@ -103,7 +103,7 @@ class QueueingHints:
                     matching.setdefault((profile, plugin), []).append(event_with_hint)
         return matching
 
-    def resources(self) -> frozenset[EventResource]:
+    def resources(self) -> frozenset[EventResource | str]:
         """Returns the resources that plugins register for; ANY = some plugin for all."""
         return frozenset(
             registration.event_with_hint.event.resource for registration in self._registrations

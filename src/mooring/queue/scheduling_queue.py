@@ -110,7 +110,7 @@ class SchedulingQueue:
         """(queue, label of the event that moved a pod there) -> count; counts only grow."""
         return self._queues.moves
 
-    def resources(self) -> frozenset[EventResource]:
+    def resources(self) -> frozenset[EventResource | str]:
         """Returns the resources that plugins register for."""
         return self._hints.resources()
 

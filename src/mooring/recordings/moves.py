@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from mooring.decision import GATED, SCHEDULED, Decision, Rejection
+from mooring.objects.counts import counted
 
 #: Pairs of nodes that are shown, and names of pods in a list.
 ROUTES_SHOWN: Final = 5
@@ -59,12 +60,12 @@ class Moves:
         moved, placed, refused = self._by_kind()
         total = len(self._last)
         yield (
-            f"{len(moved)} of {total} {'pod' if total == 1 else 'pods'} on another node,"
+            f"{len(moved)} of {counted(total, 'pod')} on another node,"
             f" {len(placed)} newly placed, {len(refused)} newly refused"
         )
         routes = _routes(moved)
         for (before, after), count in routes[:ROUTES_SHOWN]:
-            yield f"  {before} -> {after}: {count} {'pod' if count == 1 else 'pods'}"
+            yield f"  {before} -> {after}: {counted(count, 'pod')}"
         if len(routes) > ROUTES_SHOWN:
             count = sum(count for _, count in routes[ROUTES_SHOWN:])
             yield f"  ... and {count} more, between {len(routes) - ROUTES_SHOWN} other pairs"

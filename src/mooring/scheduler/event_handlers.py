@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Final
 
 from mooring.client import Change
@@ -22,16 +23,17 @@ from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.framework import Framework
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
-from mooring.objects.kinds import KINDS
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
 from mooring.queue import QueueName, SchedulingQueue, node_changes, pod_changes, profile_of
 from mooring.queue.scheduling_queue import POD_ADDED, POD_DELETED, POD_UPDATED
+from mooring.queue.watched_kinds import RESOURCES
 from mooring.state import PodInfo
 from mooring.state.apply import apply_change
 from mooring.state.cache import Cache
+from mooring.state.listers import Listers
 
 POD_ASSIGNED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 POD_CHANGED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_OTHER)
@@ -40,13 +42,6 @@ NODE_ADDED = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_GONE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 
 CLAIM: Final = "ResourceClaim"
-
-#: Kind -> resource of its events, for the kinds other than pods and nodes.
-RESOURCES: Mapping[str, EventResource] = {
-    kind: resource
-    for resource in EventResource
-    if (kind := resource.value.rpartition("/")[2]) in KINDS and kind not in ("Pod", "Node")
-}
 
 
 class EventHandlers:
@@ -57,6 +52,8 @@ class EventHandlers:
         queue: Updated second.
         profiles: Pending pods of other schedulerNames are ignored.
         waiting: The pods that wait in Permit.
+        listers: The objects that plugins list; updated before the cache.
+        resources: Kind -> name of its resource in events, for further kinds that plugins follow.
         on_object: Called last, with kind and key of the changed object.
         recorder: Records how long each event takes as metrics.
     """
@@ -68,6 +65,8 @@ class EventHandlers:
         profiles: Mapping[str, Framework],
         waiting: WaitingPods,
         *,
+        listers: Listers | None = None,
+        resources: Mapping[str, str] = MappingProxyType({}),
         on_object: Callable[[str, str], None] = lambda *_: None,
         recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
@@ -75,6 +74,8 @@ class EventHandlers:
         self._queue = queue
         self._profiles = profiles
         self._waiting = waiting
+        self._listers = listers if listers is not None else Listers()
+        self._resources: Mapping[str, EventResource | str] = {**resources, **RESOURCES}
         self._on_object = on_object
         self._recorder = recorder
         self._buffered_events: dict[tuple[str, str], Change] | None = None
@@ -89,6 +90,7 @@ class EventHandlers:
         if self._buffered_events is not None:
             self._buffer(kind, change)
             return
+        self._listers.apply(kind, change.old, change.new)
         if kind == "Pod":
             self._on_pod(change)
         elif kind == "Node":
@@ -157,7 +159,7 @@ class EventHandlers:
 
     def _move_others(self, kind: str, change: Change, started_s: float) -> None:
         """Moves the pods that a change of an object helps."""
-        resource = RESOURCES.get(kind)
+        resource = self._resources.get(kind)
         if resource is None:
             return  # plugins read it, but as upstream its events requeue no pod
         if change.old is None:

@@ -28,9 +28,10 @@ from mooring.objects.kinds import kind_named
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
+from mooring.queue.watched_kinds import follow_kinds, watched_kinds
 from mooring.scheduler.bind_verification import BindVerifier
 from mooring.scheduler.binding_tasks import BINDINGS_MAX, BindingTasks
-from mooring.scheduler.event_handlers import RESOURCES, EventHandlers
+from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.plugin_handle import PluginHandle
@@ -123,15 +124,20 @@ class SchedulerParts:
             on_move=options.observer.moved,
             recorder=self._metrics_recorder,
         )
+        listers = self.handle.listers
         self.events = EventHandlers(
             self.cache,
             self.queue,
             self.profiles,
             self.handle.waiting,
+            listers=listers,
+            resources=follow_kinds(self.profiles, self.queue.resources(), listers),
             on_object=self.handle.changed,
             recorder=self._metrics_recorder,
         )
-        self.informers |= {kind: self._informer(kind) for kind in self._informer_kinds()}
+        kinds = watched_kinds(self.profiles, self.queue.resources(), listers)
+        self.informers |= {kind: self._informer(kind) for kind in kinds}
+        self.handle.is_complete = True
         self.bindings = self._make_bindings(options.bindings_max)
         self.writer = StatusWriter(client, clock=clock, rng=rng, sleep=sleep)
         self.recorders = {
@@ -306,18 +312,6 @@ class SchedulerParts:
             is_optional=kind_named(kind).group == "resource.k8s.io",
             sleep=self._sleep,
         )
-
-    def _informer_kinds(self) -> list[str]:
-        """Returns nodes, the kinds that plugins register for or need, and pods.
-
-        Pods come last: then nodes that exist before them keep their order.
-        """
-        registered = self.queue.resources()
-        others = [kind for kind, resource in RESOURCES.items() if resource in registered]
-        needed = [
-            kind for framework in self.profiles.values() for kind in framework.profile.needs()
-        ]
-        return ["Node", *dict.fromkeys([*others, *needed]), "Pod"]
 
     def _all_informers(self) -> list[Informer]:
         of_extenders = self.extenders.informers if self._config.extenders else []

@@ -13,12 +13,14 @@ from mooring.clock import Clock, Rng
 from mooring.errors import PluginError
 from mooring.framework.interface import PATCHED_KINDS
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
+from mooring.objects.kinds import kind_named
 from mooring.scheduler.bind_pod import bind_pod
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
 from mooring.scheduler.resource_claims.claim_writer import ClaimWriter
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
+from mooring.state.listers import Lister
 
 #: Deadline of a plugin's read.
 READ_S: Final = 10.0
@@ -88,6 +90,8 @@ class PluginHandle(ReadOnlyHandle):
     ) -> None:
         super().__init__(cache, clock, rng)
         self.pods_in_prebind = PodsInPreBind()
+        #: True once the scheduler is built, and the watched kinds are fixed.
+        self.is_complete = False
         self._backend: HandleBackend = backend if backend is not None else NoBackend()
         self._client = client
         self._sleep = sleep
@@ -96,6 +100,20 @@ class PluginHandle(ReadOnlyHandle):
             client, cache.devices, clock=clock, rng=rng, sleep=sleep, recorder=recorder
         )
         self._awaited: dict[tuple[str, str], list[asyncio.Event]] = {}
+
+    def lister(self, kind: str) -> Lister:
+        """Returns the objects of a kind; once the scheduler is built, only of one it watches.
+
+        Raises:
+            ConfigError: there is no such kind.
+            PluginError: the kind is not watched.
+        """
+        name = kind_named(kind).name
+        lister = self.listers.get(name)
+        if lister is None and self.is_complete:
+            problem = f"kind {kind} is not watched: call handle.lister in the plugin's constructor"
+            raise PluginError("", "lister", problem)
+        return lister if lister is not None else self.listers.lister(name)
 
     def activate(self, *uids: str) -> None:
         """Tries these pods now, if they wait in the queue."""

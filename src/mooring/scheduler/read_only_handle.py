@@ -6,16 +6,22 @@ from collections.abc import Iterable
 
 from mooring.clock import Clock, Rng, random_uuid
 from mooring.framework.waiting_pods import WaitingPod, WaitingPods
+from mooring.objects.kinds import kind_named
 from mooring.state import PodInfo, Snapshot
 from mooring.state.cache import Cache
+from mooring.state.listers import Lister, Listers
 
 
 class ReadOnlyHandle:
     """Gives plugins the cluster state, time, random numbers, and the pods that wait in Permit."""
 
-    def __init__(self, cache: Cache, clock: Clock, rng: Rng) -> None:
+    def __init__(
+        self, cache: Cache, clock: Clock, rng: Rng, listers: Listers | None = None
+    ) -> None:
         #: The pods that wait in Permit.
         self.waiting = WaitingPods()
+        #: The objects that plugins list.
+        self.listers = listers if listers is not None else Listers()
         self._cache = cache
         self._clock = clock
         self._rng = rng
@@ -24,6 +30,14 @@ class ReadOnlyHandle:
     def snapshot(self) -> Snapshot:
         """The current state of the cluster."""
         return self._cache.snapshot()
+
+    def lister(self, kind: str) -> Lister:
+        """Returns the objects of a kind, by namespace and name.
+
+        Raises:
+            ConfigError: there is no such kind.
+        """
+        return self.listers.lister(kind_named(kind).name)
 
     def monotonic_s(self) -> float:
         """Returns the clock, in seconds."""

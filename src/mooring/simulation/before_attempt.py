@@ -77,6 +77,8 @@ def before_attempt(
         observer.note_state()
     rng = seeded_random(seed)
     driver = Driver(observer.objects, config=config, plugins=plugins, rng=rng, clock=SystemClock())
+    for pod in observer.pods:
+        driver.listers.apply("Pod", None, pod)
     for pod, node_name in observer.waiting:
         # The plugins of Permit have to know it; the nominated node is tried first.
         status = replace(pod.status, nominated_node_name=node_name)
@@ -99,6 +101,7 @@ class _UntilAttempt(Observer):
         self._run = run
         self._pod_key = pod_key
         self.objects: list[Any] = []
+        self.pods: list[Pod] = []
         self.nominated: list[tuple[Pod, str]] = []
         self.waiting: list[tuple[Pod, str]] = []
         self.rng_state: Any = None
@@ -113,6 +116,7 @@ class _UntilAttempt(Observer):
         waiting = {item.pod.uid: item.pod.pod for item in scheduler.handle.waiting}
         placed = [item.info.pod for item in cache.pods]
         self.objects = [obj for obj in self._run.objects() if not isinstance(obj, Pod)]
+        self.pods = [obj for obj in self._run.objects() if isinstance(obj, Pod)]
         self.objects += [pod for pod in placed if pod.metadata.uid not in waiting]
         self.nominated = [(info.pod, node_name) for info, node_name in cache.nominator.pods()]
         nodes = {pod.metadata.uid: pod.spec.node_name for pod in placed}

@@ -11,6 +11,7 @@ from mooring.objects.pod import Pod
 from mooring.state import NodeTable, PodInfo
 from mooring.state.apply import apply_change
 from mooring.state.cache import Cache
+from mooring.state.listers import Listers
 
 
 class Cluster:
@@ -18,6 +19,8 @@ class Cluster:
 
     def __init__(self, objects: Iterable[Any]) -> None:
         self.cache = Cache()
+        #: The objects that plugins list, of all kinds: plugins are built after the cluster.
+        self.listers = Listers(keeps_all=True)
         #: Key -> nominated pod that a gate holds back, and its node.
         self._gated_nominations: dict[str, tuple[Pod, str]] = {}
         for obj in objects:
@@ -29,7 +32,8 @@ class Cluster:
         return self.cache.nodes
 
     def update(self, obj: Any) -> None:
-        """Adds or replaces an object. Kinds that no plugin reads yet are ignored."""
+        """Adds or replaces an object."""
+        self.listers.apply(type(obj).__name__, None, obj)
         apply_change(self.cache, type(obj).__name__, None, obj)
         if isinstance(obj, Pod) and not obj.spec.node_name and obj.status.nominated_node_name:
             self.nominate(obj, obj.status.nominated_node_name)
@@ -40,17 +44,20 @@ class Cluster:
         if pod.spec.node_name != node_name:
             raise ConfigError("is not the pod's nodeName", path="node", value=node_name)
         self._gated_nominations.pop(key(pod), None)
+        self.listers.apply("Pod", None, pod)
         self.cache.put_pod(pod)
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
         """Removes an object."""
+        object_key = f"{namespace}/{name}" if namespace else name
+        self.listers.lister(kind).remove(object_key)
         if kind == "Node":
             self.cache.remove_node(name)
         elif kind == "Pod":
             self._gated_nominations.pop(f"{namespace}/{name}", None)
             self.cache.remove_pod_by_key(f"{namespace}/{name}")
         else:
-            self.cache.remove_object(kind, f"{namespace}/{name}" if namespace else name)
+            self.cache.remove_object(kind, object_key)
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Nominates ``node_name`` for the pending ``pod``; "" clears the nomination.

@@ -69,7 +69,7 @@ class Driver(Cluster):
         super().__init__(objects)
         config = config or default_configuration()
         self.time = VirtualClock()
-        self.handle = OfflineHandle(self.cache, self.time, rng)
+        self.handle = OfflineHandle(self.cache, self.time, rng, self.listers)
         self.next_start_index = 0
         #: status.startTime of pods that are bound now, RFC 3339; None = unset.
         self.start_time: str | None = None

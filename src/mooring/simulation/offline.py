@@ -15,6 +15,7 @@ from mooring.simulation.offline_claims import OfflineClaims
 from mooring.simulation.offline_volumes import OfflineVolumes
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
+from mooring.state.listers import Listers
 
 
 class OfflineHandle(ReadOnlyHandle):
@@ -25,8 +26,10 @@ class OfflineHandle(ReadOnlyHandle):
 
     _clock: VirtualClock
 
-    def __init__(self, cache: Cache, clock: VirtualClock, rng: Rng) -> None:
-        super().__init__(cache, clock, rng)
+    def __init__(
+        self, cache: Cache, clock: VirtualClock, rng: Rng, listers: Listers | None = None
+    ) -> None:
+        super().__init__(cache, clock, rng, listers)
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._volumes = OfflineVolumes(cache)

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from mooring.clock import Clock
-from mooring.simulation.report import OutcomeCounts, counted, percent
+from mooring.objects.counts import counted
+from mooring.simulation.report import OutcomeCounts, percent
 from mooring.simulation.utilization import PODS, ResourceNames, Utilization
 
 if TYPE_CHECKING:

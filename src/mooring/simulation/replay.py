@@ -18,7 +18,8 @@ from mooring.config import KubeSchedulerConfiguration
 from mooring.decision import Decision
 from mooring.errors import ConfigError
 from mooring.objects.codec.decode import convert
-from mooring.objects.kinds import kind_of_resource
+from mooring.objects.files.generic_objects import Definition, definitions_in, generic_object
+from mooring.objects.kinds import KINDS, kind_of_resource
 from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import Pod
 from mooring.recordings.compare import differences
@@ -184,16 +185,27 @@ def objects_of(documents: Sequence[Document], *, file: str | None = None) -> lis
     Raises:
         ConfigError: an object cannot be read; the error's path names it.
     """
-    objects = []
+    objects: list[Any] = []
+    definitions = definitions_in(documents)
     for index, document in enumerate(documents):
         try:
             if _part(document, "status").get("phase") in ("Succeeded", "Failed"):
                 continue
-            objects.append(convert(document, _kind_of(document)))
+            objects.append(_object_of(document, definitions))
         except ConfigError as error:
             path = f"objects[{index}]" + (f".{error.path}" if error.path else "")
             raise ConfigError(error.problem, file=file, path=path, value=error.value) from error
     return objects
+
+
+def _object_of(document: Document, definitions: Mapping[tuple[str, str], Definition]) -> Any:
+    """Returns an object as a struct; one of a kind that only plugins read has none."""
+    kind = _kind_of(document)
+    api_version = document.get("apiVersion")
+    own = KINDS.get(kind)
+    if not api_version or (own is not None and own.api_version == api_version):
+        return convert(document, kind)
+    return generic_object(document, definitions)
 
 
 def _kind_of(document: Document) -> str:

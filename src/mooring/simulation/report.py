@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from mooring.decision import ERROR, SCHEDULED
+from mooring.objects.counts import counted
 from mooring.simulation.utilization import (
     PODS,
     NodeUtilization,
@@ -248,15 +249,6 @@ def print_tables(summary: Summary, console: Console, named: Sequence[Section] = 
         for row in section.rows:
             table.add_row(*map(escape, row))
         console.print(table)
-
-
-def counted(count: int, noun: str) -> str:
-    """Returns a count with its noun: "1 pod", "2 pods", "2 NetworkPolicies"."""
-    if count == 1:
-        return f"1 {noun}"
-    if noun.endswith("y"):
-        return f"{count} {noun[:-1]}ies"
-    return f"{count} {noun}es" if noun.endswith("s") else f"{count} {noun}s"
 
 
 def _lines(section: Section) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from mooring.simulation.report import counted
+from mooring.objects.counts import counted
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration

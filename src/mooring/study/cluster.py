@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import count as count_from
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration, load
 from mooring.errors import ConfigError
+from mooring.objects.counts import counted
 from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.types import Object
 from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.inputs.workloads import merged, scaled
 from mooring.simulation.run import SimulationOptions, SimulationRun
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
@@ -26,6 +30,9 @@ from mooring.study.explanation import AttemptExplainer, Explanation
 from mooring.study.result import Result
 from mooring.study.suggestions import Search, Suggestions
 from mooring.virtual_loop import no_running_loop
+
+if TYPE_CHECKING:
+    from mooring.simulation.inputs.live_cluster import LiveObjects
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -84,25 +91,24 @@ class Cluster:
 
     @classmethod
     def from_kubeconfig(
-        cls, path: str | Path | None = None, *, context: str | None = None
+        cls,
+        path: str | Path | None = None,
+        *,
+        context: str | None = None,
+        kinds: Sequence[str] = (),
     ) -> Cluster:
         """Lists the objects of a live cluster, once; nothing is written.
 
         Args:
             path: The kubeconfig; None = as kubectl finds it.
             context: The context; None = the current one.
+            kinds: Resources that plugins list: "podgroups.v1alpha1.scheduling.x-k8s.io".
 
         Raises:
             ConfigError: the cluster cannot be reached, or denies access.
         """
-        from mooring.client.transport.kubeconfig import find_access
-        from mooring.simulation.inputs.live_cluster import list_objects
-
-        access = find_access(
-            None if path is None else str(path), context=context, environment=os.environ
-        )
-        listed = _run(lambda: list_objects(access, clock=SystemClock(), rng=seeded_random(0)))
-        return cls(listed.objects, name=access.server)
+        name, listed = _listed(path, context, kinds)
+        return cls(listed.objects, name=name, workloads=listed.workloads)
 
     # -- what is there ----------------------------------------------------------------------------
 
@@ -123,10 +129,8 @@ class Cluster:
 
     def __repr__(self) -> str:
         pending = sum(not pod.spec.node_name for pod in self.pods.values())
-        return (
-            f"Cluster {self._name}: {len(self.nodes)} nodes, {len(self.pods)} pods,"
-            f" {pending} of them pending"
-        )
+        nodes, pods = counted(len(self.nodes), "node"), counted(len(self.pods), "pod")
+        return f"Cluster {self._name}: {nodes}, {pods} ({pending} pending)"
 
     # -- other clusters ---------------------------------------------------------------------------
 
@@ -147,14 +151,8 @@ class Cluster:
         Raises:
             ConfigError: there is no such node.
         """
-        model = self._node(like)
-        existing, number = set(self.nodes), 0
-        made: list[Node] = []
-        while len(made) < count:
-            number += 1
-            new = f"{name or like}-{number}"
-            if new not in existing:
-                made.append(_like(model, new))
+        model, names = self._node(like), _new_names(name or like, self.nodes)
+        made = [_like(model, new) for new in islice(names, count)]
         return self._with([*self._objects, *made])
 
     def without(self, *names: str) -> Cluster:
@@ -165,14 +163,13 @@ class Cluster:
         """
         nodes = {name for name in names if name in self.nodes}
         pods = {_pod_key(name, self.pods) for name in names if name not in nodes}
-        return self._filtered(
-            lambda obj: (
-                not (
-                    (isinstance(obj, Node) and obj.metadata.name in nodes)
-                    or (isinstance(obj, Pod) and (key(obj) in pods or obj.spec.node_name in nodes))
-                )
-            )
-        )
+
+        def is_kept(obj: Any) -> bool:
+            if isinstance(obj, Pod):
+                return key(obj) not in pods and obj.spec.node_name not in nodes
+            return not (isinstance(obj, Node) and obj.metadata.name in nodes)
+
+        return self._with([obj for obj in self._objects if is_kept(obj)])
 
     def cordon(self, *names: str) -> Cluster:
         """Returns the cluster with some nodes unschedulable.
@@ -185,8 +182,20 @@ class Cluster:
             *(replace(node, spec=replace(node.spec, unschedulable=True)) for node in changed)
         )
 
-    def _filtered(self, is_kept: Callable[[Any], bool]) -> Cluster:
-        return self._with([obj for obj in self._objects if is_kept(obj)])
+    def scale(self, name: str, replicas: int) -> Cluster:
+        """Returns the cluster with other replicas of a workload.
+
+        Pods that are missing then are scheduled by ``simulate``; those that are too many go.
+
+        Args:
+            name: "KIND/NAME" or "KIND/NAMESPACE/NAME", such as "deployment/web".
+            replicas: How many.
+
+        Raises:
+            ConfigError: there is no such Deployment, ReplicaSet or StatefulSet.
+        """
+        workloads = scaled(self.workloads, name, replicas)
+        return Cluster(self._objects, name=self._name, workloads=workloads)
 
     def _with(self, objects: list[Any]) -> Cluster:
         return Cluster(objects, name=self._name, workloads=self.workloads)
@@ -290,7 +299,7 @@ class Cluster:
         read = read_sources(sources)
         name = ", ".join([self._name, *sources])
         workload = workload_of(name, [*self._objects, *extra, *read])
-        return workload._replace(controlled=[*self.workloads, *read.workloads])
+        return workload._replace(controlled=merged(self.workloads, read.workloads))
 
 
 def _pod_key(name: str, pods: Iterable[str]) -> str:
@@ -320,6 +329,27 @@ def _explained(workload: Workload, options: SimulationOptions, pod: str) -> Expl
     (result,) = [own for own in simulation.results if own.pod == pod]
     without = f"Pod {pod} was never scheduled: {result.message or result.outcome}"
     return Explanation(pod, explainer.attempts, without)
+
+
+def _listed(
+    path: str | Path | None, context: str | None, kinds: Sequence[str]
+) -> tuple[str, LiveObjects]:
+    """Returns the URL of a live cluster, and its objects."""
+    from mooring.client.transport.kubeconfig import find_access
+    from mooring.simulation.inputs.live_cluster import list_objects
+
+    file = None if path is None else str(path)
+    access = find_access(file, context=context, environment=os.environ)
+    clock, rng = SystemClock(), seeded_random(0)
+    listed = _run(lambda: list_objects(access, clock=clock, rng=rng, kinds=kinds))
+    return access.server, listed
+
+
+def _new_names(beginning: str, existing: Collection[str]) -> Iterator[str]:
+    """Yields numbered names that do not exist."""
+    for number in count_from(1):
+        if (name := f"{beginning}-{number}") not in existing:
+            yield name
 
 
 def _like(model: Node, name: str) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.simulation.report import counted
+from mooring.objects.counts import counted
 from mooring.simulation.results import PodResult
 from mooring.study.result import Result
 from mooring.study.table import Table

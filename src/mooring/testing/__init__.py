@@ -1,15 +1,15 @@
 """Test tools for mooring and for plugin authors.
 
-``make_pod`` and ``make_node`` build objects, ``cluster`` puts them into a Cache, ``Harness`` runs
-plugins for a pod, ``FakeClock`` only advances by ``advance``, and ``check_conformance`` checks that
-a plugin meets all requirements of the framework.
+``make_pod``, ``make_node`` and ``make_object`` build objects, ``cluster`` puts them into a Cache,
+``Harness`` runs plugins for a pod, ``FakeClock`` only advances by ``advance``, and
+``check_conformance`` checks that a plugin meets all requirements of the framework.
 """
 
 from typing import Any
 
 from mooring import deprecated
 from mooring.clock import VirtualClock as FakeClock
-from mooring.testing.builders import make_node, make_pod
+from mooring.testing.builders import make_node, make_object, make_pod
 from mooring.testing.conformance import check_conformance
 from mooring.testing.harness import Harness, cluster, one_node_form
 
@@ -19,6 +19,7 @@ __all__ = [
     "check_conformance",
     "cluster",
     "make_node",
+    "make_object",
     "make_pod",
     "one_node_form",
 ]

@@ -14,8 +14,10 @@ from typing import Any
 
 import msgspec
 
+from mooring.errors import ConfigError
 from mooring.objects.codec.decode import convert
 from mooring.objects.defaulting.admission import with_defaults
+from mooring.objects.generic import GenericObject
 from mooring.objects.kinds import kind_named
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -179,6 +181,43 @@ def make_pod(
         },
     }
     return _complete_pod(_with_parts(make_pod, document, more))
+
+
+def make_object(
+    resource: str,
+    name: str,
+    *,
+    namespace: str = "default",
+    kind: str = "",
+    labels: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> GenericObject:
+    """Returns an object of a custom resource, for plugins that list them.
+
+    Args:
+        resource: The name of the resource: RESOURCE.VERSION.GROUP.
+        name: The name.
+        namespace: The namespace; "" if its objects have none.
+        kind: The kind; by default the name of the resource.
+        labels: The labels.
+        fields: Further fields as JSON: ``spec={"minMember": 3}``.
+
+    Raises:
+        ConfigError: there is no such resource, or its objects have a struct, such as pods.
+
+    Example:
+        >>> group = make_object("podgroups.v1.example.com", "gang", spec={"minMember": 3})
+        >>> group.metadata.namespace, group.spec["minMember"]
+        ('default', 3)
+    """
+    described = kind_named(resource)
+    if not described.is_generic:
+        raise ConfigError(f"objects of kind {described.name} have a struct", value=resource)
+    metadata = {"name": name, "namespace": namespace, "labels": dict(labels or {})}
+    metadata["uid"] = f"{described.resource}-{namespace}-{name}"
+    head = {"apiVersion": described.api_version, "kind": kind or described.resource}
+    obj: GenericObject = convert({**head, "metadata": metadata, **fields}, described)
+    return obj
 
 
 def _complete_pod(document: dict[str, Any]) -> Pod:

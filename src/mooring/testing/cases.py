@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mooring.errors import PluginError
-from mooring.objects.node import Node
+from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import Pod
 
 
@@ -15,7 +15,7 @@ class Case(NamedTuple):
     """The input of a check; ``origin`` names its source: "seed 7"."""
 
     plugin: Any
-    objects: list[Node | Pod]
+    objects: Sequence[KubernetesObject]
     pod: Pod
     origin: str
 

@@ -60,6 +60,8 @@ class _BindingCheck:
         self._plugin = self._harness.plugins[0]
         self._handle = self._harness.handle
         self._reserved: dict[str, _Reserved] = {}
+        for pod in self._pods:
+            self._handle.listers.apply("Pod", None, pod)
 
     def run(self) -> None:
         """Runs all checks.

@@ -23,7 +23,7 @@ from mooring.framework import SKIP, Cycle, NodeView, check_plugin
 from mooring.framework.runtime.filter import pre_filter
 from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.objects.codec.decode import encode
-from mooring.objects.node import Node
+from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
@@ -45,7 +45,7 @@ def check_conformance(
     *,
     reference: Any | None = None,
     seeds: Iterable[int] = SEEDS,
-    objects: Sequence[Node | Pod] | None = None,
+    objects: Sequence[KubernetesObject] | None = None,
     pods: Sequence[Pod] | None = None,
     twin: Any | None = None,
 ) -> None:
@@ -91,7 +91,7 @@ def check_conformance(
         check_binding(case, plugin, [other for other in pods or () if other is not pod])
 
 
-def _harness_of(target: Any, objects: Sequence[Node | Pod]) -> Harness:
+def _harness_of(target: Any, objects: Sequence[KubernetesObject]) -> Harness:
     """Returns a cluster with the plugin, or with a new one whose handle reads this cluster."""
     return Harness(objects, [target], cache_results=False)
 

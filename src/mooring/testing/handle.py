@@ -14,6 +14,7 @@ from mooring.framework.waiting_pods import WaitingPod
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
+from mooring.state.listers import Listers
 
 
 class HarnessHandle(ReadOnlyHandle):
@@ -28,8 +29,10 @@ class HarnessHandle(ReadOnlyHandle):
         activated: The UIDs that the plugin activated, in order.
     """
 
-    def __init__(self, cache: Cache, clock: Clock, rng: Rng) -> None:
-        super().__init__(cache, clock, rng)
+    def __init__(
+        self, cache: Cache, clock: Clock, rng: Rng, listers: Listers | None = None
+    ) -> None:
+        super().__init__(cache, clock, rng, listers)
         self.is_random = False
         self.allowed_by: set[str] = set()
         self.activated: list[str] = []

@@ -24,10 +24,12 @@ from mooring.framework.runtime.nominated import filter_one
 from mooring.framework.runtime.registry import instantiate
 from mooring.framework.runtime.score import normalize_one, score_one
 from mooring.framework.status import Skip, Status
+from mooring.objects.meta import KubernetesObject
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
+from mooring.state.listers import Listers
 from mooring.testing.handle import HarnessHandle
 
 
@@ -51,12 +53,14 @@ class PreFilteredAttempt(NamedTuple):
         return self.refusal is None and plugin.name not in self.cycle.skipped
 
 
-def cluster(*objects: Node | Pod) -> Cache:
-    """Returns a Cache with these nodes, the placed pods, and the nominations of pending pods."""
+def cluster(*objects: KubernetesObject) -> Cache:
+    """Returns a Cache with these objects, the placed pods, and nominations of pending pods."""
     cache = Cache()
     for obj in objects:
         if isinstance(obj, Node):
             cache.put_node(obj)
+        elif not isinstance(obj, Pod):
+            cache.put_object(type(obj).__name__, obj)
         elif obj.spec.node_name:
             cache.put_pod(obj)
         elif obj.status.nominated_node_name:
@@ -85,7 +89,7 @@ class Harness:
 
     def __init__(
         self,
-        objects: Iterable[Node | Pod],
+        objects: Iterable[KubernetesObject],
         plugins: Sequence[Any],
         *,
         weights: Mapping[str, int] | None = None,
@@ -96,11 +100,16 @@ class Harness:
         """Enables every plugin at each extension point that it implements, in this order.
 
         A plugin is an object, or a class or function that returns one and may take ``handle``.
+        ``handle.lister`` has the objects.
         """
+        objects = list(objects)
         self.cache = cluster(*objects)
+        listers = Listers(keeps_all=True)
+        for obj in objects:
+            listers.apply(type(obj).__name__, None, obj)
         clock = clock or VirtualClock()
         #: The handle of plugins that are given as a class or function.
-        self.handle = HarnessHandle(self.cache, clock, seeded_random(0))
+        self.handle = HarnessHandle(self.cache, clock, seeded_random(0), listers)
         self.plugins = [instantiate(plugin, None, self.handle) for plugin in plugins]
         points = {
             point: [plugin for plugin in self.plugins if hasattr(plugin, point)]

@@ -9,8 +9,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.integration.contract.api import APPLY, JSON_PATCH, MERGE, STRATEGIC, TABLE, Api
+from tests.integration.contract.api import (
+    APPLY,
+    JSON_PATCH,
+    MERGE,
+    STRATEGIC,
+    TABLE,
+    Api,
+    Watch,
+)
 from tests.integration.contract.scenario import path, scenario
+from tests.integration.contract.scenarios_roles import allow, rule
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _GROUP = "contract.example.com"
@@ -380,6 +389,71 @@ def deleting_a_definition_deletes_its_objects(api: Api, namespace: str) -> None:
     install(api, definition("gones"))
     assert api.get(gones).body["items"] == []
     remove(api, "gones")
+
+
+@scenario
+def deleting_a_definition_ends_the_watches_of_its_objects(api: Api, namespace: str) -> None:
+    install(api, definition("endings"))
+    endings = path(f"apis/{_GROUP}/v1", namespace, "endings")
+    assert api.post(endings, custom("Ending", "a")).code == 201
+    with api.watch(endings) as watch:
+        assert watch.take(1) == [("ADDED", "a")]
+        remove(api, "endings")
+        assert watch.take(1) == [("DELETED", "a")]
+        assert has_ended(watch)
+    assert api.get(endings).code == 404
+
+
+@scenario
+def changing_a_definition_ends_the_watches_of_its_objects(api: Api, namespace: str) -> None:
+    install(api, definition("turnings"))
+    turnings = path(f"apis/{_GROUP}/v1", namespace, "turnings")
+    try:
+        with api.watch(turnings) as watch:
+            names = {"spec": {"names": {"shortNames": ["tu"]}}}
+            assert api.patch(f"{DEFINITIONS}/turnings.{_GROUP}", names, MERGE).code == 200
+            assert has_ended(watch)
+    finally:
+        remove(api, "turnings")
+
+
+def has_ended(watch: Watch) -> bool:
+    """Returns whether the server ends a watch, without a further event."""
+    try:
+        watch.next()
+    except EOFError:
+        return True
+    return False
+
+
+@scenario
+def a_role_allows_custom_resources(api: Api, namespace: str) -> None:
+    group = "roles.contract.example.com"
+    install(api, definition("guardeds", group=group))
+    guardeds = path(f"apis/{group}/v1", namespace, "guardeds")
+    who = f"keeper-of-{namespace}"
+    keeper = api.acting_as(who)
+    body = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Guarded",
+        "metadata": {"name": "a"},
+        "spec": {"size": 1},
+    }
+    try:
+        assert keeper.get(guardeds).code == 403
+        rules = rule("get list watch", "guardeds", group), rule("create", "guardeds/status", group)
+        allow(api, namespace, who, *rules)
+        api.eventually(lambda: keeper.get(guardeds), 200)
+        assert keeper.post(guardeds, body).code == 403
+        assert api.post(guardeds, body).code == 201
+        assert keeper.get(f"{guardeds}/a").code == 200
+        assert keeper.delete(f"{guardeds}/a").code == 403
+        assert keeper.put(f"{guardeds}/a/status", body).code == 403
+        assert keeper.get(f"/apis/{group}/v1/guardeds").code == 403, "of all namespaces"
+        with keeper.watch(guardeds) as watch:
+            assert watch.take(1) == [("ADDED", "a")]
+    finally:
+        remove(api, "guardeds", group)
 
 
 @scenario

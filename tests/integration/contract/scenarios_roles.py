@@ -63,7 +63,7 @@ def bindings(namespace: str, name: str = "") -> str:
     return path(_GROUP, namespace, resource, name)
 
 
-def _allow(api: Api, namespace: str, who: str, *rules: dict[str, Any]) -> None:
+def allow(api: Api, namespace: str, who: str, *rules: dict[str, Any]) -> None:
     """Gives a user a role of its own name in a namespace."""
     assert api.post(roles(namespace), role(who, *rules)).code == 201
     assert api.post(bindings(namespace), binding(who, who, user(who))).code == 201
@@ -188,7 +188,7 @@ def a_role_allows_its_verbs_and_resources(api: Api, namespace: str) -> None:
     ann = api.acting_as(who)
     assert ann.get(pods(namespace)).code == 403
     some = rule("get update", "configmaps", resourceNames=["mine"])
-    _allow(api, namespace, who, rule("list", "pods"), rule("*", "*/status", "*"), some)
+    allow(api, namespace, who, rule("list", "pods"), rule("*", "*/status", "*"), some)
     assert api.eventually(lambda: ann.get(pods(namespace)), 200).code == 200
     assert ann.get(pods("")).code == 403
     assert ann.get(pods("default")).code == 403
@@ -258,7 +258,7 @@ def nobody_grants_what_he_does_not_have(api: Api, namespace: str) -> None:
     who = f"ann-{namespace}"
     ann = api.acting_as(who)
     writing = rule("create patch", "roles rolebindings", RBAC)
-    _allow(api, namespace, who, writing, rule("get list", "pods"))
+    allow(api, namespace, who, writing, rule("get list", "pods"))
     own = role("own", rule("get", "pods"))
     assert api.eventually(lambda: ann.post(roles(namespace), own), 201).code == 201
     more = role(
@@ -290,7 +290,7 @@ def bind_and_escalate_are_verbs(api: Api, namespace: str) -> None:
     ann = api.acting_as(who)
     binding_rule = rule("bind", "clusterroles", RBAC, resourceNames=["view"])
     writing = rule("create", "roles rolebindings", RBAC)
-    _allow(api, namespace, who, writing, binding_rule, rule("escalate", "roles", RBAC))
+    allow(api, namespace, who, writing, binding_rule, rule("escalate", "roles", RBAC))
     more = role("more", rule("*", "*", "*"))
     assert api.eventually(lambda: ann.post(roles(namespace), more), 201).code == 201
     viewers = binding("v", "view", user("bob"), of="ClusterRole")

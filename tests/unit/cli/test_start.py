@@ -191,3 +191,64 @@ def test_what_has_only_a_generated_name_is_created_once(
     code, out, _ = start(capsys, "--cluster", file, "--virtual", "-o", "json")
     assert code == 0
     assert json.loads(out)["pods"] == 2
+
+
+GANG = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: groups.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Group, plural: groups}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+GROUP = "\n---\napiVersion: example.com/v1\nkind: Group\nmetadata: {name: fits}\n"
+NEEDS_GROUP = """
+from mooring import Reject
+
+
+class NeedsGroup:
+    name = "NeedsGroup"
+
+    def __init__(self, handle):
+        self.groups = handle.lister("groups.v1.example.com")
+
+    def pre_enqueue(self, pod):
+        group = self.groups.get(pod.metadata.name, pod.metadata.namespace)
+        return None if group is not None else Reject("no group of its name")
+"""
+
+
+def test_a_plugin_lists_the_custom_resources_of_the_files(
+    capsys: pytest.CaptureFixture[str],
+    files: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "needs_group.py").write_text(NEEDS_GROUP)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugin = "--plugin=needs_group:NeedsGroup"
+    groups = tmp_path / "groups.yaml"
+
+    groups.write_text(GROUP + "---\n" + GANG)  # in any order
+    words = ("--virtual", f"--cluster={groups}", "-o", "json")
+    code, out, err = start(capsys, *words, plugin, *files)
+    summary = json.loads(out)
+    assert (code, err) == (0, "")
+    assert summary["bound"] == 1
+    assert summary["unschedulable"] == {"gated by NeedsGroup": 1}
+
+    groups.write_text(GROUP)
+    code, _, err = start(capsys, *words, plugin, *files)
+    assert code == 2
+    assert "'groups.v1.example.com'" in err
+    assert "add its CustomResourceDefinition" in err
+
+    code, _, err = start(capsys, *words, *files)
+    assert code == 0
+    assert "does not serve these kinds: 1 Group\n" in err

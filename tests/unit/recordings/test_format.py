@@ -218,3 +218,11 @@ def test_a_path_that_is_not_a_regular_file_is_not_replaced(tmp_path: Path) -> No
         RecordingWriter(pipe, recording())
 
     assert pipe.is_fifo()
+
+
+def test_a_value_of_a_wrong_type_is_named_in_plain_words(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text('{"format": 3}')
+
+    with pytest.raises(ConfigError, match=r"r\.json: format: must be a string"):
+        read_recording(file)

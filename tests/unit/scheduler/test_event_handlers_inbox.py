@@ -12,7 +12,7 @@ from mooring.cluster_event import ActionType, EventResource, QueueingHint
 from mooring.objects import ObjectMeta
 from mooring.objects.storage import PersistentVolume
 from mooring.queue import QueueName
-from mooring.scheduler.event_handlers import RESOURCES
+from mooring.queue.watched_kinds import RESOURCES
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
 from tests.helpers.event_fixture import EventFixture, accepts_event, event, newer

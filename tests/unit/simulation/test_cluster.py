@@ -30,7 +30,7 @@ def test_nodes_pods_on_nodes_and_nominations_are_taken_in() -> None:
 
 
 def test_kinds_that_no_plugin_reads_are_passed_over() -> None:
-    cluster = Cluster([Namespace(), PersistentVolume(metadata=ObjectMeta(name="v")), "anything"])
+    cluster = Cluster([Namespace(), PersistentVolume(metadata=ObjectMeta(name="v"))])
     assert (len(cluster.nodes), names(cluster)) == (0, [])
 
 

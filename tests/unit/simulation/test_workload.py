@@ -92,7 +92,7 @@ def test_kinds_of_the_files_that_no_scheduler_reads_are_counted(tmp_path: Path) 
     workload = read_workload([str(file)])
 
     assert workload.skipped == {"ConfigMap": 1}
-    assert [obj.metadata.name for obj in workload.objects] == ["a"]
+    assert [type(obj).__name__ for obj in workload.objects] == ["Node", "configmaps.v1."]
 
 
 def test_an_error_of_admission_names_the_file_and_the_document(tmp_path: Path) -> None:

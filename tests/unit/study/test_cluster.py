@@ -38,7 +38,7 @@ def test_a_file_is_read_as_by_the_command_line(tmp_path: Path) -> None:
     cluster = Cluster.read(file)
 
     assert list(cluster.nodes) == ["n1"]
-    assert repr(cluster).endswith("1 nodes, 1 pods, 1 of them pending")
+    assert repr(cluster).endswith(": 1 node, 1 pod (1 pending)")
     assert cluster.simulate()["web"].node == "n1"
     with pytest.raises(ConfigError, match="cannot be read"):
         Cluster.read(tmp_path / "none.yaml")

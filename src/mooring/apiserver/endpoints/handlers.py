@@ -15,6 +15,7 @@ from mooring.apiserver.auth.authentication import identity_in
 from mooring.apiserver.auth.claim_status import claim_status_errors
 from mooring.apiserver.auth.escalation import check_escalation
 from mooring.apiserver.auth.rbac import GROUP as RBAC_GROUP
+from mooring.apiserver.custom.definition import ignored_parts
 from mooring.apiserver.endpoints.body import (
     Expected,
     convert_object,
@@ -70,10 +71,6 @@ if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
 
-RULES_IGNORED = "x-kubernetes-validations: the rules are stored, but not evaluated"
-NO_WEBHOOK = (
-    "spec.conversion: the webhook is not called; only the apiVersion of objects is converted"
-)
 _VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "create", "DELETE": "delete"}
 _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
@@ -164,18 +161,17 @@ class ResourceHandlers:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         options = request.query.write_options("CreateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
-        _warn(request)
         self._check_escalation(request, obj, None)
         stored = self._registry.create(
             request.target, obj, manager=options.manager, dry_run=options.is_dry
         )
+        _warn(request, stored)
         return json_response(request, 201, renderer.render_object(stored))
 
     def _update(self, request: Request) -> HttpResponse:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         options = request.query.write_options("UpdateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
-        _warn(request)
         check_name(request, obj)
         uid = obj["metadata"].get("uid", "")
         stored, created = self._change(request, lambda _: obj, options, uid=uid)
@@ -213,6 +209,7 @@ class ResourceHandlers:
         )
         if before is not None and collection.get(target.key) is None:
             self._deleter.on_removed(target.namespace, before)
+        _warn(request, stored)
         return stored, created
 
     def _check_escalation(self, request: Request, new: Object, old: Object | None) -> None:
@@ -331,14 +328,12 @@ class ResourceHandlers:
         return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
 
 
-def _warn(request: Request) -> None:
+def _warn(request: Request, stored: Stored | Object) -> None:
     """Warns about what a definition has and this server does not do."""
-    if request.path.resource is DEFINITIONS:
-        texts = {
-            b"x-kubernetes-validations": RULES_IGNORED,
-            b"conversionReviewVersions": NO_WEBHOOK,
-        }
-        request.warnings += [text for part, text in texts.items() if part in request.body]
+    path = request.path
+    if path.resource is DEFINITIONS and not path.subresource:
+        definition = stored if isinstance(stored, dict) else stored.object()
+        request.warnings += ignored_parts(definition)
 
 
 def _field_errors(

@@ -58,6 +58,7 @@ class Watch:
         self._selection = selection
         self._options = options
         self._history = store.collection(selection.resource).history
+        self._ends = self._history.ends
         self._initial: list[Stored] = []
         self._version = store.version
         self._has_initial = False
@@ -90,6 +91,11 @@ class Watch:
     def is_idle(self) -> bool:
         """True if there is nothing to read now."""
         return not self._has_initial and self._position >= self._history.end
+
+    @property
+    def is_ended(self) -> bool:
+        """True if the definition of the resource was changed or deleted: read what is left."""
+        return self._history.ends != self._ends
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Registers a function that is called when there may be events to read."""

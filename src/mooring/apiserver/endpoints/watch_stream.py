@@ -76,6 +76,8 @@ async def _lines(
                 renderer.now_s = clock.wall_s()  # ages in Tables are computed when they are sent
                 yield b"".join(map(renderer.render_event, events))
                 continue
+            if watch.is_ended and watch.is_idle:
+                return
             if wants_bookmarks and loop.time() >= bookmark_at:
                 yield renderer.render_event(watch.bookmark())
                 bookmark_at = _next_bookmark(loop.time(), end)

@@ -15,6 +15,7 @@ import jsonpointer
 from mooring.apiserver.errors import bad_request, entity_too_large, unprocessable
 from mooring.apiserver.patch.strategic_merge import strategic_merge
 from mooring.apiserver.schema.type_errors import json_kind
+from mooring.objects.codec.merge_patch import merge_patch
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -31,7 +32,7 @@ _OPERATIONS = ("add", "remove", "replace", "move", "copy", "test")
 
 
 def apply_patch(media_type: str, present: Object, patch: Any, type_name: str) -> Object:
-    """Applies a JSON, merge or strategic merge patch; ``present`` is modified.
+    """Applies a JSON, merge or strategic merge patch; ``present`` may be modified.
 
     Raises:
         ApiStatusError: 400, 413, 422.
@@ -48,7 +49,7 @@ def apply_patch(media_type: str, present: Object, patch: Any, type_name: str) ->
         lead = "" if media_type == STRATEGIC_PATCH else "error decoding patch: "
         raise bad_request(f"{lead}json: {problem}")
     if media_type == MERGE_PATCH:
-        return _apply_merge_patch(present, patch)
+        return merge_patch(present, patch)
     names: Object = {name: present[name] for name in ("kind", "apiVersion") if name in present}
     return {**strategic_merge(present, patch, type_name), **names}
 
@@ -88,17 +89,3 @@ def _as_upstream(operation: Object, obj: Any) -> Object:
     if isinstance(parent, dict) and name not in parent:
         return {**operation, "op": "add"}
     return operation
-
-
-def _apply_merge_patch(present: Object, patch: Object) -> Object:
-    for name, value in patch.items():
-        if value is None:
-            present.pop(name, None)
-        elif isinstance(value, dict):
-            old_value = present.get(name)
-            present[name] = _apply_merge_patch(
-                old_value if isinstance(old_value, dict) else {}, value
-            )
-        else:
-            present[name] = value
-    return present

@@ -59,6 +59,14 @@ class History:
         self._changes: list[Change] = []
         self._dropped = 0
         self._listeners: dict[object, Callable[[], None]] = {}
+        #: How often all watches were ended.
+        self.ends = 0
+
+    def end_watches(self) -> None:
+        """Ends the present watches, after they have read all changes."""
+        self.ends += 1
+        for listener in tuple(self._listeners.values()):
+            listener()
 
     @property
     def end(self) -> int:

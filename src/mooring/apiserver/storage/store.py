@@ -244,6 +244,8 @@ class Store:
         self._collections: dict[tuple[str, str], Collection] = {}
         #: (group, version, plural name) -> the resource that a definition has added.
         self.custom: Mapping[tuple[str, str, str], Resource] = {}
+        #: (group, plural name) -> spec and accepted names of the definition that is served.
+        self._served: dict[tuple[str, str], tuple[Object, Object]] = {}
         self._make_collections()
 
     def _make_collections(self) -> None:
@@ -254,22 +256,36 @@ class Store:
                 self._collections[name] = collection
 
     def serve_custom(self, definitions: list[Object]) -> None:
-        """Sets the custom resources that are served; objects of other ones are dropped."""
+        """Sets the custom resources that are served; objects of other ones are dropped.
+
+        Watches of a resource end when its definition is deleted, or the spec or the accepted
+        names change.
+        """
         before = {(r.group, r.name) for r in self.custom.values()}
         self.custom = {
             (resource.group, resource.version, resource.name): resource
             for definition in definitions
             for resource in served_resources(definition)
         }
-        stored = [storage_resource(definition) for definition in definitions]
-        for name in before - {(resource.group, resource.name) for resource in stored}:
-            del self._collections[name]
-        for resource in stored:
-            name = (resource.group, resource.name)
+        by_name = {
+            (resource.group, resource.name): (resource, definition)
+            for definition in definitions
+            for resource in (storage_resource(definition),)
+        }
+        for name in before - by_name.keys():
+            self._collections.pop(name).history.end_watches()
+            del self._served[name]
+        for name, (resource, definition) in by_name.items():
             collection = self._collections.get(name)
             if collection is None:
                 collection = Collection(self._versions, resource, changes_max=self._changes_max)
+                # Changes of an earlier resource of this name are gone: clients list again.
+                collection.history.compacted = self.version
                 self._collections[name] = collection
+            served = definition["spec"], definition["status"]["acceptedNames"]
+            if self._served.get(name, served) != served:
+                collection.history.end_watches()
+            self._served[name] = served
             collection.store_as(resource)
 
     def custom_collection(self, resource: Resource) -> Collection | None:
@@ -338,7 +354,7 @@ class Store:
             raise SnapshotError(f"not a snapshot of an API server: {error}") from error
         self._versions = loaded._versions
         self._collections = loaded._collections
-        self.custom = loaded.custom
+        self.custom, self._served = loaded.custom, loaded._served
 
     def skip_versions(self, count: int) -> None:
         """Skips the next ``count`` versions, so that versions lost in a crash are never reused."""

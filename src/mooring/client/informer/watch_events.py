@@ -16,6 +16,7 @@ from mooring.client.transport.transport import StreamUnreadable
 from mooring.errors import ConfigError
 from mooring.objects.codec.decode import decode
 from mooring.objects.codec.quantity_check import first_bad_quantity
+from mooring.objects.generic import decode_generic
 from mooring.objects.kinds import Kind
 
 #: On the bookmark that ends the initial events of a watch.
@@ -77,7 +78,7 @@ class EventReader:
         shape = msgspec.defstruct(
             f"{kind.name}Event", [("type", str), ("object", kind.struct)], gc=False
         )
-        self._decoder = msgspec.json.Decoder(shape)
+        self._decoder = msgspec.json.Decoder(shape, dec_hook=decode_generic)
         self._raw_decoder = msgspec.json.Decoder(_RawEvent)
 
     def read(self, line: bytes) -> WatchEvent:
@@ -96,8 +97,7 @@ class EventReader:
         if (
             event.type in _CHANGES
             and metadata.name
-            and obj.kind == kind.name
-            and obj.api_version == kind.api_version
+            and kind.has_head(obj)
             and first_bad_quantity(obj) is None
         ):
             key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name

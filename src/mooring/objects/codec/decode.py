@@ -17,6 +17,7 @@ import msgspec
 from mooring.errors import ConfigError
 from mooring.objects.codec.nulls import without_nulls
 from mooring.objects.codec.quantity_check import first_bad_quantity
+from mooring.objects.generic import decode_generic, encode_generic
 from mooring.objects.kinds import Kind, kind_named
 
 #: Errors of a list that are reported: enough to see a pattern, not enough to fill a log.
@@ -115,7 +116,7 @@ def convert(raw: Any, kind: Kind | str) -> Any:
     if not isinstance(raw, dict):
         raise ConfigError(f"must be a mapping that describes a {expected.name}", value=raw)
     try:
-        obj = msgspec.convert(raw, expected.struct)
+        obj = msgspec.convert(raw, expected.struct, dec_hook=decode_generic)
     except (msgspec.ValidationError, RecursionError):
         obj = _convert_leniently(raw, expected)
     return _validated(obj, expected)
@@ -128,13 +129,15 @@ def encode(obj: Any) -> bytes:
 
 def to_builtins(obj: Any) -> Any:
     """Returns the object as dicts and lists, as ``encode`` would write it."""
-    return msgspec.to_builtins(obj)
+    return msgspec.to_builtins(obj, enc_hook=encode_generic)
 
 
-_ENCODER: Final = msgspec.json.Encoder()
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_generic)
 
 
 def _convert_leniently(raw: dict[str, Any], kind: Kind) -> Any:
+    if kind.is_generic:
+        raise ConfigError("must be an object with metadata", value=raw.get("metadata"))
     try:
         cleaned = without_nulls(raw, kind.struct)
         return msgspec.convert(cleaned, kind.struct)
@@ -176,7 +179,7 @@ def _kind(kind: Kind | str) -> Kind:
 
 @lru_cache(maxsize=64)
 def _decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind.struct)
+    return msgspec.json.Decoder(kind.struct, dec_hook=decode_generic)
 
 
 @lru_cache(maxsize=64)
@@ -186,12 +189,12 @@ def _list_decoder(kind: Kind) -> msgspec.json.Decoder[Any]:
         f"{kind.name}List",
         [("metadata", _ListMeta | None, None), ("items", items | None, None)],
     )
-    return msgspec.json.Decoder(shape)
+    return msgspec.json.Decoder(shape, dec_hook=decode_generic)
 
 
 def _validated(obj: Any, kind: Kind) -> Any:
     """Returns the object after validating its kind, name and quantities."""
-    if obj.kind != kind.name:
+    if obj.kind != kind.name and not kind.is_generic:
         raise ConfigError(f"must be {kind.name}", path="kind", value=obj.kind)
     if obj.api_version != kind.api_version:
         raise ConfigError(f"must be {kind.api_version}", path="apiVersion", value=obj.api_version)
@@ -214,7 +217,7 @@ def _parsed(data: bytes, shape: Any = Any) -> Any:
     try:
         return msgspec.json.decode(data, type=shape)
     except msgspec.ValidationError as error:
-        raise ConfigError(_reworded(str(error))) from None
+        raise ConfigError(reworded(str(error))) from None
     except msgspec.DecodeError as error:
         raise ConfigError(f"is not JSON: {error}") from None
 
@@ -237,7 +240,7 @@ def _located(raw: Any, kind: Kind, error: msgspec.ValidationError) -> ConfigErro
     problem, path = (match["problem"], match["path"]) if match else (str(error), "")
     steps = [step["field"] or step["index"] for step in _STEP.finditer(path)]
     path_string, value = _resolved(raw, kind, str(error), steps)
-    return ConfigError(_reworded(problem), path=path_string or None, value=value)
+    return ConfigError(reworded(problem), path=path_string or None, value=value)
 
 
 def _resolved(raw: Any, kind: Kind, error_text: str, steps: list[str]) -> tuple[str, Any]:
@@ -280,13 +283,15 @@ def _conversion_error(raw: Any, kind: Kind) -> str:
     return ""
 
 
-def _reworded(problem: str) -> str:
+def reworded(problem: str) -> str:
+    """Returns a problem of msgspec in plain words: "must be a string"."""
     if "matching regex" in problem:
         return "is not a quantity"
     if limit := re.fullmatch(r"Expected `int` (?P<sign><=|>=) (?P<bound>-?[0-9]+)", problem):
         return f"must be at {'most' if limit['sign'] == '<=' else 'least'} {limit['bound']}"
     words = re.fullmatch(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<found>[^`]*)`)?", problem)
     if words is None:
-        return problem[:1].lower() + problem[1:]
+        # "JSON is malformed" keeps its capitals.
+        return problem[:1].lower() + problem[1:] if problem[1:2].islower() else problem
     expected = [_WORDS.get(word.strip(), word.strip()) for word in words["wanted"].split("|")]
     return f"must be {' or '.join(dict.fromkeys(expected))}"

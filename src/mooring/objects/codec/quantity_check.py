@@ -153,7 +153,9 @@ def _bad_quantities(obj: Any, plan: _Plan, prefix: str) -> Iterator[BadQuantity]
 
 @lru_cache(maxsize=256)
 def _plan_of(struct: Any) -> _Plan | None:
-    """Returns the plan of a struct; None if it contains no resources."""
+    """Returns the plan of a struct; None if it contains no resources, or is no struct."""
+    if not _is_struct(struct):
+        return None
     named_parts = list(_parts_of(struct))
     if not named_parts:
         return None

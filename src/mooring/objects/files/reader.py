@@ -5,7 +5,8 @@
     paths ──files──▶ bytes ──documents──▶ plain values ──List?──▶ items ──schema──▶ with defaults
           ──admission──▶ as stored ──validator──▶ checked ──decode──▶ structs
 
-Kinds that no scheduler reads are skipped and counted, since real dumps are full of them. With a
+Kinds that no scheduler reads are counted, since real dumps are full of them, and are read as
+``GenericObject``: a plugin may list them. With a
 validator every kind that it knows is checked as an API server would, unknown fields included. An
 error says file, document, line, path and value; all errors are collected, up to a limit, and
 nothing is returned then: a cluster with one node silently missing would give wrong answers.
@@ -31,6 +32,7 @@ from mooring.objects.defaulting.admission import (
     with_head,
 )
 from mooring.objects.files.file_errors import FileErrors, steps_of
+from mooring.objects.files.generic_objects import GenericObjects
 from mooring.objects.files.limits import OBJECTS_MAX
 from mooring.objects.files.sources import Source, iter_values
 from mooring.objects.kinds import KINDS, Kind
@@ -56,10 +58,10 @@ _NO_NEIGHBORS = Neighbors()
 
 
 class Objects(list[KubernetesObject]):
-    """The objects that were read, in order, and what was passed over.
+    """The objects that were read, those without a struct last, and what only plugins read.
 
     Attributes:
-        skipped: Kind -> how many objects of it were skipped, since no scheduler reads that kind.
+        skipped: Kind -> how many objects of it were read, although no scheduler reads that kind.
         workloads: The objects of ``WORKLOADS`` as JSON with defaults, for their controllers.
     """
 
@@ -176,6 +178,7 @@ class _Reading:
         self._looked_at: list[Object] = []
         self._uids: set[str] = set()
         self._workloads: list[Object] = []
+        self._generic = GenericObjects(created)
 
     def add(self, source: Source, raw: Object) -> None:
         """Reads one object.
@@ -234,8 +237,10 @@ class _Reading:
                     self._refuse(source, obj, error)
                 continue
             self._objects[position] = self._stored(source, obj, kind, uid=uid)
+        generic = list(self._generic.decoded(self.errors))
         self.errors.raise_collected()
         objects = Objects(obj for obj in self._objects if obj is not None)
+        objects += generic
         objects.skipped = dict(sorted(self._skipped.items()))
         for obj in self._workloads:
             metadata = obj["metadata"]
@@ -280,9 +285,10 @@ class _Reading:
             self._add_workload(source, self._generated.filled_in(raw))
             return
         self._skipped[name] = self._skipped.get(name, 0) + 1
+        raw = self._generated.filled_in(raw)
+        self._generic.add(source, raw)
         if self._validator is None or not self._validator.knows(api_version, name):
             return
-        raw = self._generated.filled_in(raw)
         obj = self._strictly_decoded(source, raw, struct_of(api_version.rpartition("/")[0], name))
         if obj is not None:
             obj["kind"], obj["apiVersion"] = name, api_version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,18 +14,25 @@ from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, Forbidden, NotFound, Unreachable
-from mooring.objects.kinds import KINDS
+from mooring.objects.codec.decode import convert
+from mooring.objects.kinds import KINDS, kind_named
 from mooring.objects.meta import KubernetesObject
 
 #: Kinds that no scheduling decision reads.
 NOT_USED: Final = frozenset({"Event", "Lease"})
 
 #: Kinds that no scheduler reads, but that make pods: (kind, path of the collection).
-WORKLOADS: Final = (
+_PODS_MADE: Final = (
     ("Deployment", "/apis/apps/v1/deployments"),
     ("DaemonSet", "/apis/apps/v1/daemonsets"),
     ("Job", "/apis/batch/v1/jobs"),
-    ("CronJob", "/apis/batch/v1/cronjobs"),
+)
+WORKLOADS: Final = (*_PODS_MADE, ("CronJob", "/apis/batch/v1/cronjobs"))
+
+#: The definitions of custom resources: (kind, path of the collection).
+DEFINITIONS: Final = (
+    "CustomResourceDefinition",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 )
 
 #: Sent once before the lists, which are retried: whether the API server answers.
@@ -34,11 +42,25 @@ _LIST_S: Final = 60.0
 _PAGE: Final = 500
 
 
+#: The workloads whose controllers are simulated: (kind, path of the collection).
+SIMULATED: Final = (
+    *_PODS_MADE,
+    *((kind, KINDS[kind].path) for kind in ("ReplicaSet", "StatefulSet")),
+)
+
+
 class LiveObjects(NamedTuple):
-    """The objects of a cluster, and kind -> why it could not be listed."""
+    """The objects of a cluster.
+
+    Attributes:
+        objects: All objects that a decision reads.
+        not_listed: Kind -> why it could not be listed.
+        workloads: Deployments and the like as JSON, for their controllers.
+    """
 
     objects: list[KubernetesObject]
     not_listed: dict[str, str]
+    workloads: list[dict[str, Any]]
 
 
 class RawObjects(NamedTuple):
@@ -48,19 +70,42 @@ class RawObjects(NamedTuple):
     not_listed: dict[str, str]
 
 
-async def list_objects(access: Access, *, clock: Clock, rng: Rng) -> LiveObjects:
+async def list_objects(
+    access: Access,
+    *,
+    clock: Clock,
+    rng: Rng,
+    kinds: Iterable[str] = (),
+    workloads: Sequence[tuple[str, str]] = SIMULATED,
+) -> LiveObjects:
     """Lists everything that a scheduling decision reads.
+
+    Args:
+        access: The API server.
+        clock: For the transport.
+        rng: For retries.
+        kinds: Further kinds, which plugins list: names of resources.
+        workloads: Kinds and paths of the workloads to read for their controllers.
 
     Raises:
         ConfigError: the API server cannot be reached, or denies nodes or pods.
     """
     objects: list[KubernetesObject] = []
+    controlled: list[dict[str, Any]] = []
     not_listed: dict[str, str] = {}
     transport = connect(access, clock=clock, environment=os.environ)
     try:
         await transport.request(_PROBE)  # a client would retry for a minute
         client = Client(transport, rng=rng)
-        for kind in (kind for kind in KINDS if kind not in NOT_USED):
+        for kind, path in workloads:
+            try:
+                controlled += await _pages(client, path)
+            except (NotFound, Forbidden) as error:
+                _refused(kind, error, not_listed)
+        read = {kind for kind, _ in workloads}
+        for kind in (*KINDS, *dict.fromkeys(kinds)):
+            if kind in NOT_USED or kind in read:
+                continue
             try:
                 objects += (await client.list(kind)).items
             except (NotFound, Forbidden) as error:
@@ -69,25 +114,32 @@ async def list_objects(access: Access, *, clock: Clock, rng: Rng) -> LiveObjects
         raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
     finally:
         await transport.close()
-    return LiveObjects(objects, not_listed)
+    objects += [convert(raw, raw["kind"]) for raw in controlled if raw["kind"] in KINDS]
+    return LiveObjects(objects, not_listed, controlled)
 
 
-async def list_raw(access: Access, *, clock: Clock, rng: Rng) -> RawObjects:
+async def list_raw(
+    access: Access, *, clock: Clock, rng: Rng, kinds: Iterable[str] = ()
+) -> RawObjects:
     """Lists the same kinds and the workloads, as JSON values without managed fields.
+
+    With further ``kinds`` also the definitions of custom resources, which say what they are.
 
     Raises:
         ConfigError: the API server cannot be reached, or denies nodes or pods.
     """
     objects: list[dict[str, Any]] = []
     not_listed: dict[str, str] = {}
-    kinds = [(kind.name, kind.path) for kind in KINDS.values() if kind.name not in NOT_USED]
+    listed = [(kind.name, kind.path) for kind in KINDS.values() if kind.name not in NOT_USED]
+    generic = [(kind, kind_named(kind).path) for kind in dict.fromkeys(kinds)]
+    definitions = [DEFINITIONS] if generic else []
     transport = connect(access, clock=clock, environment=os.environ)
     try:
         await transport.request(_PROBE)  # a client would retry for a minute
         client = Client(transport, rng=rng)
-        for kind, path in (*kinds, *WORKLOADS):
+        for kind, path in (*listed, *WORKLOADS, *definitions, *generic):
             try:
-                objects += await _pages(client, kind, path)
+                objects += await _pages(client, path)
             except (NotFound, Forbidden) as error:
                 _refused(kind, error, not_listed)
     except Unreachable as error:
@@ -97,7 +149,7 @@ async def list_raw(access: Access, *, clock: Clock, rng: Rng) -> RawObjects:
     return RawObjects(objects, not_listed)
 
 
-async def _pages(client: Client, kind: str, path: str) -> list[dict[str, Any]]:
+async def _pages(client: Client, path: str) -> list[dict[str, Any]]:
     """Returns all objects of a collection, read page by page."""
     items: list[dict[str, Any]] = []
     token = ""
@@ -106,7 +158,8 @@ async def _pages(client: Client, kind: str, path: str) -> list[dict[str, Any]]:
         body = await client.read(Request("GET", path, deadline_s=_LIST_S, query=query))
         page = msgspec.json.decode(body)
         for item in page.get("items") or ():
-            item["kind"], item["apiVersion"] = kind, page["apiVersion"]
+            item.setdefault("kind", page["kind"].removesuffix("List"))
+            item.setdefault("apiVersion", page["apiVersion"])
             item["metadata"].pop("managedFields", None)
             items.append(item)
         token = (page.get("metadata") or {}).get("continue", "")

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from mooring.objects.counts import counted
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
 from mooring.objects.storage import PersistentVolumeClaim
 from mooring.objects.volume_claims import claim_class, claim_uses
-from mooring.simulation.report import counted
 from mooring.simulation.workload import Workload
 
 #: Names that a note lists.

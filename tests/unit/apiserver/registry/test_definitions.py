@@ -155,6 +155,22 @@ def test_rules_in_cel_are_stored_with_a_warning() -> None:
     assert code == 201
     assert schema["properties"]["spec"]["x-kubernetes-validations"] == rules
     assert "not evaluated" in headers["warning"]
+    path = f"{DEFINITIONS}/widgets.example.com"
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    assert "not evaluated" in api.ask("PATCH", path, labels)[2]["warning"]
+
+
+def test_the_name_of_a_part_in_a_text_or_a_property_is_no_warning() -> None:
+    api = Api()
+    spec = {
+        "type": "object",
+        "description": "as x-kubernetes-validations, and conversionReviewVersions",
+        "properties": {"x-kubernetes-validations": {"type": "string"}},
+    }
+    body = definition("widgets", {"type": "object", "properties": {"spec": spec}})
+    code, _, headers = api.ask("POST", DEFINITIONS, body)
+    assert code == 201
+    assert "warning" not in headers
 
 
 def test_a_conversion_webhook_is_stored_but_not_called() -> None:

@@ -98,7 +98,12 @@ def test_other_kinds_are_skipped_and_counted(tmp_path: Path) -> None:
         % "kept",
     )
     found = read_objects([path])
-    assert [each.metadata.name for each in found] == ["kept"]
+    assert [each.metadata.name for each in found] == ["kept", "s", "k"]
+    assert [type(each).__name__ for each in found] == [
+        "Pod",
+        "secrets.v1.",
+        "services.v1.serving.knative.dev",
+    ]
     assert found.skipped == {"Secret": 1, "Service": 1}
     # No scheduler reads a Deployment, but its controller does.
     assert [raw["metadata"]["name"] for raw in found.workloads] == ["d", "e"]

@@ -9,7 +9,7 @@ import pytest
 from mooring.cluster_event import EventResource
 from mooring.objects.codec.decode import convert
 from mooring.objects.kinds import KINDS
-from mooring.scheduler.event_handlers import RESOURCES
+from mooring.queue.watched_kinds import RESOURCES
 from mooring.simulation.cluster import Cluster
 from mooring.state import PodInfo
 from mooring.state.kinds.workloads import WORKLOAD_KINDS, Workloads
