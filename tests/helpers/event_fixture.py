@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,6 +11,7 @@ from msgspec.structs import replace
 from mooring.client import Change
 from mooring.clock import VirtualClock
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
+from mooring.dra import features_of
 from mooring.framework import Framework
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects import Pod
@@ -23,9 +26,11 @@ ALL = ClusterEvent(EventResource.ANY, ActionType.ALL)
 class EventFixture:
     """Event handlers, and the changes that they made."""
 
-    def __init__(self, *plugins: Any) -> None:
+    def __init__(
+        self, *plugins: Any, device_gates: Mapping[str, bool] = MappingProxyType({})
+    ) -> None:
         self.clock = VirtualClock(monotonic_s=1000.0)
-        self.cache = Cache()
+        self.cache = Cache(features_of(device_gates))
         self.woken: list[tuple[str, str]] = []
         self.heard: list[tuple[str, str]] = []
         framework: Framework = framework_of(*plugins, clock=self.clock)

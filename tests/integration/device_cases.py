@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mooring.client import Change, Client, Informer
@@ -28,6 +29,24 @@ TAINT = {"key": "health", "value": "bad", "effect": "NoSchedule"}
 CONDITIONS = {"bindingConditions": ["attached"], "bindingFailureConditions": ["failed"]}
 #: Before these pods a device gets a taint.
 TAINTED_AT = (40, 90)
+#: Before these pods a DeviceTaintRule is created, changed or deleted: its name and its spec.
+RULES: Mapping[int, tuple[str, dict[str, Any] | None]] = {
+    5: ("pool", {"deviceSelector": {"driver": GPU, "pool": "node-1"}, "taint": TAINT}),
+    15: ("none", {"taint": {"key": "seen", "effect": "None"}}),
+    25: (
+        "device",
+        {
+            "deviceSelector": {"driver": GPU, "pool": "node-0", "device": "gpu-1"},
+            "taint": {"key": "broken", "effect": "NoExecute"},
+        },
+    ),
+    40: ("pool", {"deviceSelector": {"driver": GPU, "pool": "node-3"}, "taint": TAINT}),
+    55: ("shared", {"deviceSelector": {"driver": NIC}, "taint": TAINT}),
+    70: ("device", {"deviceSelector": {"driver": GPU}, "taint": TAINT}),
+    80: ("device", None),
+    90: ("shared", None),
+}
+RULES_PATH = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"
 
 
@@ -143,9 +162,17 @@ class Player:
     Args:
         client: Of an administrator.
         count: The number of pods.
+        rules: DeviceTaintRules by the number of the pod that comes next.
     """
 
-    def __init__(self, client: Client, count: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        count: int,
+        rules: Mapping[int, tuple[str, dict[str, Any] | None]] = MappingProxyType({}),
+    ) -> None:
+        self._rules = rules
+        self._created: set[str] = set()
         self._client = client
         self._count = count
         self._rng = random.Random(7)
@@ -212,12 +239,26 @@ class Player:
         devices[1]["taints"] = [TAINT]
         await self._client.patch("ResourceSlice", name, {"spec": {"devices": devices}})
 
+    async def _put_rule(self, name: str, spec: dict[str, Any] | None) -> None:
+        """Creates, changes or deletes a rule."""
+        kind = "DeviceTaintRule"
+        if spec is None:
+            await self._client.delete(kind, name)
+        elif name in self._created:
+            await self._client.patch(kind, name, {"spec": spec})
+        else:
+            self._created.add(name)
+            obj = {**_object(kind, name, spec), "apiVersion": "resource.k8s.io/v1beta2"}
+            await self._post(RULES_PATH, obj)
+
     def _on_pod(self, _: Change) -> None:
         self._changed.set()
 
     async def _outcome(self, number: int) -> Outcome:
         if number in TAINTED_AT:
             await self._taint(f"gpus-{number % NODES + 1}")
+        if number in self._rules:
+            await self._put_rule(*self._rules[number])
         if len(self._bound) > 6 or (self._bound and self._rng.random() < 0.25):
             await self._delete(self._bound.pop(self._rng.randrange(len(self._bound))))
         name = f"pod-{number:03}"

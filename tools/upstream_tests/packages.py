@@ -94,10 +94,6 @@ PACKAGES = (
             Exclusion(
                 "TestDRA/all/DRANodeAllocatableResources", "alpha gate DRANodeAllocatableResources"
             ),
-            Exclusion(
-                "TestDRA/all/NoScheduleWithV1(alpha3|beta2)Rule",
-                "gate DRADeviceTaintRules (beta, off by default)",
-            ),
         ),
     ),
 )

@@ -20,7 +20,6 @@ MISSING: Final[dict[tuple[str, bool], str]] = {
     ("TopologyAwareWorkloadScheduling", True): _WORKLOADS,
     ("WorkloadAwarePreemption", True): _WORKLOADS,
     ("DRAWorkloadResourceClaims", True): _WORKLOADS,
-    ("DRADeviceTaintRules", True): "DeviceTaintRules are not read; taints of devices are",
     (
         "DRAListTypeAttributes",
         True,

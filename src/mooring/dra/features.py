@@ -18,12 +18,13 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class DeviceFeatures:
-    """The values of the gates; all are on by default.
+    """The values of the gates; all but ``has_taint_rules`` are on by default.
 
     Attributes:
         has_alternatives: DRAPrioritizedList: requests may have alternatives.
         has_partitions: DRAPartitionableDevices: counters, and devices with nodes of their own.
         has_taints: DRADeviceTaints: taints of devices count.
+        has_taint_rules: DRADeviceTaintRules: the taints of DeviceTaintRules count, too.
         is_shareable: DRAConsumableCapacity: several claims may share a device.
         has_binding_conditions: DRADeviceBindingConditions and DRAResourceClaimDeviceStatus.
         maps_resources: DRAExtendedResource: extended resources stand for device classes.
@@ -33,6 +34,7 @@ class DeviceFeatures:
     has_alternatives: bool = True
     has_partitions: bool = True
     has_taints: bool = True
+    has_taint_rules: bool = False
     is_shareable: bool = True
     has_binding_conditions: bool = True
     maps_resources: bool = True
@@ -53,6 +55,7 @@ def features_of(gates: Mapping[str, bool]) -> DeviceFeatures:
         has_alternatives=gates.get("DRAPrioritizedList", True),
         has_partitions=gates.get("DRAPartitionableDevices", True),
         has_taints=gates.get("DRADeviceTaints", True),
+        has_taint_rules=gates.get("DRADeviceTaintRules", False),
         is_shareable=gates.get("DRAConsumableCapacity", True),
         has_binding_conditions=gates.get("DRADeviceBindingConditions", True)
         and gates.get("DRAResourceClaimDeviceStatus", True),

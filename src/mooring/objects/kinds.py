@@ -69,7 +69,7 @@ class Kind:
         return f"{root}/{self.resource}"
 
 
-#: Struct, API group, plural name, and whether objects are namespaced; all versions are v1.
+#: Struct, API group, plural name, and whether objects are namespaced.
 _TABLE: tuple[tuple[type[Any], str, str, bool], ...] = (
     (meta.Namespace, "", "namespaces", False),
     (node.Node, "", "nodes", False),
@@ -91,11 +91,15 @@ _TABLE: tuple[tuple[type[Any], str, str, bool], ...] = (
     (resource.ResourceClaimTemplate, "resource.k8s.io", "resourceclaimtemplates", True),
     (resource.ResourceSlice, "resource.k8s.io", "resourceslices", False),
     (resource.DeviceClass, "resource.k8s.io", "deviceclasses", False),
+    (resource.DeviceTaintRule, "resource.k8s.io", "devicetaintrules", False),
     (meta.Lease, "coordination.k8s.io", "leases", True),
     (meta.Event, "events.k8s.io", "events", True),
 )
+#: The versions that are not v1.
+_VERSIONS: Mapping[type[Any], str] = {resource.DeviceTaintRule: "v1beta2"}
+
 _KINDS = tuple(
-    Kind(struct.__name__, struct, group, "v1", resource_name, namespaced)
+    Kind(struct.__name__, struct, group, _VERSIONS.get(struct, "v1"), resource_name, namespaced)
     for struct, group, resource_name, namespaced in _TABLE
 )
 
@@ -111,6 +115,9 @@ KINDS_BY_STRUCT: Mapping[type[Any], Kind] = MappingProxyType({kind.struct: kind 
 
 #: Resource names that are cached: more than plugins follow.
 _RESOURCE_NAMES_CACHED = 256
+
+#: Kinds that only a scheduler with a feature gate reads, which is off by default.
+GATED_KINDS: frozenset[str] = frozenset({"DeviceTaintRule"})
 
 #: Kinds that are created first, in this order, since others refer to them.
 CREATED_FIRST = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")

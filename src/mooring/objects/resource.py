@@ -143,6 +143,30 @@ class ResourceSlice(ApiStruct, frozen=True, kw_only=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
+class DeviceTaintSelector(ApiStruct, frozen=True, kw_only=True):
+    """The devices of a rule: those with all values that are set."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(ApiStruct, frozen=True, kw_only=True):
+    """A taint, and the devices that get it; without a selector all devices."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(ApiStruct, frozen=True, kw_only=True):
+    """A taint that an administrator adds to devices, whatever their driver publishes."""
+
+    api_version: str = field(default_factory=lambda: "resource.k8s.io/v1beta2")
+    kind: str = field(default_factory=lambda: "DeviceTaintRule")
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+
+
 class CELDeviceSelector(ApiStruct, frozen=True, kw_only=True):
     """An expression that is true for matching devices."""
 

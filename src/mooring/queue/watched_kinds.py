@@ -51,9 +51,12 @@ def follow_kinds(
 
 
 def watched_kinds(
-    profiles: Mapping[str, Framework], registered: Registered, listers: Listers
+    profiles: Mapping[str, Framework],
+    registered: Registered,
+    listers: Listers,
+    also: Iterable[str] = (),
 ) -> list[str]:
-    """Returns nodes, the kinds that plugins register for, need or list, and pods.
+    """Returns nodes, the kinds that plugins register for, need or list, ``also``, and pods.
 
     Pods come last: then nodes that exist before them keep their order.
 
@@ -63,7 +66,7 @@ def watched_kinds(
     members = set(registered)
     others = [kind for kind, resource in RESOURCES.items() if resource in members]
     needed = [kind.name for kind in _needed(profiles)]
-    kinds = dict.fromkeys(["Node", *others, *needed, *listers.kinds])
+    kinds = dict.fromkeys(["Node", *others, *needed, *listers.kinds, *also])
     kinds.pop("Pod", None)
     return [*kinds, "Pod"]
 

@@ -26,7 +26,7 @@ from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.objects.resource import ResourceClaim
+from mooring.objects.resource import ResourceClaim, ResourceSlice
 from mooring.queue import QueueName, SchedulingQueue, node_changes, pod_changes, profile_of
 from mooring.queue.scheduling_queue import POD_ADDED, POD_DELETED, POD_UPDATED
 from mooring.queue.watched_kinds import RESOURCES
@@ -42,6 +42,7 @@ NODE_ADDED = ClusterEvent(EventResource.NODE, ActionType.ADD)
 NODE_GONE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 
 CLAIM: Final = "ResourceClaim"
+SLICE: Final = "ResourceSlice"
 
 
 class EventHandlers:
@@ -80,6 +81,7 @@ class EventHandlers:
         self._recorder = recorder
         self._buffered_events: dict[tuple[str, str], Change] | None = None
         cache.devices.claims.listen(self._on_claim)
+        cache.devices.taint_rules.listen(self._on_slice)
 
     def handler(self, kind: str) -> Callable[[Change], None]:
         """Returns the function to call with every change of an object of ``kind``."""
@@ -150,12 +152,16 @@ class EventHandlers:
     def _on_other(self, kind: str, change: Change) -> None:
         started_s = self._recorder.now()
         apply_change(self._cache, kind, change.old, change.new)
-        if kind != CLAIM:  # its cache has events of its own: see ``_on_claim``
+        if kind not in (CLAIM, SLICE):  # the cache reports them: ``_on_claim``, ``_on_slice``
             self._move_others(kind, change, started_s)
 
     def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """Handles a change of a claim in the cache, be it reported or assumed."""
         self._move_others(CLAIM, Change(old, new), self._recorder.now())
+
+    def _on_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        """Handles a change of a slice, be it of the driver or of a DeviceTaintRule."""
+        self._move_others(SLICE, Change(old, new), self._recorder.now())
 
     def _move_others(self, kind: str, change: Change, started_s: float) -> None:
         """Moves the pods that a change of an object helps."""

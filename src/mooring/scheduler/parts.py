@@ -24,7 +24,7 @@ from mooring.errors import InvariantViolation
 from mooring.framework import Framework
 from mooring.framework.status import ClaimChange
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
-from mooring.objects.kinds import kind_named
+from mooring.objects.kinds import GATED_KINDS, kind_named
 from mooring.objects.pod import Pod
 from mooring.objects.selector_text import LIVING_PODS
 from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
@@ -135,7 +135,8 @@ class SchedulerParts:
             on_object=self.handle.changed,
             recorder=self._metrics_recorder,
         )
-        kinds = watched_kinds(self.profiles, self.queue.resources(), listers)
+        also = ["DeviceTaintRule"] if self.cache.devices.features.has_taint_rules else []
+        kinds = watched_kinds(self.profiles, self.queue.resources(), listers, also)
         self.informers |= {kind: self._informer(kind) for kind in kinds}
         self.handle.is_complete = True
         self.bindings = self._make_bindings(options.bindings_max)
@@ -309,7 +310,8 @@ class SchedulerParts:
             clock=self._clock,
             rng=self._rng,
             field_selector=LIVING_PODS if kind == "Pod" else "",
-            is_optional=kind_named(kind).group == "resource.k8s.io",
+            # As kube-scheduler, a gate that is on waits for a server with its kind.
+            is_optional=kind_named(kind).group == "resource.k8s.io" and kind not in GATED_KINDS,
             sleep=self._sleep,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mooring.objects.counts import counted
+from mooring.objects.kinds import GATED_KINDS
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
@@ -38,7 +39,14 @@ def notes(
     texts = []
     if is_offline and config is not None and config.extenders:
         texts.append(NO_EXTENDERS)
-    if skipped:
-        counts = ", ".join(counted(count, kind) for kind, count in skipped.items())
-        texts.append(f"ignored, since no scheduler reads these kinds: {counts}")
+    skipped = skipped or {}
+    gated = {kind: count for kind, count in skipped.items() if kind in GATED_KINDS}
+    if gated:
+        texts.append(f"ignored, since their feature gate is off by default: {_counts(gated)}")
+    if others := {kind: count for kind, count in skipped.items() if kind not in gated}:
+        texts.append(f"ignored, since no scheduler reads these kinds: {_counts(others)}")
     return texts
+
+
+def _counts(skipped: Mapping[str, int]) -> str:
+    return ", ".join(counted(count, kind) for kind, count in skipped.items())

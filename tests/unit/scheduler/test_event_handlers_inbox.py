@@ -10,11 +10,13 @@ import pytest
 from mooring.client import Change
 from mooring.cluster_event import ActionType, EventResource, QueueingHint
 from mooring.objects import ObjectMeta
+from mooring.objects.codec.decode import convert
 from mooring.objects.storage import PersistentVolume
 from mooring.queue import QueueName
 from mooring.queue.watched_kinds import RESOURCES
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
+from tests.helpers.devices import make_device, make_slice
 from tests.helpers.event_fixture import EventFixture, accepts_event, event, newer
 from tests.helpers.queues import Refuser, on
 
@@ -175,3 +177,20 @@ def test_a_hint_may_say_that_an_event_does_not_help() -> None:
     desk.add_unschedulable(make_pod("web"))
     desk.node(None, make_node("a"))
     assert desk.queue_name("web") is QueueName.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_device_taint_rule_requeues_pods_that_wait_for_slices(is_deleted: bool) -> None:
+    slice_update = event(EventResource.RESOURCE_SLICE, ActionType.UPDATE)
+    desk = EventFixture(accepts_event(slice_update), device_gates={"DRADeviceTaintRules": True})
+    rule = convert({"metadata": {"name": "r"}, "spec": {"taint": {"key": "k"}}}, "DeviceTaintRule")
+    desk.handlers.on_change("ResourceSlice", Change(None, make_slice("s", [make_device("d")])))
+    change = Change(None, rule)
+    if is_deleted:
+        desk.handlers.on_change("DeviceTaintRule", change)
+        change = Change(rule, None)
+    desk.add_unschedulable(make_pod("web"))
+
+    desk.handlers.on_change("DeviceTaintRule", change)
+    assert desk.woken == [("web", slice_update.label)]
+    assert audit(desk.cache) == []

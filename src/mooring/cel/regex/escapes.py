@@ -5,13 +5,10 @@ Source: Go 1.26, regexp/syntax/parse.go.
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_right
-from functools import lru_cache
 from typing import Final
 
-MAX_CODE: Final = 0x10FFFF
-Ranges = list[tuple[int, int]]
+from mooring.cel.regex.unicode_classes import MAX_CODE, Ranges, complement, find_class
 
 _PERL: Final[dict[str, Ranges]] = {
     "d": [(48, 57)],
@@ -36,13 +33,6 @@ _POSIX: Final[dict[str, Ranges]] = {
 }
 _ESCAPES: Final = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 EDGES: Final = {"A": "begin_text", "b": "boundary", "B": "no_boundary", "z": "end_text"}
-_CATEGORIES: Final = frozenset(
-    {
-        *("C", "Cc", "Cf", "Co", "Cs", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me"),
-        *("Mn", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S"),
-        *("Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs"),
-    }
-)
 
 
 class PatternError(ValueError):
@@ -79,15 +69,7 @@ class CharSet:
 
     def negated(self) -> CharSet:
         """Returns all code points that are not in the set."""
-        result: Ranges = []
-        position = 0
-        for low, high in self.ranges:
-            if position < low:
-                result.append((position, low - 1))
-            position = high + 1
-        if position <= MAX_CODE:
-            result.append((position, MAX_CODE))
-        return CharSet(result)
+        return CharSet(complement(self.ranges))
 
 
 class EscapeReader:
@@ -125,10 +107,11 @@ class EscapeReader:
             name = self.pattern[start + 3 : end - 1]
         is_negated = (letter == "P") != name.startswith("^")
         name = name.removeprefix("^")
-        if name != "Any" and name not in _CATEGORIES:
+        named = find_class(name)
+        if named is None:
             raise PatternError("invalid character class range", self.pattern[start:end])
         self.position = end
-        chars = self._folded(_category(name))
+        chars = CharSet(named.ranges + (named.folded if "i" in self._flags else []))
         return chars.negated() if is_negated else chars
 
     def _escaped_code(self) -> int:
@@ -235,17 +218,3 @@ def _other_cases(ranges: Ranges) -> Ranges:
             if character in "sS":
                 result.append((0x17F, 0x17F))
     return result
-
-
-@lru_cache(maxsize=64)
-def _category(name: str) -> Ranges:
-    if name == "Any":
-        return [(0, MAX_CODE)]
-    ranges: Ranges = []
-    for code in range(MAX_CODE + 1):
-        if unicodedata.category(chr(code)).startswith(name):
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1] = (ranges[-1][0], code)
-            else:
-                ranges.append((code, code))
-    return ranges

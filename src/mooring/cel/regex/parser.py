@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.cel.regex.escapes import EDGES, MAX_CODE, CharSet, EscapeReader, PatternError, Ranges
+from mooring.cel.regex.escapes import EDGES, CharSet, EscapeReader, PatternError
 from mooring.cel.regex.program import Choice, Edge, Empty, Repeat, Sequence, Set, Tree
+from mooring.cel.regex.unicode_classes import MAX_CODE, Ranges
 
 _MAX_REPEAT: Final = 1000
 #: Instructions of a pattern, with repetitions written out.

@@ -4,7 +4,6 @@ The pattern becomes an automaton whose states are sets of positions in the patte
 are needed. No pattern can make it backtrack.
 
 Source: Go's regexp/syntax (what a pattern may have, texts of errors) and regexp (leftmost-first).
-Differs: scripts such as ``\p{Greek}`` are refused; general categories are there.
 """
 
 from __future__ import annotations

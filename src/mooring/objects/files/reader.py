@@ -35,7 +35,7 @@ from mooring.objects.files.file_errors import FileErrors, steps_of
 from mooring.objects.files.generic_objects import GenericObjects
 from mooring.objects.files.limits import OBJECTS_MAX
 from mooring.objects.files.sources import Source, iter_values
-from mooring.objects.kinds import KINDS, Kind
+from mooring.objects.kinds import GATED_KINDS, KINDS, Kind
 from mooring.objects.meta import KubernetesObject
 from mooring.objects.schema.checks import find_problems
 from mooring.objects.schema.decoding import WrongType, reader_of
@@ -381,7 +381,7 @@ class _Reading:
 
 def _kind_of(raw: Object) -> Kind | None:
     """Returns the kind that an object is read as, in whatever version; None if it is not read."""
-    kind = KINDS.get(raw["kind"])
+    kind = KINDS.get(raw["kind"]) if raw["kind"] not in GATED_KINDS else None
     group = str(raw["apiVersion"]).rpartition("/")[0]
     return kind if kind is not None and kind.group == group else None
 

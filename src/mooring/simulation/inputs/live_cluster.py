@@ -15,11 +15,11 @@ from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, Forbidden, NotFound, Unreachable
 from mooring.objects.codec.decode import convert
-from mooring.objects.kinds import KINDS, kind_named
+from mooring.objects.kinds import GATED_KINDS, KINDS, kind_named
 from mooring.objects.meta import KubernetesObject
 
-#: Kinds that no scheduling decision reads.
-NOT_USED: Final = frozenset({"Event", "Lease"})
+#: Kinds that no scheduling decision with the default feature gates reads.
+NOT_USED: Final = frozenset({"Event", "Lease"}) | GATED_KINDS
 
 #: Kinds that no scheduler reads, but that make pods: (kind, path of the collection).
 _PODS_MADE: Final = (

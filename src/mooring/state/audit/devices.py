@@ -14,6 +14,7 @@ from mooring.state.devices.changes import DeviceChanges
 from mooring.state.devices.claims import EXTENDED_RESOURCE_ANNOTATION
 from mooring.state.devices.devices import Devices
 from mooring.state.devices.signatures import UNSHARED, NodeSignatures
+from mooring.state.devices.taint_rules import with_taints
 from mooring.state.tables.nodes import NodeTable
 
 
@@ -24,7 +25,12 @@ def audit_devices(devices: Devices) -> list[str]:
 
     Complexity: O(claims + slices + nodes with devices x their slices).
     """
-    return [*_audit_in_use(devices), *_audit_pools(devices), *_audit_owners(devices)]
+    return [
+        *_audit_in_use(devices),
+        *_audit_taint_rules(devices),
+        *_audit_pools(devices),
+        *_audit_owners(devices),
+    ]
 
 
 def audit_signatures(devices: Devices, nodes: NodeTable) -> list[str]:
@@ -99,6 +105,19 @@ def _results(claims: Iterable[ResourceClaim]) -> list[Any]:
         if claim.status.allocation is not None
         for result in claim.status.allocation.devices.results
         if not result.admin_access
+    ]
+
+
+def _audit_taint_rules(devices: Devices) -> list[str]:
+    """Audits the slices against the published ones with the taints of all rules."""
+    rules = devices.taint_rules.rules
+    slices = [with_taints(obj, rules) for obj in devices.taint_rules.published]
+    expected = {obj.metadata.name: obj for obj in slices}
+    actual = {obj.metadata.name: obj for obj in devices.slices.objects()}
+    return [
+        f"slice {name} does not have the taints of its DeviceTaintRules"
+        for name in sorted(expected.keys() | actual.keys())
+        if expected.get(name) != actual.get(name)
     ]
 
 

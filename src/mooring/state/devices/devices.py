@@ -14,15 +14,16 @@ from mooring.dra import (
 )
 from mooring.dra.devices import PoolKey
 from mooring.objects.node import Node
-from mooring.objects.resource import ResourceClaim, ResourceSlice
+from mooring.objects.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.state.devices.allocated import AllocatedDevices
 from mooring.state.devices.changes import DeviceChanges
 from mooring.state.devices.claims import Claims
 from mooring.state.devices.signatures import NodeSignatures
+from mooring.state.devices.taint_rules import SlicesWithRules
 from mooring.state.kinds.device_classes import DeviceClasses
 
 #: The kinds that ``Devices`` stores; the classes have a store of their own.
-DEVICE_KINDS: Final = ("ResourceSlice", "ResourceClaim")
+DEVICE_KINDS: Final = ("ResourceSlice", "ResourceClaim", "DeviceTaintRule")
 
 
 class Devices:
@@ -33,7 +34,8 @@ class Devices:
     Attributes:
         classes: The device classes.
         features: The feature gates that concern devices.
-        slices: The slices, and the pools of each node.
+        slices: The slices, and the pools of each node; with the taints of rules.
+        taint_rules: Adds the taints of DeviceTaintRules to ``slices``.
         claims: The claims in their newest versions.
         in_use: The devices of allocated claims and of claims in flight.
         changes: The nodes whose slices or devices in use changed.
@@ -45,6 +47,7 @@ class Devices:
         self.features = features
         self.changes = DeviceChanges()
         self.slices = Slices(changed=self.changes.add, features=features)
+        self.taint_rules = SlicesWithRules(self.slices, is_enabled=features.has_taint_rules)
         self.claims = Claims()
         self.in_use = AllocatedDevices(self._pool_changed, features)
         self.signatures = NodeSignatures(self.slices, self.in_use.state, self.changes)
@@ -66,19 +69,23 @@ class Devices:
         for name in self.slices.nodes_of(pool):
             self.changes.add(name)
 
-    def put(self, obj: ResourceSlice | ResourceClaim) -> None:
-        """Adds or updates a slice or a claim."""
-        if isinstance(obj, ResourceSlice):
-            self.slices.put(obj)
-        else:
+    def put(self, obj: ResourceSlice | ResourceClaim | DeviceTaintRule) -> None:
+        """Adds or updates a slice, a claim or a rule."""
+        if isinstance(obj, ResourceClaim):
             self.claims.put(obj)
+        elif isinstance(obj, ResourceSlice):
+            self.taint_rules.put_slice(obj)
+        else:
+            self.taint_rules.put_rule(obj)
 
     def remove(self, kind: str, object_key: str) -> None:
-        """Removes a slice or a claim. Unknown keys are ignored."""
-        if kind == "ResourceSlice":
-            self.slices.remove(object_key)
-        else:
+        """Removes a slice, a claim or a rule. Unknown keys are ignored."""
+        if kind == "ResourceClaim":
             self.claims.remove(object_key)
+        elif kind == "ResourceSlice":
+            self.taint_rules.remove_slice(object_key)
+        else:
+            self.taint_rules.remove_rule(object_key)
 
     def pools(self, node: Node) -> NodePools:
         """Returns the pools that a node can use.

@@ -6,6 +6,7 @@ upstream's in ``tests/parity/test_device_allocator.py``.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -158,3 +159,16 @@ async def test_without_extended_resources_no_class_stands_for_one() -> None:
         (framework,) = life.service.profiles.values()
         fit = next(one for one in framework.rejecting_plugins() if one.name == "NodeResourcesFit")
         assert all("DeviceClass" not in str(entry.event) for entry in fit.events())
+
+
+@virtually
+async def test_with_taint_rules_it_waits_for_a_server_that_serves_them() -> None:
+    """As kube-scheduler; without the gate a server without the kind is enough."""
+    with pytest.raises(TimeoutError):
+        async with (
+            asyncio.timeout(600),
+            run_scheduler(feature_gates={"DRADeviceTaintRules": True}),
+        ):
+            pytest.fail("the embedded API server does not serve DeviceTaintRules")
+    async with run_scheduler() as life:
+        assert "DeviceTaintRule" not in life.world.service.informers

@@ -1,0 +1,151 @@
+"""Slices with the taints of DeviceTaintRules.
+
+The expected taints follow the cases of upstream's tracker
+(k8s.io/dynamic-resource-allocation resourceslice/tracker/tracker_test.go).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mooring.dra import features_of
+from mooring.objects.codec.decode import convert
+from mooring.objects.resource import DeviceTaintRule, ResourceSlice
+from mooring.state.audit.devices import audit_devices
+from mooring.state.devices.devices import Devices
+from mooring.state.kinds.device_classes import DeviceClasses
+from tests.helpers.devices import make_device, make_slice
+
+GATES = {"DRADeviceTaintRules": True}
+
+
+def devices(gates: dict[str, bool] | None = None) -> Devices:
+    return Devices(DeviceClasses(), features_of(GATES if gates is None else gates))
+
+
+def rule(name: str, *, effect: str = "NoSchedule", **selector: str) -> DeviceTaintRule:
+    spec: dict[str, Any] = {"taint": {"key": name, "effect": effect}}
+    if selector:
+        spec["deviceSelector"] = selector
+    document = {"metadata": {"name": name}, "spec": spec}
+    decoded: DeviceTaintRule = convert(document, "DeviceTaintRule")
+    return decoded
+
+
+def taints(there: Devices, name: str = "s") -> dict[str, list[str]]:
+    """Returns the keys of the taints of each device of a slice."""
+    obj = next(obj for obj in there.slices.objects() if obj.metadata.name == name)
+    return {device.name: [taint.key for taint in device.taints] for device in obj.spec.devices}
+
+
+def two_devices(**first: Any) -> ResourceSlice:
+    return make_slice("s", [make_device("d0", **first), make_device("d1")], pool="p", node="a")
+
+
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ({}, ["d0", "d1"]),
+        ({"driver": "gpu.test"}, ["d0", "d1"]),
+        ({"pool": "p"}, ["d0", "d1"]),
+        ({"device": "d1"}, ["d1"]),
+        ({"driver": "gpu.test", "pool": "p", "device": "d0"}, ["d0"]),
+        ({"driver": "other"}, []),
+        ({"driver": "gpu.test", "pool": "other"}, []),
+        ({"driver": "other", "device": "d0"}, []),
+        ({"device": "d9"}, []),
+    ],
+)
+@pytest.mark.parametrize("is_rule_first", [True, False])
+def test_all_set_fields_of_the_selector_must_match(
+    selector: dict[str, str], selected: list[str], is_rule_first: bool
+) -> None:
+    there = devices()
+    objects = [two_devices(), rule("broken", **selector)]
+    for obj in reversed(objects) if is_rule_first else objects:
+        there.put(obj)  # type: ignore[arg-type]
+
+    assert [name for name, keys in taints(there).items() if keys] == selected
+    assert audit_devices(there) == []
+
+
+def test_taints_of_rules_come_after_those_of_the_driver_by_name_of_the_rule() -> None:
+    there = devices()
+    there.put(two_devices(taints=[{"key": "own", "effect": "NoSchedule"}]))
+    there.put(rule("b"))
+    there.put(rule("a", device="d0"))
+
+    assert taints(there) == {"d0": ["own", "a", "b"], "d1": ["b"]}
+    assert audit_devices(there) == []
+
+
+def test_a_changed_rule_and_a_deleted_rule_give_taints_back() -> None:
+    there = devices()
+    there.put(two_devices())
+    there.put(rule("r", device="d0"))
+    there.put(rule("r", device="d1"))
+    assert taints(there) == {"d0": [], "d1": ["r"]}
+
+    there.remove("DeviceTaintRule", "r")
+    there.remove("DeviceTaintRule", "unknown")
+    assert taints(there) == {"d0": [], "d1": []}
+    assert audit_devices(there) == []
+
+
+def test_a_rule_with_effect_none_prevents_no_allocation() -> None:
+    there = devices()
+    there.put(two_devices())
+    there.put(rule("seen", effect="None", device="d0"))
+    there.put(rule("broken", effect="NoExecute", device="d1"))
+
+    prepared = there.slices.candidates("a")[0].devices
+    assert [[taint.key for taint in device.taints] for device in prepared] == [[], ["broken"]]
+
+
+def test_listeners_get_a_change_of_each_slice_whose_taints_change() -> None:
+    there = devices()
+    changes: list[tuple[bool, bool]] = []
+    there.put(two_devices())
+    there.put(make_slice("other", [make_device("d0")], driver="other", node="a"))
+    there.taint_rules.listen(lambda old, new: changes.append((old is not None, new is not None)))
+
+    there.put(rule("r", driver="gpu.test"))
+    there.put(rule("r", driver="gpu.test", pool="p"))  # the same taints
+    assert changes == [(True, True)]
+    there.put(two_devices())  # a change of the slice is always reported
+    there.remove("ResourceSlice", "s")
+    there.remove("ResourceSlice", "s")
+    assert changes == [(True, True), (True, True), (True, False)]
+    assert audit_devices(there) == []
+
+
+def test_nodes_with_a_tainted_device_have_another_version() -> None:
+    there = devices()
+    there.put(two_devices())
+    before = there.version
+    there.put(rule("r", driver="other"))
+    assert there.version == before
+    there.put(rule("r"))
+    assert there.version > before
+
+
+def test_rules_are_ignored_without_the_gate() -> None:
+    there = devices({})
+    there.put(rule("r"))
+    there.put(two_devices())
+    there.put(rule("r2"))
+    there.remove("DeviceTaintRule", "r")
+
+    assert taints(there) == {"d0": [], "d1": []}
+    assert there.taint_rules.rules == []
+
+
+def test_the_audit_reports_a_slice_without_the_taint_of_its_rule() -> None:
+    there = devices()
+    there.put(rule("r"))
+    there.put(two_devices())
+    there.slices.put(two_devices())
+
+    assert audit_devices(there) == ["slice s does not have the taints of its DeviceTaintRules"]
