@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - a version, no secret
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9_-]")
+UINT64_DIGITS_MAX = 20
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
 LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 CONTINUE_TOO_OLD = (
@@ -178,6 +179,7 @@ def _start(store: Store, selection: Selection, options: ListOptions) -> tuple[in
         version, start = parse_token(options.continue_token)
         if options.version not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
+        check_not_ahead(store.version, version)
         prefix = f"{selection.namespace}/" if selection.namespace else ""
         return max(version, 0), prefix + start
     version = parse_version(options.version)
@@ -204,7 +206,7 @@ def check_read_version(current: int, text: str) -> None:
     """
     if problem := version_problem(text):
         raise ApiStatusError(500, "", problem)
-    check_not_ahead(current, int(text or 0))
+    check_not_ahead(current, int(text.lstrip("0") or 0))
 
 
 def parse_version(text: str) -> int:
@@ -216,16 +218,23 @@ def parse_version(text: str) -> int:
     problem = version_problem(text)
     if problem:
         raise bad_request(f"invalid resource version: {problem}")
-    return int(text or 0)
+    return int(text.lstrip("0") or 0)
 
 
 def version_problem(text: str) -> str:
     """Returns the reason why a text is no resourceVersion; "" if it is one or empty."""
-    if not text or (text.isascii() and text.isdecimal() and int(text) < 2**64):
+    is_number = text.isascii() and text.isdecimal()
+    if not text or (is_number and _is_uint64(text)):
         return ""
-    detail = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
+    detail = "value out of range" if is_number else "invalid syntax"
     reason = f"strconv.ParseUint: parsing {quoted(text)}: {detail}"
     return f"resourceVersion: Invalid value: {quoted(text)}: {reason}"
+
+
+def _is_uint64(digits: str) -> bool:
+    """Returns whether the number is in range; thousands of digits are not converted."""
+    digits = digits.lstrip("0")
+    return len(digits) <= UINT64_DIGITS_MAX and int(digits or 0) < 2**64
 
 
 def token_of(version: int, key: str, selection: Selection) -> str:
@@ -255,7 +264,7 @@ def parse_token(token: str) -> tuple[int, str]:
     if kind != _TOKEN_VERSION:
         problem = "server does not recognize this encoded version"
         raise bad_request(f"{lead}: {problem} {kind}")
-    if not isinstance(version, int) or version == 0:
+    if type(version) is not int or version == 0:
         problem = "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
         raise bad_request(f"{lead}: {problem}")
     if not isinstance(start, str) or not start:
