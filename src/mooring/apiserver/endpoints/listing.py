@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mooring.apiserver.endpoints.body import decode_json
+from mooring.apiserver.endpoints.steps import SLICE_OBJECTS, Steps, last_step, slices_of
 from mooring.apiserver.errors import (
     ApiStatusError,
     Errors,
@@ -147,6 +148,17 @@ def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
     Raises:
         ApiStatusError: 400, 410, 504.
     """
+    return last_step(list_page_steps(store, selection, options))
+
+
+def list_page_steps(store: Store, selection: Selection, options: ListOptions) -> Steps[Page]:
+    """Returns a page of the selected objects, in steps between which other requests may run.
+
+    The objects are those at the first step.
+
+    Raises:
+        ApiStatusError: 400, 410, 504.
+    """
     collection = store.collection(selection.resource)
     version, after = _start(store, selection, options)
     try:
@@ -162,7 +174,14 @@ def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
     # Version "0" is served from upstream's cache, which ignores the limit.
     is_cached = options.version == "0" and not options.continue_token and options.match != EXACT
     if options.limit <= 0 or is_cached:
-        return Page(list(selected), metadata)
+        if selection.is_everything and not selection.namespace:
+            return Page(list(selected), metadata)
+        objects: list[Stored] = []
+        for number, chunk in enumerate(slices_of(list(candidates), SLICE_OBJECTS)):
+            if number:
+                yield
+            objects += selection.of(chunk)
+        return Page(objects, metadata)
     objects = list(islice(selected, options.limit))
     remaining = sum(1 for _ in (selected if selection.is_everything else islice(selected, 1)))
     if remaining:
