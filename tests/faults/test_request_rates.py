@@ -2,7 +2,7 @@
 
 A cause is a pod whose binding, eviction or status fails; the paths of all its requests name it, or
 its victim. A pod's backoff is at least a second after its first attempt and ten after its fourth,
-so one that fails for ever makes at most ten attempts in its first minute, and six in each later one.
+so one that fails for ever makes at most ten attempts in its first minute, six in each later one.
 """
 
 from __future__ import annotations
