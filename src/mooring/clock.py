@@ -24,6 +24,9 @@ __all__ = [
     "seeded_random",
 ]
 
+#: 9999-12-31T23:59:59Z, the last moment that the API can write.
+LATEST_S = 253_402_300_799.0
+
 
 class Clock(Protocol):
     """A monotonic and a wall clock, both in seconds."""
@@ -72,7 +75,7 @@ def rfc3339(wall_s: float) -> str:
         >>> rfc3339(1_767_225_600.9)
         '2026-01-01T00:00:00Z'
     """
-    return f"{_second(int(wall_s // 1))}Z"
+    return f"{_second(int(min(wall_s, LATEST_S) // 1))}Z"
 
 
 def rfc3339_micro(wall_s: float) -> str:

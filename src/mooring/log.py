@@ -68,3 +68,17 @@ def _value(value: Any, *, longest: int = VALUE_LENGTH_MAX) -> str:
 
 def _escaped(text: str) -> str:
     return text if text.isprintable() else json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+class ConnectionLog(logging.LoggerAdapter[logging.Logger]):
+    """Logs what is wrong with a connection in one line for debugging, and nothing that was sent.
+
+    aiohttp logs each malformed request with a traceback and its text, which may have a token, and
+    no credentials are needed to cause that.
+    """
+
+    def log(self, level: int, msg: object, *args: object, **options: Any) -> None:  # noqa: ARG002
+        """Logs the type of the error alone."""
+        error = options.get("exc_info")
+        kind = type(error).__name__ if isinstance(error, BaseException) else "unknown"
+        self.logger.debug("malformed request", extra={"error": kind, "level": level})

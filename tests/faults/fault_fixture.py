@@ -30,15 +30,28 @@ from tests.faults.harness.trace import Trace
 PODS = "/api/v1/namespaces/default/pods"
 
 
+#: More requests than any directed test needs: a loop without a pause would never end.
+REQUESTS_MAX = 20_000
+
+
 class Counting:
-    """A transport that records the time of every request."""
+    """A transport that records the time of every request.
+
+    Attributes:
+        sent: Time, "METHOD path" of each request.
+        forbidden: Requests whose "METHOD path" contains one of these are refused with 403.
+    """
 
     def __init__(self, inner: Transport) -> None:
         self.sent: list[tuple[float, str]] = []
+        self.forbidden: tuple[str, ...] = ()
         self._inner = inner
 
     async def request(self, request: Request) -> Response:
         self._note(request)
+        if any(what in f"{request.method} {request.path}" for what in self.forbidden):
+            status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no"}
+            return Response(403, {}, msgspec.json.encode(status))
         return await self._inner.request(request)
 
     @asynccontextmanager
@@ -51,6 +64,7 @@ class Counting:
         await self._inner.close()
 
     def _note(self, request: Request) -> None:
+        assert len(self.sent) < REQUESTS_MAX, f"a storm: {request.method} {request.path}"
         now_s = asyncio.get_running_loop().time()
         self.sent.append((now_s, f"{request.method} {request.path}"))
 

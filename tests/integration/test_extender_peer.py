@@ -17,7 +17,8 @@ from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import from_document
-from mooring.extender_server.http import ServeOptions, serve
+from mooring.extender_server.http import serve
+from mooring.extender_server.options import ServeOptions
 from mooring.extender_server.plugin_extender import Extender
 from mooring.objects import Node, Pod
 from mooring.objects.codec.decode import convert

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,8 @@ from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import from_document
 from mooring.extender_server.cluster_cache import ClusterCache
-from mooring.extender_server.http import ServeOptions, serve
+from mooring.extender_server.http import serve
+from mooring.extender_server.options import ServeOptions
 from mooring.extender_server.plugin_extender import Extender
 from mooring.objects import Node, Pod
 from mooring.simulation.driver import Driver
@@ -26,6 +28,7 @@ from tests.integration.processes import free_port
 from tests.integration.schedulers import run
 
 PODS = 200
+TOKEN = "a-token-of-the-test"
 WEIGHT = 100
 #: The plugin refuses nodes that are farther.
 REACH = 10
@@ -98,7 +101,7 @@ class Watch:
 
 
 async def under_kube_scheduler(
-    plane: ControlPlane, port: int, *, is_capable: bool
+    plane: ControlPlane, options: ServeOptions, *, is_capable: bool
 ) -> dict[str, str]:
     """Returns where they go if kube-scheduler asks the plugin over HTTP."""
     clock = SystemClock()
@@ -112,7 +115,7 @@ async def under_kube_scheduler(
             cluster=following.cache if is_capable else None,
             bind=client.bind,
         )
-        async with serve(served, ServeOptions(port=port), clock=clock):
+        async with serve(served, options, clock=clock):
             for node in nodes():
                 await client.create(node)
             await following.wait_until_synced()
@@ -127,10 +130,14 @@ async def under_kube_scheduler(
 
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("is_capable", [False, True], ids=["objects", "names"])
-def test_a_plugin_decides_the_same_in_mooring_and_as_an_extender(is_capable: bool) -> None:
-    port = free_port()
+def test_a_plugin_decides_the_same_in_mooring_and_as_an_extender(
+    is_capable: bool, tmp_path: Path
+) -> None:
+    port, token_file = free_port(), tmp_path / "token"
+    token_file.write_text(TOKEN)
+    options = ServeOptions(port=port, token_file=str(token_file))
     extender = {
-        "urlPrefix": f"http://127.0.0.1:{port}/plugins/",
+        "urlPrefix": f"http://scheduler:{TOKEN}@127.0.0.1:{port}/plugins/",
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
         "weight": WEIGHT,
@@ -144,7 +151,7 @@ def test_a_plugin_decides_the_same_in_mooring_and_as_an_extender(is_capable: boo
         plane.scheduler.kill()
 
         async def schedule() -> None:
-            found.update(await under_kube_scheduler(plane, port, is_capable=is_capable))
+            found.update(await under_kube_scheduler(plane, options, is_capable=is_capable))
 
         run(schedule)
     expected = in_mooring()

@@ -10,7 +10,6 @@ import ssl
 import subprocess
 import sys
 import urllib.request
-import zlib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +21,8 @@ import pytest
 from mooring.apiserver.http_server.certificates import Authority
 from mooring.clock import SystemClock
 from mooring.errors import ConfigError
-from mooring.extender_server.http import ServeOptions, serve
+from mooring.extender_server.http import serve
+from mooring.extender_server.options import ServeOptions
 from mooring.extender_server.plugin_extender import Extender
 from mooring.framework import Reject, per_node
 from mooring.objects.pod import Pod
@@ -30,6 +30,16 @@ from mooring.objects.pod import Pod
 POD = {"metadata": {"name": "web", "namespace": "default", "uid": "1"}, "spec": {}}
 ASKED = {"Pod": POD, "NodeNames": ["a", "b"]}
 BINDING = {"PodNamespace": "default", "PodName": "web", "PodUID": "1", "Node": "a"}
+
+TOKEN = "a-token-of-the-test"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+JSON = {"Content-Type": "application/json"}
+
+
+def token_in(folder: Path) -> str:
+    path = folder / "token"
+    path.write_text(f"{TOKEN}\n")
+    return str(path)
 
 
 class NotB:
@@ -78,10 +88,10 @@ def test_questions_are_answered_under_any_path() -> None:
 
 def test_bad_bodies_stand_in_the_error_or_are_refused() -> None:
     async def talk(session: aiohttp.ClientSession, url: str) -> None:
-        async with session.post(url + "/filter", data=b"{") as answer:
+        async with session.post(url + "/filter", data=b"{", headers=JSON) as answer:
             assert answer.status == 200
             assert "is no JSON" in (await answer.json())["Error"]
-        async with session.post(url + "/prioritize", data=b"{") as answer:
+        async with session.post(url + "/prioritize", data=b"{", headers=JSON) as answer:
             assert answer.status == 400
 
     talking(talk)
@@ -95,7 +105,7 @@ def test_a_body_that_is_too_long_is_refused(is_chunked: bool) -> None:
 
     async def talk(session: aiohttp.ClientSession, url: str) -> None:
         data: Any = parts() if is_chunked else b"x" * 65536
-        async with session.post(url + "/filter", data=data) as answer:
+        async with session.post(url + "/filter", data=data, headers=JSON) as answer:
             assert answer.status == 413
             assert await answer.text() == "the body is longer than 1000 bytes\n"
         async with session.post(url + "/filter", json=ASKED) as answer:
@@ -104,15 +114,92 @@ def test_a_body_that_is_too_long_is_refused(is_chunked: bool) -> None:
     talking(talk, body_bytes_max=1000)
 
 
-def test_a_small_body_that_unpacks_to_a_long_one_is_refused() -> None:
-    bomb = zlib.compress(b" " * (8 << 20))
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200),
+        ({**JSON, "Content-Encoding": "gzip"}, 415),
+        ({**JSON, "Content-Encoding": "deflate"}, 415),
+        ({**JSON, "Origin": "http://page.example"}, 403),
+        ({**JSON, "Origin": "null"}, 403),
+        ({**JSON, "Host": "page.example:8888"}, 421),
+        ({**JSON, "Host": "localhost:8888"}, 200),
+        ({**JSON, "Host": "[::1]:8888"}, 200),
+    ],
+)
+def test_what_a_web_page_can_send_is_refused(more: dict[str, str], status: int) -> None:
+    async def talk(session: aiohttp.ClientSession, url: str) -> None:
+        body = json.dumps(ASKED).encode()
+        async with session.post(url + "/filter", data=body, headers=more) as answer:
+            assert answer.status == status
+
+    talking(talk)
+
+
+@pytest.mark.parametrize(
+    ("options", "binds", "path"),
+    [
+        ({}, True, "--kubeconfig"),
+        ({"host": "::1"}, True, "--kubeconfig"),
+        ({"host": "0.0.0.0"}, False, "--host"),
+        ({"host": "::"}, False, "--host"),
+    ],
+)
+def test_without_credentials_it_neither_binds_nor_listens_to_others(
+    options: dict[str, str], binds: bool, path: str
+) -> None:
+    async def bind(pod: Pod, node: str) -> None: ...
+
+    async def talk(session: aiohttp.ClientSession, url: str) -> None: ...
+
+    with pytest.raises(ConfigError, match="--token-file is needed") as raised:
+        talking(talk, bind=bind if binds else None, **options)
+    assert path in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [
+        (f"Bearer {TOKEN}", 200),
+        (aiohttp.encode_basic_auth("x", TOKEN), 200),
+        (aiohttp.encode_basic_auth(TOKEN, ""), 401),
+        ("Bearer guessed", 401),
+        (f"Bearer {TOKEN[:-1]}", 401),
+        (f"Bearer {TOKEN}x", 401),
+        ("Basic %%%", 401),
+        ("", 401),
+    ],
+)
+def test_only_who_has_the_token_is_served(tmp_path: Path, authorization: str, status: int) -> None:
+    bound: list[str] = []
+
+    async def bind(pod: Pod, node: str) -> None:
+        bound.append(node)
 
     async def talk(session: aiohttp.ClientSession, url: str) -> None:
-        headers = {"content-encoding": "deflate"}
-        async with session.post(url + "/filter", data=bomb, headers=headers) as answer:
-            assert answer.status in (400, 413)
+        headers = {"Authorization": authorization} if authorization else {}
+        async with session.post(url + "/bind", json=BINDING, headers=headers) as answer:
+            assert answer.status == status
+        async with session.get(url + "/metrics", headers=headers) as answer:
+            assert answer.status == status
+        async with session.get(url + "/healthz") as answer:
+            assert answer.status == 200
 
-    talking(talk, body_bytes_max=100_000)
+    talking(talk, bind=bind, token_file=token_in(tmp_path))
+    assert bound == (["a"] if status == 200 else [])
+
+
+def test_a_short_or_missing_token_is_reported(tmp_path: Path) -> None:
+    async def talk(session: aiohttp.ClientSession, url: str) -> None: ...
+
+    path = tmp_path / "token"
+    with pytest.raises(ConfigError, match="No such file"):
+        talking(talk, token_file=str(path))
+    path.write_text("short\n")
+    with pytest.raises(ConfigError, match="fewer than 16 bytes"):
+        talking(talk, token_file=str(path))
 
 
 def test_health_and_metrics() -> None:
@@ -147,7 +234,7 @@ async def lets_in(port: int) -> bool:
     return True
 
 
-def test_what_is_under_way_is_finished_before_it_stops() -> None:
+def test_what_is_under_way_is_finished_before_it_stops(tmp_path: Path) -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def bind(pod: Pod, node: str) -> None:
@@ -158,10 +245,11 @@ def test_what_is_under_way_is_finished_before_it_stops() -> None:
         clock = SystemClock()
         extender = Extender([NotB()], clock=clock, bind=bind)
         is_over = asyncio.Event()
+        options = ServeOptions(port=0, token_file=token_in(tmp_path))
         urls: asyncio.Queue[str] = asyncio.Queue()
 
         async def hold() -> None:
-            async with serve(extender, ServeOptions(port=0), clock=clock) as url:
+            async with serve(extender, options, clock=clock) as url:
                 await urls.put(url)
                 await begun.wait()
             is_over.set()
@@ -173,7 +261,7 @@ def test_what_is_under_way_is_finished_before_it_stops() -> None:
             async with aiohttp.ClientSession() as session:
 
                 async def ask() -> Any:
-                    async with session.post(url + "/bind", json=BINDING) as answer:
+                    async with session.post(url + "/bind", json=BINDING, headers=BEARER) as answer:
                         return await answer.json()
 
                 asking = tasks.create_task(ask())

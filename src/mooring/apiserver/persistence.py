@@ -12,7 +12,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from contextlib import contextmanager
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from mooring.apiserver.storage.store import SnapshotError
@@ -20,7 +22,6 @@ from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from mooring.apiserver.server import ApiServer
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SYNC_BYTES = 4 << 20
 #: More versions than can be written, and lost, between two saves.
 LOST_VERSIONS_MAX = 1 << 20
+PARTIAL_SUFFIX = ".new"
 
 
 class SnapshotFile:
@@ -53,6 +55,7 @@ class SnapshotFile:
         Raises:
             ConfigError: The file cannot be read or written, or is no snapshot.
         """
+        self._remove_partial_files()
         try:
             self._api.load(self._path.read_bytes())
         except FileNotFoundError:
@@ -61,6 +64,14 @@ class SnapshotFile:
             raise ConfigError(str(error), file=str(self._path)) from error
         self._api.store.skip_versions(LOST_VERSIONS_MAX)
         self.save()
+
+    def _remove_partial_files(self) -> None:
+        """Removes the temporary files of processes that were killed while they saved."""
+        prefix = f".{self._path.name}."
+        with suppress(OSError):
+            for file in list(self._path.parent.iterdir()):
+                if file.name.startswith(prefix) and file.name.endswith(PARTIAL_SUFFIX):
+                    file.unlink(missing_ok=True)
 
     def save(self) -> None:
         """Writes the objects to the file atomically, if something has changed.
@@ -122,10 +133,14 @@ def new_private_file(path: Path) -> Iterator[BinaryIO]:
     if path.exists() and not path.is_file():
         # It would be replaced: root could lose a device such as /dev/null.
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    partial = path.with_name(f".{path.name}.{os.getpid()}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
-        with os.fdopen(os.open(partial, flags, 0o600), "wb") as file:
+        # A new file of its own: a file or link that others have put there is never written to.
+        opened, name = tempfile.mkstemp(PARTIAL_SUFFIX, f".{path.name}.", path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    partial = Path(name)
+    try:
+        with os.fdopen(opened, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

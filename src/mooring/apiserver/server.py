@@ -13,6 +13,7 @@ Tests and the simulator call it in process; ``http_server`` calls it for sockets
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,6 +32,7 @@ from mooring.apiserver.endpoints.body import decode_json, media_type_of
 from mooring.apiserver.endpoints.handlers import ResourceHandlers
 from mooring.apiserver.endpoints.query import Query
 from mooring.apiserver.endpoints.request import HttpResponse, Request, warning_header
+from mooring.apiserver.endpoints.steps import Steps, wait_for_steps
 from mooring.apiserver.endpoints.usage import GROUP as USAGE_GROUP
 from mooring.apiserver.endpoints.usage import USAGE_RESOURCES, read_usage
 from mooring.apiserver.endpoints.watch_stream import stream
@@ -150,7 +152,9 @@ class ApiServer:
             text = self._metrics.text(self.store)
             return 200, {"content-type": request_metrics.CONTENT_TYPE}, text
         try:
-            response: Response = self._handle(method, path, query, headers, body)
+            answer = self._handle(method, path, query, headers, body)
+            response: Response
+            response = await wait_for_steps(answer) if isinstance(answer, Generator) else answer
         except ApiStatusError as error:
             response = error_response(error)
         except RecursionError:
@@ -189,7 +193,7 @@ class ApiServer:
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
         body: bytes,
-    ) -> tuple[int, dict[str, str], bytes | AsyncIterator[bytes]]:
+    ) -> Response | Steps[HttpResponse]:
         if len(body) > BODY_BYTES_MAX:
             raise entity_too_large(f"limit is {BODY_BYTES_MAX}")
         target = self._resource_at(path)
@@ -212,6 +216,8 @@ class ApiServer:
         except ApiStatusError as error:
             error.warnings = request.warnings
             raise
+        if isinstance(response, Generator):
+            return _with_warnings(response, request)
         self._run_controllers()
         return response
 
@@ -277,6 +283,15 @@ class ApiServer:
             now=self.registry.now(),
         )
         return 201, dict(JSON_HEADERS), msgspec.json.encode(reviewed)
+
+
+def _with_warnings(steps: Steps[HttpResponse], request: Request) -> Steps[HttpResponse]:
+    """Adds the warnings of the request to the error of a list."""
+    try:
+        return (yield from steps)
+    except ApiStatusError as error:
+        error.warnings = request.warnings
+        raise
 
 
 def error_response(error: ApiStatusError) -> HttpResponse:

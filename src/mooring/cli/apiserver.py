@@ -90,4 +90,13 @@ async def _wait_until_stopped(stopped: asyncio.Event, snapshot_file: SnapshotFil
                 await stopped.wait()
         except TimeoutError:
             if snapshot_file is not None:
-                await snapshot_file.save_async()
+                await _try_to_save(snapshot_file)
+
+
+async def _try_to_save(snapshot_file: SnapshotFile) -> None:
+    """Saves; if that fails, the server goes on, and retries at the next save."""
+    try:
+        await snapshot_file.save_async()
+    except ConfigError as error:
+        retry = f"the latest changes are in memory only, next try in {SAVE_EVERY_S:g} s"
+        click.echo(f"mooring apiserver: cannot save to {error}; {retry}", err=True)

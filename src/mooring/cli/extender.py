@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mooring.client import Client
     from mooring.clock import Clock, Rng
-    from mooring.extender_server.http import ServeOptions
+    from mooring.extender_server.options import ServeOptions
     from mooring.scheduler.plugin_handle import PluginHandle
     from mooring.simulation.offline import OfflineHandle
     from mooring.state.cache import Cache
@@ -48,6 +48,11 @@ def command() -> None:
     "--client-ca-file", default="", help="Require client certificates signed by this CA (mTLS)."
 )
 @file_option(
+    "--token-file",
+    default="",
+    help="Require the token in this file: Authorization: Bearer TOKEN, or http://x:TOKEN@HOST.",
+)
+@file_option(
     "--kubeconfig",
     help="Watch this cluster, so that plugins see its pods and pods can be bound; "
     '"in-cluster" = service account of this pod.',
@@ -61,16 +66,19 @@ def serve(
     tls_cert_file: str,
     tls_private_key_file: str,
     client_ca_file: str,
+    token_file: str,
     kubeconfig: str | None,
     seed: int,
     log_level: str,
 ) -> None:
     """Answer filter, prioritize, preempt and bind with plugins, until interrupted.
 
-    Without --kubeconfig, plugins see the nodes of the request, without pods on them.
+    Without --kubeconfig, plugins see the nodes of the request, without pods on them. With it pods
+    can be bound, so --client-ca-file or --token-file is required, as it is for other addresses than
+    loopback.
     """
     from mooring.event_loop import loop_factory
-    from mooring.extender_server.http import ServeOptions
+    from mooring.extender_server.options import ServeOptions
     from mooring.log import configure
 
     configure(log_level.upper())
@@ -80,6 +88,7 @@ def serve(
         tls_cert_file=tls_cert_file,
         tls_private_key_file=tls_private_key_file,
         client_ca_file=client_ca_file,
+        token_file=token_file,
     )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(_serve(plugins, options, kubeconfig, seed))

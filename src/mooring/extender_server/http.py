@@ -13,7 +13,6 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -22,10 +21,15 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from mooring.clock import Clock
 from mooring.errors import ConfigError, InvariantViolation, SchedulerError
+from mooring.extender_server.guard import (
+    Guard,
+    check_credentials,
+    read_token,
+    refusal_of_body,
+)
+from mooring.extender_server.options import ServeOptions
 from mooring.extender_server.plugin_extender import VERBS, Extender
-
-#: Whole nodes of a large cluster are sent: 5 000 of them are some 80 MB.
-BODY_BYTES_MAX: Final = 128 << 20
+from mooring.log import ConnectionLog
 
 #: Requests under way when the server is stopped may take so long.
 STOP_S: Final = 10.0
@@ -36,27 +40,6 @@ BODY_S: Final = 30.0
 _WELCOME: Final = "This is a scheduler extender of mooring. POST to /filter, /prioritize ...\n"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
-    """Options of the HTTP server.
-
-    Attributes:
-        host: Address to listen on.
-        port: 0 = any free port.
-        tls_cert_file: Server certificate; HTTPS if this and the key are set.
-        tls_private_key_file: Its key.
-        client_ca_file: Requires client certificates signed by this CA.
-        body_bytes_max: Longer bodies are rejected.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8888
-    tls_cert_file: str = ""
-    tls_private_key_file: str = ""
-    client_ca_file: str = ""
-    body_bytes_max: int = BODY_BYTES_MAX
 
 
 class _Metrics:
@@ -90,10 +73,18 @@ async def serve(
     """Serves until the block ends; yields the URL. Requests under way are finished first.
 
     Raises:
-        ConfigError: a certificate cannot be used, or the port is taken.
+        ConfigError: a certificate or token cannot be used, the port is taken, or clients that have
+            to be authenticated are not.
     """
+    check_credentials(options, binds=extender.has_bind)
     door = _Door(extender, options, clock, is_ready)
-    runner = web.AppRunner(door.app(), access_log=None, shutdown_timeout=STOP_S)
+    runner = web.AppRunner(
+        door.app(),
+        access_log=None,
+        shutdown_timeout=STOP_S,
+        auto_decompress=False,
+        logger=ConnectionLog(_log),
+    )
     await runner.setup()
     context = _tls(options)
     try:
@@ -117,6 +108,7 @@ class _Door:
         self._clock = clock
         self._is_ready = is_ready
         self._metrics = _Metrics()
+        self._guard = Guard(options.host, read_token(options))
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=self._options.body_bytes_max)
@@ -139,7 +131,9 @@ class _Door:
             return web.Response(text="ok")
         return web.Response(status=503, text="the caches are not synced yet")
 
-    async def _show_metrics(self, _: web.Request) -> web.Response:
+    async def _show_metrics(self, request: web.Request) -> web.Response:
+        if refusal := self._guard.refusal_of(request):
+            return refusal
         body = generate_latest(self._metrics.registry)
         return web.Response(body=body, headers={"content-type": CONTENT_TYPE_LATEST})
 
@@ -147,6 +141,9 @@ class _Door:
         verb = request.match_info["path"].rpartition("/")[2]
         if verb not in VERBS:
             return web.Response(status=404, text=f"no such verb: one of {', '.join(VERBS)}\n")
+        if refusal := self._guard.refusal_of(request) or refusal_of_body(request):
+            self._metrics.requests.labels(verb, str(refusal.status)).inc()
+            return refusal
         status, body = await self._answered(request, verb)
         self._metrics.requests.labels(verb, str(status)).inc()
         kind = "application/json" if status == web.HTTPOk.status_code else "text/plain"
@@ -167,6 +164,7 @@ class _Door:
         except ConfigError as error:
             return 400, f"{error}\n".encode()
         except InvariantViolation:
+            _log.exception("a request failed", extra={"verb": verb})
             raise
         except SchedulerError as error:
             _log.warning("an answer failed", extra={"verb": verb, "error": str(error)})

@@ -81,6 +81,11 @@ class Extender:
         self._cluster = cluster
         self._bind = bind
 
+    @property
+    def has_bind(self) -> bool:
+        """True if it binds pods."""
+        return self._bind is not None
+
     async def answer(self, verb: str, body: bytes) -> bytes:
         """Returns the response to a call; its field Error reports a bad request or a failed plugin.
 

@@ -25,6 +25,7 @@ from aiohttp import web
 
 from mooring.client.transport.transport import Transport
 from mooring.clock import Clock, Rng
+from mooring.log import ConnectionLog
 from mooring.objects.go_text import go_quote
 from mooring.serving import http_requests
 from mooring.serving.authentication import NotAuthenticated
@@ -191,6 +192,7 @@ class SecureServer:
         http = web.Server(
             self._respond,
             access_log=None,
+            logger=ConnectionLog(_log),
             keepalive_timeout=IDLE_S_MAX,
             max_line_size=HEADER_BYTES_MAX,
             max_field_size=HEADER_BYTES_MAX,

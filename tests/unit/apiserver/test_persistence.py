@@ -152,3 +152,68 @@ def test_an_error_names_the_file_and_not_its_temporary_name(tmp_path: Path) -> N
         pass
 
     assert caught.value.filename == str(path)
+
+
+# ---------------------------------------------------------------- damaged and unwritable files
+
+
+def test_a_changed_byte_is_reported_and_nothing_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    SnapshotFile(api_with(3).server, path).save()
+    saved = path.read_bytes()
+    path.write_bytes(saved.replace(b"m00001", b"m00009"))
+
+    with pytest.raises(ConfigError, match=r"data\.json.*checksum is wrong"):
+        loaded(path)
+
+
+def test_a_snapshot_without_its_end_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    SnapshotFile(api_with(3).server, path).save()
+    document = json.loads(path.read_bytes())
+    del document["sha256"]
+    path.write_text(json.dumps(document))
+
+    with pytest.raises(ConfigError, match="checksum is missing"):
+        loaded(path)
+
+
+def test_a_snapshot_of_an_earlier_release_has_no_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    SnapshotFile(api_with(3).server, path).save()
+    document = json.loads(path.read_bytes())
+    del document["sha256"]
+    path.write_text(json.dumps({**document, "format": "mooring-apiserver-1"}))
+
+    assert loaded(path).store.statistics()["configmaps"] == 3
+
+
+def test_a_file_of_brackets_is_no_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    path.write_bytes(b"[" * 100_000)
+
+    with pytest.raises(ConfigError, match="not a snapshot"):
+        loaded(path)
+
+
+def test_a_link_at_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".secret.{os.getpid()}.new").symlink_to(victim)
+
+    with new_private_file(tmp_path / "secret") as file:
+        file.write(b"x")
+
+    assert victim.read_text() == "precious"
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
+
+
+def test_what_a_killed_process_left_behind_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    SnapshotFile(api_with(1).server, path).save()
+    (tmp_path / ".data.json.abc.new").write_text("half")
+    (tmp_path / ".other.json.abc.new").write_text("not ours")
+
+    loaded(path)
+
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".other.json.abc.new", "data.json"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from mooring import cli
 from mooring.apiserver import ApiServer
 from mooring.apiserver.persistence import SnapshotFile
+from mooring.cli.apiserver import _wait_until_stopped
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import ConfigError
 
@@ -103,3 +105,40 @@ def test_a_data_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_port_is_a_number_that_there_is(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["apiserver", f"--port={port}"]) == 2
     assert "--port" in capsys.readouterr().err
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    while not is_true():  # noqa: ASYNC110 - the file has no event
+        await asyncio.sleep(0)
+
+
+def test_a_disk_that_is_full_for_a_while_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.cli.apiserver.SAVE_EVERY_S", 0.01)
+    folder = tmp_path / "full"  # a folder that is not there refuses files as a full disk does
+    api = make_api()
+    add(api, "kept")
+    snapshot_file = SnapshotFile(api, folder / "data.json")
+
+    async def run() -> None:
+        stopped = asyncio.Event()
+        waiting = asyncio.create_task(_wait_until_stopped(stopped, snapshot_file))
+        errors: list[str] = []
+
+        def has_failed_twice() -> bool:
+            errors.append(capsys.readouterr().err)
+            return "".join(errors).count("cannot save") >= 2
+
+        await until(has_failed_twice)
+        problem = f"cannot save to {folder / 'data.json'}: No such file or directory"
+        assert problem in "".join(errors)
+        folder.mkdir()
+        await until(lambda: snapshot_file.is_saved)
+        stopped.set()
+        await waiting
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+    restored = make_api()
+    SnapshotFile(restored, folder / "data.json").load()
+    assert names(restored) == ["kept"]

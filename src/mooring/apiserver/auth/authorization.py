@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mooring.apiserver.errors import ApiStatusError, quoted
 from mooring.apiserver.resources import segments_of
+from mooring.objects.selector_text import parse_field_selector
+from mooring.objects.selectors import SelectorError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,13 +91,18 @@ def _is_watch(query: Sequence[tuple[str, str]]) -> bool:
 
 
 def _selected_name(query: Sequence[tuple[str, str]]) -> str:
-    """Returns the object name in a field selector, for a list or watch of one object."""
-    texts = [value for key, value in query if key == "fieldSelector"]
-    for term in ",".join(texts).split(","):
-        field, _, name = term.replace("==", "=").partition("=")
-        if field == "metadata.name":
-            return name
-    return ""
+    """Returns the object name in a field selector, for a list or watch of one object.
+
+    It is parsed as the list itself does, so that what is authorized is what is read: the first
+    parameter counts.
+    """
+    text = next((value for key, value in query if key == "fieldSelector"), "")
+    if "metadata.name" not in text:
+        return ""
+    try:
+        return parse_field_selector(text).exact("metadata.name") or ""
+    except SelectorError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

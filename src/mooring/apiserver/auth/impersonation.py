@@ -17,9 +17,32 @@ from mooring.apiserver.auth.authentication import (
     service_account_groups,
 )
 from mooring.apiserver.auth.authorization import Attributes
+from mooring.apiserver.errors import bad_request
+
+#: Headers that say more about the user of ``Impersonate-User``.
+_PARTS = ("impersonate-group", "impersonate-uid")
+_EXTRA = "impersonate-extra-"
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mooring.apiserver.auth.rbac import Authorizer
+
+
+def check_is_complete(headers: Iterable[str]) -> None:
+    """Refuses a request that asks for groups or a UID to act with, but names no user.
+
+    Raises:
+        ApiStatusError: 400.
+    """
+    names = sorted(name for name in map(str.lower, headers) if _is_part(name))
+    if names:
+        problem = f"requested {', '.join(names)} without impersonating a user"
+        raise bad_request(problem)
+
+
+def _is_part(name: str) -> bool:
+    return name in _PARTS or name.startswith(_EXTRA)
 
 
 def impersonated(

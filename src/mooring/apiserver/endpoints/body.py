@@ -330,7 +330,7 @@ def find_duplicates(body: bytes, raw: Any) -> list[str]:
     if key_count <= encoded.count(b'":'):
         return []
     pairs = json.loads(body, object_pairs_hook=_Pairs)
-    return sorted(_duplicates(pairs, ""))
+    return sorted(set(_duplicates(pairs, "")))
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -341,11 +341,12 @@ def _duplicates(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, _Pairs):
         keys: set[str] = set()
         for key, item in value:
-            inner = f"{path}.{key}" if path else key
             if key in keys:
-                yield inner
+                yield f"{path}.{key}" if path else key
             keys.add(key)
-            yield from _duplicates(item, inner)
+            if isinstance(item, list):
+                yield from _duplicates(item, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _duplicates(item, f"{path}[{number}]")
+            if isinstance(item, list):
+                yield from _duplicates(item, f"{path}[{number}]")

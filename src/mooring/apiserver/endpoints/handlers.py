@@ -22,7 +22,7 @@ from mooring.apiserver.endpoints.body import (
     decode_yaml,
     media_type_of,
 )
-from mooring.apiserver.endpoints.listing import check_read_version, list_page
+from mooring.apiserver.endpoints.listing import check_read_version, list_page, list_page_steps
 from mooring.apiserver.endpoints.request import (
     SUCCESS,
     HttpResponse,
@@ -35,6 +35,7 @@ from mooring.apiserver.endpoints.request import (
     read_delete_options,
     renderer_for,
 )
+from mooring.apiserver.endpoints.steps import Steps
 from mooring.apiserver.endpoints.subresources import Subresources
 from mooring.apiserver.errors import (
     ApiStatusError,
@@ -90,7 +91,7 @@ class ResourceHandlers:
         self._authorizer = authorizer
         self._deleter = deleter
         self._subresources = Subresources(registry, deleter, account_tokens)
-        self._by_verb: Mapping[str, Callable[[Request], HttpResponse]] = {
+        self._by_verb: Mapping[str, Callable[[Request], HttpResponse | Steps[HttpResponse]]] = {
             "get": self._get,
             "list": self._list,
             "create": self._create,
@@ -100,8 +101,8 @@ class ResourceHandlers:
             "deletecollection": self._delete_collection,
         }
 
-    def handle(self, request: Request) -> HttpResponse:
-        """Returns the response to a request.
+    def handle(self, request: Request) -> HttpResponse | Steps[HttpResponse]:
+        """Returns the response to a request, or of a list the steps to it.
 
         Raises:
             ApiStatusError: The request failed.
@@ -149,11 +150,12 @@ class ResourceHandlers:
             request, 200, renderer.render_object(self._registry.get(request.target))
         )
 
-    def _list(self, request: Request) -> HttpResponse:
+    def _list(self, request: Request) -> Steps[HttpResponse]:
         renderer = renderer_for(request, self._registry.clock.wall_s())
-        options = request.query.list_options()
-        page = list_page(self._registry.store, _selection(request), options)
-        return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
+        options, store = request.query.list_options(), self._registry.store
+        page = yield from list_page_steps(store, _selection(request), options)
+        body = yield from renderer.render_list_steps(page.objects, page.metadata)
+        return json_response(request, 200, body)
 
     # ------------------------------------------------------------------ writing
 
@@ -306,8 +308,7 @@ class ResourceHandlers:
         renderer = renderer_for(request, self._registry.clock.wall_s())
         options = self._delete_options(request)
         last, is_removed = self._deleter.delete(request.target, options)
-        strategy = strategy_of(request.path.resource)
-        if strategy.returns_deleted or not is_removed:
+        if strategy_of(request.path.resource).returns_deleted or not is_removed:
             return json_response(request, 200, renderer.render_object(last))
         obj = last.object() if isinstance(last, Stored) else last
         resource = request.path.resource

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mooring.apiserver.endpoints.body import decode_json
+from mooring.apiserver.endpoints.steps import SLICE_OBJECTS, Steps, last_step, slices_of
 from mooring.apiserver.errors import (
     ApiStatusError,
     Errors,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - a version, no secret
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9_-]")
+UINT64_DIGITS_MAX = 20
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
 LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 CONTINUE_TOO_OLD = (
@@ -146,6 +148,17 @@ def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
     Raises:
         ApiStatusError: 400, 410, 504.
     """
+    return last_step(list_page_steps(store, selection, options))
+
+
+def list_page_steps(store: Store, selection: Selection, options: ListOptions) -> Steps[Page]:
+    """Returns a page of the selected objects, in steps between which other requests may run.
+
+    The objects are those at the first step.
+
+    Raises:
+        ApiStatusError: 400, 410, 504.
+    """
     collection = store.collection(selection.resource)
     version, after = _start(store, selection, options)
     try:
@@ -161,7 +174,14 @@ def list_page(store: Store, selection: Selection, options: ListOptions) -> Page:
     # Version "0" is served from upstream's cache, which ignores the limit.
     is_cached = options.version == "0" and not options.continue_token and options.match != EXACT
     if options.limit <= 0 or is_cached:
-        return Page(list(selected), metadata)
+        if selection.is_everything and not selection.namespace:
+            return Page(list(selected), metadata)
+        objects: list[Stored] = []
+        for number, chunk in enumerate(slices_of(list(candidates), SLICE_OBJECTS)):
+            if number:
+                yield
+            objects += selection.of(chunk)
+        return Page(objects, metadata)
     objects = list(islice(selected, options.limit))
     remaining = sum(1 for _ in (selected if selection.is_everything else islice(selected, 1)))
     if remaining:
@@ -178,6 +198,7 @@ def _start(store: Store, selection: Selection, options: ListOptions) -> tuple[in
         version, start = parse_token(options.continue_token)
         if options.version not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
+        check_not_ahead(store.version, version)
         prefix = f"{selection.namespace}/" if selection.namespace else ""
         return max(version, 0), prefix + start
     version = parse_version(options.version)
@@ -204,7 +225,7 @@ def check_read_version(current: int, text: str) -> None:
     """
     if problem := version_problem(text):
         raise ApiStatusError(500, "", problem)
-    check_not_ahead(current, int(text or 0))
+    check_not_ahead(current, int(text.lstrip("0") or 0))
 
 
 def parse_version(text: str) -> int:
@@ -216,16 +237,23 @@ def parse_version(text: str) -> int:
     problem = version_problem(text)
     if problem:
         raise bad_request(f"invalid resource version: {problem}")
-    return int(text or 0)
+    return int(text.lstrip("0") or 0)
 
 
 def version_problem(text: str) -> str:
     """Returns the reason why a text is no resourceVersion; "" if it is one or empty."""
-    if not text or (text.isascii() and text.isdecimal() and int(text) < 2**64):
+    is_number = text.isascii() and text.isdecimal()
+    if not text or (is_number and _is_uint64(text)):
         return ""
-    detail = "value out of range" if text.isascii() and text.isdecimal() else "invalid syntax"
+    detail = "value out of range" if is_number else "invalid syntax"
     reason = f"strconv.ParseUint: parsing {quoted(text)}: {detail}"
     return f"resourceVersion: Invalid value: {quoted(text)}: {reason}"
+
+
+def _is_uint64(digits: str) -> bool:
+    """Returns whether the number is in range; thousands of digits are not converted."""
+    digits = digits.lstrip("0")
+    return len(digits) <= UINT64_DIGITS_MAX and int(digits or 0) < 2**64
 
 
 def token_of(version: int, key: str, selection: Selection) -> str:
@@ -255,7 +283,7 @@ def parse_token(token: str) -> tuple[int, str]:
     if kind != _TOKEN_VERSION:
         problem = "server does not recognize this encoded version"
         raise bad_request(f"{lead}: {problem} {kind}")
-    if not isinstance(version, int) or version == 0:
+    if type(version) is not int or version == 0:
         problem = "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
         raise bad_request(f"{lead}: {problem}")
     if not isinstance(start, str) or not start:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from mooring.apiserver.types import Object
 
+#: Python refuses to convert thousands of digits, and longer numbers are out of range anyway.
+INT64_DIGITS_MAX = 19
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 
@@ -88,9 +90,11 @@ class Query:
         digits = text[1:] if text[0] in "+-" else text
         if not (digits.isascii() and digits.isdecimal()):
             raise bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
-        if not -(2**63) <= int(text) < 2**63:
+        digits = digits.lstrip("0") or "0"
+        value = int(digits[:INT64_DIGITS_MAX]) * (-1 if text[0] == "-" else 1)
+        if len(digits) > INT64_DIGITS_MAX or not -(2**63) <= value < 2**63:
             raise bad_request(f"strconv.ParseInt: parsing {quoted(text)}: value out of range")
-        return int(text)
+        return value
 
     def list_options(self) -> ListOptions:
         """Returns the parameters of a list or watch.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.endpoints import negotiation
+from mooring.apiserver.endpoints.steps import SLICE_OBJECTS, Steps, last_step, slices_of
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.tables import as_table
 from mooring.apiserver.resources import struct_of
@@ -103,30 +104,59 @@ class Renderer:
         Raises:
             ApiStatusError: 406, a single object was requested.
         """
+        return last_step(self.render_list_steps(objects, metadata))
+
+    def render_list_steps(
+        self, objects: Sequence[Stored], metadata: Mapping[str, Any]
+    ) -> Steps[bytes]:
+        """Returns a list, in steps between which other requests may run.
+
+        Raises:
+            ApiStatusError: 406, a single object was requested.
+        """
         self.check_shape(is_list=True)
         if self.is_table:
-            return _encode(
-                self._table([self._representation(stored) for stored in objects], metadata)
-            )
+            return (yield from self._table_steps(objects, metadata))
         resource = self.resource
         kind, api_version = resource.list_kind, resource.api_version
         if self.shape[2]:
             kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{self.shape[1]}"
-            items = [_encode(self._partial(self._representation(stored))) for stored in objects]
         elif resource.custom is not None:
             # Upstream encodes them as maps: each item has its kind, and the metadata a token.
             metadata = {"continue": "", **metadata}
-            items = [_encode(self._representation(stored)) for stored in objects]
-        elif is_view(resource):
-            items = [_encode(_without_kind(self._representation(stored))) for stored in objects]
-        else:
-            items = [stored.item() for stored in objects]
+        items: list[bytes] = []
+        for number, chunk in enumerate(slices_of(objects, SLICE_OBJECTS)):
+            if number:
+                yield
+            items += map(self._item, chunk)
         if self.shape[2] and not items:
             return _encode(
                 {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": None}
             )
         head = _encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
         return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
+
+    def _item(self, stored: Stored) -> bytes:
+        """Returns an object as an item of a list."""
+        if self.shape[2]:
+            return _encode(self._partial(self._representation(stored)))
+        if self.resource.custom is not None:
+            return _encode(self._representation(stored))
+        if is_view(self.resource):
+            return _encode(_without_kind(self._representation(stored)))
+        return stored.item()
+
+    def _table_steps(self, objects: Sequence[Stored], metadata: Mapping[str, Any]) -> Steps[bytes]:
+        first = [self._representation(stored) for stored in objects[:SLICE_OBJECTS]]
+        table = self._table(first, metadata)
+        if len(objects) <= SLICE_OBJECTS:
+            return _encode(table)
+        rows = [_encode(table.pop("rows"))[1:-1]]
+        for chunk in slices_of(objects[SLICE_OBJECTS:], SLICE_OBJECTS):
+            yield
+            others = self._table([self._representation(stored) for stored in chunk], metadata)
+            rows.append(_encode(others["rows"])[1:-1])
+        return _encode(table)[:-1] + b',"rows":[' + b",".join(rows) + b"]}"
 
     def render_event(self, event: Event) -> bytes:
         """Returns one event of a watch, as a line."""

@@ -153,4 +153,4 @@ def _parse_version(text: str) -> int:
     problem = version_problem(text)
     if problem:
         raise ApiStatusError(500, "", problem)
-    return int(text or 0)
+    return int(text.lstrip("0") or 0)

@@ -37,12 +37,14 @@ from mooring.apiserver.auth.authentication import (
     kubeconfig,
 )
 from mooring.apiserver.auth.authorization import attributes_of
-from mooring.apiserver.auth.impersonation import impersonated
+from mooring.apiserver.auth.impersonation import check_is_complete, impersonated
 from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, internal_error
 from mooring.apiserver.http_server.certificates import Authority, server_context, subject_of
+from mooring.apiserver.http_server.connections import LimitedServer, LimitedSite
 from mooring.apiserver.server import BODY_BYTES_MAX
 from mooring.event_loop import ticking
+from mooring.log import ConnectionLog
 
 if TYPE_CHECKING:
     from mooring.apiserver.auth.rbac import Authorizer
@@ -71,6 +73,8 @@ class Limits:
         body_bytes: Longer bodies are rejected.
         body_s: Timeout for receiving a body.
         write_s: Timeout for sending to a watcher, which must list anew afterwards.
+        head_s: Timeout for a TLS handshake, and for receiving the head of a request.
+        connections: Concurrent connections; a client needs no credentials to open one.
         streams: Concurrent watches; each has a buffer.
         stop_s: Time for running requests to finish when the server stops.
     """
@@ -78,6 +82,8 @@ class Limits:
     body_bytes: int = BODY_BYTES_MAX
     body_s: float = 60.0
     write_s: float = 30.0
+    head_s: float = 10.0
+    connections: int = 4096
     streams: int = 2000
     stop_s: float = 5.0
 
@@ -169,10 +175,12 @@ class HttpServer:
             OSError: The port is in use.
         """
         pair = self._signer.server()
-        server = web.Server(
+        server = LimitedServer(
             self._respond,
+            connections_max=self._limits.connections,
+            head_s=self._limits.head_s,
+            logger=ConnectionLog(_log),
             access_log=None,
-            handler_cancellation=True,
             auto_decompress=False,
             keepalive_timeout=KEEP_ALIVE_S,
             max_line_size=LINE_BYTES_MAX,
@@ -182,7 +190,8 @@ class HttpServer:
         await runner.setup()
         try:
             context = server_context(pair, self.authority)
-            await web.TCPSite(runner, host, port, ssl_context=context).start()
+            site = LimitedSite(runner, host, port, context=context, handshake_s=self._limits.head_s)
+            await site.start()
             url_host = f"[{host}]" if ":" in host else host
             self.url = f"https://{url_host}:{runner.addresses[0][1]}"
             yield
@@ -234,8 +243,9 @@ class HttpServer:
         if authenticated is None:
             authenticated = self.tokens.authenticate(request.headers.get("Authorization"))
         identity = authenticated or ANONYMOUS
-        user = request.headers.get(_IMPERSONATE_USER)
-        if user is None:
+        user = request.headers.get(_IMPERSONATE_USER, "")
+        if not user:
+            check_is_complete(request.headers)
             return identity
         groups = tuple(request.headers.getall(_IMPERSONATE_GROUP, []))
         return impersonated(self._authorizer, identity, user, groups)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonpatch
 import jsonpointer
+import msgspec
 
 from mooring.apiserver.errors import bad_request, entity_too_large, unprocessable
 from mooring.apiserver.patch.strategic_merge import strategic_merge
@@ -28,6 +29,8 @@ PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 #: Operations of one JSON patch.
 OPERATIONS_MAX = 10_000
+#: Bytes of JSON that one JSON patch may copy: copies of copies double.
+COPIED_BYTES_MAX = 3 << 20
 _OPERATIONS = ("add", "remove", "replace", "move", "copy", "test")
 
 
@@ -68,14 +71,40 @@ def _apply_json_patch(present: Object, patch: Any) -> Object:
         text = "The allowed maximum operations in a JSON patch is"
         raise entity_too_large(f"{text} {OPERATIONS_MAX}, got {len(patch)}")
     obj: Any = present
+    copied_bytes = 0
     try:
         for operation in patch:
+            copied_bytes += _copied_bytes(operation, obj)
+            _check_copied(copied_bytes)
             obj = jsonpatch.apply_patch(obj, [_as_upstream(operation, obj)], in_place=True)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
         raise unprocessable(str(error)) from error
     if not isinstance(obj, dict):
         raise unprocessable("the patch leaves no object")
     return obj
+
+
+def _check_copied(count: int) -> None:
+    """Refuses a patch that has copied too much.
+
+    Raises:
+        ApiStatusError: 413.
+    """
+    if count > COPIED_BYTES_MAX:
+        text = "Unable to complete the copy, the accumulated size increase of copy is"
+        raise entity_too_large(f"{text} {count}, exceeding the limit {COPIED_BYTES_MAX}")
+
+
+def _copied_bytes(operation: Object, obj: Any) -> int:
+    """Returns the length of what an operation copies, as JSON; 0 if there is nothing at its path.
+
+    Raises:
+        jsonpointer.JsonPointerException: The path is no pointer, or leads nowhere.
+    """
+    path = operation.get("from")
+    if operation.get("op") != "copy" or not isinstance(path, str):
+        return 0
+    return len(msgspec.json.encode(jsonpointer.JsonPointer(path).resolve(obj)))
 
 
 def _as_upstream(operation: Object, obj: Any) -> Object:

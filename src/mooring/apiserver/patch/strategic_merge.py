@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mooring.apiserver.errors import ApiStatusError, bad_request, unprocessable
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import Field, is_struct, structs
 from mooring.objects.types import Json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
 
 _MARKER = "$patch"
@@ -109,10 +111,12 @@ def _merge_list(original: list[Json], patch: list[Json], field: Field) -> list[J
     if not key:
         raise _failure(f"cannot merge lists without merge key for {field.element}")
     merged, rest = _apply_special(original, patch, key)
+    positions = _positions([item.get(key) for item in merged])
     for item in rest:
-        value = _key_of(item, key)
-        position = _find(merged, key, value)
+        value = _hashable(_key_of(item, key))
+        position = positions.get(value)
         if position is None:
+            positions[value] = len(merged)
             merged.append(item)
         else:
             merged[position] = _merge_map(merged[position], item, field.element)
@@ -125,20 +129,24 @@ def _apply_special(
 ) -> tuple[list[Json], list[Json]]:
     """Applies the elements with a directive; returns the list and the elements to merge."""
     rest, is_replaced = [], False
+    deleted: set[Hashable] = set()
     for item in patch:
         directive = item.get(_MARKER) if isinstance(item, dict) else None
         if directive is None:
             rest.append(item)
         elif directive == "delete":
-            value = _key_of(item, key)
-            original = [element for element in original if element.get(key) != value]
+            deleted.add(_hashable(_key_of(item, key)))
         elif directive == "replace":
             is_replaced = True
         elif directive == "merge":
             raise _failure("merging lists cannot yet be specified in the patch")
         else:
             raise _failure(f"unknown patch type: {directive} in map: {go_text(item)}")
-    return (rest, []) if is_replaced else (original, rest)
+    if is_replaced:
+        return rest, []
+    if deleted:
+        original = [item for item in original if _hashable(item.get(key)) not in deleted]
+    return original, rest
 
 
 def _key_of(item: Json, key: str) -> Json:
@@ -149,11 +157,19 @@ def _key_of(item: Json, key: str) -> Json:
     return item[key]
 
 
-def _find(items: list[Json], key: str, value: Json) -> int | None:
-    for position, item in enumerate(items):
-        if item.get(key) == value:
-            return position
-    return None
+def _hashable(value: Json) -> Hashable:
+    """Returns what is equal for equal values, and can be looked up."""
+    if isinstance(value, dict | list):
+        return "json", msgspec.json.encode(value, order="deterministic")
+    return value  # type: ignore[no-any-return]
+
+
+def _positions(values: list[Json]) -> dict[Hashable, int]:
+    """Returns the first position of each value."""
+    positions: dict[Hashable, int] = {}
+    for position, value in enumerate(values):
+        positions.setdefault(_hashable(value), position)
+    return positions
 
 
 def _has_maps(*lists: list[Json]) -> bool:
@@ -169,16 +185,13 @@ def _ordered(
     merged: list[Json], order: list[Json], before: list[Json], key: Callable[[Json], Json]
 ) -> list[Json]:
     """Merges the elements of the patch in its order with the others in the old order."""
-    new_order = [key(item) for item in order]
-    old_order = [key(item) for item in before]
-    patched = sorted(
-        (item for item in merged if key(item) in new_order),
-        key=lambda item: new_order.index(key(item)),
-    )
-    others = [item for item in merged if key(item) not in new_order]
-    others.sort(
-        key=lambda item: old_order.index(key(item)) if key(item) in old_order else len(old_order)
-    )
+    new_order = _positions([key(item) for item in order])
+    old_order = _positions([key(item) for item in before])
+    keyed = [(_hashable(key(item)), item) for item in merged]
+    patched = [pair for pair in keyed if pair[0] in new_order]
+    patched.sort(key=lambda pair: new_order[pair[0]])
+    others = [pair for pair in keyed if pair[0] not in new_order]
+    others.sort(key=lambda pair: old_order.get(pair[0], len(before)))
     ordered: list[Json] = []
     other_index, patched_index = 0, 0
     while other_index < len(others) or patched_index < len(patched):
@@ -187,17 +200,17 @@ def _ordered(
         elif other_index >= len(others):
             takes_other = False
         else:
-            other_key, patched_key = key(others[other_index]), key(patched[patched_index])
+            other_key, patched_key = others[other_index][0], patched[patched_index][0]
             takes_other = (
                 other_key in old_order
                 and patched_key in old_order
-                and old_order.index(other_key) < old_order.index(patched_key)
+                and old_order[other_key] < old_order[patched_key]
             )
         if takes_other:
-            ordered.append(others[other_index])
+            ordered.append(others[other_index][1])
             other_index += 1
         else:
-            ordered.append(patched[patched_index])
+            ordered.append(patched[patched_index][1])
             patched_index += 1
     return ordered
 
@@ -268,7 +281,8 @@ def _delete_scalars(original: Object, name: str, value: Json) -> None:
         raise bad_request("invalid patch format of primitive list")
     present = original.get(target)
     if isinstance(present, list):
-        original[target] = [item for item in present if item not in value]
+        deleted = {_hashable(item) for item in value}
+        original[target] = [item for item in present if _hashable(item) not in deleted]
 
 
 def _without_nulls(value: Json) -> Json:

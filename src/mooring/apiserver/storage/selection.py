@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING
 from mooring.apiserver import names
 from mooring.apiserver.errors import bad_request, quoted
 from mooring.apiserver.storage.field_selectors import check_fields, fields_of
+from mooring.apiserver.storage.many_terms import (
+    FieldMatcher,
+    LabelMatcher,
+    field_matcher,
+    label_matcher,
+)
 from mooring.objects.selector_text import (
     FieldSelector,
     parse_field_selector,
@@ -39,12 +45,14 @@ class Selection:
         namespace: "" = all.
         labels: None = any.
         fields: Without requirements = any.
+        field_matcher: Matches as ``fields``.
     """
 
     resource: Resource
     namespace: str
-    labels: Selector | None = None
+    labels: Selector | LabelMatcher | None = None
     fields: FieldSelector = _EVERYTHING
+    field_matcher: FieldSelector | FieldMatcher = _EVERYTHING
 
     @property
     def is_everything(self) -> bool:
@@ -61,7 +69,7 @@ class Selection:
             return False
         if not self.fields.requirements:
             return True
-        return self.fields.matches(fields_of(self.resource, stored))
+        return self.field_matcher.matches(fields_of(self.resource, stored))
 
     def candidates(self, collection: Collection, *, after: str = "") -> Iterator[Stored]:
         """Returns the objects that may match, in key order; uses an index if one applies."""
@@ -94,7 +102,13 @@ def selection_of(resource: Resource, namespace: str, *, labels: str, fields: str
     except SelectorError as error:
         raise bad_request(_field_problem(fields)) from error
     translated = check_fields(resource, field_selector)
-    return Selection(resource, namespace, label_selector, translated)
+    return Selection(
+        resource,
+        namespace,
+        None if label_selector is None else label_matcher(label_selector),
+        translated,
+        field_matcher(translated),
+    )
 
 
 def _labels(text: str) -> Selector | None:

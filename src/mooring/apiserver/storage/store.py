@@ -7,6 +7,8 @@ writes; storage checks only keys and versions.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from bisect import bisect_left, insort
 from heapq import merge
 from typing import TYPE_CHECKING, Any
@@ -30,7 +32,12 @@ if TYPE_CHECKING:
 #: Resources whose objects are stored as those of another resource.
 _STORED_AS = {("events.k8s.io", "events"): ("", "events")}
 _PODS = ("", "pods")
-SNAPSHOT_FORMAT = "mooring-apiserver-1"
+SNAPSHOT_FORMAT = "mooring-apiserver-2"
+#: Snapshots of earlier releases, which have no checksum.
+_FORMAT_WITHOUT_CHECKSUM = "mooring-apiserver-1"
+#: The end of a snapshot: the checksum of all bytes before.
+_CHECKSUM = re.compile(rb'"sha256":"([0-9a-f]{64})"}\s*\Z')
+_CHECKSUM_BYTES_MAX = 100
 #: Objects per slice of a snapshot, about one millisecond of work.
 SLICE_OBJECTS = 500
 
@@ -40,6 +47,14 @@ class SnapshotError(ValueError):
 
 
 def _slices(head: bytes, collections: list[tuple[str, list[Stored]]]) -> Iterator[bytes]:
+    digest = hashlib.sha256()
+    for piece in _pieces(head, collections):
+        digest.update(piece)
+        yield piece
+    yield b'"sha256":"%b"}\n' % digest.hexdigest().encode()
+
+
+def _pieces(head: bytes, collections: list[tuple[str, list[Stored]]]) -> Iterator[bytes]:
     yield head
     for number, (name, objects) in enumerate(collections):
         yield (b",\n" if number else b"") + msgspec.json.encode(name) + b":["
@@ -47,7 +62,22 @@ def _slices(head: bytes, collections: list[tuple[str, list[Stored]]]) -> Iterato
             piece = (stored.encoded() for stored in objects[start : start + SLICE_OBJECTS])
             yield (b",\n" if start else b"") + b",\n".join(piece)
         yield b"]"
-    yield b"\n}}\n"
+    yield b"\n},\n"
+
+
+def _check_snapshot(data: bytes) -> None:
+    """Checks the checksum at the end of a snapshot.
+
+    Raises:
+        SnapshotError: It is missing, or is not that of the other bytes.
+    """
+    tail_start = max(len(data) - _CHECKSUM_BYTES_MAX, 0)
+    checksum = _CHECKSUM.search(data[tail_start:])
+    if checksum is None:
+        raise SnapshotError("the snapshot is damaged: its checksum is missing")
+    content = memoryview(data)[: tail_start + checksum.start()]
+    if hashlib.sha256(content).hexdigest().encode() != checksum[1]:
+        raise SnapshotError("the snapshot is damaged: its checksum is wrong")
 
 
 class Versions:
@@ -343,14 +373,16 @@ class Store:
         """
         try:
             snapshot: dict[str, Any] = msgspec.json.decode(data)
-            if snapshot["format"] != SNAPSHOT_FORMAT:
-                raise SnapshotError(f"format {snapshot['format']!r} is not {SNAPSHOT_FORMAT!r}")
+            if snapshot["format"] != _FORMAT_WITHOUT_CHECKSUM:
+                if snapshot["format"] != SNAPSHOT_FORMAT:
+                    raise SnapshotError(f"format {snapshot['format']!r} is not {SNAPSHOT_FORMAT!r}")
+                _check_snapshot(data)
             loaded = Store(changes_max=self._changes_max)
             loaded._versions.latest = int(snapshot["version"])
             loaded._restore(snapshot["objects"])
         except SnapshotError:
             raise
-        except (ValueError, AttributeError, KeyError, TypeError) as error:
+        except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
             raise SnapshotError(f"not a snapshot of an API server: {error}") from error
         self._versions = loaded._versions
         self._collections = loaded._collections

@@ -35,6 +35,8 @@ _INTEGERS = (
     (re.compile(r"([-+]?)0[oO]?([0-7]+)"), 8),
     (re.compile(r"([-+]?)([1-9][0-9]*|0)"), 10),
 )
+#: Of the longest number within uint64, which is binary.
+INTEGER_DIGITS_MAX = 64
 _INT64_MIN = -(2**63)
 _UINT64_MAX = 2**64 - 1
 #: From here on Go prints a float with an exponent, which Kubernetes does not take for an integer.
@@ -84,6 +86,8 @@ def _integer(plain: str) -> int | None:
         if match is None:
             continue
         sign, digits = match.groups()
+        if len(digits.lstrip("0")) > INTEGER_DIGITS_MAX:
+            return None  # Python refuses to convert thousands of digits
         value = int(digits, base) * (-1 if sign == "-" else 1)
         is_unsigned = not sign and value <= _UINT64_MAX
         return value if is_unsigned or _INT64_MIN <= value < 2**63 else None

@@ -104,3 +104,12 @@ def test_a_float_keeps_its_value(number: float) -> None:
 @given(st.text(alphabet="abcdgh/XZ", min_size=1))
 def test_words_that_begin_with_other_letters_are_strings(word: str) -> None:
     assert resolve(word) == word
+
+
+@pytest.mark.parametrize("digits", ["9" * 100_000, "-" + "9" * 100_000, "0x" + "f" * 100_000])
+def test_a_number_of_thousands_of_digits_is_a_string(digits: str) -> None:
+    assert resolve(digits) == digits
+
+
+def test_leading_zeros_do_not_make_a_number_long() -> None:
+    assert resolve("0b" + "0" * 5000 + "11") == 3

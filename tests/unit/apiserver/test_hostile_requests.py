@@ -1,0 +1,176 @@
+"""Requests that cost more than they look, or ask for one thing and name another.
+
+Costs are counted (comparisons, bytes), not timed.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from mooring.apiserver.auth.authorization import attributes_of
+from mooring.apiserver.errors import ApiStatusError
+from mooring.apiserver.patch.patch import COPIED_BYTES_MAX, JSON_PATCH, apply_patch
+from mooring.apiserver.patch.strategic_merge import strategic_merge
+from tests.helpers.api import CONFIG_MAPS, PODS, Api, config_map, pod
+
+# ---------------------------------------------------------------- names in field selectors
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("fieldSelector=metadata.name%3Da", "a"),
+        ("fieldSelector=metadata.name%3D%3Da", "a"),
+        ("fieldSelector=&fieldSelector=metadata.name%3Da", ""),
+        ("fieldSelector=metadata.name%3Da&fieldSelector=metadata.name%3Db", "a"),
+        ("fieldSelector=metadata.name!%3Da", ""),
+        (r"fieldSelector=metadata.name%3Da%5C%2Cmetadata.name%3Db", r""),
+        ("fieldSelector=status.phase%3Dx%5C%2Cmetadata.name%3Db", ""),
+    ],
+)
+def test_the_name_that_is_authorised_is_the_one_that_the_list_selects(
+    query: str, name: str
+) -> None:
+    pairs = parse_qsl(query, keep_blank_values=True)
+
+    assert attributes_of("GET", "/api/v1/namespaces/default/configmaps", pairs).name == name
+
+
+# ---------------------------------------------------------------- patches
+
+
+class Compared(str):
+    """A string that counts how often it is compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.comparisons += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_strategic_merge_compares_each_element_a_few_times() -> None:
+    count = 2_000
+    old = {"env": [{"name": Compared(f"a{n}"), "value": "1"} for n in range(count)]}
+    new = {"env": [{"name": Compared(f"a{n}"), "value": "2"} for n in reversed(range(count))]}
+    Compared.comparisons = 0
+
+    merged = strategic_merge(old, new, "core.Container")
+
+    assert [item["name"] for item in merged["env"]] == [f"a{n}" for n in reversed(range(count))]
+    assert {item["value"] for item in merged["env"]} == {"2"}
+    assert Compared.comparisons < 20 * count
+
+
+def test_deleting_many_elements_compares_each_a_few_times() -> None:
+    count = 2_000
+    old = {"env": [{"name": Compared(f"a{n}")} for n in range(count)]}
+    new = {"env": [{"name": Compared(f"a{n}"), "$patch": "delete"} for n in range(1, count)]}
+    Compared.comparisons = 0
+
+    merged = strategic_merge(old, new, "core.Container")
+
+    assert merged["env"] == [{"name": "a0"}]
+    assert Compared.comparisons < 20 * count
+
+
+def test_deleting_many_primitives_compares_each_a_few_times() -> None:
+    count = 2_000
+    old = {"finalizers": [Compared(f"a.b/{n}") for n in range(count)]}
+    new: Any = {"$deleteFromPrimitiveList/finalizers": [f"a.b/{n}" for n in range(1, count)]}
+    Compared.comparisons = 0
+
+    assert strategic_merge(old, new, "meta.ObjectMeta") == {"finalizers": ["a.b/0"]}
+    assert Compared.comparisons < 20 * count
+
+
+def test_a_json_patch_that_doubles_an_object_is_refused_by_the_copied_bytes() -> None:
+    present = {"data": {"a": "x" * 1000}}
+    doubling = [{"op": "copy", "from": "/data", "path": f"/data/c{n}"} for n in range(40)]
+
+    with pytest.raises(ApiStatusError) as raised:
+        apply_patch(JSON_PATCH, present, doubling, "core.ConfigMap")
+
+    assert raised.value.code == 413
+    assert "copy" in raised.value.message
+    size = len(str(present))
+    assert size < 3 * COPIED_BYTES_MAX
+
+
+def test_a_json_patch_may_copy_as_much_as_upstream_allows() -> None:
+    present = {"data": {"a": "x" * (COPIED_BYTES_MAX // 2 - 2)}}
+    twice = [{"op": "copy", "from": "/data/a", "path": f"/data/{n}"} for n in "bc"]
+
+    merged = apply_patch(JSON_PATCH, present, twice, "core.ConfigMap")
+
+    assert merged["data"]["c"] == present["data"]["a"]
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize("parameter", ["limit", "timeoutSeconds", "resourceVersion"])
+def test_a_number_of_thousands_of_digits_is_a_bad_request(parameter: str) -> None:
+    version = "&resourceVersionMatch=Exact" if parameter == "resourceVersion" else ""
+    status, answer = Api().ask("GET", f"{CONFIG_MAPS}?{parameter}={'9' * 5000}{version}")
+
+    assert (status, answer["reason"]) == (400, "BadRequest")
+    assert "value out of range" in answer["message"]
+
+
+def test_leading_zeros_do_not_make_a_number_large() -> None:
+    assert Api().ask("GET", f"{CONFIG_MAPS}?limit={'0' * 5000}1")[0] == 200
+
+
+def test_a_resource_version_of_thousands_of_digits_in_a_get_is_upstreams_500() -> None:
+    api = Api()
+    api.post(CONFIG_MAPS, config_map("a"))
+
+    status, answer = api.ask("GET", f"{CONFIG_MAPS}/a?resourceVersion={'9' * 5000}")
+
+    assert (status, "value out of range" in answer["message"]) == (500, True)
+
+
+def test_a_pod_with_the_longest_grace_period_can_be_deleted() -> None:
+    api = Api()
+    body = pod("slow", terminationGracePeriodSeconds=2**63 - 1)
+    api.post(PODS, body)
+    target = {"kind": "Node", "name": "n1"}
+    api.post(f"{PODS}/slow/binding", {"metadata": {"name": "slow"}, "target": target})
+
+    deleted = api.delete(f"{PODS}/slow")
+
+    assert deleted["metadata"]["deletionTimestamp"] == "9999-12-31T23:59:59Z"
+    api.delete(f"{PODS}/slow?gracePeriodSeconds=0")
+    assert api.names(PODS) == []
+
+
+@pytest.mark.parametrize("version", ["true", "99999", "1e3", "null"])
+def test_a_continue_token_has_a_version_that_exists(version: str) -> None:
+    content = f'{{"v":"meta.k8s.io/v1","rv":{version},"start":"/a"}}'.encode()
+    token = base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+    status, answer = Api().ask("GET", f"{CONFIG_MAPS}?limit=1&continue={token}")
+
+    assert (status, answer["status"]) == (504 if version == "99999" else 400, "Failure")
+
+
+# ---------------------------------------------------------------- duplicate keys
+
+
+def test_warnings_of_duplicate_keys_are_few_and_found_without_parsing_all() -> None:
+    api = Api()
+    members = ",".join(['"a":"1"'] * 5_000)
+    body = f'{{"metadata":{{"name":"m"}},"data":{{{members}}}}}'
+
+    api.post(CONFIG_MAPS, body)
+
+    warnings = api.response_headers["warning"]
+    assert warnings == '299 - "duplicate field \\"data.a\\""'
