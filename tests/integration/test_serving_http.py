@@ -367,7 +367,8 @@ def command(folder: Path, text: str, plugin: str) -> Iterator[tuple[str, subproc
 
 def filtered(url: str) -> Any:
     body = json.dumps(ASKED).encode()
-    asked = urllib.request.Request(f"{url}/filter", body, method="POST")
+    headers = {"Content-Type": "application/json"}
+    asked = urllib.request.Request(f"{url}/filter", body, headers, method="POST")
     with urllib.request.urlopen(asked, timeout=10) as answer:
         return json.load(answer)
 

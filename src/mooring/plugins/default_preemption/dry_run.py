@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -194,11 +195,10 @@ def _filter(
         code = int(statuses.codes[0])
         return statuses.table[code - 1] if code else None
 
-    try:
+    with suppress(PluginError):
         return filter_lines(lines)
-    except PluginError:
-        # An error on one node must not affect the others: filter them one by one.
-        return FilterStatuses.of(map(filter_line, lines.tolist()))
+    # An error on one node must not affect the others: filter them one by one.
+    return FilterStatuses.of(map(filter_line, lines.tolist()))
 
 
 # ---------------------------------------------------------------- the order of the victims
