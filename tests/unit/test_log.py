@@ -9,7 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from mooring.log import VALUE_LENGTH_MAX, KeyValueFormatter, configure
+from mooring.log import (
+    LINES_MAX,
+    VALUE_LENGTH_MAX,
+    ConsoleFormatter,
+    KeyValueFormatter,
+    configure,
+    configure_console,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -96,3 +103,62 @@ def test_without_a_stream_lines_go_to_what_is_stderr_at_the_moment(
     monkeypatch.setattr(sys, "stderr", later)
     logging.getLogger("mooring.test").info("here")
     assert "here" in later.getvalue()
+
+
+def plugin_error(at: str | None) -> logging.LogRecord:
+    try:
+        raise ValueError("no room")
+    except ValueError:
+        info = sys.exc_info()
+    record = logging.LogRecord("mooring.x", logging.ERROR, "f.py", 1, "failed", None, info)
+    record.plugin, record.at = "P", at
+    return record
+
+
+def test_a_console_line_names_command_and_place_and_has_no_traceback() -> None:
+    text = ConsoleFormatter("mooring simulate").format(plugin_error("p.py:6"))
+    assert text == "mooring simulate: failed: plugin=P at=p.py:6"
+
+
+def test_a_console_line_without_place_has_the_traceback() -> None:
+    lines = ConsoleFormatter("mooring simulate").format(plugin_error("")).splitlines()
+    assert lines[0] == 'mooring simulate: failed: plugin=P at=""'
+    assert lines[1] == "Traceback (most recent call last):"
+    assert lines[-1] == "ValueError: no room"
+
+
+def console(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", out)
+    logging.getLogger().handlers[:] = []
+    configure_console("mooring explain")
+    return out
+
+
+def test_the_console_has_each_warning_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = console(monkeypatch)
+    log = logging.getLogger("mooring.test")
+    log.info("unimportant")
+    for pod in ("a", "b", "a"):
+        log.warning("was rejected", extra={"pod": pod})
+    assert out.getvalue().splitlines() == [
+        "mooring explain: was rejected: pod=a",
+        "mooring explain: was rejected: pod=b",
+    ]
+
+
+def test_the_console_has_a_limit_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = console(monkeypatch)
+    for number in range(2 * LINES_MAX):
+        logging.getLogger("mooring.test").warning("line %d", number)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "mooring explain: line 0"
+    assert lines[-1] == f"mooring explain: line {LINES_MAX - 1} (no further messages)"
+    assert len(lines) == LINES_MAX
+
+
+def test_a_configured_log_stays_as_it_is() -> None:
+    configure()
+    before = logging.getLogger().handlers[:]
+    configure_console("mooring run")
+    assert logging.getLogger().handlers == before

@@ -157,7 +157,10 @@ def _call(name: str, words: list[str]) -> int:
     """Imports and runs a command, and maps its exceptions to an exit code."""
     import click  # here: importing it takes longer than `mooring --help`
 
+    from mooring.log import configure_console
+
     command: click.Command = importlib.import_module(COMMANDS[name].module).command
+    configure_console(f"mooring {name}")  # commands that run for long configure their own log
     try:
         # Not command.main(): it ends with exit code 1 when the pipe is closed.
         with command.make_context(

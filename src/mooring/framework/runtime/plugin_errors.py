@@ -40,7 +40,10 @@ class PluginErrors:
         """
         self.count(error)
         fields = {"plugin": error.plugin, "extension_point": error.point, **facts}
-        _log.error("a plugin failed", extra={**fields, "error": str(error)}, exc_info=error)
+        fields["error"] = str(error)
+        if error.location:
+            fields["at"] = error.location
+        _log.error("a plugin failed", extra=fields, exc_info=error)
 
     def statistics(self) -> dict[tuple[str, str], int]:
         """Returns a copy of the counts, in order of the first error."""
