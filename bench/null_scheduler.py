@@ -12,7 +12,7 @@ import itertools
 import os
 import signal
 
-from mooring.client import Change, Client, Informer, Recorder
+from mooring.client import Client, Informer, ObjectChange, Recorder
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import find_access
 from mooring.clock import SystemClock, seeded_random
@@ -33,7 +33,7 @@ async def run(kubeconfig: str, *, events: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
 
-    def on_pod(change: Change) -> None:
+    def on_pod(change: ObjectChange) -> None:
         if change.old is None and change.new is not None and not change.new.spec.node_name:
             pending.put_nowait(change.new)
 

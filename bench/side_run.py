@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bench.ladder import WORKLOADS
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import find_access
 from mooring.client.transport.transport import Request
@@ -72,7 +72,7 @@ class Watch:
         rng = seeded_random(0)
         self.informer = Informer(client, "Pod", self._on_pod, clock=self._clock, rng=rng)
 
-    def _on_pod(self, change: Change) -> None:
+    def _on_pod(self, change: ObjectChange) -> None:
         pod = change.new
         if pod is not None and pod.spec.node_name:
             self.bound_s.setdefault(pod.metadata.name, self._clock.monotonic_s())

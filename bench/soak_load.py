@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import find_access
 from mooring.clock import SystemClock, seeded_random
@@ -78,7 +78,7 @@ class Load:
         self._nodes.append(name)
         await self._client.create(make_node(name, zone=f"zone-{number % ZONES}"))
 
-    def _on_pod(self, change: Change) -> None:
+    def _on_pod(self, change: ObjectChange) -> None:
         pod = change.new or change.old
         if change.new is None:
             self._on_node.get(pod.spec.node_name, {}).pop(pod.metadata.name, None)

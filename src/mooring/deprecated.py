@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -49,6 +49,9 @@ MODULES = {
 
 #: Old exported name -> new name.
 NAMES = {"Narrow": "PreFilterResult", "Verdicts": "FilterStatuses"}
+
+#: The same for ``mooring.client``: copies of the tutorial's steps import it.
+CLIENT_NAMES = {"Change": "ObjectChange"}
 
 #: Old attribute of a plugin -> new attribute.
 PLUGIN_ATTRIBUTES = {
@@ -89,16 +92,16 @@ def warn(old: str, new: str, *, stacklevel: int) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel + 1)
 
 
-def renamed(module: ModuleType, name: str) -> Any:
-    """Returns the value of an exported name that has been renamed.
+def renamed(module: ModuleType, name: str, names: Mapping[str, str] = NAMES) -> Any:
+    """Returns the value of an exported name that has been renamed; ``names`` maps old to new.
 
     Raises:
         AttributeError: if it is no such name.
     """
-    if name not in NAMES:
+    if name not in names:
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-    warn(f"{module.__name__}.{name}", NAMES[name], stacklevel=3)
-    return getattr(module, NAMES[name])
+    warn(f"{module.__name__}.{name}", names[name], stacklevel=3)
+    return getattr(module, names[name])
 
 
 class RenamedAttribute:

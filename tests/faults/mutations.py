@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mooring.client.informer.informer import Informer
 from mooring.client.informer.reflector import Listing, Reflector
-from mooring.client.informer.replica import Replica
+from mooring.client.informer.replica import ObjectChange, Replica
 from mooring.client.rest.client import Client
 from mooring.client.rest.paths import path_of
 from mooring.errors import ApiError, Gone, OutcomeUnknown, ServerError, Unreachable
@@ -156,10 +156,8 @@ def mistake_the_new_pod(patch: Patch) -> None:
     def take(self: Replica, key: str, new: Any) -> bool:
         old = self.objects.get(key)
         self.objects[key] = new
-        self._on_change(change(old, new))
+        self._on_change(ObjectChange(old, new))
         return True
-
-    from mooring.client.informer.replica import Change as change  # noqa: N813 - called as a function
 
     patch.setattr(Replica, "_store", take)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.clock import VirtualClock
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.dra import features_of
@@ -53,11 +53,11 @@ class EventFixture:
 
     def pod(self, old: Pod | None, new: Pod | None, last: Pod | None = None) -> None:
         """Delivers a change of a pod."""
-        self.handlers.on_change("Pod", Change(old, new, last))
+        self.handlers.on_change("Pod", ObjectChange(old, new, last))
 
     def node(self, old: Any, new: Any) -> None:
         """Delivers a change of a node."""
-        self.handlers.on_change("Node", Change(old, new))
+        self.handlers.on_change("Node", ObjectChange(old, new))
 
     def add_unschedulable(self, pod: Pod, by: str = "Refuser") -> None:
         """Adds a pod that fails its attempt."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.clock import SystemClock, seeded_random
 from mooring.objects import Node, Pod
 from mooring.objects.codec.decode import convert
@@ -241,7 +241,7 @@ class Onlooker:
             watching.cancel()
         return found
 
-    def _on_pod(self, _: Change) -> None:
+    def _on_pod(self, _: ObjectChange) -> None:
         self._changed.set()
 
     async def _fate(self, pod: Pod) -> Fate:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.transport.transport import Request
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import ApiError
@@ -251,7 +251,7 @@ class Player:
             obj = {**_object(kind, name, spec), "apiVersion": "resource.k8s.io/v1beta2"}
             await self._post(RULES_PATH, obj)
 
-    def _on_pod(self, _: Change) -> None:
+    def _on_pod(self, _: ObjectChange) -> None:
         self._changed.set()
 
     async def _outcome(self, number: int) -> Outcome:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.clock import SystemClock, seeded_random
 from mooring.errors import AlreadyExists, NotFound, SchedulerError
 from mooring.testing import make_node, make_pod
@@ -118,7 +118,7 @@ class Load:
                 continue
             self._bound.popleft()
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         pod = change.new or change.old
         node, uid = pod.spec.node_name, pod.metadata.uid
         if change.new is None:

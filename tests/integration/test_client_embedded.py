@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mooring.apiserver import ApiServer
-from mooring.client import Change, Client, Informer, InProcessTransport
+from mooring.client import Client, Informer, InProcessTransport, ObjectChange
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import AlreadyExists, Conflict, NotFound, TooManyRequests
 from mooring.objects.meta import key
@@ -43,14 +43,14 @@ def pending(name: str, **more: Any) -> Pod:
 
 
 def with_informer(
-    steps: Callable[[Client, Informer, list[Change]], Awaitable[None]], **options: Any
+    steps: Callable[[Client, Informer, list[ObjectChange]], Awaitable[None]], **options: Any
 ) -> None:
     """Runs ``steps`` beside an informer of pods."""
 
     async def run() -> None:
         server = new_server(**options)
         client = client_of(server)
-        changes: list[Change] = []
+        changes: list[ObjectChange] = []
         informer = Informer(
             client,
             "Pod",
@@ -75,7 +75,7 @@ def call(steps: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
 
 
 def test_an_informer_sees_a_pod_come_be_bound_and_go() -> None:
-    async def steps(client: Client, informer: Informer, changes: list[Change]) -> None:
+    async def steps(client: Client, informer: Informer, changes: list[ObjectChange]) -> None:
         made = await client.create(pending("web"))
         await client.bind(made, "a")
         await client.delete("Pod", "web", "default", grace_period_s=0)
@@ -94,7 +94,7 @@ def test_an_informer_sees_a_pod_come_be_bound_and_go() -> None:
 
 
 def test_after_many_writes_the_informer_equals_the_list() -> None:
-    async def steps(client: Client, informer: Informer, _changes: list[Change]) -> None:
+    async def steps(client: Client, informer: Informer, _changes: list[ObjectChange]) -> None:
         for number in range(60):
             made = await client.create(pending(f"p{number}", labels={"n": str(number % 3)}))
             if number % 2:
@@ -112,7 +112,7 @@ def test_after_many_writes_the_informer_equals_the_list() -> None:
 
 
 def test_a_history_that_is_too_short_is_caught_up_by_a_list() -> None:
-    async def steps(client: Client, informer: Informer, _changes: list[Change]) -> None:
+    async def steps(client: Client, informer: Informer, _changes: list[ObjectChange]) -> None:
         for number in range(300):
             await client.create(pending(f"p{number}"))
         await settled()

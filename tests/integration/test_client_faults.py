@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mooring.client.informer.informer import Informer
-from mooring.client.informer.replica import Change
+from mooring.client.informer.replica import ObjectChange
 from mooring.client.rest.client import Client
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import read_kubeconfig
@@ -139,7 +139,7 @@ class Witness:
         self.newest: dict[str, int] = {}
         self.n_changes = 0
 
-    def __call__(self, change: Change) -> None:
+    def __call__(self, change: ObjectChange) -> None:
         self.n_changes += 1
         name = key(change.new if change.new is not None else change.old)
         assert self.seen.get(name) is change.old

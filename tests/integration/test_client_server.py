@@ -15,7 +15,7 @@ import pytest
 
 from mooring.client.event_recorder import Recorder
 from mooring.client.informer.informer import Informer
-from mooring.client.informer.replica import Change
+from mooring.client.informer.replica import ObjectChange
 from mooring.client.leader_election import Elector
 from mooring.client.rest.client import Client, Patch
 from mooring.client.transport.auth import connect
@@ -280,7 +280,7 @@ def test_a_plugin_gives_the_token(plane: Access, tmp_path: Path) -> None:
 def test_an_informer_sees_everything_once(plane: Access, namespace: str, mode: str) -> None:
     seen: list[tuple[str, str]] = []
 
-    def note(change: Change) -> None:
+    def note(change: ObjectChange) -> None:
         what = "added" if change.old is None else "deleted" if change.new is None else "changed"
         seen.append((what, (change.new or change.old).metadata.name))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
@@ -89,7 +89,7 @@ class Watch:
             client, "Pod", self._on_pod, clock=SystemClock(), rng=seeded_random(4)
         )
 
-    def _on_pod(self, change: Change) -> None:
+    def _on_pod(self, change: ObjectChange) -> None:
         if change.new is not None and change.new.spec.node_name:
             self.nodes[change.new.metadata.name] = change.new.spec.node_name
             self._changed.set()

@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mooring.client.informer.reflector import Ask, Listing, Mode, Reflector
-from mooring.client.informer.replica import Change
+from mooring.client.informer.reflector import Listing, Mode, NextRequest, Reflector
+from mooring.client.informer.replica import ObjectChange
 from mooring.client.transport.transport import StreamBroken
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import (
@@ -120,7 +120,7 @@ class InformerMachine(RuleBasedStateMachine):
         self.clock = VirtualClock()
         self.reflector = Reflector(KIND, self.on_change, clock=self.clock, rng=seeded_random(1))
         self.seen: dict[str, Any] = {}
-        self.ask: Ask | None = None
+        self.ask: NextRequest | None = None
         self.version_asked = ""
         self.asked_at_s = 0.0
         self.free_in_a_row = 0
@@ -128,7 +128,7 @@ class InformerMachine(RuleBasedStateMachine):
         self.pipe: list[bytes] = []
         self.sent_up_to = 0
 
-    def on_change(self, change: Change) -> None:
+    def on_change(self, change: ObjectChange) -> None:
         """Checks that each change follows the last state of its object."""
         name = key(change.new if change.new is not None else change.old)
         assert self.seen.get(name) is change.old, "old is what was seen last"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.clock import VirtualClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration, from_document
 from mooring.framework import Attempt, Diagnosis, schedule_pod
@@ -67,7 +67,7 @@ class Cluster:
         self._tell(kind, self.stored.pop((kind, name)), None)
 
     def _tell(self, kind: str, old: Any, new: Any) -> None:
-        self.events.on_change(kind, Change(read(old, kind), read(new, kind)))
+        self.events.on_change(kind, ObjectChange(read(old, kind), read(new, kind)))
 
     def try_next(self) -> Diagnosis:
         """Attempts the next pod, which must become unschedulable."""

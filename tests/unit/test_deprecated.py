@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mooring
+import mooring.client
 import mooring.framework
 import mooring.testing
 from mooring.deprecated import MODULES, NAMES
@@ -34,6 +35,13 @@ def test_an_old_module_is_the_new_one(old: str) -> None:
 def test_an_old_name_is_the_new_one(module: object, old: str, new: str) -> None:
     with pytest.warns(DeprecationWarning, match=new):
         assert getattr(module, old) is getattr(module, new)
+
+
+def test_an_old_name_of_the_client_is_the_new_one() -> None:
+    with pytest.warns(DeprecationWarning, match=r"^mooring\.client\.Change is now ObjectChange;"):
+        assert mooring.client.Change is mooring.client.ObjectChange
+    with pytest.raises(AttributeError, match="'Exchange'"):
+        _ = mooring.client.Exchange
 
 
 @pytest.mark.parametrize("module", [mooring, mooring.framework])

@@ -4,16 +4,19 @@
 because it loads an HTTP library that a server in the same process does not need.
 """
 
+import sys
+from typing import Any
+
 from mooring.client.event_recorder import Recorder
 from mooring.client.informer.informer import Informer
-from mooring.client.informer.replica import Change, Statistics
+from mooring.client.informer.replica import ObjectChange, Statistics
 from mooring.client.leader_election import Elector, LeaseTimes
 from mooring.client.rest.client import Client, Patch
 from mooring.client.rest.fence import Fence, no_fence
 from mooring.client.transport.transport import Handler, InProcessTransport, Pool, Request, Transport
+from mooring.deprecated import CLIENT_NAMES, renamed
 
 __all__ = [
-    "Change",
     "Client",
     "Elector",
     "Fence",
@@ -21,6 +24,7 @@ __all__ = [
     "InProcessTransport",
     "Informer",
     "LeaseTimes",
+    "ObjectChange",
     "Patch",
     "Pool",
     "Recorder",
@@ -29,3 +33,8 @@ __all__ = [
     "Transport",
     "no_fence",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Returns the object that an old name stands for (``mooring.deprecated``)."""
+    return renamed(sys.modules[__name__], name, CLIENT_NAMES)

@@ -28,7 +28,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.client.informer.informer import Informer
-from mooring.client.informer.replica import Change
+from mooring.client.informer.replica import ObjectChange
 from mooring.client.rest.client import Client
 from mooring.client.rest.paths import path_of
 from mooring.client.retry import Backoff
@@ -176,7 +176,7 @@ class Candidate:
                 await self._wait_until_due()
                 await self._write()
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         if change.old is not None and change.new is not None:
             self._candidacy.observed(change.new)
             self._changed.set()

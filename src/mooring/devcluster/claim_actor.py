@@ -15,7 +15,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from mooring.client import Change, Client
+from mooring.client import Client, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.devcluster.work_queue import WorkQueue
@@ -83,7 +83,7 @@ class ClaimActor:
 
     # -- events -----------------------------------------------------------------------------------
 
-    def _on_pod(self, change: Change) -> None:
+    def _on_pod(self, change: ObjectChange) -> None:
         pod: Pod | None = change.new
         if pod is None or is_done(pod):
             for claim_key in self._claim_keys_of(change.old if pod is None else pod):
@@ -100,7 +100,7 @@ class ClaimActor:
             names.append(status.extended_resource_claim_status.resource_claim_name)
         return [f"{pod.metadata.namespace}/{name}" for name in dict.fromkeys(names) if name]
 
-    def _on_claim(self, change: Change) -> None:
+    def _on_claim(self, change: ObjectChange) -> None:
         claim: ResourceClaim = change.new or change.old
         self._unreported.pop(key(claim), None)
         entry = _entry_of(claim)
@@ -115,7 +115,7 @@ class ClaimActor:
         if owner is not None:  # a claim that was deleted by mistake is made again
             self._work.add((_POD, f"{claim.metadata.namespace}/{owner.name}"))
 
-    def _on_template(self, change: Change) -> None:
+    def _on_template(self, change: ObjectChange) -> None:
         template: ResourceClaimTemplate | None = change.new
         if template is None or change.old is not None:
             return

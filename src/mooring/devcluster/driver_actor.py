@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from mooring.client import Change, Client
+from mooring.client import Client, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.devcluster.work_queue import WorkQueue
@@ -55,7 +55,7 @@ class DriverActor:
         """Publishes and removes slices until cancelled."""
         await self._work.run()
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         if change.new is None:
             self._work.add((change.old, False))
         elif change.old is None or change.old.metadata.labels != change.new.metadata.labels:

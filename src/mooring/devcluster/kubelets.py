@@ -12,7 +12,7 @@ import itertools
 import logging
 from typing import Any, Final
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import SchedulerError
@@ -77,7 +77,7 @@ class Kubelets:
             for _ in range(WORKERS):
                 tasks.create_task(self._process_queue())
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         pod: Pod | None = change.new
         if pod is None or not pod.spec.node_name:
             return

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.rest.client import Patch
 from mooring.client.rest.paths import path_of
 from mooring.client.retry import Sleep
@@ -74,7 +74,7 @@ class NodeActor:
                     name = node.metadata.name
                     _log.info("node not written", extra={"node": name, "error": str(error)})
 
-    def _on_change(self, change: Change) -> None:
+    def _on_change(self, change: ObjectChange) -> None:
         if change.new is None:
             self._numbers.pop(change.old.metadata.name, None)
         elif change.old is None:

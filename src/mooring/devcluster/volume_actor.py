@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from mooring.client import Change, Client
+from mooring.client import Client, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.devcluster.work_queue import WorkQueue
@@ -65,7 +65,7 @@ class VolumeActor:
         """Binds volumes until cancelled."""
         await self._work.run()
 
-    def _on_volume(self, change: Change) -> None:
+    def _on_volume(self, change: ObjectChange) -> None:
         volume: PersistentVolume | None = change.new
         if volume is None:
             return
@@ -81,7 +81,7 @@ class VolumeActor:
                 if not is_fully_bound(claim) and claim_class(claim) == volume_class(volume):
                     self._work.add((_CLAIM, claim_key))
 
-    def _on_claim(self, change: Change) -> None:
+    def _on_claim(self, change: ObjectChange) -> None:
         claim: PersistentVolumeClaim | None = change.new
         if claim is None:
             self._named.pop(key(change.old), None)

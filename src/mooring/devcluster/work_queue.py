@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.errors import SchedulerError
@@ -36,7 +36,7 @@ class WorkQueue(Generic[Item]):
     def __init__(
         self,
         client: Client,
-        handlers: Mapping[str, Callable[[Change], None]],
+        handlers: Mapping[str, Callable[[ObjectChange], None]],
         sync: Callable[[Item], Awaitable[None]],
         failed: Callable[[Item, SchedulerError], None],
         *,

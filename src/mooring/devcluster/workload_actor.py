@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.rest.client import Patch as PatchFormat
 from mooring.client.rest.paths import path_of
 from mooring.client.retry import Sleep
@@ -125,7 +125,7 @@ class WorkloadActor:
                 finally:
                     self._is_working = False
 
-    def _on_change(self, kind: str, change: Change) -> None:
+    def _on_change(self, kind: str, change: ObjectChange) -> None:
         self._manager.on_change(kind, change)
         self._changed.set()
 

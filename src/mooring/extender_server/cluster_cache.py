@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.clock import Clock, Rng
 from mooring.objects.kinds import kind_named
 from mooring.objects.selector_text import LIVING_PODS
@@ -68,9 +68,9 @@ class ClusterCache:
         for informer in self._informers:
             await informer.wait_until_synced()
 
-    def _handler(self, kind: str) -> Callable[[Change], None]:
+    def _handler(self, kind: str) -> Callable[[ObjectChange], None]:
         return lambda change: self._apply(kind, change)
 
-    def _apply(self, kind: str, change: Change) -> None:
+    def _apply(self, kind: str, change: ObjectChange) -> None:
         self._listers.apply(kind, change.old, change.new)
         apply_change(self.cache, kind, change.old, change.new)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.informer.replica import number_of
 from mooring.client.rest.paths import path_of
 from mooring.client.transport.transport import Request
@@ -161,7 +161,7 @@ class FullObjectCache:
             return None
         return cached
 
-    def _wake(self, _: Change) -> None:
+    def _wake(self, _: ObjectChange) -> None:
         self._news.set()
         self._news = asyncio.Event()
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.framework import Framework
 from mooring.framework.waiting_pods import WaitingPods
@@ -79,15 +79,15 @@ class EventHandlers:
         self._resources: Mapping[str, EventResource | str] = {**resources, **RESOURCES}
         self._on_object = on_object
         self._recorder = recorder
-        self._buffered_events: dict[tuple[str, str], Change] | None = None
+        self._buffered_events: dict[tuple[str, str], ObjectChange] | None = None
         cache.devices.claims.listen(self._on_claim)
         cache.devices.taint_rules.listen(self._on_slice)
 
-    def handler(self, kind: str) -> Callable[[Change], None]:
+    def handler(self, kind: str) -> Callable[[ObjectChange], None]:
         """Returns the function to call with every change of an object of ``kind``."""
         return lambda change: self.on_change(kind, change)
 
-    def on_change(self, kind: str, change: Change) -> None:
+    def on_change(self, kind: str, change: ObjectChange) -> None:
         """Applies a change, or buffers it inside ``buffer_events``."""
         if self._buffered_events is not None:
             self._buffer(kind, change)
@@ -102,12 +102,12 @@ class EventHandlers:
         self._on_object(kind, key(change.new if change.new is not None else change.old))
 
     @property
-    def buffered(self) -> Mapping[tuple[str, str], Change]:
+    def buffered(self) -> Mapping[tuple[str, str], ObjectChange]:
         """Buffered changes: (kind, UID) -> change."""
         return self._buffered_events or {}
 
     @contextmanager
-    def buffer_events(self) -> Iterator[Mapping[tuple[str, str], Change]]:
+    def buffer_events(self) -> Iterator[Mapping[tuple[str, str], ObjectChange]]:
         """Buffers changes until the block ends: an attempt that waits sees one cluster state.
 
         Several changes of an object are merged into one. Yields the buffer, (kind, UID) -> change;
@@ -122,7 +122,7 @@ class EventHandlers:
             for (kind, _), change in buffered.items():
                 self.on_change(kind, change)
 
-    def _buffer(self, kind: str, change: Change) -> None:
+    def _buffer(self, kind: str, change: ObjectChange) -> None:
         assert self._buffered_events is not None
         obj = change.new if change.new is not None else change.old
         at = kind, obj.metadata.uid or key(obj)
@@ -135,7 +135,7 @@ class EventHandlers:
 
     # -- nodes and others -------------------------------------------------------------------------
 
-    def _on_node(self, change: Change) -> None:
+    def _on_node(self, change: ObjectChange) -> None:
         old: Node | None = change.old
         new: Node | None = change.new
         started_s = self._recorder.now()
@@ -149,7 +149,7 @@ class EventHandlers:
             self._queue.move(event, old, new)
             self._recorder.event_handled(event.label, started_s)
 
-    def _on_other(self, kind: str, change: Change) -> None:
+    def _on_other(self, kind: str, change: ObjectChange) -> None:
         started_s = self._recorder.now()
         apply_change(self._cache, kind, change.old, change.new)
         if kind not in (CLAIM, SLICE):  # the cache reports them: ``_on_claim``, ``_on_slice``
@@ -157,13 +157,13 @@ class EventHandlers:
 
     def _on_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """Handles a change of a claim in the cache, be it reported or assumed."""
-        self._move_others(CLAIM, Change(old, new), self._recorder.now())
+        self._move_others(CLAIM, ObjectChange(old, new), self._recorder.now())
 
     def _on_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         """Handles a change of a slice, be it of the driver or of a DeviceTaintRule."""
-        self._move_others(SLICE, Change(old, new), self._recorder.now())
+        self._move_others(SLICE, ObjectChange(old, new), self._recorder.now())
 
-    def _move_others(self, kind: str, change: Change, started_s: float) -> None:
+    def _move_others(self, kind: str, change: ObjectChange, started_s: float) -> None:
         """Moves the pods that a change of an object helps."""
         resource = self._resources.get(kind)
         if resource is None:
@@ -180,7 +180,7 @@ class EventHandlers:
 
     # -- pods -------------------------------------------------------------------------------------
 
-    def _on_pod(self, change: Change) -> None:
+    def _on_pod(self, change: ObjectChange) -> None:
         old: Pod | None = change.old
         new: Pod | None = change.new
         started_s = self._recorder.now()

@@ -24,7 +24,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.clock import Clock
 from mooring.errors import InvariantViolation, PluginError, SchedulerError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, schedule_pod
@@ -54,7 +54,7 @@ ATTEMPTS_MAX: Final = 32
 SLICE_S: Final = 0.002
 
 #: Buffers cluster events while its block runs: (kind, UID) -> change.
-BufferEvents = Callable[[], AbstractContextManager[Mapping[tuple[str, str], Change]]]
+BufferEvents = Callable[[], AbstractContextManager[Mapping[tuple[str, str], ObjectChange]]]
 
 _log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from mooring.serving.client_ca import (
     user_of,
 )
 from mooring.serving.cluster_authentication import RequestHeaders
-from mooring.serving.delegation import AnswerCache, Reviews
+from mooring.serving.delegation import ReviewCache, Reviews
 from mooring.serving.messages import ServingRequest
 from mooring.serving.observer import ServingObserver
 
@@ -76,7 +76,7 @@ class TokenReviewer:
         self._clock = clock
         self._ttl_s = ttl_s
         self._observer = observer or ServingObserver()
-        self._cache: AnswerCache[User | None] = AnswerCache(clock)
+        self._cache: ReviewCache[User | None] = ReviewCache(clock)
 
     async def user(self, token: str) -> User:
         """Returns the owner of a token.

@@ -16,7 +16,7 @@ from mooring.clock import Clock
 from mooring.errors import ConfigError, SchedulerError
 from mooring.objects.go_text import go_quote, valid_unicode
 from mooring.serving.client_ca import User
-from mooring.serving.delegation import AnswerCache, Reviews
+from mooring.serving.delegation import ReviewCache, Reviews
 
 ACCESS_REVIEW_PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 #: Members may do everything; the API server is not asked.
@@ -82,7 +82,7 @@ class AccessReviewer:
         self._reviews = reviews
         self._allowed_ttl_s = allowed_ttl_s
         self._refused_ttl_s = refused_ttl_s
-        self._cache: AnswerCache[dict[str, Any]] = AnswerCache(clock)
+        self._cache: ReviewCache[dict[str, Any]] = ReviewCache(clock)
 
     async def decide(self, user: User, verb: str, path: str) -> Decision:
         """Returns the API server's decision.

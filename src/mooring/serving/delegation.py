@@ -24,7 +24,7 @@ RETRIES: Final = RetryPolicy(tries_max=5, initial_s=0.5, factor=1.5, jitter=0.2)
 #: Cached answers: more clients than a scheduler will ever have.
 CACHE_ENTRIES_MAX: Final = 4096
 
-Answer = TypeVar("Answer")
+ReviewResult = TypeVar("ReviewResult")
 
 _HEADERS: Final = {"content-type": JSON, "accept": JSON}
 
@@ -125,7 +125,7 @@ def is_transient(error: SchedulerError) -> bool:
     return isinstance(error, OutcomeUnknown)
 
 
-class AnswerCache(Generic[Answer]):
+class ReviewCache(Generic[ReviewResult]):
     """Answers by key, each for a limited time. Equal questions at the same time are asked once.
 
     Args:
@@ -134,7 +134,7 @@ class AnswerCache(Generic[Answer]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._answers: OrderedDict[Hashable, tuple[float, Answer]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[float, ReviewResult]] = OrderedDict()
         self._pending: dict[Hashable, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
@@ -148,9 +148,9 @@ class AnswerCache(Generic[Answer]):
     async def get(
         self,
         key: Hashable,
-        ask: Callable[[], Awaitable[Answer]],
-        ttl_s: Callable[[Answer], float],
-    ) -> Answer:
+        ask: Callable[[], Awaitable[ReviewResult]],
+        ttl_s: Callable[[ReviewResult], float],
+    ) -> ReviewResult:
         """Returns the answer to ``key``.
 
         Args:
@@ -175,7 +175,7 @@ class AnswerCache(Generic[Answer]):
             del self._pending[key]
             done.set_result(None)
 
-    def _store(self, key: Hashable, answer: Answer, ttl_s: float) -> None:
+    def _store(self, key: Hashable, answer: ReviewResult, ttl_s: float) -> None:
         self._answers.pop(key, None)
         if ttl_s <= 0:
             return

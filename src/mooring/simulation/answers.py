@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.decision import ERROR, UNSCHEDULABLE
 from mooring.simulation.progress import Silent, View
 from mooring.simulation.report import OutcomeCounts, Section, Summary
@@ -188,7 +188,7 @@ class Progress:
         if is_new:
             self.view.step()
 
-    def on_change(self, kind: str, change: Change) -> None:
+    def on_change(self, kind: str, change: ObjectChange) -> None:
         """Adds a pod to its node, or removes it."""
         self._utilization.on_change(kind, change)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import ConfigError, NotFound, PluginError, first_error
@@ -97,7 +97,7 @@ class SimulationOptions(NamedTuple):
     seed: int = 0
     order: str = ORDERS[0]
     with_scores: bool = False
-    on_change: Callable[[str, Change], None] = lambda *_: None
+    on_change: Callable[[str, ObjectChange], None] = lambda *_: None
     on_result: Callable[[PodResult], None] = lambda _: None
     recorder: StepRecorder | None = None
 
@@ -257,7 +257,7 @@ class SimulationRun:
         for pod in self._pods.values():
             self._table.create(pod)
 
-    def _on_change(self, kind: str, change: Change) -> None:
+    def _on_change(self, kind: str, change: ObjectChange) -> None:
         if kind != "Pod":
             return
         is_bound = change.new is not None and bool(change.new.spec.node_name)

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.objects.meta import KubernetesObject, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -129,7 +129,7 @@ class Utilization:
             self.nodes[node_name].requested[resource] -= amount
             self.requested[resource] -= amount
 
-    def on_change(self, kind: str, change: Change) -> None:
+    def on_change(self, kind: str, change: ObjectChange) -> None:
         """Follows the writes of a cluster: adds a bound pod to its node, removes a deleted one."""
         if kind != "Pod":
             return

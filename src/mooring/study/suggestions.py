@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 from msgspec.structs import replace
 
 from mooring.config import KubeSchedulerConfiguration
-from mooring.explain.changes.change import Change, Remedy
+from mooring.explain.changes.change import Remedy, SuggestedChange
 from mooring.explain.changes.of_pod import TRIAL
 from mooring.explain.explain import Explained
 from mooring.objects.meta import ObjectMeta, key
@@ -231,7 +231,7 @@ def _apply_remedy(
     return changed, log
 
 
-def _add(objects: list[Any], change: Change, log: list[ChangedObject]) -> None:
+def _add(objects: list[Any], change: SuggestedChange, log: list[ChangedObject]) -> None:
     """Adds the new objects of a change; they replace those of the same kind and name."""
     for new in change.adds:
         obj = _named(new, objects) if isinstance(new, Node) else new

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.resources import BY_PATH
-from mooring.apiserver.storage.history import Change
+from mooring.apiserver.storage.history import StoreEvent
 from mooring.client import Handler
 from mooring.objects.codec.decode import decode
 from mooring.objects.kinds import kind_named
@@ -219,7 +219,7 @@ class StoreChecker:
         if old is not None and _shrank(old, new):
             self.exempt.setdefault(change.key, "it shrank")
 
-    def _note(self, change: Change, old: Pod | Node | None, new: Pod | Node | None) -> None:
+    def _note(self, change: StoreEvent, old: Pod | Node | None, new: Pod | Node | None) -> None:
         self.writes += 1
         what = "created" if old is None else "deleted" if new is None else "changed"
         obj = new if new is not None else old

@@ -71,8 +71,8 @@ SOLUTIONS: dict[int, list[tuple[str, str]]] = {
             "class Scheduler(step_6.Scheduler):",
         ),
         (
-            "from mooring.client import Change",
-            "from mooring import Reject, per_node\nfrom mooring.client import Change",
+            "from mooring.client import ObjectChange",
+            "from mooring import Reject, per_node\nfrom mooring.client import ObjectChange",
         ),
         ("NodeUnschedulable(), NodeNumber(", "NodeUnschedulable(), NotZero(), NodeNumber("),
     ],

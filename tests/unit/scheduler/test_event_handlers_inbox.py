@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.cluster_event import ActionType, EventResource, QueueingHint
 from mooring.objects import ObjectMeta
 from mooring.objects.codec.decode import convert
@@ -73,7 +73,7 @@ def test_other_kinds_are_news_for_those_who_wait_for_them() -> None:
     ):
         desk = EventFixture(accepts_event(event(resource, ActionType.ALL)))
         desk.add_unschedulable(make_pod("web"))
-        desk.handlers.on_change("PersistentVolume", Change(old, new))
+        desk.handlers.on_change("PersistentVolume", ObjectChange(old, new))
         assert desk.woken == [("web", label)]
         assert desk.heard[-1] == ("PersistentVolume", "v")
 
@@ -167,7 +167,7 @@ def test_the_inbox_is_emptied_also_after_an_error_and_cannot_be_opened_twice() -
 
 def test_a_handler_is_that_of_its_kind() -> None:
     desk = EventFixture()
-    desk.handlers.handler("Node")(Change(None, make_node("a")))
+    desk.handlers.handler("Node")(ObjectChange(None, make_node("a")))
     assert len(desk.cache.nodes) == 1
 
 
@@ -184,11 +184,13 @@ def test_a_device_taint_rule_requeues_pods_that_wait_for_slices(is_deleted: bool
     slice_update = event(EventResource.RESOURCE_SLICE, ActionType.UPDATE)
     desk = EventFixture(accepts_event(slice_update), device_gates={"DRADeviceTaintRules": True})
     rule = convert({"metadata": {"name": "r"}, "spec": {"taint": {"key": "k"}}}, "DeviceTaintRule")
-    desk.handlers.on_change("ResourceSlice", Change(None, make_slice("s", [make_device("d")])))
-    change = Change(None, rule)
+    desk.handlers.on_change(
+        "ResourceSlice", ObjectChange(None, make_slice("s", [make_device("d")]))
+    )
+    change = ObjectChange(None, rule)
     if is_deleted:
         desk.handlers.on_change("DeviceTaintRule", change)
-        change = Change(rule, None)
+        change = ObjectChange(rule, None)
     desk.add_unschedulable(make_pod("web"))
 
     desk.handlers.on_change("DeviceTaintRule", change)

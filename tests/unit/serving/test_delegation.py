@@ -9,7 +9,7 @@ import pytest
 
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import OutcomeUnknown, SchedulerError, Unauthorized, Unreachable
-from mooring.serving.delegation import CACHE_ENTRIES_MAX, AnswerCache, Reviews
+from mooring.serving.delegation import CACHE_ENTRIES_MAX, ReviewCache, Reviews
 from tests.helpers.serving import CannedTransport, Sleeps, reviews, status
 
 GOOD = (201, {"status": {"allowed": True}})
@@ -93,7 +93,7 @@ class Question:
 def test_answers_are_kept_for_their_time() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        cache: AnswerCache[int] = AnswerCache(clock)
+        cache: ReviewCache[int] = ReviewCache(clock)
         question = Question()
         assert not cache.is_cached("a")
         assert await cache.get("a", question, lambda _: 10.0) == 1
@@ -110,7 +110,7 @@ def test_answers_are_kept_for_their_time() -> None:
 
 def test_equal_questions_at_the_same_time_are_asked_once() -> None:
     async def main() -> None:
-        cache: AnswerCache[int] = AnswerCache(VirtualClock())
+        cache: ReviewCache[int] = ReviewCache(VirtualClock())
         question = Question()
         question.may_end.clear()
         async with asyncio.TaskGroup() as group:
@@ -124,7 +124,7 @@ def test_equal_questions_at_the_same_time_are_asked_once() -> None:
 
 def test_who_waits_asks_again_if_the_first_was_cancelled() -> None:
     async def main() -> None:
-        cache: AnswerCache[int] = AnswerCache(VirtualClock())
+        cache: ReviewCache[int] = ReviewCache(VirtualClock())
         question = Question()
         question.may_end.clear()
         async with asyncio.TaskGroup() as group:
@@ -141,7 +141,7 @@ def test_who_waits_asks_again_if_the_first_was_cancelled() -> None:
 
 def test_the_cache_has_a_limit() -> None:
     async def main() -> None:
-        cache: AnswerCache[int] = AnswerCache(VirtualClock())
+        cache: ReviewCache[int] = ReviewCache(VirtualClock())
         for key in range(CACHE_ENTRIES_MAX + 10):
             await cache.get(key, Question(), lambda _: 10.0)
         assert len(cache) == CACHE_ENTRIES_MAX

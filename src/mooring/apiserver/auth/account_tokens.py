@@ -20,7 +20,7 @@ import msgspec
 
 from mooring.apiserver.auth.authentication import (
     SERVICE_ACCOUNT_PREFIX,
-    Identity,
+    UserInfo,
     service_account_groups,
 )
 from mooring.apiserver.resources import resource_named
@@ -87,7 +87,7 @@ class AccountTokens:
         signed = f"{_encoded(_HEADER)}.{_encoded(claims)}"
         return f"{signed}.{self._signature(signed)}"
 
-    def identity_of(self, token: str) -> Identity | None:
+    def identity_of(self, token: str) -> UserInfo | None:
         """Returns the identity of a token for this server; None if it is not valid."""
         signed, _, signature = token.rpartition(".")
         expected = self._signature(signed).encode()
@@ -106,7 +106,7 @@ class AccountTokens:
         if not is_bound or not self._exists(ACCOUNTS, namespace, account):
             return None
         groups = service_account_groups(namespace)
-        return Identity(claims["sub"], groups, account["uid"]).authenticated()
+        return UserInfo(claims["sub"], groups, account["uid"]).authenticated()
 
     def _exists(self, resource: Any, namespace: str, reference: dict[str, str]) -> bool:
         in_namespace = namespace if resource.namespaced else ""

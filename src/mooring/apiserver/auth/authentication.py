@@ -32,7 +32,7 @@ SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 USER_HEADER, GROUPS_HEADER, UID_HEADER = "x-remote-user", "x-remote-group", "x-remote-uid"
 
 
-class Identity(NamedTuple):
+class UserInfo(NamedTuple):
     """The identity of a client.
 
     Attributes:
@@ -45,7 +45,7 @@ class Identity(NamedTuple):
     groups: tuple[str, ...] = ()
     uid: str = ""
 
-    def authenticated(self) -> Identity:
+    def authenticated(self) -> UserInfo:
         """Returns the same identity with the group system:authenticated."""
         if AUTHENTICATED in self.groups:
             return self
@@ -57,16 +57,16 @@ class Identity(NamedTuple):
         return {**headers, UID_HEADER: self.uid} if self.uid else headers
 
 
-ANONYMOUS = Identity("system:anonymous", (UNAUTHENTICATED,))
-ADMIN = Identity("kubernetes-admin", (MASTERS, AUTHENTICATED))
+ANONYMOUS = UserInfo("system:anonymous", (UNAUTHENTICATED,))
+ADMIN = UserInfo("kubernetes-admin", (MASTERS, AUTHENTICATED))
 
 #: By the name in kubeconfig requests. As in ``mooring.testing.controlplane``.
-IDENTITIES: Mapping[str, Identity] = MappingProxyType(
+IDENTITIES: Mapping[str, UserInfo] = MappingProxyType(
     {
         "admin": ADMIN,
-        "system:kube-scheduler": Identity("system:kube-scheduler").authenticated(),
-        "mooring": Identity("mooring").authenticated(),
-        "nobody": Identity("nobody").authenticated(),
+        "system:kube-scheduler": UserInfo("system:kube-scheduler").authenticated(),
+        "mooring": UserInfo("mooring").authenticated(),
+        "nobody": UserInfo("nobody").authenticated(),
     }
 )
 
@@ -76,14 +76,14 @@ def service_account_groups(namespace: str) -> tuple[str, ...]:
     return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
 
 
-def identity_in(headers: Mapping[str, str]) -> Identity:
+def identity_in(headers: Mapping[str, str]) -> UserInfo:
     """Returns the identity in the headers; without one (in-process calls) the administrator."""
     user = headers.get(USER_HEADER)
     if user is None:
         return ADMIN
     groups = headers.get(GROUPS_HEADER, "")
     uid = headers.get(UID_HEADER, "")
-    return Identity(user, tuple(group for group in groups.split(",") if group), uid)
+    return UserInfo(user, tuple(group for group in groups.split(",") if group), uid)
 
 
 class Tokens:
@@ -98,14 +98,14 @@ class Tokens:
     """
 
     def __init__(self) -> None:
-        self._by_digest: dict[bytes, Identity] = {}
-        self._sources: list[Callable[[str], Identity | None]] = []
+        self._by_digest: dict[bytes, UserInfo] = {}
+        self._sources: list[Callable[[str], UserInfo | None]] = []
 
-    def accept_from(self, source: Callable[[str], Identity | None]) -> None:
+    def accept_from(self, source: Callable[[str], UserInfo | None]) -> None:
         """Accepts the tokens for which a function returns an identity."""
         self._sources.append(source)
 
-    def issue(self, identity: Identity) -> str:
+    def issue(self, identity: UserInfo) -> str:
         """Returns a new token for an identity; its older tokens stay valid."""
         # Not from an injected rng: a token must not be predictable, and no decision depends on it.
         token = base64.urlsafe_b64encode(ssl.RAND_bytes(TOKEN_BYTES)).decode("ascii").rstrip("=")
@@ -116,7 +116,7 @@ class Tokens:
         """Revokes a token; an unknown token is ignored."""
         self._by_digest.pop(_digest(token), None)
 
-    def identity_of(self, token: str) -> Identity | None:
+    def identity_of(self, token: str) -> UserInfo | None:
         """Returns the identity of a token; None if it is unknown."""
         identity = self._by_digest.get(_digest(token))
         if identity is not None:
@@ -124,7 +124,7 @@ class Tokens:
         identities = (source(token) for source in self._sources)
         return next((identity for identity in identities if identity is not None), None)
 
-    def authenticate(self, authorization: str | None) -> Identity | None:
+    def authenticate(self, authorization: str | None) -> UserInfo | None:
         """Returns the identity of an Authorization header; None without one.
 
         Raises:

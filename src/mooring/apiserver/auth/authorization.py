@@ -19,7 +19,7 @@ from mooring.objects.selectors import SelectorError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mooring.apiserver.auth.authentication import Identity
+    from mooring.apiserver.auth.authentication import UserInfo
 
 _METHOD_VERBS = {
     "POST": "create",
@@ -179,7 +179,7 @@ def path_matches(pattern: str, path: str) -> bool:
     return path == pattern
 
 
-def forbidden(identity: Identity, attributes: Attributes, why: str = "") -> ApiStatusError:
+def forbidden(identity: UserInfo, attributes: Attributes, why: str = "") -> ApiStatusError:
     """Returns error 403 with kube-apiserver's message; ``why``: the authorizer's reason."""
     reason = _sanitized(_forbidden_reason(identity, attributes))
     reason += f": {why}" if why else ""
@@ -195,7 +195,7 @@ def forbidden(identity: Identity, attributes: Attributes, why: str = "") -> ApiS
     return ApiStatusError(403, "Forbidden", f"{subject} is forbidden: {reason}", details)
 
 
-def _forbidden_reason(identity: Identity, attributes: Attributes) -> str:
+def _forbidden_reason(identity: UserInfo, attributes: Attributes) -> str:
     start = f"User {quoted(identity.user)} cannot {attributes.verb}"
     if not attributes.resource:
         return f"{start} path {quoted(attributes.path)}"

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mooring.apiserver.auth.authentication import Identity
+from mooring.apiserver.auth.authentication import UserInfo
 from mooring.apiserver.auth.authorization import Attributes, forbidden
 from mooring.apiserver.auth.rbac import Authorizer
 from mooring.apiserver.errors import FieldError, forbidden_field
@@ -31,7 +31,7 @@ _ARBITRARY_NODE: Final = "arbitrary-node:"
 
 def claim_status_errors(
     authorizer: Authorizer,
-    identity: Identity,
+    identity: UserInfo,
     verb: str,
     namespace: str,
     new: Object,

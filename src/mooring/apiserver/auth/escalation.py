@@ -28,7 +28,7 @@ from mooring.apiserver.errors import forbidden, not_found, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mooring.apiserver.auth.authentication import Identity
+    from mooring.apiserver.auth.authentication import UserInfo
     from mooring.apiserver.auth.rbac import Authorizer
     from mooring.apiserver.registry.registry import Target
     from mooring.apiserver.types import Object
@@ -50,7 +50,7 @@ _TITLES = {
 
 
 def check_escalation(
-    authorizer: Authorizer, identity: Identity, target: Target, new: Object, old: Object | None
+    authorizer: Authorizer, identity: UserInfo, target: Target, new: Object, old: Object | None
 ) -> None:
     """Checks that a client may write this role or binding.
 
@@ -76,7 +76,7 @@ def check_escalation(
 
 
 def _check_role(
-    authorizer: Authorizer, identity: Identity, target: Target, new: Object, old: Object | None
+    authorizer: Authorizer, identity: UserInfo, target: Target, new: Object, old: Object | None
 ) -> None:
     resource = target.resource
     attributes = Attributes("escalate", "", GROUP, resource.name, "", target.namespace, target.name)
@@ -92,7 +92,7 @@ def _check_role(
         raise forbidden(resource, name, reason)
 
 
-def _check_binding(authorizer: Authorizer, identity: Identity, target: Target, new: Object) -> None:
+def _check_binding(authorizer: Authorizer, identity: UserInfo, target: Target, new: Object) -> None:
     role = new.get("roleRef") or {}
     resource = {"Role": ROLES, "ClusterRole": CLUSTER_ROLES}.get(role.get("kind", ""))
     if resource is None:
@@ -118,7 +118,7 @@ def _without_collected(obj: Object) -> Object:
 
 
 def _problem(
-    authorizer: Authorizer, identity: Identity, namespace: str, rules: list[dict[str, Any]]
+    authorizer: Authorizer, identity: UserInfo, namespace: str, rules: list[dict[str, Any]]
 ) -> str:
     """Returns the message that lists the rules which a client lacks; "" = none."""
     grants = authorizer.grants(identity, namespace)

@@ -13,7 +13,7 @@ from mooring.apiserver.auth.authentication import (
     AUTHENTICATED,
     SERVICE_ACCOUNT_PREFIX,
     UNAUTHENTICATED,
-    Identity,
+    UserInfo,
     service_account_groups,
 )
 from mooring.apiserver.auth.authorization import Attributes
@@ -46,8 +46,8 @@ def _is_part(name: str) -> bool:
 
 
 def impersonated(
-    authorizer: Authorizer, identity: Identity, user: str, groups: tuple[str, ...]
-) -> Identity:
+    authorizer: Authorizer, identity: UserInfo, user: str, groups: tuple[str, ...]
+) -> UserInfo:
     """Returns the identity that a client may act as.
 
     Raises:
@@ -68,4 +68,4 @@ def impersonated(
     else:
         has_either = AUTHENTICATED in all_groups or UNAUTHENTICATED in all_groups
         extra = () if has_either else (AUTHENTICATED,)
-    return Identity(user, (*all_groups, *extra))
+    return UserInfo(user, (*all_groups, *extra))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mooring.apiserver.auth.authentication import MASTERS, SERVICE_ACCOUNT_PREFIX, Identity
+from mooring.apiserver.auth.authentication import MASTERS, SERVICE_ACCOUNT_PREFIX, UserInfo
 from mooring.apiserver.auth.authorization import Attributes, Rule, forbidden
 from mooring.apiserver.errors import quoted
 from mooring.apiserver.resources import resource_named
@@ -91,13 +91,13 @@ class Authorizer:
         self._state: tuple[object, ...] = ()
         self._cluster_bindings: list[Object] = []
         self._bindings: dict[str, list[Object]] = {}
-        self._grants: dict[tuple[Identity, str], Grants] = {}
+        self._grants: dict[tuple[UserInfo, str], Grants] = {}
 
-    def is_allowed(self, identity: Identity, attributes: Attributes) -> bool:
+    def is_allowed(self, identity: UserInfo, attributes: Attributes) -> bool:
         """Returns True if a rule of the client allows the request."""
         return self.decide(identity, attributes).is_allowed
 
-    def decide(self, identity: Identity, attributes: Attributes) -> Decision:
+    def decide(self, identity: UserInfo, attributes: Attributes) -> Decision:
         """Returns whether a rule of the client allows the request, and which one."""
         if MASTERS in identity.groups:
             return Decision(is_allowed=True)
@@ -109,7 +109,7 @@ class Authorizer:
             return Decision(is_allowed=False)
         return Decision(is_allowed=False, reason=f"RBAC: {joined(grants.problems)}")
 
-    def check(self, identity: Identity, attributes: Attributes) -> None:
+    def check(self, identity: UserInfo, attributes: Attributes) -> None:
         """Checks that a rule of the client allows the request.
 
         Raises:
@@ -119,7 +119,7 @@ class Authorizer:
         if not decision.is_allowed:
             raise forbidden(identity, attributes, decision.reason)
 
-    def grants(self, identity: Identity, namespace: str) -> Grants:
+    def grants(self, identity: UserInfo, namespace: str) -> Grants:
         """Returns the client's rules in a namespace ("" = those for the whole cluster)."""
         self._refresh()
         key = (identity, namespace)
@@ -156,7 +156,7 @@ class Authorizer:
         for stored in collections[2].in_order():
             self._bindings.setdefault(stored.namespace, []).append(stored.object())
 
-    def _collected(self, identity: Identity, namespace: str) -> Grants:
+    def _collected(self, identity: UserInfo, namespace: str) -> Grants:
         grants: list[Grant] = []
         problems: list[str] = []
         for binding, scope in self._bindings_in(namespace):
@@ -201,7 +201,7 @@ def joined(problems: Iterable[str]) -> str:
     return f"[{text}]" if len(texts) > 1 else text
 
 
-def _is_subject(identity: Identity, subject: Mapping[str, Any], namespace: str) -> bool:
+def _is_subject(identity: UserInfo, subject: Mapping[str, Any], namespace: str) -> bool:
     kind, name = subject["kind"], subject["name"]
     if kind == "User":
         return bool(identity.user == name)

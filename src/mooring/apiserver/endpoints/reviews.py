@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.auth.authentication import Identity, Tokens
+from mooring.apiserver.auth.authentication import Tokens, UserInfo
 from mooring.apiserver.auth.authorization import Attributes
 from mooring.apiserver.auth.rbac import joined, rules_in
 from mooring.apiserver.errors import (
@@ -38,7 +38,7 @@ AUDIENCE = "https://kubernetes.default.svc"
 def review(
     resource: Resource,
     body: dict[str, Any],
-    identity: Identity,
+    identity: UserInfo,
     *,
     tokens: Tokens,
     authorizer: Authorizer,
@@ -103,7 +103,7 @@ def _checked_spec(resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def _self(identity: Identity) -> dict[str, Any]:
+def _self(identity: UserInfo) -> dict[str, Any]:
     """Returns the status of a SelfSubjectReview: the client's identity."""
     user_info: dict[str, Any] = {"username": identity.user}
     if identity.uid:
@@ -111,7 +111,7 @@ def _self(identity: Identity) -> dict[str, Any]:
     return {"userInfo": {**user_info, "groups": list(identity.groups)}}
 
 
-def _rules(spec: dict[str, Any], authorizer: Authorizer, identity: Identity) -> dict[str, Any]:
+def _rules(spec: dict[str, Any], authorizer: Authorizer, identity: UserInfo) -> dict[str, Any]:
     """Returns all rules that apply to a client in a namespace.
 
     Raises:
@@ -142,12 +142,12 @@ def _token(spec: dict[str, Any], tokens: Tokens) -> dict[str, Any]:
     return {"authenticated": True, "user": user, "audiences": [AUDIENCE]}
 
 
-def _subject(spec: dict[str, Any]) -> Identity:
-    return Identity(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
+def _subject(spec: dict[str, Any]) -> UserInfo:
+    return UserInfo(spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "")
 
 
 def _access(
-    resource: Resource, body: dict[str, Any], authorizer: Authorizer, identity: Identity
+    resource: Resource, body: dict[str, Any], authorizer: Authorizer, identity: UserInfo
 ) -> dict[str, Any]:
     spec = body.get("spec") or {}
     errors = list(_validate_access(resource, body, spec))

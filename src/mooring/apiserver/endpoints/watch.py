@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.endpoints.listing import ListOptions, version_problem
 from mooring.apiserver.errors import ApiStatusError, expired
-from mooring.apiserver.storage.history import Change, Dropped
+from mooring.apiserver.storage.history import Dropped, StoreEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +138,7 @@ class Watch:
         """Returns a bookmark at the store's version; call only when the watch is idle."""
         return Event("BOOKMARK", None, self._store.version)
 
-    def _event(self, change: Change) -> Event | None:
+    def _event(self, change: StoreEvent) -> Event | None:
         is_selected = self._selection.matches(change.new)
         was_selected = self._selection.matches(change.old)
         if is_selected:

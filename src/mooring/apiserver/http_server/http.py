@@ -32,8 +32,8 @@ from mooring.apiserver.auth.authentication import (
     IDENTITIES,
     UID_HEADER,
     USER_HEADER,
-    Identity,
     Tokens,
+    UserInfo,
     kubeconfig,
 )
 from mooring.apiserver.auth.authorization import attributes_of
@@ -233,7 +233,7 @@ class HttpServer:
         headers = _forwarded_headers(request, identity)
         return await self._api_handle(request.method, path, query, headers, body)
 
-    def _identify(self, request: web.BaseRequest) -> Identity:
+    def _identify(self, request: web.BaseRequest) -> UserInfo:
         """Returns the client's identity by certificate or token, or the one it impersonates.
 
         Raises:
@@ -342,15 +342,15 @@ async def serve(
 # ---------------------------------------------------------------------- requests and responses
 
 
-def _identity_from_certificate(request: web.BaseRequest) -> Identity | None:
+def _identity_from_certificate(request: web.BaseRequest) -> UserInfo | None:
     certificate = request.get_extra_info("peercert")
     if not certificate:
         return None
     user, groups = subject_of(certificate)
-    return Identity(user, groups).authenticated() if user else None
+    return UserInfo(user, groups).authenticated() if user else None
 
 
-def _forwarded_headers(request: web.BaseRequest, identity: Identity) -> dict[str, str]:
+def _forwarded_headers(request: web.BaseRequest, identity: UserInfo) -> dict[str, str]:
     """Returns the headers for the handler: no credentials, and the identity set by this server."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     for name in ("authorization", "cookie", USER_HEADER, GROUPS_HEADER, UID_HEADER):

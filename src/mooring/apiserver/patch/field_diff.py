@@ -23,7 +23,7 @@ from mooring.objects.types import Json
 SPEC_CACHE_SIZE = 1024
 _encode = msgspec.json.Encoder().encode
 #: Returns the set of all fields of a value.
-Reader = Callable[[Json], Fields]
+FieldReader = Callable[[Json], Fields]
 #: An absent value in compare; null is a value.
 _ABSENT = object()
 _NAMES = ("kind", "apiVersion")
@@ -42,7 +42,7 @@ class Changes(NamedTuple):
 
 
 @cache
-def added_fields(type_name: str) -> Reader:
+def added_fields(type_name: str) -> FieldReader:
     """Returns the reader of fields that an object has in addition to Go's empty object.
 
     Objects of one template have equal specs; the set of a spec is cached, so callers must not
@@ -67,10 +67,10 @@ def added_fields(type_name: str) -> Reader:
     return read
 
 
-def _over_empty(type_name: str) -> Reader:
+def _over_empty(type_name: str) -> FieldReader:
     """Returns the reader of a struct of which Go writes some fields even if unset."""
-    table: dict[str, tuple[str, Reader | None]] = {}
-    always: dict[str, Reader | None] = {}
+    table: dict[str, tuple[str, FieldReader | None]] = {}
+    always: dict[str, FieldReader | None] = {}
     for name, field in structs()[type_name].items():
         table[name] = (f"f:{name}", new_value(field))
         if field.presence in (ALWAYS, NULL):
@@ -96,7 +96,7 @@ def _over_empty(type_name: str) -> Reader:
     return read
 
 
-def _below(field: Field) -> Reader | None:
+def _below(field: Field) -> FieldReader | None:
     """Returns the reader of the content of a list or mapping that was present but empty."""
     read_all = new_value(field)
     if read_all is None:
@@ -106,7 +106,7 @@ def _below(field: Field) -> Reader | None:
 
 
 @cache
-def new_value(field: Field) -> Reader | None:
+def new_value(field: Field) -> FieldReader | None:
     """Returns the reader of all fields of a new value; None for values without parts."""
     if field.list_type == "atomic":
         return None
@@ -121,7 +121,7 @@ def new_value(field: Field) -> Reader | None:
     return _new_list(field, None) if field.list_type == "set" else None
 
 
-def _new_struct(type_name: str) -> Reader:
+def _new_struct(type_name: str) -> FieldReader:
     table = {name: (f"f:{name}", new_value(field)) for name, field in structs()[type_name].items()}
     others = table.pop(OTHERS, ("", None))[1]
 
@@ -143,7 +143,7 @@ def _new_deduced(value: Json) -> Fields:
     return {SELF: {}, **{f"f:{name}": _new_deduced(item) for name, item in value.items()}}
 
 
-def _new_map(element: Reader | None) -> Reader:
+def _new_map(element: FieldReader | None) -> FieldReader:
     def read(value: Json) -> Fields:
         if not value:
             return {}
@@ -154,7 +154,7 @@ def _new_map(element: Reader | None) -> Reader:
     return read
 
 
-def _new_list(field: Field, element: Reader | None) -> Reader:
+def _new_list(field: Field, element: FieldReader | None) -> FieldReader:
     def read(value: Json) -> Fields:
         if not value:
             return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.apiserver.storage.history import Change, Dropped
+from mooring.apiserver.storage.history import Dropped, StoreEvent
 
 if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource
@@ -22,7 +22,7 @@ class Changes:
         self._history: History | None = None
         self._position = 0
 
-    def take(self) -> list[Change]:
+    def take(self) -> list[StoreEvent]:
         """Returns the changes since the last call; all objects as new ones if they are unknown."""
         collection = self._store.collection(self._resource)
         history = collection.history
@@ -35,4 +35,4 @@ class Changes:
                 return history.read(position, history.end - position)
         except Dropped:
             pass
-        return [Change(stored.version, stored, None) for stored in collection.in_order()]
+        return [StoreEvent(stored.version, stored, None) for stored in collection.in_order()]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HISTORY_CHANGES = 20_000
 
 
-class Change(NamedTuple):
+class StoreEvent(NamedTuple):
     """One write.
 
     Attributes:
@@ -56,7 +56,7 @@ class History:
         """Starts empty; changes up to version ``compacted`` are not available."""
         self.compacted = compacted
         self._changes_max = changes_max
-        self._changes: list[Change] = []
+        self._changes: list[StoreEvent] = []
         self._dropped = 0
         self._listeners: dict[object, Callable[[], None]] = {}
         #: How often all watches were ended.
@@ -78,7 +78,7 @@ class History:
         """The version of the last change; 0 before the first."""
         return self._changes[-1].version if self._changes else self.compacted
 
-    def append(self, change: Change) -> None:
+    def append(self, change: StoreEvent) -> None:
         """Appends a change and calls the listeners."""
         self._changes.append(change)
         # Dropped in blocks: removing single ones from the front would move all the others.
@@ -106,7 +106,7 @@ class History:
         index = bisect_right(self._changes, version, key=lambda change: change.version)
         return self._dropped + index
 
-    def read(self, position: int, count_max: int) -> list[Change]:
+    def read(self, position: int, count_max: int) -> list[StoreEvent]:
         """Returns at most ``count_max`` changes from a position on.
 
         Raises:
@@ -117,7 +117,7 @@ class History:
             raise Dropped
         return self._changes[start : start + count_max]
 
-    def since(self, version: int) -> Iterator[Change]:
+    def since(self, version: int) -> Iterator[StoreEvent]:
         """Returns all changes that are newer than ``version``.
 
         Raises:

@@ -22,7 +22,7 @@ from mooring.apiserver.custom.definition import (
 )
 from mooring.apiserver.resources import DEFINITIONS, RESOURCES, Resource
 from mooring.apiserver.storage.field_selectors import pod_fields
-from mooring.apiserver.storage.history import HISTORY_CHANGES, Change, History
+from mooring.apiserver.storage.history import HISTORY_CHANGES, History, StoreEvent
 from mooring.apiserver.storage.stored_object import Stored, head_of, key_of, tail_of
 from mooring.apiserver.types import Object
 
@@ -180,7 +180,7 @@ class Collection:
         self._by_node.put(key, ())
         self._by_owner.put(key, ())
         last = old.at_version(self._versions.next())
-        self.history.append(Change(last.version, None, old))
+        self.history.append(StoreEvent(last.version, None, old))
         return last
 
     def _write(self, key: str, obj: Object, tail: bytes, old: Stored | None) -> Stored:
@@ -192,7 +192,7 @@ class Collection:
         self._objects[key] = new
         if old is None:
             insort(self._keys, key)
-        self.history.append(Change(version, new, old))
+        self.history.append(StoreEvent(version, new, old))
         return new
 
     def _index(self, key: str, obj: Object) -> None:

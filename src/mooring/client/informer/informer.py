@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, NoReturn
 
-from mooring.client.informer.reflector import Ask, Listing, Mode, Reflector
+from mooring.client.informer.reflector import Listing, Mode, NextRequest, Reflector
 from mooring.client.informer.replica import OnChange, Statistics
 from mooring.client.rest.client import Client
 from mooring.client.rest.paths import path_of
@@ -144,7 +144,7 @@ class Informer:
             # Also with a wait of 0, other tasks can run.
             await self._sleep(wait_s)
 
-    async def _stream(self, ask: Ask) -> None:
+    async def _stream(self, ask: NextRequest) -> None:
         """Runs a watch until it ends.
 
         Raises:
@@ -177,7 +177,7 @@ class Informer:
         # A stream that always has data would never let other tasks run.
         await asyncio.sleep(0)
 
-    async def _list(self, ask: Ask) -> None:
+    async def _list(self, ask: NextRequest) -> None:
         """Reads a list by pages and applies it.
 
         Raises:

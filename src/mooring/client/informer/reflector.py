@@ -76,7 +76,7 @@ class Mode(Enum):
     WATCH = "watch"
 
 
-class Ask(NamedTuple):
+class NextRequest(NamedTuple):
     """The next request.
 
     Attributes:
@@ -154,14 +154,14 @@ class Reflector:
         self._start_version = ""
         self._started_at_s = 0.0
 
-    def ask(self) -> Ask:
+    def ask(self) -> NextRequest:
         """Returns the next request, which counts as started."""
         self._started_at_s = self._clock.monotonic_s()
         self._start_version = self.replica.version
         self._listing = None
         self._mode_in_flight = self._mode
         if self._mode is Mode.LIST:
-            return Ask(Mode.LIST, page_size=0 if self._is_unpaged else PAGE_SIZE)
+            return NextRequest(Mode.LIST, page_size=0 if self._is_unpaged else PAGE_SIZE)
         seconds = self._rng.uniform(WATCH_S_MIN, WATCH_S_MAX)
         query = [
             ("watch", "1"),
@@ -173,7 +173,7 @@ class Reflector:
             query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
         if self.replica.version and not self._is_version_lost:
             query.append(("resourceVersion", self.replica.version))
-        return Ask(self._mode, tuple(query))
+        return NextRequest(self._mode, tuple(query))
 
     def accepted(self) -> None:
         """Records that the request was accepted (2xx)."""

@@ -4,7 +4,7 @@ A replica applies lists and watch events in their order. It stores the newest ve
 and reports every change once::
 
     list ────> replacing() ──┐
-                             ├──> objects, then on_change(Change)
+                             ├──> objects, then on_change(ObjectChange)
     watch ───> apply() ──────┘
 
 Old versions are ignored: a watch may resume too early, and a list may repeat current objects. A
@@ -23,7 +23,7 @@ from mooring.client.informer.watch_events import WatchEvent
 SLICE: Final = 200
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """An object was added (``old`` is None), changed, or deleted (``new`` is None).
 
     Attributes:
@@ -38,7 +38,7 @@ class Change(NamedTuple):
     last: Any = None
 
 
-OnChange = Callable[[Change], None]
+OnChange = Callable[[ObjectChange], None]
 
 
 @dataclass
@@ -149,7 +149,7 @@ class Replica:
         if old is not None and old.metadata.resource_version == new.metadata.resource_version:
             return False
         self.objects[key] = new
-        self._on_change(Change(old, new))
+        self._on_change(ObjectChange(old, new))
         return True
 
     def _remove(self, event: WatchEvent) -> None:
@@ -159,7 +159,7 @@ class Replica:
             self._drop(event.key, last=event.obj if is_same else None)
 
     def _drop(self, key: str, *, last: Any) -> None:
-        self._on_change(Change(self.objects.pop(key), None, last))
+        self._on_change(ObjectChange(self.objects.pop(key), None, last))
 
 
 def number_of(version: str) -> int | None:

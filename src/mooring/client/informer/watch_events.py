@@ -45,7 +45,7 @@ class WatchEvent(NamedTuple):
     ends_list: bool = False
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """The identity of an object that cannot be decoded."""
 
     key: str
@@ -133,12 +133,12 @@ class EventReader:
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
-def identity(content: bytes) -> Identity:
+def identity(content: bytes) -> ObjectIdentity:
     """Returns the identity of an object; "" for fields that cannot be decoded."""
     metadata = _metadata(content)
     name, namespace = metadata.name or "", metadata.namespace or ""
     key = f"{namespace}/{name}" if namespace else name
-    return Identity(key, metadata.uid or "", metadata.resource_version or "")
+    return ObjectIdentity(key, metadata.uid or "", metadata.resource_version or "")
 
 
 def _bookmark(content: bytes) -> WatchEvent:

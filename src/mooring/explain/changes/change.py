@@ -18,7 +18,7 @@ NEW_NODE: Final = 6
 
 
 @dataclass(frozen=True)
-class Change:
+class SuggestedChange:
     """One change.
 
     Attributes:
@@ -44,7 +44,7 @@ class Change:
 class Remedy:
     """Changes that help together, and the node to which the pod goes then."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[SuggestedChange, ...]
     node: str
 
     @property

@@ -14,7 +14,7 @@ from mooring.explain.changes.change import (
     OBJECT,
     REMOVE_POD,
     RESOURCES,
-    Change,
+    SuggestedChange,
 )
 from mooring.explain.changes.of_pod import volume_for
 from mooring.explain.reasons.affinity import repelling
@@ -43,7 +43,7 @@ ALTERNATIVES_MAX: Final = 3
 REMOVALS_MAX: Final = 2
 
 #: Alternatives, each of one or more changes.
-Alternatives = list[tuple[Change, ...]]
+Alternatives = list[tuple[SuggestedChange, ...]]
 
 
 def alternatives(
@@ -57,21 +57,21 @@ def alternatives(
     return [] if find is None else list(find(case, node))[:ALTERNATIVES_MAX]
 
 
-def _uncordon(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
+def _uncordon(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     del case
     name = node.metadata.name
 
     def update(node: Node) -> Node:
         return replace(node, spec=replace(node.spec, unschedulable=False))
 
-    yield (Change(f"uncordon node {name}", EDIT_NODE, "uncordon", updates={name: update}),)
+    yield (SuggestedChange(f"uncordon node {name}", EDIT_NODE, "uncordon", updates={name: update}),)
 
 
-def _tolerations(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
+def _tolerations(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     yield tuple(map(_toleration, untolerated(case, node)))
 
 
-def _toleration(taint: Taint) -> Change:
+def _toleration(taint: Taint) -> SuggestedChange:
     operator = "Equal" if taint.value else "Exists"
     toleration = Toleration(
         key=taint.key, operator=operator, value=taint.value, effect=taint.effect
@@ -82,13 +82,15 @@ def _toleration(taint: Taint) -> Change:
         return replace(pod, spec=replace(pod.spec, tolerations=tolerations))
 
     text = taint_text(taint)
-    return Change(f"add a toleration of {text} to the pod", EDIT_POD, f"toleration {text}", edit)
+    return SuggestedChange(
+        f"add a toleration of {text} to the pod", EDIT_POD, f"toleration {text}", edit
+    )
 
 
 # ---- labels ----
 
 
-def _labels(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
+def _labels(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yields a corrected nodeSelector, and the labels that the node lacks."""
     required, labels = required_node_affinity(case.pod), node.metadata.labels
     failing = [item for item in required.labels.requirements if not item.matches(labels)]
@@ -102,7 +104,7 @@ def _labels(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
         ]
         if not terms:
             return
-        corrections: list[Change] | None = None
+        corrections: list[SuggestedChange] | None = None
         nearest: list[Requirement] = min(terms, key=len)
         failing += nearest
     else:
@@ -114,7 +116,7 @@ def _labels(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
         yield tuple(changes)
 
 
-def _corrected(item: Requirement, node: Node) -> Change | None:
+def _corrected(item: Requirement, node: Node) -> SuggestedChange | None:
     """Returns the nodeSelector with the similar value that a node has; None = it has none."""
     value = node.metadata.labels.get(item.key)
     if value is None or item.operator != IN or similar(item.values[0], [value]) is None:
@@ -125,10 +127,10 @@ def _corrected(item: Requirement, node: Node) -> Change | None:
         return replace(pod, spec=replace(pod.spec, node_selector=selector))
 
     text = f"set nodeSelector {item.key}={value} in the pod (instead of {item.values[0]})"
-    return Change(text, EDIT_POD, f"selector {item.key}={value}", edit)
+    return SuggestedChange(text, EDIT_POD, f"selector {item.key}={value}", edit)
 
 
-def _label(item: Requirement, node: Node) -> Change | None:
+def _label(item: Requirement, node: Node) -> SuggestedChange | None:
     """Returns the label that a node needs; None = no label helps."""
     name, key = node.metadata.name, item.key
     removes = item.operator == DOES_NOT_EXIST or item.operator == "NotIn"
@@ -147,7 +149,7 @@ def _label(item: Requirement, node: Node) -> Change | None:
         if removes
         else f"set the label {key}={value} on node {name}"
     )
-    return Change(text, EDIT_NODE, f"label {item}", updates={name: update})
+    return SuggestedChange(text, EDIT_NODE, f"label {item}", updates={name: update})
 
 
 # ---- resources ----
@@ -155,7 +157,7 @@ def _label(item: Requirement, node: Node) -> Change | None:
 
 def _resources(
     case: Case, node: Node, rejection: Rejection, utilization: Utilization
-) -> Iterator[tuple[Change, ...]]:
+) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yields more of each resource that is short, and the removal of one pod."""
     name = node.metadata.name
     used, requests = utilization.nodes.get(name), utilization.requests(case.pod)
@@ -196,7 +198,7 @@ def _units(resource: str, amount: int) -> str:
 
 def _less(
     pod: Pod, resource: str, missing: int, remaining: int, utilization: Utilization
-) -> Change | None:
+) -> SuggestedChange | None:
     """Returns lower requests of the pod's only container; None = it has several."""
     if len(pod.spec.containers) != 1 or resource not in pod.spec.containers[0].resources.requests:
         return None
@@ -213,12 +215,12 @@ def _less(
         return replace(pod, spec=replace(pod.spec, containers=(changed,)))
 
     share = missing / (remaining + missing)
-    return Change(text, RESOURCES + share, f"less {resource}", edit)
+    return SuggestedChange(text, RESOURCES + share, f"less {resource}", edit)
 
 
 def _more(
     node: Node, resource: str, missing: int, requested: int, utilization: Utilization
-) -> Change:
+) -> SuggestedChange:
     name = node.metadata.name
     allocatable = utilization.nodes[name].allocatable.get(resource, 0) + missing
 
@@ -231,19 +233,19 @@ def _more(
     if resource == PODS:
         text = f"let node {name} run {count_text(missing, 'more pod')}"
     share = missing / max(requested, 1)
-    return Change(text, RESOURCES + share, f"more {resource}", updates={name: update})
+    return SuggestedChange(text, RESOURCES + share, f"more {resource}", updates={name: update})
 
 
 # ---- pods and volumes ----
 
 
-def removal(info: PodInfo) -> Change:
+def removal(info: PodInfo) -> SuggestedChange:
     """Returns the removal of a pod from its node."""
     text = f"remove pod {info.key} from node {info.node_name}"
-    return Change(text, REMOVE_POD, f"remove {info.key}", removes=(info.pod,))
+    return SuggestedChange(text, REMOVE_POD, f"remove {info.key}", removes=(info.pod,))
 
 
-def _port_users(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
+def _port_users(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     users = [
         info
         for info in case.pods_on(node.metadata.name)
@@ -252,13 +254,13 @@ def _port_users(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
     yield tuple(map(removal, users))
 
 
-def _repelling(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
+def _repelling(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     pods = repelling(case, node)
     if 0 < len(pods) <= REMOVALS_MAX:
         yield tuple(map(removal, pods))
 
 
-def _users_of_claims(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
+def _users_of_claims(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yields the removal of the pods that use a ReadWriteOncePod claim of the pod."""
     del node
     once = {
@@ -277,7 +279,7 @@ def _users_of_claims(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
         yield tuple(map(removal, users))
 
 
-def _volumes(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
+def _volumes(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yields a volume for each claim that finds none here."""
     del node
     changes = [volume_for(claim) for claim in claims_of(case) if not is_fully_bound(claim)]
@@ -285,7 +287,7 @@ def _volumes(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
         yield tuple(changes)
 
 
-def _skew(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
+def _skew(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yields a constraint that does not reject nodes."""
     del node
     constraints = case.pod.spec.topology_spread_constraints
@@ -301,10 +303,10 @@ def _skew(case: Case, node: Node) -> Iterator[tuple[Change, ...]]:
 
         key = constraint.topology_key
         text = f"set whenUnsatisfiable: ScheduleAnyway for the spread over {key} in the pod"
-        yield (Change(text, OBJECT, f"spread {key}", edit),)
+        yield (SuggestedChange(text, OBJECT, f"spread {key}", edit),)
 
 
-_FINDERS: Final[dict[str, Callable[[Case, Node], Iterator[tuple[Change, ...]]]]] = {
+_FINDERS: Final[dict[str, Callable[[Case, Node], Iterator[tuple[SuggestedChange, ...]]]]] = {
     "NodeUnschedulable": _uncordon,
     "TaintToleration": _tolerations,
     "NodeAffinity": _labels,

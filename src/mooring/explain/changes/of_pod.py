@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mooring.explain.changes.change import EDIT_POD, NEW_NODE, OBJECT, Change
+from mooring.explain.changes.change import EDIT_POD, NEW_NODE, OBJECT, SuggestedChange
 from mooring.explain.reasons.case import Case, similar
 from mooring.objects.meta import ObjectMeta, ObjectReference, key
 from mooring.objects.node import Node
@@ -38,7 +38,7 @@ TRIAL: Final = "mooring-explain-trial"
 GROUPS_TRIED: Final = 12
 
 
-def without_gates(case: Case) -> Iterator[Change]:
+def without_gates(case: Case) -> Iterator[SuggestedChange]:
     """Yields the removal of the pod's scheduling gates."""
     gates = [gate.name for gate in case.pod.spec.scheduling_gates]
     if gates:
@@ -48,10 +48,10 @@ def without_gates(case: Case) -> Iterator[Change]:
 
         noun = "gate" if len(gates) == 1 else "gates"
         text = f"remove the scheduling {noun} {', '.join(gates)} from the pod"
-        yield Change(text, EDIT_POD, "gates", edit)
+        yield SuggestedChange(text, EDIT_POD, "gates", edit)
 
 
-def for_claims(case: Case) -> Iterator[Change]:
+def for_claims(case: Case) -> Iterator[SuggestedChange]:
     """Yields a change for each claim of the pod that is not usable."""
     namespace, storage = case.pod.metadata.namespace, case.snapshot.storage
     names = [
@@ -73,7 +73,7 @@ def for_claims(case: Case) -> Iterator[Change]:
             yield volume_for(claim)
 
 
-def _renamed(name: str, near: str) -> Change:
+def _renamed(name: str, near: str) -> SuggestedChange:
     def edit(pod: Pod) -> Pod:
         volumes = tuple(
             replace(
@@ -88,32 +88,32 @@ def _renamed(name: str, near: str) -> Change:
         return replace(pod, spec=replace(pod.spec, volumes=volumes))
 
     text = f"name claim {near} in the pod (instead of {name})"
-    return Change(text, EDIT_POD, f"claim {name}", edit)
+    return SuggestedChange(text, EDIT_POD, f"claim {name}", edit)
 
 
-def _new_claim(namespace: str, name: str) -> Change:
+def _new_claim(namespace: str, name: str) -> SuggestedChange:
     claim = PersistentVolumeClaim(metadata=ObjectMeta(name=name, namespace=namespace))
     text = f"create claim {namespace}/{name}, bound to a volume that all nodes reach"
-    return Change(text, OBJECT, f"create claim {name}", adds=_bound(claim))
+    return SuggestedChange(text, OBJECT, f"create claim {name}", adds=_bound(claim))
 
 
-def _new_class(name: str) -> Change:
+def _new_class(name: str) -> SuggestedChange:
     storage_class = StorageClass(
         metadata=ObjectMeta(name=name),
         provisioner=TRIAL,
         volume_binding_mode=WAIT_FOR_FIRST_CONSUMER,
     )
     text = f"create class {name} with a provisioner and {WAIT_FOR_FIRST_CONSUMER}"
-    return Change(text, OBJECT, f"class {name}", adds=(storage_class,))
+    return SuggestedChange(text, OBJECT, f"class {name}", adds=(storage_class,))
 
 
-def volume_for(claim: PersistentVolumeClaim) -> Change:
+def volume_for(claim: PersistentVolumeClaim) -> SuggestedChange:
     """Returns a volume for an unbound claim, which all nodes reach."""
     size = claim.spec.resources.requests.get("storage", "0")
     name = claim_class(claim)
     of_class = f" of class {name}" if name else ""
     text = f"bind claim {key(claim)} to a volume of {size}{of_class} that all nodes reach"
-    return Change(text, OBJECT, f"volume {key(claim)}", adds=_bound(claim))
+    return SuggestedChange(text, OBJECT, f"volume {key(claim)}", adds=_bound(claim))
 
 
 def _bound(claim: PersistentVolumeClaim) -> tuple[PersistentVolume, PersistentVolumeClaim]:
@@ -134,7 +134,7 @@ def _bound(claim: PersistentVolumeClaim) -> tuple[PersistentVolume, PersistentVo
     )
 
 
-def more_nodes(case: Case, utilization: Utilization) -> Iterator[Change]:
+def more_nodes(case: Case, utilization: Utilization) -> Iterator[SuggestedChange]:
     """Yields one more node of each group of nodes with the same taints and labels."""
     kinds: dict[object, tuple[str, Node]] = {}
     for node in case.nodes:
@@ -151,4 +151,4 @@ def more_nodes(case: Case, utilization: Utilization) -> Iterator[Change]:
         spec = replace(node.spec, unschedulable=False)
         text = f"add a node like {node.metadata.name} ({group})"
         copy = replace(node, metadata=metadata, spec=spec)
-        yield Change(text, NEW_NODE, "new node", adds=(copy,))
+        yield SuggestedChange(text, NEW_NODE, "new node", adds=(copy,))

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from mooring.decision import Rejection
-from mooring.explain.changes.change import NEW_NODE, Change, Remedy
+from mooring.explain.changes.change import NEW_NODE, Remedy, SuggestedChange
 from mooring.explain.changes.of_node import alternatives
 from mooring.explain.changes.of_pod import (
     GROUPS_TRIED,
@@ -82,7 +82,7 @@ def find_remedies(
 
 def _of_nodes(
     case: Case, rejections: Mapping[str, Sequence[Rejection]], utilization: Utilization
-) -> Iterator[tuple[Change, ...]]:
+) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yields the changes that end all rejections of a node; one of them may end several."""
     for name, of_node in rejections.items():
         node = case.node(name)
@@ -95,7 +95,7 @@ def _of_nodes(
                 yield tuple(changes.values())
 
 
-def _tried(trials: Trials, candidates: Iterable[tuple[Change, ...]]) -> tuple[Remedy, ...]:
+def _tried(trials: Trials, candidates: Iterable[tuple[SuggestedChange, ...]]) -> tuple[Remedy, ...]:
     """Returns the candidates that help, cheapest first, one of each kind."""
     unique = {frozenset(change.text for change in changes): changes for changes in candidates}
     ordered = sorted(unique.values(), key=_cost)
@@ -118,13 +118,13 @@ def _tried(trials: Trials, candidates: Iterable[tuple[Change, ...]]) -> tuple[Re
     return tuple(remedies)
 
 
-def _tries(changes: tuple[Change, ...]) -> int:
+def _tries(changes: tuple[SuggestedChange, ...]) -> int:
     """Returns how many changes of these kinds are tried until one helps."""
     has_new_node = any(change.cost == NEW_NODE for change in changes)
     return GROUPS_TRIED if has_new_node else OF_KIND_MAX
 
 
-def _cost(changes: tuple[Change, ...]) -> float:
+def _cost(changes: tuple[SuggestedChange, ...]) -> float:
     return sum(change.cost for change in changes)
 
 

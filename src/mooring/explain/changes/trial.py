@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.decision import SCHEDULED
 from mooring.errors import SchedulerError
-from mooring.explain.changes.change import Change
+from mooring.explain.changes.change import SuggestedChange
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolumeClaim
@@ -26,7 +26,7 @@ class Trials:
         self._driver = driver
         self._pod = pod
 
-    def node_with(self, changes: Sequence[Change]) -> str | None:
+    def node_with(self, changes: Sequence[SuggestedChange]) -> str | None:
         """Returns the node of the pod with these changes; None = there is none."""
         pod = self._pod
         for change in changes:
@@ -42,7 +42,7 @@ class Trials:
             self._undo(changes, before)
             self._driver.next_start_index = start_index
 
-    def _apply(self, changes: Sequence[Change]) -> dict[str, Any]:
+    def _apply(self, changes: Sequence[SuggestedChange]) -> dict[str, Any]:
         """Makes the changes of the cluster; returns the nodes and claims as they were."""
         driver, before = self._driver, dict[str, Any]()
         storage = driver.cache.snapshot().storage
@@ -60,7 +60,7 @@ class Trials:
                 driver.update(obj)
         return before
 
-    def _undo(self, changes: Sequence[Change], before: dict[str, Any]) -> None:
+    def _undo(self, changes: Sequence[SuggestedChange], before: dict[str, Any]) -> None:
         driver = self._driver
         for change in reversed(changes):
             for obj in reversed(change.adds):

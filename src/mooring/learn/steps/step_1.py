@@ -6,7 +6,7 @@ import asyncio
 from typing import TypeGuard
 
 from mooring import Reject, SchedulerError
-from mooring.client import Change, Client, Informer
+from mooring.client import Client, Informer, ObjectChange
 from mooring.clock import Clock, Rng
 from mooring.learn import EventSink, failure_text
 from mooring.objects import Pod, key
@@ -23,10 +23,10 @@ class Scheduler:
         self.nodes = Informer(client, "Node", self.on_node, clock=clock, rng=rng)
         self.pods = Informer(client, "Pod", self.on_pod, clock=clock, rng=rng)
 
-    def on_node(self, change: Change) -> None:
+    def on_node(self, change: ObjectChange) -> None:
         """Does nothing: the informer has the current nodes."""
 
-    def on_pod(self, change: Change) -> None:
+    def on_pod(self, change: ObjectChange) -> None:
         """Adds new pods that are pending and ours to the queue."""
         if change.old is None and self.waits_for_us(change.new):
             self.pending.put_nowait(change.new)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring import Cycle, Diagnosis, NodeView, PodInfo, Reject
-from mooring.client import Change, Client
+from mooring.client import Client, ObjectChange
 from mooring.clock import Clock, Rng
 from mooring.framework import Attempt, Placement, schedule_pod
 from mooring.learn import EventSink, emit_decision, tutorial_framework
@@ -58,7 +58,7 @@ class Scheduler(step_1.Scheduler):
         """Returns the plugins; the filter is mooring's version of that in step 2."""
         return [NodeUnschedulable(), NodeNumber()]
 
-    def on_node(self, change: Change) -> None:
+    def on_node(self, change: ObjectChange) -> None:
         """Updates the cache."""
         apply_change(self.cache, "Node", change.old, change.new)
 

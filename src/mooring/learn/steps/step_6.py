@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mooring import Diagnosis, PodInfo, SchedulerError
-from mooring.client import Change, Client
+from mooring.client import Client, ObjectChange
 from mooring.clock import Clock, Rng
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.learn import EventSink, failure_text, moves
@@ -34,7 +34,7 @@ class Scheduler(step_5.Scheduler):
         """Adds the order of the queue: higher priority first, then earlier arrival."""
         return [PrioritySort(), *super().plugins()]
 
-    def on_pod(self, change: Change) -> None:
+    def on_pod(self, change: ObjectChange) -> None:
         """Updates pending pods in the queue, and removes all others."""
         if self.waits_for_us(change.new):
             self.queue.update(PodInfo(change.old or change.new), PodInfo(change.new))

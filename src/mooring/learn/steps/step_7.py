@@ -6,7 +6,7 @@ checks only the pods that this plugin rejected. A pod that was tried a moment ag
 
 from __future__ import annotations
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.cluster_event import ActionType, ClusterEvent, ClusterEventWithHint, EventResource
 from mooring.learn.steps import step_5, step_6
 from mooring.plugins import NodeUnschedulable, PrioritySort
@@ -29,7 +29,7 @@ class Scheduler(step_6.Scheduler):
         """Returns those of step 6, with the new NodeNumber."""
         return [PrioritySort(), NodeUnschedulable(), NodeNumber(self.handle)]
 
-    def on_node(self, change: Change) -> None:
+    def on_node(self, change: ObjectChange) -> None:
         """Updates the cache first, then the queue: a requeued pod sees the new node."""
         super().on_node(change)
         if change.old is None:

@@ -23,7 +23,7 @@ from mooring.objects.schema.defaults import DEFAULTS
 from mooring.objects.schema.types import ALWAYS, DEDUCED, NULL, POINTER, Field, is_struct, structs
 from mooring.objects.types import Json
 
-Reader = Callable[[Json], Json]
+ValueReader = Callable[[Json], Json]
 
 #: Most pods are created from few templates, so their specs are cached.
 _CACHED = ("core.Pod", "core.PodSpec")
@@ -58,7 +58,7 @@ class TypedReader:
         self._defaults = DEFAULTS if fills_defaults else {}
         self.has_unknown_fields = False
         #: Struct -> its reader; None while it is compiled: the type contains itself.
-        self._compiled: dict[str, Reader | None] = {}
+        self._compiled: dict[str, ValueReader | None] = {}
         self._read = self._reader(type_name)
 
     def read(self, value: Json) -> dict[str, Json]:
@@ -71,7 +71,7 @@ class TypedReader:
         obj: dict[str, Json] = self._read(value)
         return obj
 
-    def _reader(self, type_name: str) -> Reader:
+    def _reader(self, type_name: str) -> ValueReader:
         if type_name.startswith("[]"):
             return _list_reader(self._reader(type_name[2:]))
         if type_name.startswith("{}"):
@@ -85,7 +85,7 @@ class TypedReader:
             return self._cached_reader(reader) if is_cached else reader
         return SCALARS[type_name]
 
-    def _later(self, type_name: str) -> Reader:
+    def _later(self, type_name: str) -> ValueReader:
         """Returns a reader that looks up the reader of a recursive type when it is called."""
 
         def read(value: Json) -> Json:
@@ -95,9 +95,9 @@ class TypedReader:
 
         return read
 
-    def _struct_reader(self, type_name: str) -> Reader:
-        table: dict[str, tuple[Reader, bool, bool]] = {}
-        always: list[tuple[str, Reader | None]] = []
+    def _struct_reader(self, type_name: str) -> ValueReader:
+        table: dict[str, tuple[ValueReader, bool, bool]] = {}
+        always: list[tuple[str, ValueReader | None]] = []
         for name, field in structs()[type_name].items():
             reader = self._reader(field.type_name)
             if field.type_name == "{}Quantity" and type_name.startswith("core."):
@@ -135,7 +135,7 @@ class TypedReader:
 
         return read
 
-    def _cached_reader(self, read: Reader) -> Reader:
+    def _cached_reader(self, read: ValueReader) -> ValueReader:
         """Returns a reader with a cache; its results are copies that the caller may change."""
         packed_by_key: dict[bytes, bytes] = {}
 
@@ -159,7 +159,7 @@ class TypedReader:
         return read_cached
 
 
-def _zero_of(field: Field, reader: Reader) -> Reader | None:
+def _zero_of(field: Field, reader: ValueReader) -> ValueReader | None:
     """Returns the zero value's reader for an absent field that is always written; None = null."""
     if is_struct(field.type_name):
         return reader
@@ -183,7 +183,7 @@ def _empty_reader(type_name: str) -> TypedReader:
     return TypedReader(type_name, fills_defaults=False)
 
 
-def _list_reader(element: Reader) -> Reader:
+def _list_reader(element: ValueReader) -> ValueReader:
     def read(value: Json) -> Json:
         if type(value) is not list:
             raise WrongType
@@ -192,7 +192,7 @@ def _list_reader(element: Reader) -> Reader:
     return read
 
 
-def _map_reader(element: Reader) -> Reader:
+def _map_reader(element: ValueReader) -> ValueReader:
     if element is _string:
 
         def read_strings(value: Json) -> Json:
@@ -219,7 +219,7 @@ def _map_reader(element: Reader) -> Reader:
     return read
 
 
-def _null_element(element: Reader) -> Json:
+def _null_element(element: ValueReader) -> Json:
     """Returns the zero value, which Go uses for a null inside a list or map."""
     zeros: tuple[Json, ...] = ("", 0, False, [], {})
     for zero in zeros:
@@ -347,7 +347,7 @@ def _moment(text: str, layout: str) -> datetime:
 
 
 #: Scalar type -> its reader.
-SCALARS: dict[str, Reader] = {
+SCALARS: dict[str, ValueReader] = {
     "string": _string,
     "bool": _bool,
     "int32": _int32,

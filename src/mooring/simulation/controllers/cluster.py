@@ -9,7 +9,7 @@ from mooring.objects.meta import OwnerReference, controller_of, key
 from mooring.simulation.controllers.objects import WORKLOAD_KINDS, Workload, selector_of
 
 if TYPE_CHECKING:
-    from mooring.client import Change
+    from mooring.client import ObjectChange
     from mooring.objects.node import Node
     from mooring.objects.pod import Pod
 
@@ -60,7 +60,7 @@ class ControlledObjects:
 
     # -- changes ----------------------------------------------------------------------------------
 
-    def apply(self, kind: str, change: Change) -> list[WorkloadKey]:
+    def apply(self, kind: str, change: ObjectChange) -> list[WorkloadKey]:
         """Stores a change; returns the workloads that it concerns."""
         if kind == "Pod":
             return self._apply_pod(change.old, change.new)

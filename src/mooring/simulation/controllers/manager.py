@@ -23,7 +23,7 @@ from mooring.simulation.controllers.statefulset import sync_stateful_set
 from mooring.simulation.controllers.workload_pods import random_suffix
 
 if TYPE_CHECKING:
-    from mooring.client import Change
+    from mooring.client import ObjectChange
 
 
 Controller = Callable[[Workload, ControlledObjects, Turn], Result]
@@ -65,7 +65,7 @@ class ControllerManager:
         """True if a workload is queued."""
         return bool(self._queue)
 
-    def on_change(self, kind: str, change: Change) -> None:
+    def on_change(self, kind: str, change: ObjectChange) -> None:
         """Stores a change, and queues the workloads that it concerns."""
         for workload_key in self.cluster.apply(kind, change):
             self.add(workload_key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.objects.meta import key
 from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.resource import ResourceClaim
@@ -20,7 +20,7 @@ class ClaimController:
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
 
-    def on_change(self, kind: str, change: Change) -> None:
+    def on_change(self, kind: str, change: ObjectChange) -> None:
         """Acts on a pod that was deleted or has finished."""
         if kind != "Pod" or change.old is None:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.clock import Clock
 from mooring.errors import SchedulerError
 from mooring.objects.meta import key
@@ -31,10 +31,10 @@ class Kubelets:
     def start(self) -> None:
         """Watches the pods; those that are being deleted already end from now on."""
         for pod in self._table.objects("Pod").values():
-            self._on_change("Pod", Change(None, pod))
+            self._on_change("Pod", ObjectChange(None, pod))
         self._table.listen(self._on_change)
 
-    def _on_change(self, kind: str, change: Change) -> None:
+    def _on_change(self, kind: str, change: ObjectChange) -> None:
         if kind != "Pod" or change.new is None:
             return
         pod: Pod = change.new

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.clock import Clock, rfc3339
 from mooring.errors import AlreadyExists, Conflict, NotFound
 from mooring.objects.kinds import CREATED_FIRST, KINDS
@@ -21,7 +21,7 @@ from mooring.objects.meta import key
 from mooring.objects.pod import FINISHED_PHASES, Pod
 
 #: (kind, change): called for every write.
-Listener = Callable[[str, Change], None]
+Listener = Callable[[str, ObjectChange], None]
 
 
 class ObjectTable:
@@ -36,7 +36,7 @@ class ObjectTable:
         self._clock = clock
         self._tables: dict[str, dict[str, Any]] = {}
         self._listeners: list[Listener] = []
-        self._unreported: deque[tuple[str, Change]] = deque()
+        self._unreported: deque[tuple[str, ObjectChange]] = deque()
         self._is_reporting = False
         for obj in objects:
             self.objects(type(obj).__name__)[key(obj)] = obj
@@ -86,7 +86,7 @@ class ObjectTable:
         name = key(obj)
         old = table.get(name)
         table[name] = obj
-        self._report(kind, Change(old, obj))
+        self._report(kind, ObjectChange(old, obj))
         return obj
 
     def get(self, kind: str, object_key: str, *, uid: str = "") -> Any:
@@ -148,7 +148,7 @@ class ObjectTable:
                 self._terminate(obj, grace_s)
                 return
         del self.objects(kind)[object_key]
-        self._report(kind, Change(obj, None, obj))
+        self._report(kind, ObjectChange(obj, None, obj))
 
     def _terminate(self, pod: Pod, grace_s: int) -> None:
         """Marks a pod as being deleted, unless it is already."""
@@ -159,7 +159,7 @@ class ObjectTable:
         metadata = replace(metadata, deletion_timestamp=ends, deletion_grace_period_seconds=grace_s)
         self.put(replace(pod, metadata=metadata))
 
-    def _report(self, kind: str, change: Change) -> None:
+    def _report(self, kind: str, change: ObjectChange) -> None:
         self._unreported.append((kind, change))
         if self._is_reporting:
             return  # a listener has written: its own change is reported to all of them first
@@ -185,14 +185,14 @@ def _grace_period_s(pod: Pod, requested_s: int | None) -> int:
     return 30 if grace_s is None else max(grace_s, 0)
 
 
-def living(change: Change) -> Change | None:
+def living(change: ObjectChange) -> ObjectChange | None:
     """Returns a change of a pod as a watch for unfinished pods shows it; None = it does not."""
     old, new, last = change
     if old is not None and old.status.phase in FINISHED_PHASES:
         old = None
     if new is not None and new.status.phase in FINISHED_PHASES:
         new, last = None, change.new
-    return None if old is None and new is None else Change(old, new, last)
+    return None if old is None and new is None else ObjectChange(old, new, last)
 
 
 def _resource(kind: str) -> str:

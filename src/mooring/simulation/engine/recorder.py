@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.decision import ERROR, UNSCHEDULABLE, Decision
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
@@ -54,7 +54,7 @@ class StepRecorder(Observer):
         #: Set by the simulation: the nominated pods of its scheduler.
         self.nominator: Nominator | None = None
 
-    def on_change(self, kind: str, change: Change) -> None:
+    def on_change(self, kind: str, change: ObjectChange) -> None:
         """Notes what changed: part of the effects of the last attempt."""
         obj = change.new if change.new is not None else change.old
         if kind == "Pod":

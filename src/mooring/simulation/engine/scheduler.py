@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Final
 
-from mooring.client import Change, Informer, Recorder
+from mooring.client import Informer, ObjectChange, Recorder
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.config import KubeSchedulerConfiguration
 from mooring.errors import InvariantViolation
@@ -67,7 +67,7 @@ class EngineScheduler(SchedulerParts):
         self.bindings.open(tasks)
         self.preemption_executor.open(tasks)
         for kind, obj in self._table.listed():
-            self.on_change(kind, Change(None, obj))
+            self.on_change(kind, ObjectChange(None, obj))
         self._table.listen(self.on_change)
         return [tasks.create_task(self.writer.run())]
 
@@ -77,7 +77,7 @@ class EngineScheduler(SchedulerParts):
         self.preemption_executor.cancel()
         self.handle.claim_writer.cancel()
 
-    def on_change(self, kind: str, change: Change) -> None:
+    def on_change(self, kind: str, change: ObjectChange) -> None:
         """Passes a write on, if the scheduler watches the kind."""
         if kind not in self._kinds:
             return

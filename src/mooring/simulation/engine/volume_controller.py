@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.objects.volume_claims import (
     NO_PROVISIONER,
@@ -27,7 +27,7 @@ class VolumeController:
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
 
-    def on_change(self, kind: str, change: Change) -> None:
+    def on_change(self, kind: str, change: ObjectChange) -> None:
         """Acts on a volume or a claim."""
         bound = None
         if change.new is None:

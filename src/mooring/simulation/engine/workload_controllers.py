@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import convert as to_struct
 from msgspec.structs import replace
 
-from mooring.client import Change
+from mooring.client import ObjectChange
 from mooring.clock import Clock, Rng, random_uuid, rfc3339
 from mooring.errors import AlreadyExists, ConfigError, NotFound, SchedulerError
 from mooring.objects.codec.decode import convert, to_builtins
@@ -84,7 +84,7 @@ class WorkloadControllers:
         """Watches the table; the engine calls ``work``."""
         self._engine = engine
         for kind, obj in self._table.listed():
-            self._on_change(kind, Change(None, obj))
+            self._on_change(kind, ObjectChange(None, obj))
         for workload in sorted(self._workloads, key=_place_in_lists):
             generation = max(1, workload.metadata.generation)
             metadata = replace(workload.metadata, generation=generation)
@@ -129,7 +129,7 @@ class WorkloadControllers:
 
     # -- changes ----------------------------------------------------------------------------------
 
-    def _on_change(self, kind: str, change: Change) -> None:
+    def _on_change(self, kind: str, change: ObjectChange) -> None:
         if kind in _READ:
             self._neighbors = None
         if kind not in _WATCHED:
@@ -182,7 +182,7 @@ class WorkloadControllers:
         if workload is None:
             return
         kind = workload.kind
-        self._manager.on_change(kind, Change(old, new))
+        self._manager.on_change(kind, ObjectChange(old, new))
         if kind not in KINDS:
             return
         if new is None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from mooring.testing.controlplane.failures import ControlPlaneFailed
 from mooring.testing.controlplane.programs import run_program
 
-__all__ = ["IDENTITIES", "Identity", "Pair", "file_name", "make_certificates"]
+__all__ = ["IDENTITIES", "CertificateIdentity", "Pair", "file_name", "make_certificates"]
 
 LOOPBACK = ("127.0.0.1", "localhost")
 #: Host names for clients inside a cluster; the address is the first one of the service range.
@@ -30,7 +30,7 @@ IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.
 MAKE_S_MAX = 30.0
 
 
-class Identity(NamedTuple):
+class CertificateIdentity(NamedTuple):
     """The user name and groups in a client's certificate."""
 
     user: str
@@ -39,11 +39,11 @@ class Identity(NamedTuple):
 
 #: Identities by the name used in ``ControlPlane.kubeconfig``.
 IDENTITIES = {
-    "admin": Identity("admin", ("system:masters",)),
-    "system:kube-scheduler": Identity("system:kube-scheduler"),
-    "system:kube-controller-manager": Identity("system:kube-controller-manager"),
-    "mooring": Identity("mooring"),
-    "nobody": Identity("nobody"),
+    "admin": CertificateIdentity("admin", ("system:masters",)),
+    "system:kube-scheduler": CertificateIdentity("system:kube-scheduler"),
+    "system:kube-controller-manager": CertificateIdentity("system:kube-controller-manager"),
+    "mooring": CertificateIdentity("mooring"),
+    "nobody": CertificateIdentity("nobody"),
 }
 
 

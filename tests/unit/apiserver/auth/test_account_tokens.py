@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.auth.authentication import Identity
+from mooring.apiserver.auth.authentication import UserInfo
 from mooring.apiserver.server import ApiServer
 from mooring.clock import VirtualClock, seeded_random
 
@@ -35,7 +35,7 @@ class Api:
         answer = self.ask("POST", f"{ACCOUNTS}/default/token", {"spec": spec})
         return str(answer["status"]["token"])
 
-    def identity(self, token: str) -> Identity | None:
+    def identity(self, token: str) -> UserInfo | None:
         return self.server.tokens.identity_of(token)
 
 

@@ -16,8 +16,8 @@ from mooring.apiserver.auth.authentication import (
     ADMIN,
     ANONYMOUS,
     IDENTITIES,
-    Identity,
     Tokens,
+    UserInfo,
     identity_in,
     kubeconfig,
 )
@@ -42,9 +42,9 @@ SELF_REVIEWS = resource_named("authorization.k8s.io", "selfsubjectaccessreviews"
 
 def test_a_token_is_known_until_it_is_revoked() -> None:
     tokens = Tokens()
-    token = tokens.issue(Identity("ann", ("ops",)))
+    token = tokens.issue(UserInfo("ann", ("ops",)))
 
-    assert tokens.authenticate(f"Bearer {token}") == Identity(
+    assert tokens.authenticate(f"Bearer {token}") == UserInfo(
         "ann", ("ops", "system:authenticated")
     )
     assert tokens.authenticate(f"bearer  {token} ") is not None
@@ -86,7 +86,7 @@ def test_without_a_header_there_is_no_identity() -> None:
 
 
 def test_headers_carry_an_identity_to_the_handler() -> None:
-    identity = Identity("ann", ("a", "b"))
+    identity = UserInfo("ann", ("a", "b"))
 
     assert identity_in(identity.headers()) == identity
     assert identity_in(ANONYMOUS.headers()) == ANONYMOUS
@@ -203,7 +203,7 @@ def test_a_path_without_resource_is_a_non_resource_request(path: str) -> None:
     ],
 )
 def test_the_rules_are_those_of_the_bootstrap_roles(
-    identity: Identity, method: str, path: str, allowed: bool
+    identity: UserInfo, method: str, path: str, allowed: bool
 ) -> None:
     assert AUTHORIZER.is_allowed(identity, attributes_of(method, path, [])) is allowed
 
@@ -246,7 +246,7 @@ def test_the_authentication_map_is_one_name_in_one_namespace() -> None:
 )
 def test_a_refusal_says_who_may_not_do_what_where(method: str, path: str, message: str) -> None:
     with pytest.raises(ApiStatusError) as error:
-        AUTHORIZER.check(Identity("NAME"), attributes_of(method, path, []))
+        AUTHORIZER.check(UserInfo("NAME"), attributes_of(method, path, []))
 
     assert (error.value.code, error.value.reason) == (403, "Forbidden")
     assert error.value.message == message
@@ -268,7 +268,7 @@ NOW = "2026-01-01T00:00:00Z"
 
 
 def review_status(
-    resource: Any, spec: dict[str, Any], identity: Identity = ADMIN, **body: Any
+    resource: Any, spec: dict[str, Any], identity: UserInfo = ADMIN, **body: Any
 ) -> Any:
     return review(
         resource, {"spec": spec, **body}, identity, tokens=Tokens(), authorizer=AUTHORIZER, now=NOW
@@ -277,7 +277,7 @@ def review_status(
 
 def test_a_token_review_names_the_owner_of_a_token() -> None:
     tokens = Tokens()
-    spec = {"token": tokens.issue(Identity("ann", ("ops",), "u-1"))}
+    spec = {"token": tokens.issue(UserInfo("ann", ("ops",), "u-1"))}
 
     result = review(
         TOKEN_REVIEWS, {"spec": spec}, SCHEDULER, tokens=tokens, authorizer=AUTHORIZER, now=NOW

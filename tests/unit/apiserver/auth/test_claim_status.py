@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES, USER_HEADER, Identity
+from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES, USER_HEADER, UserInfo
 from mooring.apiserver.auth.claim_status import claim_status_errors
 from tests.helpers.api import Api
 
@@ -60,7 +60,7 @@ AUTHORIZER = Api().server.authorizer
     ],
 )
 def test_each_part_of_the_status_needs_a_right(
-    identity: Identity, before: Any, after: Any, expected: list[tuple[str, str]]
+    identity: UserInfo, before: Any, after: Any, expected: list[tuple[str, str]]
 ) -> None:
     new, old = {"status": after}, {"status": before}
     errors = claim_status_errors(AUTHORIZER, identity, "update", "default", new, old)

@@ -6,14 +6,14 @@ import asyncio
 import json
 from typing import Any
 
-from mooring.apiserver.auth.authentication import Identity
+from mooring.apiserver.auth.authentication import UserInfo
 from mooring.apiserver.auth.authorization import Attributes
 from mooring.apiserver.server import ApiServer
 from mooring.clock import VirtualClock, seeded_random
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-ANN = Identity("ann")
+ANN = UserInfo("ann")
 
 
 class Api:

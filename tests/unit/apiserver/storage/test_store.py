@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.apiserver.resources import RESOURCES, resource_named
-from mooring.apiserver.storage.history import Change, Dropped, History
+from mooring.apiserver.storage.history import Dropped, History, StoreEvent
 from mooring.apiserver.storage.store import SnapshotError, Store
 from mooring.apiserver.types import Object
 
@@ -128,7 +128,7 @@ def test_what_is_no_snapshot_changes_nothing(data: bytes) -> None:
     assert store.snapshot() == before
 
 
-def changes(store: Store, count: int) -> list[Change]:
+def changes(store: Store, count: int) -> list[StoreEvent]:
     nodes = store.collection(NODES)
     for number in range(count):
         nodes.create(f"n{number}", named(f"n{number}"))

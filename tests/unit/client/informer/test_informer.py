@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.client.informer.informer import Informer
-from mooring.client.informer.replica import SLICE, Change
+from mooring.client.informer.replica import SLICE, ObjectChange
 from mooring.client.rest.client import Client
 from mooring.client.transport.transport import Pool, Request, Stream, StreamBroken
 from mooring.clock import VirtualClock, seeded_random
@@ -45,7 +45,7 @@ class Case:
         self.script = Script(*answers, End())
         self.clock = VirtualClock()
         self.sleeper = Sleeper(self.clock)
-        self.changes: list[Change] = []
+        self.changes: list[ObjectChange] = []
         asyncio.run(self._run(options))
 
     async def _run(self, options: dict[str, Any]) -> None:
@@ -165,7 +165,7 @@ def test_no_trouble_ends_it(trouble: Any) -> None:
 
 def test_a_handler_that_fails_ends_it() -> None:
     async def main() -> None:
-        def handler(_: Change) -> None:
+        def handler(_: ObjectChange) -> None:
             raise ValueError("our own bug")
 
         script = Script([line("ADDED", pod("a", 1)) + end_of_list(5)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.client.informer.reflector import WATCH_IDLE_S, Ask, Listing, Mode, Reflector
+from mooring.client.informer.reflector import WATCH_IDLE_S, Listing, Mode, NextRequest, Reflector
 from mooring.client.transport.transport import StreamBroken
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import (
@@ -159,7 +159,7 @@ def test_a_server_that_cannot_list_by_watching_is_asked_for_pages_at_once(
     run.reflector.ask()
     run.receive(line("ADDED", "a", 3))
     assert run.end(error) == 0.0
-    assert run.reflector.ask() == Ask(Mode.LIST)
+    assert run.reflector.ask() == NextRequest(Mode.LIST)
     listing = Listing()
     listing.objects["b"] = Pod(metadata=ObjectMeta(name="b", resource_version="5"))
     for _ in run.reflector.listed(listing, "30"):
@@ -322,9 +322,9 @@ def test_pages_that_take_too_long_are_asked_for_as_one() -> None:
     run.end(None)
     assert run.reflector.ask().page_size == 500
     assert run.end(EXPIRED) == 0.0
-    assert run.reflector.ask() == Ask(Mode.LIST, page_size=0)
+    assert run.reflector.ask() == NextRequest(Mode.LIST, page_size=0)
     assert run.end(EXPIRED) > 0
-    assert run.reflector.ask() == Ask(Mode.LIST, page_size=0)
+    assert run.reflector.ask() == NextRequest(Mode.LIST, page_size=0)
 
 
 # -- what cannot be read --------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.client.informer.replica import SLICE, Change, Replica, number_of
+from mooring.client.informer.replica import SLICE, ObjectChange, Replica, number_of
 from mooring.client.informer.watch_events import WatchEvent
 from mooring.errors import ConfigError
 from mooring.objects import ObjectMeta, Pod
@@ -29,7 +29,7 @@ class Told:
     """A replica, and the changes that it reported, as short texts."""
 
     def __init__(self, *listed: Pod, version: str = "10") -> None:
-        self.changes: list[Change] = []
+        self.changes: list[ObjectChange] = []
         self.replica = Replica(self.changes.append)
         self.take_list(*listed, version=version)
         self.changes.clear()

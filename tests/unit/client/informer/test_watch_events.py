@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mooring.client.informer.watch_events import EventReader, Identity, identity
+from mooring.client.informer.watch_events import EventReader, ObjectIdentity, identity
 from mooring.client.transport.transport import StreamBroken
 from mooring.errors import Gone, ServerError
 from mooring.objects.kinds import KINDS, kind_named
@@ -129,5 +129,5 @@ def test_bytes_that_are_not_utf_8_lose_only_themselves() -> None:
 
 def test_who_it_is_can_be_read_of_what_cannot() -> None:
     bad = json.dumps({**pod(name="bad", uid="u2"), "spec": 7}).encode()
-    assert identity(bad) == Identity("shop/bad", "u2", "7")
-    assert identity(b"null") == identity(b"{") == Identity("", "", "")
+    assert identity(bad) == ObjectIdentity("shop/bad", "u2", "7")
+    assert identity(b"null") == identity(b"{") == ObjectIdentity("", "", "")
