@@ -32,8 +32,11 @@ from mooring.state.tables.pods import PlacedPod, PodInfo, PodTable
 
 Counts = npt.NDArray[np.int32]
 
-#: Memory for the columns of all counters together: 2 000 of them at 5 000 nodes.
+#: Memory for all counters together: 2 900 of them at 5 000 nodes, 20 000 at up to 64.
 MEMORY_LIMIT_BYTES: Final = 64 << 20
+
+#: Memory for the objects of a counter without its column: key, selector, entries of mappings.
+OBJECT_BYTES: Final = 3072
 
 #: Counters cached at least, in a cluster of any size: enough for the terms of several pods.
 COUNTERS_MIN: Final = 64
@@ -160,7 +163,7 @@ class PodCounters:
     @property
     def limit(self) -> int:
         """The maximum number of cached counters."""
-        return max(COUNTERS_MIN, MEMORY_LIMIT_BYTES // max(1, 4 * self._capacity))
+        return max(COUNTERS_MIN, MEMORY_LIMIT_BYTES // (OBJECT_BYTES + 4 * self._capacity))
 
     # -- queries ----------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from mooring.state.tables import counters as module
 from mooring.state.tables.counters import COUNTERS_MIN, CounterKey, PodCounters
 from mooring.testing import cluster, make_node, make_pod
 
+#: More nodes than the first columns have rows.
+COLUMN_ROWS = 640
 DELETED = "2026-01-01T00:00:00Z"
 DEFAULT = frozenset({"default"})
 WEB = selector_of([requirement("app", "In", ("web",))])
@@ -150,16 +154,42 @@ def test_no_more_counters_are_kept_than_the_limit_and_the_oldest_goes(
 
 def test_fewer_counters_are_kept_when_columns_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = some()
-    monkeypatch.setattr(module, "MEMORY_LIMIT_BYTES", 4 * 64 * (COUNTERS_MIN + 10))
+    bytes_of_one = module.OBJECT_BYTES + 4 * 64
+    monkeypatch.setattr(module, "MEMORY_LIMIT_BYTES", bytes_of_one * (COUNTERS_MIN + 10))
     for number in range(COUNTERS_MIN + 10):
         cache.counters.counter(key(selector_of([requirement("app", "In", (f"{number}",))])))
     assert len(cache.counters) == COUNTERS_MIN + 10
 
-    for number in range(64):
+    for number in range(COLUMN_ROWS):
         cache.put_node(make_node(f"n-{number}"))
 
     assert len(cache.counters) == COUNTERS_MIN
     assert audit(cache) == []
+
+
+@pytest.mark.parametrize("node_count", [2, 1000])
+def test_counters_take_no_more_memory_than_the_limit(
+    node_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods that are spread by a label of their own make one counter each."""
+    limit = 4 << 20
+    monkeypatch.setattr(module, "MEMORY_LIMIT_BYTES", limit)
+    cache = cluster(*(make_node(f"n-{number}") for number in range(node_count)))
+    for number in range(100):
+        cache.put_pod(pod(f"p-{number}", "n-0", f"{number % 10}"))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(4 * limit // module.OBJECT_BYTES):
+            own = selector_of([requirement("app", "In", (f"{number}",))])
+            cache.counters.counter(key(own))
+        gc.collect()
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert used < 1.25 * limit
+    assert len(cache.counters) > COUNTERS_MIN
 
 
 def test_kinds_of_pods_live_as_long_as_their_pods() -> None:
