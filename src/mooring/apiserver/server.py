@@ -48,6 +48,7 @@ from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.definitions import Definitions
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.endpoint_slices import EndpointSlices
+from mooring.apiserver.registry.event_expiry import EVENT_TTL_S, EventExpiry
 from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
@@ -96,6 +97,7 @@ class ApiServer:
         instant_deletion: bool = False,
         history_changes: int = HISTORY_CHANGES,
         with_usage: bool = False,
+        event_ttl_s: float = EVENT_TTL_S,
     ) -> None:
         """Starts with the objects that every cluster has: namespaces, priority classes.
 
@@ -106,6 +108,7 @@ class ApiServer:
             instant_deletion: True to delete bound pods at once, without a grace period.
             history_changes: Number of changes per resource that watches can go back.
             with_usage: True to serve metrics.k8s.io: the requests of running pods as their usage.
+            event_ttl_s: Events are removed so many seconds after their last write.
         """
         self.clock = clock
         self.rng = rng
@@ -113,6 +116,7 @@ class ApiServer:
         self.store = Store(changes_max=history_changes)
         self.registry = Registry(self.store, clock=clock, rng=rng)
         self.deleter = Deleter(self.registry, is_instant=instant_deletion)
+        self._event_expiry = EventExpiry(self.registry, self.deleter, ttl_s=event_ttl_s)
         self.authorizer = Authorizer(self.store)
         account_tokens = AccountTokens(self.store, clock=clock, rng=rng)
         self.tokens.accept_from(account_tokens.identity_of)
@@ -127,6 +131,7 @@ class ApiServer:
             EndpointSlices(self.registry),
             QuotaStatus(self.registry),
             Definitions(self.registry, self.deleter),
+            self._event_expiry,  # it notes when Events are written
         )
         create_defaults(self.registry)
         self._run_controllers()
@@ -165,8 +170,8 @@ class ApiServer:
         return response
 
     def tick(self) -> int:
-        """Deletes pods whose grace period has expired; returns their number."""
-        deleted = self.deleter.tick()
+        """Deletes pods whose grace period has expired, and old Events; returns their number."""
+        deleted = self.deleter.tick() + self._event_expiry.run()
         if deleted:
             self._run_controllers()
         return deleted

@@ -11,6 +11,7 @@ import click
 from mooring.cli.event_loops import interruption
 from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
 from mooring.clock import SystemClock, seeded_random
+from mooring.config.durations import parse_duration_s
 from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,6 +23,16 @@ PORT = 6443
 KUBECONFIG = "apiserver.kubeconfig"
 #: At most this much is lost in a crash. A normal exit saves everything.
 SAVE_EVERY_S = 30.0
+
+
+def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -> float:
+    try:
+        seconds = parse_duration_s(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if seconds <= 0:
+        raise click.BadParameter(f"must be greater than 0, got {value}")
+    return seconds
 
 
 @click.command("apiserver")
@@ -44,7 +55,21 @@ SAVE_EVERY_S = 30.0
     is_flag=True,
     help="Remove deleted pods at once, without waiting for their grace period.",
 )
-def command(port: int, kubeconfig: Path | None, data: Path | None, instant_deletion: bool) -> None:
+@click.option(
+    "--event-ttl",
+    metavar="DURATION",
+    default="1h0m0s",
+    show_default=True,
+    callback=_seconds,
+    help="Remove Events so long after their last write.",
+)
+def command(
+    port: int,
+    kubeconfig: Path | None,
+    data: Path | None,
+    instant_deletion: bool,
+    event_ttl: float,
+) -> None:
     """Run a Kubernetes API server in memory until it is interrupted.
 
     kubectl, kube-scheduler and other clients can use it. No kubelet runs the pods.
@@ -54,7 +79,7 @@ def command(port: int, kubeconfig: Path | None, data: Path | None, instant_delet
     from mooring.event_loop import fresh_seed, loop_factory
 
     rng = seeded_random(fresh_seed())
-    api = ApiServer(SystemClock(), rng, instant_deletion=instant_deletion)
+    api = ApiServer(SystemClock(), rng, instant_deletion=instant_deletion, event_ttl_s=event_ttl)
     snapshot_file = SnapshotFile(api, data) if data is not None else None
     if snapshot_file is not None:
         snapshot_file.load()
