@@ -12,36 +12,16 @@ import json
 from typing import Any, Final
 
 import msgspec
-from msgspec import inspect
 
 from mooring.apiserver.names import label_value, qualified_name
-from mooring.component.go_values import GoError, aggregate, parse_duration_s
+from mooring.component.go_values import aggregate
 from mooring.config.durations import duration_text
 from mooring.config.field_errors import FieldError
-from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.plugin_sets import upstream_name
-from mooring.config.types import API_VERSION, DURATION, KIND, KubeSchedulerConfiguration, Profile
-from mooring.errors import ConfigError
+from mooring.config.types import KubeSchedulerConfiguration, Profile
 from mooring.objects.files.documents import Path, path_text
 
-#: Our struct -> upstream's name, where they differ.
-_STRUCT_NAMES: Final = {
-    "Profile": "KubeSchedulerProfile",
-    "LeaderElection": "LeaderElectionConfiguration",
-    "ClientConnection": "ClientConnectionConfiguration",
-    "PluginEntry": "Plugin",
-}
-#: Fields that upstream's struct has from another one, whose name its errors show.
-_EMBEDDED: Final = frozenset({"enableProfiling", "enableContentionProfiling"})
-_JSON_NAMES: Final[dict[type[Any], str]] = {
-    bool: "bool",
-    int: "number",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-}
-_DURATION_FIELDS: Final = frozenset(
+DURATION_FIELDS: Final = frozenset(
     {"leaseDuration", "renewDeadline", "retryPeriod", "httpTimeout", "filterTimeout"}
     | {"bindingTimeout"}
 )
@@ -92,11 +72,12 @@ def field_error_text(path: Path, problem: str, value: Any) -> str:
 
 
 def _value_text(path: Path, value: Any) -> str:
-    if path and path[-1] in _DURATION_FIELDS and isinstance(value, int | float):
+    if path and path[-1] in DURATION_FIELDS and isinstance(value, int | float):
         value = duration_text(value)
     if isinstance(value, msgspec.Struct | tuple | list):
         return msgspec.json.encode(value).decode()
-    return json.dumps(value, ensure_ascii=False)
+    separators = (",", ":") if isinstance(value, dict) else None
+    return json.dumps(value, ensure_ascii=False, separators=separators)
 
 
 def validation_error_texts(error: FieldError, config: KubeSchedulerConfiguration) -> list[str]:
@@ -108,7 +89,26 @@ def validation_error_texts(error: FieldError, config: KubeSchedulerConfiguration
             config.leader_election.renew_deadline_s,
             "must be greater than `RenewDeadline`",
         )
+    if path[-1] == "queueSort":
+        value = _queue_sort_value(config.profiles[int(path[1])])
+    elif path[2:] == ("pluginConfig", "args"):
+        return [f"{path_text(path)}: Invalid value: {_queue_sort_args(path, config)}: {problem}"]
     return field_error_texts(path, problem, value)
+
+
+def _queue_sort_value(profile: Profile) -> dict[str, Any]:
+    """Returns a set of plugins as upstream prints its struct."""
+    plugins = profile.plugins.queue_sort
+    return {
+        name: [{"Name": entry.name, "Weight": entry.weight or 0} for entry in entries] or None
+        for name, entries in (("Enabled", plugins.enabled), ("Disabled", plugins.disabled))
+    }
+
+
+def _queue_sort_args(path: Path, config: KubeSchedulerConfiguration) -> str:
+    """Returns the arguments of a profile's QueueSort plugin, as JSON."""
+    name = config.profiles[0].plugins.queue_sort.enabled[0].name
+    return json.dumps(config.profiles[int(path[1])].args(name), separators=(",", ":"))
 
 
 def field_error_texts(path: Path, problem: str, value: Any) -> list[str]:
@@ -122,68 +122,6 @@ def field_error_texts(path: Path, problem: str, value: Any) -> list[str]:
     else:
         problems = (problem,)
     return [field_error_text(path, text, value) for text in problems]
-
-
-def decoding_error_text(
-    problem: ConfigError | list[FieldError], text: bytes, document: Any = None
-) -> str:
-    """Returns the error of a file that is no configuration, in upstream's words if there are any.
-
-    Args:
-        problem: Of the text, or of its fields.
-        text: The file.
-        document: The value in the text, if it could be parsed.
-    """
-    if isinstance(problem, ConfigError):
-        return _text_error(problem, text)
-    if document is not None and not isinstance(document, dict):
-        kind_text = _JSON_NAMES.get(type(document), "null")
-        return (
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {kind_text} into "
-            'Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind '
-            'string "json:\\"kind,omitempty\\"" }'
-        )
-    if isinstance(document, dict):
-        for key, name in (("apiVersion", "apiVersion"), ("kind", "Kind")):
-            if not document.get(key):
-                return f"Object '{name}' is missing in '{text.decode(errors='replace')}'"
-        kind, version = document["kind"], document["apiVersion"]
-        if (kind, version) != (KIND, API_VERSION):
-            return (
-                f'no kind "{kind}" is registered for version "{version}" in scheme '
-                '"pkg/runtime/scheme.go:111"'
-            )
-    wrong = [
-        error for error in problem if not error.problem.startswith(("unknown field", "is required"))
-    ]
-    unknown = [error.path for error in problem if error.problem.startswith("unknown field")]
-    if not wrong and unknown:
-        return unknown_fields_text(unknown, document)
-    if not wrong:
-        return field_error_text(problem[0].path, problem[0].problem, problem[0].value)
-    first = wrong[0]
-    if isinstance(first.value, str) and first.path[-1] in _DURATION_FIELDS:
-        try:
-            parse_duration_s(first.value)
-        except GoError as error:
-            return str(error)
-    return wrong_type_text(first.path, first.value, document) or str(first.problem)
-
-
-def _text_error(error: ConfigError, text: bytes) -> str:
-    if not text.strip():
-        return "Object 'Kind' is missing in ''"
-    if error.problem == "duplicate key" and error.path:
-        key = error.path.rpartition(".")[2]
-        return (
-            "strict decoding error: yaml: unmarshal errors:\n"
-            f'  line {error.line}: key "{key}" already set in map'
-        )
-    if error.problem.startswith("is not YAML: "):
-        where = f"line {error.line}: " if error.line else ""
-        problem = error.problem.removeprefix("is not YAML: ").partition(" while ")[0]
-        return f"yaml: {where}{problem}"
-    return error.problem
 
 
 def profile_error_text(errors: list[FieldError], config: KubeSchedulerConfiguration) -> str | None:
@@ -211,7 +149,7 @@ def is_of_profile(error: FieldError, config: KubeSchedulerConfiguration) -> bool
         return "was invalid in version" in problem
     profile = config.profiles[int(path[1])]
     return (
-        _args_of((*path, "")) is not None
+        args_of((*path, "")) is not None
         and profile.plugin_config[int(path[3])].name == "NodeResourcesFit"
     )
 
@@ -233,120 +171,21 @@ def unknown_plugin_text(name: str, config: KubeSchedulerConfiguration) -> str:
 
 
 def _profile_problem(errors: list[FieldError]) -> str:
-    for path, problem, value, _ in errors:
-        if path[2] == "plugins":
-            removed = "was invalid in version" in problem
-            first = upstream_name(_POINTS[0])
-            return f'{first} "{value}" does not exist' if removed else problem
     texts = [
         text
         for path, problem, value, _ in errors
+        if path[2] != "plugins"
         for text in field_error_texts(path[5:], problem, value)
     ]
-    return f'initializing plugin "NodeResourcesFit": {aggregate(texts)}'
+    if texts:  # upstream makes the plugins before it puts them at their extension points
+        return f'initializing plugin "NodeResourcesFit": {aggregate(texts)}'
+    first = errors[0]
+    if "was invalid in version" in first.problem:
+        return f'{upstream_name(_POINTS[0])} "{first.value}" does not exist'
+    return first.problem
 
 
-def unknown_fields_text(paths: list[Path], document: Any) -> str:
-    """Returns the error of fields that do not exist; ``paths`` are those of a whole file."""
-    in_args = [path for path in paths if _args_of(path) is not None]
-    plain = sorted(path_text(path) for path in paths if path not in in_args)
-    texts = [f'unknown field "{text}"' for text in plain]
-    texts += [
-        f"decoding .{path_text(path[:4])}: strict decoding error: decoding args for plugin "
-        f"{_plugin_at(path, document)}: strict decoding error: unknown field "
-        f'"{path_text(path[5:])}"'
-        for path in in_args
-    ]
-    return "strict decoding error: " + ", ".join(texts)
-
-
-def _plugin_at(path: Path, document: Any) -> str:
-    return str(document["profiles"][path[1]]["pluginConfig"][path[3]]["name"])
-
-
-def _args_of(path: Path) -> Path | None:
+def args_of(path: Path) -> Path | None:
+    """Returns the path of the plugin's arguments that a path leads into; None = into none."""
     is_args = len(path) > 5 and path[0] == "profiles" and path[2:5:2] == ("pluginConfig", "args")
     return path[:5] if is_args else None
-
-
-def wrong_type_text(path: Path, value: Any, document: Any) -> str | None:
-    """Returns the error of a value of the wrong type; None if there is no such text."""
-    struct: type[Any] = KubeSchedulerConfiguration
-    names = [str(step) for step in path if isinstance(step, str)]
-    rest = path
-    if _args_of(path) is not None:
-        plugin = _plugin_at(path, document)
-        struct, rest = ARGS_TYPES[plugin], path[5:]
-        names = [str(step) for step in rest if isinstance(step, str)]
-    field = _field_at(struct, rest)
-    if field is None:
-        return None
-    holder, go_type = field
-    if len(path) == 1 and path[0] in _EMBEDDED:
-        names = ["DebuggingConfiguration", *names]
-    kind = _JSON_NAMES.get(type(value), "null")
-    if kind == "number" and isinstance(value, float) and go_type.startswith("int"):
-        kind = f"number {value:g}"
-    elif kind == "number" and go_type.startswith("int"):
-        kind = f"number {value}"  # it does not fit
-    text = (
-        f"json: cannot unmarshal {kind} into Go struct field {holder}.{'.'.join(names)} of type "
-        f"{go_type}"
-    )
-    if rest is not path:
-        return f"decoding .{path_text(path[:4])}: decoding args for plugin {plugin}: {text}"
-    return text
-
-
-def _field_at(struct: type[Any], path: Path) -> tuple[str, str] | None:
-    """Returns upstream's name of the struct that holds a field, and of the field's type."""
-    current: inspect.Type = inspect.type_info(struct)
-    holder = _struct_name(current)
-    for step in path:
-        current = _inner(current)[0]
-        if isinstance(step, int):
-            if not isinstance(current, inspect.VarTupleType):
-                return None
-            current = current.item_type
-        else:
-            if not isinstance(current, inspect.StructType):
-                return None
-            holder = _struct_name(current)
-            field = next((item for item in current.fields if item.encode_name == step), None)
-            if field is None:
-                return None
-            current = field.type
-    return holder, _go_type(current)
-
-
-def _inner(described: inspect.Type) -> tuple[inspect.Type, dict[str, Any]]:
-    extra: dict[str, Any] = {}
-    if isinstance(described, inspect.Metadata):
-        extra, described = described.extra or {}, described.type
-    if isinstance(described, inspect.UnionType):
-        inner = next(kind for kind in described.types if not isinstance(kind, inspect.NoneType))
-        return _inner(inner)
-    return described, extra
-
-
-def _struct_name(described: inspect.Type) -> str:
-    name = described.cls.__name__ if isinstance(described, inspect.StructType) else KIND
-    return _STRUCT_NAMES.get(name, name)
-
-
-def _go_type(described: inspect.Type) -> str:
-    inner, extra = _inner(described)
-    if extra.get(DURATION):
-        return "string"
-    match inner:
-        case inspect.IntType(le=limit):
-            return "int64" if limit is None or limit > 2**31 else "int32"
-        case inspect.FloatType():
-            return "float32"
-        case inspect.BoolType():
-            return "bool"
-        case inspect.VarTupleType(item_type=item):
-            return f"[]{_go_type(item)}"
-        case inspect.StructType():
-            return f"v1.{_struct_name(inner)}"
-    return "string"

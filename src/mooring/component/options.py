@@ -18,11 +18,11 @@ from typing import Any, Final
 import msgspec
 
 from mooring.component.config_errors import (
-    decoding_error_text,
     is_of_profile,
     profile_error_text,
     validation_error_texts,
 )
+from mooring.component.decoding_errors import decoding_error_text, with_names
 from mooring.component.feature_gates import FeatureGates
 from mooring.component.flags import Options
 from mooring.component.go_values import GoError, aggregate
@@ -248,7 +248,7 @@ def _parse(text: bytes) -> Any:
 
 
 def _decoded(document: Any, options: Options, text: bytes | None, gates: FeatureGates) -> Decoded:
-    result = decode(document, gates=gates.changed)
+    result = decode(with_names(document), gates=gates.changed)
     if isinstance(result, Decoded):
         return result
     message = decoding_error_text(result, text or b"", document)

@@ -69,7 +69,8 @@ def parse_component_versions(texts: tuple[str, ...]) -> dict[str, Version]:
         component, separator, version_text = text.partition("=")
         if not separator:
             component, version_text = "kube", text
-        component, version_text = component.strip(), version_text.strip()
+        else:
+            component, version_text = component.strip(), version_text.strip()
         numbers = parse_version(version_text)
         canonical = ".".join(map(str, numbers))
         if len(numbers) > 2 and numbers[2]:

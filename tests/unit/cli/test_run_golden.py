@@ -26,13 +26,8 @@ BAD = [case for case in CASES if not case["ok"]]
 
 #: Refused with the same exit code and another text.
 OTHER_TEXT = {
-    # An object of the configuration that is no configuration, and arguments of another kind.
-    *("args-as-config", "args-typed-wrong-kind", "args-typed-wrong-version"),
-    *("args-string", "args-list"),
     # Upstream reports another one of several errors, or in another order.
-    *("removed-two", "args-nodeaffinity-two-bad", "own-postBind-twice", "entry-noname"),
-    # Upstream shows an internal object as the value.
-    *("queuesort-differs", "queuesort-args-differ"),
+    *("removed-two", "args-nodeaffinity-two-bad", "own-postBind-twice"),
     # Other parsers.
     *("broken", "extender-tls-data", "extender-tls-data-bad"),
 }

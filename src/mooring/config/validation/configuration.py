@@ -73,12 +73,17 @@ def check(
     if config.parallelism <= 0:
         problem = "should be an integer value greater than zero"
         errors.append(FieldError(("parallelism",), problem, config.parallelism))
+    names: set[str] = set()
+    # A file without profiles has the default one.
+    as_written = written.profiles or config.profiles
     for i, profile in enumerate(config.profiles):
-        errors.extend(_profile(profile, ("profiles", i)))
+        errors.extend(_profile(profile, as_written[i], ("profiles", i)))
+        name = profile.scheduler_name or ""
+        if name in names:
+            errors.append(FieldError(("profiles", i, "schedulerName"), "Duplicate value", name))
+        names.add(name)
     for i, profile in enumerate(written.profiles):
-        errors.extend(_removed_plugins(profile.plugins, ("profiles", i, "plugins")))
         errors.extend(_in_tree_plugins(profile.plugins, ("profiles", i, "plugins")))
-    errors.extend(_scheduler_names(config.profiles))
     errors.extend(_common_queue_sort(config.profiles))
     errors.extend(_percentage(config.percentage_of_nodes_to_score, ()))
     errors.extend(_backoff(config))
@@ -162,10 +167,11 @@ def _backoff(config: KubeSchedulerConfiguration) -> Iterator[FieldError]:
         yield FieldError(("podMaxBackoffSeconds",), problem, longest)
 
 
-def _profile(profile: Profile, path: Path) -> Iterator[FieldError]:
+def _profile(profile: Profile, written: Profile, path: Path) -> Iterator[FieldError]:
     if not profile.scheduler_name:
         yield FieldError((*path, "schedulerName"), "is required")
     yield from _percentage(profile.percentage_of_nodes_to_score, path)
+    yield from _removed_plugins(written.plugins, (*path, "plugins"))
     enabled = names_enabled(profile.plugins)
     names: set[str] = set()
     for i, entry in enumerate(profile.plugin_config):
@@ -220,15 +226,6 @@ def _removed_text() -> str:
         f'was invalid in version "{API_VERSION.rpartition("/")[2]}" '
         f'(KubeSchedulerConfiguration is version "{API_VERSION}")'
     )
-
-
-def _scheduler_names(profiles: tuple[Profile, ...]) -> Iterator[FieldError]:
-    names: set[str | None] = set()
-    for i, profile in enumerate(profiles):
-        if profile.scheduler_name in names:
-            path = ("profiles", i, "schedulerName")
-            yield FieldError(path, "Duplicate value", profile.scheduler_name)
-        names.add(profile.scheduler_name)
 
 
 def _common_queue_sort(profiles: tuple[Profile, ...]) -> Iterator[FieldError]:
