@@ -166,6 +166,8 @@ def proxy_asks() -> Iterator[Ask]:
     ):
         yield Ask("/healthz", headers={"Authorization": value})
     yield Ask("/metrics", "admin", headers={"Authorization": "Bearer nonsense"})
+    for value in ("x", "100-Continue", ""):
+        yield Ask("/healthz", headers={"Expect": value})
 
 
 @dataclass

@@ -266,6 +266,10 @@ class SecureServer:
             response.headers["Content-Type"] = TEXT
             response.force_close()
             return response
+        if request.headers.get("Expect", "").lower() not in ("", "100-continue"):
+            response = web.Response(status=417)
+            response.force_close()
+            return response
         started_s = self._clock.monotonic_s()
         try:
             reply = await self._reply(parsed)
