@@ -34,12 +34,13 @@ from mooring.metrics.options import Feature, MetricsOptions
 from mooring.metrics.pauses import measure_loop_lag, measured_gc
 from mooring.metrics.registry import Metrics
 from mooring.queue import QueueOptions
-from mooring.scheduler.debugger import debug_entries
+from mooring.scheduler.debugger import CacheAudit, debug_entries
 from mooring.scheduler.leader_election import (
     make_candidate,
     make_coordinated_elector,
     make_elector,
 )
+from mooring.scheduler.metrics import record_audit
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.serving.delegates import delegated_transport
 from mooring.serving.health import HealthChecks
@@ -203,6 +204,7 @@ class SchedulerApp:
         work: list[Coroutine[Any, Any, None]] = [
             measure_loop_lag(self._metrics, self._clock.monotonic_s, asyncio.sleep)
         ]
+        work.append(_audit(service, self._metrics))
         if self._candidate is not None:
             work.append(self._candidate.run())
         try:
@@ -341,6 +343,20 @@ def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
     except ConfigError as error:
         raise CommandFailed(str(error)) from None
     return transports
+
+
+async def _audit(service: Service, metrics: Metrics) -> None:
+    """Audits the cache, once it is complete."""
+    audit = CacheAudit(
+        service.cache,
+        service.queue,
+        service.events,
+        lambda kind: service.informers[kind].objects,
+        service.profiles,
+    )
+    record_audit(metrics, audit)
+    await service.wait_until_synced()
+    await audit.run()
 
 
 def _dump_on_signal(service: Service) -> None:

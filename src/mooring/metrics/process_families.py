@@ -208,4 +208,15 @@ OWN: Final = (
         "Seconds in calls of plugins, in one of ten attempts: their share of a decision.",
         *("profile", "plugin", "extension_point"),
     ),
+    counter(
+        "",
+        "mooring_cache_audits_total",
+        "Comparisons of the cache with the objects of the API server, one a minute.",
+    ),
+    counter(
+        "",
+        "mooring_cache_differences_total",
+        "Differences that the audit of the cache found: node, pod, usage or other. Each is a bug.",
+        "difference",
+    ),
 )

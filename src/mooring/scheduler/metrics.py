@@ -15,6 +15,7 @@ from mooring.metrics.registry import Metrics as MetricsRegistry
 from mooring.metrics.series import Numbers
 from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
+from mooring.scheduler.debugger import CacheAudit
 from mooring.state.cache import Cache
 
 #: Queue -> its label. Gated pods have come into the queue of unschedulable ones, as upstream.
@@ -102,6 +103,21 @@ def record_frameworks(metrics: MetricsRegistry, profiles: Mapping[str, Framework
         recorder = metrics.profile(name, plugins)
         recorder.is_unbatchable = framework.has_batching_gate and framework.batch is None
         framework.recorder = framework.timings.recorder = recorder
+
+
+def record_audit(metrics: MetricsRegistry, audit: CacheAudit) -> None:
+    """Exposes how often the cache was audited, and the differences found."""
+    passes = Totals(metrics.numbers("mooring_cache_audits_total"))
+    differences = Totals(metrics.numbers("mooring_cache_differences_total"))
+
+    def refresh() -> None:
+        passes.set(audit.passes)
+        for difference, count in audit.statistics().items():
+            differences.set(count, difference)
+
+    metrics.on_scrape(refresh)
+    for totals in (passes, differences):
+        metrics.on_reset(totals.reset)
 
 
 class SchedulerMetrics:

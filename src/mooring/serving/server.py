@@ -18,7 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp import web
@@ -262,14 +264,9 @@ class SecureServer:
         self._on_request(request.transport)
         parsed = http_requests.parsed(request)
         if parsed is None:
-            response = web.Response(status=400, body=b"400 Bad Request")
-            response.headers["Content-Type"] = TEXT
-            response.force_close()
-            return response
+            return _last_response(400, b"400 Bad Request", {"Content-Type": TEXT})
         if request.headers.get("Expect", "").lower() not in ("", "100-continue"):
-            response = web.Response(status=417)
-            response.force_close()
-            return response
+            return _last_response(417)
         started_s = self._clock.monotonic_s()
         try:
             reply = await self._reply(parsed)
@@ -339,6 +336,15 @@ class SecureServer:
                 reply = _forbidden(user, request, decision.reason)
         self._observer.authorized(result, self._clock.monotonic_s() - started_s)
         return reply
+
+
+def _last_response(
+    status: int, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})
+) -> web.Response:
+    """Returns a response after which the connection is closed."""
+    response = web.Response(status=status, body=body, headers=headers)
+    response.force_close()
+    return response
 
 
 class _Refused(asyncio.Protocol):

@@ -171,6 +171,12 @@ class Cache:
             self.nodes.remove(name)
             self.devices.slices.forget_node(name)
 
+    def recount(self, name: str) -> None:
+        """Sums up again what the pods of a node use: a repair, for ``audit`` found a difference."""
+        row = self.nodes.row(name)
+        if row >= 0:
+            self.nodes.recount(row, self.pods.on_row(row))
+
     # -- pods -------------------------------------------------------------------------------------
 
     def assume(self, info: PodInfo, node_name: str) -> Reservation:

@@ -44,6 +44,18 @@ def audit(cache: Cache) -> list[str]:
     return problems
 
 
+def audit_row(cache: Cache, row: int) -> list[str]:
+    """Returns the differences of one row, and of the pods on it; ``audit`` audits all.
+
+    Complexity: O(resources + label columns + pods on the row).
+    """
+    placed = list(cache.pods.on_row(row))
+    problems = _audit_row(cache.nodes, row, placed)
+    for pod in placed:
+        problems += _audit_pod(cache.pods, pod, row)
+    return problems
+
+
 def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]:
     """Audits one row: allocatable, usage, ports, taints and labels."""
     node = nodes.objects[row]
@@ -144,14 +156,19 @@ def _audit_pods(cache: Cache, on_row: dict[int, list[PlacedPod]]) -> list[str]:
         if {pod.info.uid for pod in cache.pods.on_row(row)} != {pod.info.uid for pod in placed}:
             problems.append(f"row {row}: the index by row does not list the pods of this row")
         for pod in placed:
-            columns, expected = _columns_of(cache.pods, pod), _expected_of(pod, row)
-            if columns != expected:
-                text = f"pod {pod.info.key}: columns {columns} are not its row, priority, start"
-                problems.append(f"{text} and usage {expected}")
+            problems += _audit_pod(cache.pods, pod, row)
     used = int((cache.pods.node_row >= 0).sum())
     if used != len(cache.pods):
         problems.append(f"{used} pod slots are in use for {len(cache.pods)} pods")
     return problems
+
+
+def _audit_pod(pods: PodTable, pod: PlacedPod, row: int) -> list[str]:
+    columns, expected = _columns_of(pods, pod), _expected_of(pod, row)
+    if columns == expected:
+        return []
+    text = f"pod {pod.info.key}: columns {columns} are not its row, priority, start"
+    return [f"{text} and usage {expected}"]
 
 
 def _columns_of(pods: PodTable, pod: PlacedPod) -> tuple[int, ...]:

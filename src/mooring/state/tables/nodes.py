@@ -16,8 +16,8 @@ name, not the row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,13 @@ _USAGE_AND_PORTS = int(Change.USAGE | Change.PORTS)
 def node_allocatable(node: Node) -> dict[str, int]:
     """Returns ``status.allocatable`` in scheduler units: cpu in millicores, the rest in units."""
     return allocatable_units(node.status.allocatable)
+
+
+#: The columns by row; labels have their own.
+_COLUMNS: Final = (
+    *("_allocatable", "_requested", "_nonzero", "_pod_count", "_allowed_pods"),
+    *("_unschedulable", "_alive", "_taint_ids"),
+)
 
 
 class NodeTable:
@@ -90,18 +97,6 @@ class NodeTable:
         self._alive = np.zeros(self.capacity, dtype=np.bool_)
         self._taint_ids = np.full(self.capacity, self._no_taints, dtype=np.int32)
         self._publish()
-
-    def _columns(self) -> list[npt.NDArray[Any]]:
-        return [
-            self._allocatable,
-            self._requested,
-            self._nonzero,
-            self._pod_count,
-            self._allowed_pods,
-            self._unschedulable,
-            self._alive,
-            self._taint_ids,
-        ]
 
     def _publish(self) -> None:
         """Makes the public read-only views of the columns."""
@@ -244,6 +239,15 @@ class NodeTable:
         self._pod_count[row] += sign
         self.log.append(row, _USAGE_AND_PORTS if info.host_ports else _USAGE)
 
+    def recount(self, row: int, placed: Iterable[PlacedPod]) -> None:
+        """Sums up again what the pods of a row use: a repair, for ``audit`` found a difference."""
+        self._requested[:, row] = 0
+        self._nonzero[:, row] = 0
+        self._pod_count[row] = 0
+        for pod in placed:
+            self._count(pod, 1)
+        self.log.append(row, _USAGE)
+
     # -- rows -----------------------------------------------------------------------------------
 
     def _new_row(self, name: str) -> int:
@@ -269,10 +273,10 @@ class NodeTable:
     def _grow_rows(self) -> None:
         old_capacity = self.capacity
         self.capacity = 2 * old_capacity
-        before = self._columns()
+        before = {name: getattr(self, name) for name in _COLUMNS}
         self._allocate(n_resources=len(self._requested))
-        for small, large in zip(before, self._columns(), strict=True):
-            large[..., :old_capacity] = small
+        for name, column in before.items():
+            getattr(self, name)[..., :old_capacity] = column
         self._labels.grow(self.capacity)
 
     def _grow_resources(self) -> None:
