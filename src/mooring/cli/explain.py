@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from mooring.cli.inputs import for_plugins, print_not_listed, print_note
-from mooring.cli.options import devices_option, file_option, output_option, workload_options
+from mooring.cli.options import (
+    devices_option,
+    feature_gates_option,
+    file_option,
+    output_option,
+    workload_options,
+)
 from mooring.clock import SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -27,6 +33,7 @@ from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.device_file import read_device_file, with_devices
 from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.inputs.gated_kinds import gated_kinds
 from mooring.simulation.inputs.plugin_kinds import generic_kinds
 from mooring.simulation.workload import read_workload
 
@@ -70,6 +77,7 @@ if TYPE_CHECKING:
 @output_option("text", "json")
 @workload_options
 @devices_option
+@feature_gates_option
 def command(
     pod: str,
     recording: str | None,
@@ -90,6 +98,7 @@ def command(
     plugins: tuple[str, ...],
     seed: int,
     devices_file: str | None,
+    gates: dict[str, bool],
 ) -> None:
     """Explain why POD is placed on its node, or why no node is feasible.
 
@@ -102,11 +111,14 @@ def command(
     if recording is not None:
         if any((cluster, pods, skip_validation, config_file, plugins, kubeconfig, devices_file)):
             raise click.UsageError(
-                "--recording can only be combined with --attempt, --all, --all-nodes and --output"
+                "--recording can only be combined with --attempt, --all, --all-nodes, --output"
+                " and --feature-gates"
             )
         render = printer.render
         printer.echo(
-            explain_recording(recording, pod, attempt=attempt, options=options, render=render)
+            explain_recording(
+                recording, pod, attempt=attempt, options=options, gates=gates, render=render
+            )
         )
         return
     if attempt is not None:
@@ -118,7 +130,7 @@ def command(
                 "--kubeconfig cannot be combined with --cluster, --pods or --devices"
             )
         running = _Running(kubeconfig, context, address, options)
-        _explain_remote(pod, running, printer, config_file, plugins, seed)
+        _explain_remote(pod, running, printer, config_file, plugins, seed, gates)
         return
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
     if devices_file:
@@ -126,8 +138,8 @@ def command(
     workload = with_generated_claims(workload)
     pod_object = _find(pod, (*workload.pods, *workload.omitted))
     config = load(config_file) if config_file else None
-    workload = for_plugins(workload, config, plugins, command="explain")
-    source = Source(workload, config, plugins, seed)
+    workload = for_plugins(workload, config, plugins, command="explain", gates=gates)
+    source = Source(workload, config, plugins, seed, gates=gates)
     printer.echo(explain_offline(pod_object, source, options=options, is_json=printer.is_json))
 
 
@@ -187,6 +199,7 @@ def _explain_remote(
     config_file: str | None,
     plugins: tuple[str, ...],
     seed: int,
+    gates: dict[str, bool],
 ) -> None:
     """Asks a running scheduler, or schedules the pod on the objects of the cluster."""
     from mooring.client.transport.kubeconfig import find_access
@@ -203,7 +216,7 @@ def _explain_remote(
             options=source.options,
             clock=SystemClock(),
             rng=seeded_random(seed),
-            kinds=generic_kinds(config, plugins),
+            kinds=(*generic_kinds(config, plugins), *gated_kinds(gates)),
         )
     )
     if fetched.workload is None:
@@ -213,9 +226,9 @@ def _explain_remote(
     print_not_listed("explain", fetched.not_listed)
     workload = fetched.workload
     pod_object = _find(pod, (*workload.pods, *workload.omitted))
-    workload = for_plugins(workload, config, plugins, command="explain")
+    workload = for_plugins(workload, config, plugins, command="explain", gates=gates)
     # On the current cluster: other pending pods are not placed first.
-    offline = Source(workload, config, plugins, seed, schedules_queue=False)
+    offline = Source(workload, config, plugins, seed, schedules_queue=False, gates=gates)
     options, is_json = source.options, printer.is_json
     printer.echo(explain_offline(pod_object, offline, options=options, is_json=is_json))
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from mooring.clock import SystemClock, seeded_random
 from mooring.objects.generic import GenericObject
+from mooring.simulation.inputs.gated_kinds import with_gated_kinds
 from mooring.simulation.unsupported import notes
 from mooring.simulation.workload import Workload, read_sources, workload_of
 
@@ -92,12 +94,14 @@ def for_plugins(
     plugins: Sequence[str],
     *,
     command: str,
+    gates: Mapping[str, bool] = MappingProxyType({}),
 ) -> Workload:
-    """Returns the workload as the plugins read it; prints notes on what is ignored.
+    """Returns the workload as the plugins and feature gates read it; notes what is ignored.
 
     Raises:
         ConfigError: a plugin cannot be used.
     """
+    workload = with_gated_kinds(workload, gates)
     if any(isinstance(obj, GenericObject) for obj in workload.objects):
         from mooring.simulation.inputs.plugin_kinds import generic_kinds, with_generic_kinds
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mooring.errors import ConfigError
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -81,6 +83,35 @@ devices_option = file_option(
     "--devices",
     "devices_file",
     help="Simulated drivers: which nodes have which devices (YAML or JSON).",
+)
+
+
+def _parse_gates(
+    context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, bool]:
+    """Returns the gates whose value is not the default; notes those without a full effect."""
+    if not texts:
+        return {}
+    # Imported here: few use it, and all commands would load the table of gates.
+    from mooring.component.gate_settings import parse_feature_gates
+
+    try:
+        gates = parse_feature_gates(texts)
+    except ConfigError as error:
+        raise click.BadParameter(error.problem, context, parameter) from None
+    for gate, reason in (gates.missing() | gates.partial()).items():
+        command = context.info_name
+        click.echo(f"mooring {command}: note: feature gate {gate}: {reason}", err=True)
+    return gates.changed
+
+
+feature_gates_option = click.option(
+    "--feature-gates",
+    "gates",
+    multiple=True,
+    metavar="NAME=BOOL,...",
+    callback=_parse_gates,
+    help="Feature gates of kube-scheduler, as of `mooring run`: DRADeviceTaintRules=true.",
 )
 
 log_level = click.option(

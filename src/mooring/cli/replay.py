@@ -10,15 +10,17 @@ from typing import Any, Final
 import click
 import msgspec
 
-from mooring.cli.options import file_names, file_option, output_option
+from mooring.cli.inputs import print_note
+from mooring.cli.options import feature_gates_option, file_names, file_option, output_option
 from mooring.config import DEFAULT_FILTER_ORDER, KubeSchedulerConfiguration
 from mooring.errors import ConfigError
 from mooring.recordings.difference import Difference
 from mooring.recordings.format import RecordingReader
 from mooring.recordings.moves import ComparedStep, Moves
 from mooring.simulation.build import configuration_of, driver_of
+from mooring.simulation.inputs.gated_kinds import ignored_kinds
 from mooring.simulation.replay import ReplayedStep, replay
-from mooring.simulation.unsupported import NO_EXTENDERS
+from mooring.simulation.unsupported import NO_EXTENDERS, notes
 from mooring.simulation.weights import score_weights
 
 EXIT_SAME: Final = 0
@@ -41,9 +43,14 @@ DIFFERENCES_SHOWN: Final = 100
 @file_option(
     "--config", "config_file", help="KubeSchedulerConfiguration to use instead of the recorded one."
 )
+@feature_gates_option
 @output_option("text", "json")
 def command(
-    recordings: tuple[str, ...], only_plugins: str | None, config_file: str | None, output: str
+    recordings: tuple[str, ...],
+    only_plugins: str | None,
+    config_file: str | None,
+    gates: dict[str, bool],
+    output: str,
 ) -> int:
     """Replay each step of a recording on the recorded state and report differences.
 
@@ -55,7 +62,7 @@ def command(
     """
     reports = []
     for file in recordings:
-        report, moves = _replay(file, only_plugins, config_file)
+        report, moves = _replay(file, only_plugins, config_file, gates)
         if config_file is not None:
             report["summary"] = moves.as_dict()
         reports.append(report)
@@ -70,14 +77,17 @@ def command(
 
 
 def _replay(
-    file: str, only_plugins: str | None, config_file: str | None
+    file: str, only_plugins: str | None, config_file: str | None, gates: dict[str, bool]
 ) -> tuple[dict[str, Any], Moves]:
     """Returns the report of a recording as JSON values, and where its pods go."""
     with RecordingReader(file) as reader:
         config = configuration_of(reader.header, config_file=config_file, file=file)
         if config is not None and config.extenders:
             click.echo(f"mooring replay: note: {file}: {NO_EXTENDERS}", err=True)
-        driver = driver_of(reader.header, config=config, file=file)
+        kinds = [str(document.get("kind")) for document in reader.header.objects]
+        for note in notes(None, ignored_kinds(kinds, gates)):
+            print_note("replay", f"{file}: {note}")
+        driver = driver_of(reader.header, config=config, file=file, gates=gates)
         only = _owned(only_plugins, driver.OWN, [*driver.weights, *DEFAULT_FILTER_ORDER])
         recorded_config = configuration_of(reader.header, file=file)
         moves = Moves()

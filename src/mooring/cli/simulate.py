@@ -12,7 +12,13 @@ import msgspec
 
 from mooring import __version__
 from mooring.cli.inputs import Live, for_plugins, print_note, read_live
-from mooring.cli.options import devices_option, file_option, output_option, workload_options
+from mooring.cli.options import (
+    devices_option,
+    feature_gates_option,
+    file_option,
+    output_option,
+    workload_options,
+)
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
@@ -26,6 +32,7 @@ from mooring.simulation.answers import (
 )
 from mooring.simulation.engine.recorder import StepRecorder
 from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.inputs.gated_kinds import gated_kinds
 from mooring.simulation.inputs.missing_objects import missing_objects, notes_of
 from mooring.simulation.inputs.plugin_kinds import generic_kinds
 from mooring.simulation.inputs.workloads import with_replicas
@@ -65,6 +72,7 @@ class ScaleParameter(click.ParamType[tuple[str, int]]):
 @click.command("simulate")
 @workload_options
 @devices_option
+@feature_gates_option
 @file_option("--kubeconfig", help="Read the objects of this live cluster instead of --cluster.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 @click.option(
@@ -99,6 +107,7 @@ def command(
     plugins: tuple[str, ...],
     seed: int,
     devices_file: str | None,
+    gates: dict[str, bool],
     kubeconfig: str | None,
     context: str | None,
     scale: tuple[tuple[str, int], ...],
@@ -117,16 +126,14 @@ def command(
     elif cluster:
         raise click.UsageError("--kubeconfig cannot be combined with --cluster")
     else:
-        live = Live("simulate", kubeconfig, context, generic_kinds(config, plugins))
+        kinds = (*generic_kinds(config, plugins), *gated_kinds(gates))
+        live = Live("simulate", kubeconfig, context, kinds)
         workload = read_live(live, pods, skip_validation=skip_validation)
     workload = with_replicas(workload, scale)
     if devices_file:
-        # Imported here: it needs the API server's validation, and the trace does not.
-        from mooring.simulation.device_file import read_device_file, with_devices
-
-        workload = with_devices(workload, read_device_file(devices_file))
+        workload = _with_devices(workload, devices_file)
     workload = with_generated_claims(workload)
-    workload = for_plugins(workload, config, plugins, command="simulate")
+    workload = for_plugins(workload, config, plugins, command="simulate", gates=gates)
     for note in notes_of(missing_objects(workload)):
         print_note("simulate", note)
     utilization, counts, clock = Utilization(workload.objects), OutcomeCounts(), SystemClock()
@@ -139,6 +146,7 @@ def command(
         with_scores=output != "table",
         on_change=progress.on_change,
         on_result=progress.on_result,
+        gates=gates,
     )
     with ExitStack() as stack:
         if save:
@@ -155,6 +163,14 @@ def command(
         workload.name, utilization, counts, duration_s=duration_s, peak_rss_bytes=peak_rss_bytes()
     )
     _print_simulation(summary, simulation, output)
+
+
+def _with_devices(workload: Workload, file: str) -> Workload:
+    """Returns a workload with the devices of a file."""
+    # Imported here: it needs the API server's validation, and the trace does not.
+    from mooring.simulation.device_file import read_device_file, with_devices
+
+    return with_devices(workload, read_device_file(file))
 
 
 def _print_simulation(summary: Summary, simulation: Simulation, output: str) -> None:

@@ -14,12 +14,20 @@ import click
 from mooring.cli.event_loops import interruption, loop_factory_for
 from mooring.cli.inputs import Live, list_live, print_note
 from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
-from mooring.cli.options import devices_option, file_option, output_option, workload_options
+from mooring.cli.options import (
+    devices_option,
+    feature_gates_option,
+    file_option,
+    output_option,
+    workload_options,
+)
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
 from mooring.objects.counts import counted
 from mooring.objects.files.paths import STANDARD_INPUT
+from mooring.objects.kinds import GATED_KINDS
+from mooring.simulation.inputs.gated_kinds import gated_kinds
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
@@ -45,11 +53,13 @@ class Options(NamedTuple):
     begins_at_once: bool
     output: str
     devices: DeviceFile | None
+    gates: dict[str, bool]
 
 
 @click.command("start")
 @workload_options
 @devices_option
+@feature_gates_option
 @file_option(
     "--kubeconfig",
     "live",
@@ -86,6 +96,7 @@ def command(
     plugins: tuple[str, ...],
     seed: int,
     devices_file: str | None,
+    gates: dict[str, bool],
     live: str | None,
     context: str | None,
     port: int,
@@ -102,8 +113,7 @@ def command(
     """
     if STANDARD_INPUT in (*cluster, *pods, devices_file):
         raise click.UsageError("standard input (-) is not supported: the files are read twice")
-    if output == "json" and not (once or virtual):
-        raise click.UsageError("-o json requires --once: only a run that ends has a summary")
+    _check_options(gates, output, ends=once or virtual)
     from mooring.log import configure
     from mooring.simulation.controllers.objects import WORKLOAD_KINDS
     from mooring.simulation.device_file import read_device_file
@@ -113,9 +123,9 @@ def command(
 
     configure("WARNING")
     config = load(config_file) if config_file else None
+    if live is None and context is not None:
+        raise click.UsageError("--context needs --kubeconfig")
     if live is None:
-        if context is not None:
-            raise click.UsageError("--context needs --kubeconfig")
         workload = read_workload(cluster, pods, skip_validation=skip_validation)
         seeds = _seeds(workload, cluster, pods)
     elif cluster:
@@ -123,12 +133,11 @@ def command(
     else:
         source = Live("start", live, context, generic_kinds(config, plugins))
         workload, seeds = _live_input(source, pods, skip_validation=skip_validation)
-    for note in notes(config, {}, is_offline=virtual):
-        print_note("start", note)
+    _print_notes(notes(config, {}, is_offline=virtual))
     if virtual and config is not None:
         config = without_extenders(config)  # they answer in real time
     devices = read_device_file(devices_file) if devices_file else None
-    seeds += [] if devices is None else _device_seeds(devices, workload)
+    seeds += _device_seeds(devices, workload)
     has_workloads = controllers and any(seed.kind in WORKLOAD_KINDS for seed in seeds)
     options = Options(
         port,
@@ -140,8 +149,28 @@ def command(
         begins_at_once=bool(kubelets) or has_workloads,
         output=output,
         devices=devices,
+        gates=gates,
     )
     _run(_start(workload, seeds, config, plugins, seed, options), is_virtual=virtual)
+
+
+def _check_options(gates: dict[str, bool], output: str, *, ends: bool) -> None:
+    """Checks options that exclude each other.
+
+    Raises:
+        UsageError: they do; or the scheduler would wait for a kind that is not served.
+    """
+    if output == "json" and not ends:
+        raise click.UsageError("-o json requires --once: only a run that ends has a summary")
+    for kind in gated_kinds(gates):
+        raise click.UsageError(
+            f"{GATED_KINDS[kind]} cannot be on: the embedded API server does not serve {kind}s"
+        )
+
+
+def _print_notes(texts: Sequence[str]) -> None:
+    for text in texts:
+        print_note("start", text)
 
 
 def _run(work: Coroutine[Any, Any, None], *, is_virtual: bool) -> None:
@@ -155,8 +184,10 @@ def _run(work: Coroutine[Any, Any, None], *, is_virtual: bool) -> None:
             raise first_error(group) from None
 
 
-def _device_seeds(devices: DeviceFile, workload: Workload) -> list[Seed]:
-    """Returns the objects of a device file."""
+def _device_seeds(devices: DeviceFile | None, workload: Workload) -> list[Seed]:
+    """Returns the objects of a device file; none without a file."""
+    if devices is None:
+        return []
     from mooring.devcluster.seeding import seeds_of_objects
     from mooring.objects.node import Node
     from mooring.simulation.device_file import device_objects
@@ -236,7 +267,7 @@ async def _start(
         config,
         clock=clock,
         rng=seeded_random(seed),
-        options=ServiceOptions(plugins=plugins, observer=progress),
+        options=ServiceOptions(plugins=plugins, observer=progress, feature_gates=options.gates),
         with_kubelets=options.kubelets,
         with_volumes=True,
         with_claims=True,

@@ -29,11 +29,11 @@ from mooring.dra import (
 )
 from mooring.dra.capacity import consumed_amount, has_capacity
 from mooring.dra.counters import AvailableCounters
-from mooring.dra.devices import SliceDevice
+from mooring.dra.devices import PoolKey, SliceDevice
 from mooring.dra.ledger import tolerates
 from mooring.dra.requests import Choice
 from mooring.objects.quantity import BINARY_SI, Quantity
-from mooring.objects.resource import DeviceTaint
+from mooring.objects.resource import Device, DeviceTaint
 
 FREE: Final = "free"
 TAKEN: Final = "taken"
@@ -125,6 +125,9 @@ class NodeExamination:
         node: The node.
         pools: Its pools.
         claims: The claims that are to be allocated.
+
+    Args:
+        rule_of: See ``SlicesWithRules.rule_of``.
     """
 
     def __init__(
@@ -134,7 +137,9 @@ class NodeExamination:
         claims: Sequence[PreparedClaim],
         allocated: AllocatedState,
         selectors: Selectors,
+        rule_of: Callable[[DeviceTaint, Device, PoolKey], str] = lambda *_: "",
     ) -> None:
+        self._rule_of = rule_of
         self.node = node
         self.pools = pools
         self.claims = claims
@@ -223,7 +228,9 @@ class NodeExamination:
             return Verdict(TAKEN)
         for taint in device.taints:
             if not any(tolerates(toleration, taint) for toleration in choice.tolerations):
-                return Verdict(TAINTED, taint_text(taint))
+                rule = self._rule_of(taint, device.device, device.pool_key)
+                of_rule = f" of DeviceTaintRule {rule}" if rule else ""
+                return Verdict(TAINTED, taint_text(taint) + of_rule)
         missing = self._missing_capacity(choice, device)
         if missing:
             return Verdict(NO_CAPACITY, missing)

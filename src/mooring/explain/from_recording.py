@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 from mooring.config import from_document
+from mooring.dra import features_of
 from mooring.errors import ConfigError
 from mooring.explain.explain import DEFAULTS, Explained, Options, text_of
 from mooring.objects.codec.decode import convert
@@ -61,6 +63,7 @@ def explain_recording(
     *,
     attempt: int | None = None,
     options: Options = DEFAULTS,
+    gates: Mapping[str, bool] = MappingProxyType({}),
     render: Callable[[Explained], str] = text_of,
 ) -> str:
     """Explains an attempt of a recording, by default the pod's last one.
@@ -70,6 +73,7 @@ def explain_recording(
         pod: Name or ``namespace/name``.
         attempt: The attempt's number, from 1.
         options: What to explain.
+        gates: The feature gates whose value is not the default.
         render: Returns the explanation as text; it is called while the cluster is as it was.
 
     Raises:
@@ -81,7 +85,7 @@ def explain_recording(
         header = reader.header
         objects = objects_of(header.objects, file=file)
         utilization = Utilization(objects)
-        cluster = _cluster(header, objects, file)
+        cluster = _cluster(header, objects, file, gates)
         outcomes = RecordedOutcomes(UtilizationReplayer(utilization, cluster), header.objects)
         for step in reader:
             pod_keys[step.pod_key] = None
@@ -105,12 +109,15 @@ def explain_recording(
     return explanation
 
 
-def _cluster(header: Recording, objects: list[KubernetesObject], file: str) -> Driver | Cluster:
+def _cluster(
+    header: Recording, objects: list[KubernetesObject], file: str, gates: Mapping[str, bool]
+) -> Driver | Cluster:
     """Returns a cluster with the recorded plugins; without plugins if one of them is unknown."""
     try:
-        return driver_of(header, config=configuration_of(header, file=file), file=file)
+        config = configuration_of(header, file=file)
+        return driver_of(header, config=config, file=file, gates=gates)
     except ConfigError:
-        return Cluster(objects)
+        return Cluster(objects, features_of(gates))
 
 
 def _is_match(step: Step, pod: str, attempt: int | None) -> bool:

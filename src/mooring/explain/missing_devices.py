@@ -13,6 +13,7 @@ from mooring.decision import ERROR, SCHEDULED, Decision
 from mooring.dra import (
     AllocationError,
     CELCompiler,
+    NodePools,
     PreparedClaim,
     Selectors,
     TargetNode,
@@ -152,13 +153,20 @@ class _MissingDevices:
         if self._claims.special is not None:
             resources = resources_by_devices(node, self._resources, self._devices.classes)
             if resources is None:
-                empty = NodeExamination(target, pools, (), self._devices.allocated, self._selectors)
+                empty = self._examination(target, pools, ())
                 return Examined(empty, Cause(LACKS_RESOURCE), {}, ())
             claims, uses = self._special_for(resources)
-        examined = NodeExamination(target, pools, claims, self._devices.allocated, self._selectors)
+        examined = self._examination(target, pools, claims)
         unavailable = tuple(self._unavailable(node))
         cause = examined.cause() if claims else Cause(NOT_AVAILABLE)
         return Examined(examined, cause, uses, unavailable)
+
+    def _examination(
+        self, target: TargetNode, pools: NodePools, claims: Sequence[PreparedClaim]
+    ) -> NodeExamination:
+        devices = self._devices
+        rule_of = devices.taint_rules.rule_of
+        return NodeExamination(target, pools, claims, devices.allocated, self._selectors, rule_of)
 
     def _special_for(self, resources: tuple[str, ...]) -> _Special:
         claims_there = self._specials.get(resources)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ class Source(NamedTuple):
         plugins: Further plugins, as ``module:attribute``.
         seed: The random seed.
         schedules_queue: Whether the pods before the explained one are scheduled first.
+        gates: The feature gates whose value is not the default.
     """
 
     workload: Workload
@@ -39,6 +41,7 @@ class Source(NamedTuple):
     plugins: Sequence[str] = ()
     seed: int = 0
     schedules_queue: bool = True
+    gates: Mapping[str, bool] = MappingProxyType({})
 
 
 def explain_offline(
@@ -57,7 +60,11 @@ def explain_offline(
     """
     workload = source.workload
     driver = make_driver(
-        workload.objects, config=source.config, plugins=source.plugins, seed=source.seed
+        workload.objects,
+        config=source.config,
+        plugins=source.plugins,
+        seed=source.seed,
+        gates=source.gates,
     )
     for pending in workload.pending:
         driver.listers.apply("Pod", None, pending)
@@ -87,6 +94,7 @@ def explain_offline(
             config=source.config,
             plugins=source.plugins,
             seed=source.seed,
+            gates=source.gates,
             utilization=utilization,
         )
     explained = _explained(pod, driver, utilization, later, options, decision)

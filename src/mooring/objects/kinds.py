@@ -116,8 +116,8 @@ KINDS_BY_STRUCT: Mapping[type[Any], Kind] = MappingProxyType({kind.struct: kind 
 #: Resource names that are cached: more than plugins follow.
 _RESOURCE_NAMES_CACHED = 256
 
-#: Kinds that only a scheduler with a feature gate reads, which is off by default.
-GATED_KINDS: frozenset[str] = frozenset({"DeviceTaintRule"})
+#: Kind that a scheduler reads only with a feature gate, which is off by default -> the gate.
+GATED_KINDS: Mapping[str, str] = MappingProxyType({"DeviceTaintRule": "DRADeviceTaintRules"})
 
 #: Kinds that are created first, in this order, since others refer to them.
 CREATED_FIRST = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")

@@ -119,7 +119,7 @@ class SchedulerParts:
         self.queue = SchedulingQueue(
             self.profiles,
             clock=clock,
-            options=options.queue or _queue_options(config),
+            options=options.queue or _queue_options(config, options.feature_gates),
             on_ready=self._ready.set,
             on_move=options.observer.moved,
             recorder=self._metrics_recorder,
@@ -324,8 +324,9 @@ def _recorder_of(metrics: Metrics | None) -> SchedulerRecorder:
     return NO_SCHEDULER_METRICS if metrics is None else metrics.scheduler
 
 
-def _queue_options(config: KubeSchedulerConfiguration) -> QueueOptions:
+def _queue_options(config: KubeSchedulerConfiguration, gates: Mapping[str, bool]) -> QueueOptions:
     return QueueOptions(
         initial_backoff_s=config.pod_initial_backoff_seconds,
         max_backoff_s=config.pod_max_backoff_seconds,
+        pop_from_backoff=gates.get("SchedulerPopFromBackoffQ", True),
     )

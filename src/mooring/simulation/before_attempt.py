@@ -6,7 +6,8 @@ victims, which still count on their node.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -48,6 +49,7 @@ def before_attempt(
     config: KubeSchedulerConfiguration | None = None,
     plugins: Sequence[str | Any] = (),
     seed: int = 0,
+    gates: Mapping[str, bool] = MappingProxyType({}),
     utilization: Utilization,
 ) -> BeforeAttempt:
     """Simulates up to the first attempt at a pod; to the end if there is none.
@@ -58,13 +60,18 @@ def before_attempt(
         config: Of the scheduler; None = kube-scheduler's defaults.
         plugins: Further plugins.
         seed: Of all random numbers.
+        gates: The feature gates whose value is not the default.
         utilization: Of the workload's objects; it follows the cluster.
 
     Raises:
         ConfigError: the configuration or a plugin cannot be used.
     """
     options = SimulationOptions(
-        config=config, plugins=plugins, seed=seed, on_change=utilization.on_change
+        config=config,
+        plugins=plugins,
+        seed=seed,
+        gates=gates,
+        on_change=utilization.on_change,
     )
     run = SimulationRun(workload, options)
     observer = _UntilAttempt(run, pod_key)
@@ -76,7 +83,14 @@ def before_attempt(
     else:
         observer.note_state()
     rng = seeded_random(seed)
-    driver = Driver(observer.objects, config=config, plugins=plugins, rng=rng, clock=SystemClock())
+    driver = Driver(
+        observer.objects,
+        config=config,
+        plugins=plugins,
+        rng=rng,
+        clock=SystemClock(),
+        gates=gates,
+    )
     for pod in observer.pods:
         driver.listers.apply("Pod", None, pod)
     for pod, node_name in observer.waiting:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mooring.clock import SystemClock, seeded_random
@@ -25,10 +26,11 @@ def make_driver(
     seed: int = 0,
     node_order: Sequence[str] | None = None,
     preempt_all_nodes: bool = False,
+    gates: Mapping[str, bool] = MappingProxyType({}),
 ) -> Driver:
     """Returns a driver over these objects; ``plugins`` are named as ``module:attribute``.
 
-    ``preempt_all_nodes``: see ``Driver``.
+    ``preempt_all_nodes`` and ``gates``: see ``Driver``.
 
     Raises:
         ConfigError: a plugin cannot be loaded, or the configuration cannot be used.
@@ -43,11 +45,16 @@ def make_driver(
         clock=SystemClock(),
         node_order=node_order,
         preempt_all_nodes=preempt_all_nodes,
+        gates=gates,
     )
 
 
 def driver_of(
-    header: Recording, *, config: KubeSchedulerConfiguration | None, file: str | None = None
+    header: Recording,
+    *,
+    config: KubeSchedulerConfiguration | None,
+    file: str | None = None,
+    gates: Mapping[str, bool] = MappingProxyType({}),
 ) -> Driver:
     """Returns a driver with the cluster of a recording before its first step.
 
@@ -55,6 +62,7 @@ def driver_of(
         header: The recording; its steps are not read.
         config: The scheduler's configuration; see ``configuration_of``.
         file: The recording's file, for errors.
+        gates: The feature gates whose value is not the default.
 
     Raises:
         ConfigError: an object or the configuration cannot be used.
@@ -66,6 +74,7 @@ def driver_of(
         node_order=header.node_order,
         # A simulation's preemption follows the configured number of candidate nodes.
         preempt_all_nodes=header.family != FAMILY,
+        gates=gates,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from mooring.dra import ALL_FEATURES, DeviceFeatures
 from mooring.errors import ConfigError
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
@@ -17,8 +18,9 @@ from mooring.state.listers import Listers
 class Cluster:
     """A cache filled from objects instead of watches."""
 
-    def __init__(self, objects: Iterable[Any]) -> None:
-        self.cache = Cache()
+    def __init__(self, objects: Iterable[Any], features: DeviceFeatures = ALL_FEATURES) -> None:
+        """Loads objects; ``features`` are the feature gates of devices."""
+        self.cache = Cache(features)
         #: The objects that plugins list, of all kinds: plugins are built after the cluster.
         self.listers = Listers(keeps_all=True)
         #: Key -> nominated pod that a gate holds back, and its node.

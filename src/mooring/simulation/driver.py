@@ -6,11 +6,13 @@ parts fit together: a Cache, a Framework per profile, the scheduling cycle, the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from mooring.clock import Clock, Rng, VirtualClock
 from mooring.config import KubeSchedulerConfiguration, default_configuration
+from mooring.dra import features_of
 from mooring.errors import InvariantViolation, PluginError, SchedulerError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, schedule_pod
 from mooring.framework.runtime import bind as binding
@@ -54,25 +56,25 @@ class Driver(Cluster):
         node_order: Sequence[str] | None = None,
         cache_results: bool = True,
         preempt_all_nodes: bool = False,
+        gates: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
         """Loads the cluster and the plugins.
 
         ``plugins`` are objects or ``module:attribute``; ``clock`` times them (decisions run on a
-        virtual clock of their own); ``node_order`` must equal the order of the nodes.
-        ``preempt_all_nodes``: as in recordings of kube-scheduler, preemption tries all nodes,
-        regardless of its arguments.
+        virtual clock of their own); ``node_order`` must equal the order of the nodes; ``gates`` are
+        those that differ from the default. ``preempt_all_nodes``: as in recordings of
+        kube-scheduler, preemption tries all nodes, regardless of its arguments.
 
         Raises:
             ConfigError: if the configuration, a plugin or ``node_order`` cannot be used.
         """
         self._frameworks: dict[str, Framework] = {}
-        super().__init__(objects)
+        super().__init__(objects, features_of(gates))
         config = config or default_configuration()
         self.time = VirtualClock()
         self.handle = OfflineHandle(self.cache, self.time, rng, self.listers)
         self.next_start_index = 0
-        #: status.startTime of pods that are bound now, RFC 3339; None = unset.
-        self.start_time: str | None = None
+        self.start_time: str | None = None  # of pods that are bound now, RFC 3339; None = unset
         #: Pods waiting in Permit, by UID, and the outcomes of finished waits.
         self._waiting: dict[str, tuple[Outcome, WaitingPod]] = {}
         self._finished_waits: list[Outcome] = []
@@ -85,6 +87,7 @@ class Driver(Cluster):
             waiting=self.handle.waiting,
             plugins=plugins,
             cache_results=cache_results,
+            gates=gates,
         )
         self.check_gates()
 
@@ -124,8 +127,7 @@ class Driver(Cluster):
             text = f'no profile has the schedulerName "{pod.spec.scheduler_name}"'
             return Outcome.failed(info, text)
         snapshot = self.cache.snapshot()
-        start = self.next_start_index if start_index is None else start_index
-        attempt = Attempt(snapshot, start)
+        attempt = Attempt(snapshot, self.next_start_index if start_index is None else start_index)
         cycle = framework.new_cycle(info, snapshot)
         outcome = self._decide(framework, cycle, attempt)
         if explain:

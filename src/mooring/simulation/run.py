@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mooring.client import ObjectChange
@@ -90,6 +91,7 @@ class SimulationOptions(NamedTuple):
         on_change: Called for every write of an object, with its kind.
         on_result: Called with each pod that has a new outcome.
         recorder: Records every attempt; None = nothing is recorded.
+        gates: The feature gates whose value is not the default.
     """
 
     config: KubeSchedulerConfiguration | None = None
@@ -100,6 +102,7 @@ class SimulationOptions(NamedTuple):
     on_change: Callable[[str, ObjectChange], None] = lambda *_: None
     on_result: Callable[[PodResult], None] = lambda _: None
     recorder: StepRecorder | None = None
+    gates: Mapping[str, bool] = MappingProxyType({})
 
 
 def run_simulation(workload: Workload, options: SimulationOptions | None = None) -> Simulation:
@@ -155,7 +158,9 @@ class SimulationRun:
         self._scheduler = EngineScheduler(
             self._table,
             without_extenders(options.config or default_configuration()),
-            ServiceOptions(plugins=options.plugins, observer=self._observers),
+            ServiceOptions(
+                plugins=options.plugins, observer=self._observers, feature_gates=options.gates
+            ),
             clock=clock,
             rng=self._rng,
         )

@@ -42,7 +42,9 @@ def notes(
     skipped = skipped or {}
     gated = {kind: count for kind, count in skipped.items() if kind in GATED_KINDS}
     if gated:
-        texts.append(f"ignored, since their feature gate is off by default: {_counts(gated)}")
+        for kind, count in gated.items():
+            gate = GATED_KINDS[kind]
+            texts.append(f"ignored, since the feature gate {gate} is off: {counted(count, kind)}")
     if others := {kind: count for kind, count in skipped.items() if kind not in gated}:
         texts.append(f"ignored, since no scheduler reads these kinds: {_counts(others)}")
     return texts

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count as count_from
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from mooring.clock import SystemClock, seeded_random
+from mooring.component.gate_settings import changed_gates
 from mooring.config import KubeSchedulerConfiguration, default_configuration, load
 from mooring.errors import ConfigError
 from mooring.objects.counts import counted
@@ -21,8 +23,10 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.types import Object
 from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.inputs.gated_kinds import gated_kind, ignored_kinds, with_gated_kinds
 from mooring.simulation.inputs.workloads import merged, scaled
 from mooring.simulation.run import SimulationOptions, SimulationRun
+from mooring.simulation.unsupported import notes
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import Workload, read_sources, read_workload, workload_of
@@ -66,6 +70,7 @@ class Cluster:
         self._objects: list[Any] = list(objects)
         self._name = name
         self.workloads = workloads
+        self._as_workload = Workload(name, self._objects, [], controlled=workloads)
 
     # -- where from -------------------------------------------------------------------------------
 
@@ -178,9 +183,7 @@ class Cluster:
             ConfigError: there is no such node.
         """
         changed = [self._node(name) for name in names]
-        return self.with_objects(
-            *(replace(node, spec=replace(node.spec, unschedulable=True)) for node in changed)
-        )
+        return self.with_objects(*map(_cordoned, changed))
 
     def scale(self, name: str, replicas: int) -> Cluster:
         """Returns the cluster with other replicas of a workload.
@@ -216,6 +219,7 @@ class Cluster:
         plugins: Sequence[str | Any] = (),
         seed: int = 0,
         order: str = "queue",
+        feature_gates: Mapping[str, bool] | str | None = None,
     ) -> Result:
         """Schedules the pending pods, and more, on virtual time; nothing is written anywhere.
 
@@ -225,20 +229,26 @@ class Cluster:
             plugins: Further plugins: objects, or ``module:attribute``.
             seed: Of all random numbers.
             order: "queue", or "shuffle" = the pods arrive in random order.
+            feature_gates: Those of kube-scheduler, by name or as a text "NAME=BOOL,...".
 
         Raises:
             ConfigError: a file, the configuration or a plugin cannot be used.
         """
-        workload = with_generated_claims(self._workload(pods))
-        settings = _settings(config)
+        gates = changed_gates(feature_gates)
+        workload = with_generated_claims(_with_pods(self._as_workload, pods, gates))
         options = SimulationOptions(
-            config=settings, plugins=plugins, seed=seed, order=order, with_scores=True
+            config=_settings(config),
+            plugins=plugins,
+            seed=seed,
+            order=order,
+            with_scores=True,
+            gates=gates,
         )
         utilization, clock = Utilization(workload.objects), SystemClock()
         run = SimulationRun(workload, options._replace(on_change=utilization.on_change))
         started_s = clock.monotonic_s()
         simulation = run.run()
-        labels = {node.metadata.name: node.metadata.labels for node in self.nodes.values()}
+        labels = {name: node.metadata.labels for name, node in self.nodes.items()}
         return Result(
             workload.name,
             simulation,
@@ -256,6 +266,7 @@ class Cluster:
         config: KubeSchedulerConfiguration | str | Path | None = None,
         plugins: Sequence[str | Any] = (),
         seed: int = 0,
+        feature_gates: Mapping[str, bool] | str | None = None,
     ) -> Suggestions[Cluster]:
         """Returns the smallest changes with which a pending pod gets a node.
 
@@ -276,30 +287,23 @@ class Cluster:
             >>> help.apply().simulate()["web"].node
             'a'
         """
-        settings = _settings(config)
-        workload = self._workload(pods)
+        settings, gates = _settings(config), changed_gates(feature_gates)
+        workload = _with_pods(self._as_workload, pods, gates)
         objects = [*workload.objects, *workload.pending, *workload.omitted]
         base = Cluster(objects, name=workload.name, workloads=workload.controlled)
         pod_key = _pod_key(pod, base.pods)
 
         def node_in(cluster: Cluster) -> str:
-            result = cluster.simulate(config=settings, plugins=plugins, seed=seed)
+            result = cluster.simulate(
+                config=settings, plugins=plugins, seed=seed, feature_gates=gates
+            )
             return {own.pod: own.node for own in result}.get(pod_key, "")
 
         node = base.pods[pod_key].spec.node_name or node_in(base)
         if node or pod_key not in map(key, workload.pending):
             return Suggestions(pod_key, node)
-        search = Search(workload, settings, plugins, seed)
+        search = Search(workload, settings, plugins, seed, gates)
         return Suggestions(pod_key, "", search.suggestions(pod_key, objects, base._with, node_in))
-
-    def _workload(self, pods: Pods) -> Workload:
-        items = [pods] if isinstance(pods, str | Path) else list(pods)
-        sources = [str(item) for item in items if isinstance(item, str | Path)]
-        extra = [item for item in items if not isinstance(item, str | Path)]
-        read = read_sources(sources)
-        name = ", ".join([self._name, *sources])
-        workload = workload_of(name, [*self._objects, *extra, *read])
-        return workload._replace(controlled=merged(self.workloads, read.workloads))
 
 
 def _pod_key(name: str, pods: Iterable[str]) -> str:
@@ -309,6 +313,28 @@ def _pod_key(name: str, pods: Iterable[str]) -> str:
             f"several pods are named {name!r}" if matches else f"no node or pod {name!r}"
         )
     return matches[0]
+
+
+def _cordoned(node: Node) -> Node:
+    return replace(node, spec=replace(node.spec, unschedulable=True))
+
+
+def _with_pods(workload: Workload, pods: Pods, gates: Mapping[str, bool]) -> Workload:
+    """Returns a workload with further pods, as a scheduler with the gates reads them.
+
+    Warns of objects that need a gate that is off.
+    """
+    items = [pods] if isinstance(pods, str | Path) else list(pods)
+    sources = [str(item) for item in items if isinstance(item, str | Path)]
+    extra = [item for item in items if not isinstance(item, str | Path)]
+    read = read_sources(sources)
+    controlled = merged(workload.controlled, read.workloads)
+    objects = [*workload.objects, *extra, *read]
+    workload = workload_of(", ".join([workload.name, *sources]), objects)
+    for note in notes(None, ignored_kinds(map(gated_kind, workload.objects), gates)):
+        warnings.warn(note, stacklevel=3)
+    workload = with_gated_kinds(workload, gates)
+    return workload._replace(controlled=controlled)
 
 
 def _settings(

@@ -7,7 +7,7 @@ each is simulated with all pending pods: other pods may take what a change makes
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
 from msgspec.structs import replace
@@ -141,12 +141,14 @@ class Search(NamedTuple):
         config: Of the scheduler; None = kube-scheduler's defaults.
         plugins: Further plugins: objects, or ``module:attribute``.
         seed: Of all random numbers.
+        gates: The feature gates whose value is not the default.
     """
 
     workload: Workload
     config: KubeSchedulerConfiguration | None
     plugins: Sequence[Any]
     seed: int
+    gates: Mapping[str, bool]
 
     def suggestions(
         self,
@@ -185,6 +187,7 @@ class Search(NamedTuple):
             config=self.config,
             plugins=self.plugins,
             seed=self.seed,
+            gates=self.gates,
             utilization=utilization,
         )
         framework = driver.frameworks[pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME]

@@ -35,7 +35,7 @@ def test_kinds_that_no_scheduler_reads_are_counted() -> None:
 
 def test_kinds_of_a_feature_gate_are_named_apart() -> None:
     assert notes(None, {"ConfigMap": 1, "DeviceTaintRule": 2}) == [
-        "ignored, since their feature gate is off by default: 2 DeviceTaintRules",
+        "ignored, since the feature gate DRADeviceTaintRules is off: 2 DeviceTaintRules",
         "ignored, since no scheduler reads these kinds: 1 ConfigMap",
     ]
 

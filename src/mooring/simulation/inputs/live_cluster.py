@@ -19,7 +19,7 @@ from mooring.objects.kinds import GATED_KINDS, KINDS, kind_named
 from mooring.objects.meta import KubernetesObject
 
 #: Kinds that no scheduling decision with the default feature gates reads.
-NOT_USED: Final = frozenset({"Event", "Lease"}) | GATED_KINDS
+NOT_USED: Final = frozenset({"Event", "Lease", *GATED_KINDS})
 
 #: Kinds that no scheduler reads, but that make pods: (kind, path of the collection).
 _PODS_MADE: Final = (
@@ -84,7 +84,7 @@ async def list_objects(
         access: The API server.
         clock: For the transport.
         rng: For retries.
-        kinds: Further kinds, which plugins list: names of resources.
+        kinds: Further kinds: of feature gates, and names of resources that plugins list.
         workloads: Kinds and paths of the workloads to read for their controllers.
 
     Raises:
@@ -103,8 +103,9 @@ async def list_objects(
             except (NotFound, Forbidden) as error:
                 _refused(kind, error, not_listed)
         read = {kind for kind, _ in workloads}
-        for kind in (*KINDS, *dict.fromkeys(kinds)):
-            if kind in NOT_USED or kind in read:
+        used = [kind for kind in KINDS if kind not in NOT_USED]
+        for kind in dict.fromkeys([*used, *kinds]):
+            if kind in read:
                 continue
             try:
                 objects += (await client.list(kind)).items

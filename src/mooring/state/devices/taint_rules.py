@@ -20,6 +20,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from mooring.dra import Slices
+from mooring.dra.devices import PoolKey
 from mooring.objects.resource import (
     Device,
     DeviceTaint,
@@ -65,6 +66,26 @@ class SlicesWithRules:
     def published(self) -> list[ResourceSlice]:
         """The slices as their drivers published them."""
         return list(self._published.values())
+
+    def rule_of(self, taint: DeviceTaint, device: Device, pool_key: PoolKey) -> str:
+        """Returns the name of the rule that a taint came from; "" = the driver published it.
+
+        Args:
+            taint: One of ``device.taints``, the same object.
+            device: A device of ``slices``, with the taints of rules.
+            pool_key: Driver and name of its pool.
+        """
+        if not self._rules:
+            return ""
+        driver, pool = pool_key
+        index = next(index for index, own in enumerate(device.taints) if own is taint)
+        selecting = [
+            rule.metadata.name
+            for rule in self.rules
+            if _selects_device(rule, driver, pool, device.name)
+        ]
+        from_driver = len(device.taints) - len(selecting)
+        return selecting[index - from_driver] if index >= from_driver else ""
 
     def put_slice(self, obj: ResourceSlice) -> None:
         """Adds or updates a published slice."""
@@ -137,6 +158,15 @@ def _selects_pool(rule: DeviceTaintRule, obj: ResourceSlice) -> bool:
     return selector.driver in (None, obj.spec.driver) and selector.pool in (
         None,
         obj.spec.pool.name,
+    )
+
+
+def _selects_device(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
+    selector = _selector(rule)
+    return (
+        selector.driver in (None, driver)
+        and selector.pool in (None, pool)
+        and selector.device in (None, device)
     )
 
 

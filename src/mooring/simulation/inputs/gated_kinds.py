@@ -1,0 +1,72 @@
+"""Objects of kinds that a scheduler reads only with a feature gate, such as DeviceTaintRules.
+
+Files are read without knowing the gates, so that these objects have no struct at first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mooring.errors import ConfigError
+from mooring.objects.codec.decode import convert
+from mooring.objects.generic import GenericObject
+from mooring.objects.kinds import GATED_KINDS, KINDS
+from mooring.simulation.workload import Workload
+
+
+def gated_kinds(gates: Mapping[str, bool]) -> tuple[str, ...]:
+    """Returns the kinds that are read with these gates; those of other values are the defaults."""
+    return tuple(kind for kind, gate in GATED_KINDS.items() if gates.get(gate, False))
+
+
+def with_gated_kinds(workload: Workload, gates: Mapping[str, bool]) -> Workload:
+    """Returns a workload in which the objects of enabled kinds have their struct.
+
+    Raises:
+        ConfigError: such an object has another version, or a field of a wrong type.
+    """
+    kinds = gated_kinds(gates)
+    if not kinds:
+        return workload
+    skipped = {kind: count for kind, count in workload.skipped.items() if kind not in kinds}
+    objects = [_decoded(obj, kinds) for obj in workload.objects]
+    return workload._replace(objects=objects, skipped=skipped)
+
+
+def ignored_kinds(kinds: Iterable[str], gates: Mapping[str, bool]) -> dict[str, int]:
+    """Returns kind -> number of its objects, for kinds whose gate is off; other kinds are no keys.
+
+    Args:
+        kinds: The kind of each object.
+        gates: The gates whose value is not the default.
+    """
+    enabled = gated_kinds(gates)
+    return Counter(kind for kind in kinds if kind in GATED_KINDS and kind not in enabled)
+
+
+def gated_kind(obj: Any) -> str:
+    """Returns the kind of an object that needs a gate, with or without a struct; else ""."""
+    if not isinstance(obj, GenericObject):
+        kind = type(obj).__name__
+        return kind if kind in GATED_KINDS else ""
+    own = KINDS[obj.kind] if obj.kind in GATED_KINDS else None
+    is_own = own is not None and own.group == obj.api_version.rpartition("/")[0]
+    return obj.kind if is_own else ""
+
+
+def _decoded(obj: Any, kinds: tuple[str, ...]) -> Any:
+    kind = gated_kind(obj)
+    if kind not in kinds or not isinstance(obj, GenericObject):
+        return obj
+    expected = KINDS[kind].api_version
+    where = f"{kind} {obj.metadata.name}"
+    if obj.api_version != expected:
+        problem = f"is read only as {expected}"
+        raise ConfigError(problem, path=f"{where}: apiVersion", value=obj.api_version)
+    try:
+        return convert(dict(obj), kind)
+    except ConfigError as error:
+        path = f"{where}: {error.path}" if error.path else where
+        raise ConfigError(error.problem, path=path, value=error.value) from None
