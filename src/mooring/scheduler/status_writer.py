@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from mooring.client import Client
 from mooring.client.bound_node import is_other_uid, read_bound_node
+from mooring.client.informer.replica import number_of
 from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, requested_wait_s
 from mooring.client.write_queue import Retry, WriteQueue
 from mooring.clock import Clock, Rng
@@ -36,6 +37,9 @@ from mooring.scheduler.pod_condition import condition_patch
 
 #: Without an end: what is not written is not seen by people, nor by a cluster autoscaler.
 RETRY_POLICY: Final = RetryPolicy(tries_max=math.inf, initial_s=0.2, max_s=60.0, jitter=0.1)
+
+#: Stored pods that are remembered; the informer has most of them within a second.
+STORED_MAX: Final = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +89,8 @@ class StatusWriter:
         self._clock = clock
         self._rng = rng
         self._writes: WriteQueue[StatusUpdate] = WriteQueue(self._write, sleep=sleep)
+        #: UID -> the pod as the API server stored it; until the informer has this version.
+        self._stored: dict[str, Pod] = {}
 
     def __len__(self) -> int:
         """Returns the number of updates that are queued, being written or waiting for a retry."""
@@ -96,6 +102,7 @@ class StatusWriter:
         A nomination that is not written yet is kept, unless the update has another one.
         """
         uid = update.pod.metadata.uid
+        update = update._replace(pod=self._newest(update.pod))
         before = self._writes.get(uid)
         if before is not None and update.nominated is None:
             update = update._replace(nominated=before.nominated)
@@ -115,6 +122,7 @@ class StatusWriter:
         was sent already is not taken back.
         """
         self._writes.remove(uid)
+        self._stored.pop(uid, None)
 
     async def nominate(self, pod: Pod, node_name: str) -> bool:
         """Sets status.nominatedNodeName with one request. Returns True if it may have been stored.
@@ -143,7 +151,7 @@ class StatusWriter:
             return None
         try:
             # One try: the wait between two tries is ours, since the update may become outdated.
-            await self._client.patch_pod_status(update.pod, status, tries=1)
+            stored = await self._client.patch_pod_status(update.pod, status, tries=1)
         except (*TRANSIENT, ApiError) as error:
             _log.info(
                 "status of a pod not written",
@@ -155,7 +163,25 @@ class StatusWriter:
             wait_s = RETRY_POLICY.wait_s(tries, error, self._rng)
             return Retry(wait_s, is_requested=requested_wait_s(error) > 0)
         self.statistics.written += 1
+        if self._writes.get(update.pod.metadata.uid) is not None:  # not cancelled meanwhile
+            self._remember(stored)
         return None
+
+    def _remember(self, stored: Pod) -> None:
+        """Remembers a stored pod: an attempt may be based on an older version of it."""
+        self._stored[stored.metadata.uid] = stored
+        if len(self._stored) > STORED_MAX:
+            del self._stored[next(iter(self._stored))]
+
+    def _newest(self, pod: Pod) -> Pod:
+        """Returns the stored version of a pod, if it is newer than ``pod``."""
+        stored = self._stored.get(pod.metadata.uid)
+        if stored is None:
+            return pod
+        if _number(stored) > _number(pod):
+            return stored
+        del self._stored[pod.metadata.uid]
+        return pod
 
     async def _is_pointless(self, pod: Pod, error: SchedulerError) -> bool:
         """Returns whether a write failed because the pod was deleted, or bound meanwhile."""
@@ -169,6 +195,11 @@ class StatusWriter:
             return True
         except (*TRANSIENT, ApiError):
             return False
+
+
+def _number(pod: Pod) -> int:
+    """Returns the resourceVersion of a pod as a number; 0 if it is none."""
+    return number_of(pod.metadata.resource_version) or 0
 
 
 def status_patch(update: StatusUpdate, *, now_s: float) -> dict[str, Any] | None:

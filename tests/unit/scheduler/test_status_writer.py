@@ -306,6 +306,36 @@ async def test_a_word_that_says_what_stands_takes_an_older_one_away() -> None:
     assert len(writer) == 0
 
 
+def versioned(of: Pod, version: str) -> Pod:
+    return replace(of, metadata=replace(of.metadata, resource_version=version))
+
+
+@virtually
+async def test_an_attempt_on_an_older_version_replaces_the_condition_that_is_stored() -> None:
+    old = versioned(refused(message="first"), "3")
+    newer = versioned(refused(message="second"), "5")
+    async with writing(answer(200, encode(newer)), stored()) as (writer, script):
+        writer.enqueue(word(old, message="second"))
+        await asyncio.sleep(1)
+        # The informer still has version 3, with the first message, which is not stored any more.
+        writer.enqueue(word(old, message="first"))
+        await asyncio.sleep(1)
+        said = [each.body["status"]["conditions"][0]["message"] for each in script.requests]
+        assert said == ["second", "first"]
+
+
+@virtually
+async def test_the_version_of_the_informer_counts_once_it_is_as_new_as_the_stored_one() -> None:
+    old = versioned(refused(message="first"), "3")
+    newer = versioned(refused(message="second"), "5")
+    async with writing(answer(200, encode(newer))) as (writer, script):
+        writer.enqueue(word(old, message="second"))
+        await asyncio.sleep(1)
+        writer.enqueue(word(versioned(refused(message="third"), "7"), message="third"))
+        await asyncio.sleep(1)
+        assert len(script.requests) == 1
+
+
 @virtually
 async def test_no_update_is_dropped_however_many_there_are() -> None:
     async with writing(*[stored()] * 15_000) as (writer, script):
