@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mooring.clock import VirtualClock, seeded_random
 from mooring.dra import (
     AllocationError,
     Allocator,
@@ -22,6 +23,7 @@ from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.dynamic_resources.scoring import score_of
+from mooring.simulation.driver import Driver
 from mooring.state import audit
 from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
@@ -200,3 +202,20 @@ def test_shared_results_are_those_of_a_search_on_every_node(seed: int) -> None:
         feasible += len(decided[1])
     assert feasible > 50
     assert audit(twins.cache) == []
+
+
+def test_an_error_names_the_claim_of_its_own_pod() -> None:
+    names = ["one", "two", "three"]
+    failing = exactly(selectors=cel(f"{attribute('odd')} == 1"))
+    objects = [
+        make_node("a"),
+        make_class("gpu"),
+        make_slice("s", [make_device("d0"), make_device("d1")], node="a"),
+        *(make_claim(name, failing) for name in names),
+    ]
+    driver = Driver(objects, rng=seeded_random(1), clock=VirtualClock())
+    for name in names:
+        spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]}
+        message = driver.attempt(make_pod(f"pod-{name}", spec=spec)).decision().message
+        assert message is not None
+        assert f"claim default/{name}: selector #0: CEL runtime error: no such key" in message

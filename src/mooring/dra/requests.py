@@ -93,6 +93,12 @@ class PreparedClaim:
     constraints: tuple[DeviceConstraint, ...]
     constraint_problem: str
 
+    def of_claim(self, claim: ResourceClaim) -> PreparedClaim:
+        """Returns another claim with an equal spec; its requests keep their texts of errors."""
+        return PreparedClaim(
+            claim, key(claim), self.requests, self.constraints, self.constraint_problem
+        )
+
 
 def prepare_claim(
     claim: ResourceClaim,

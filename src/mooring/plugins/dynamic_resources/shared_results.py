@@ -10,7 +10,7 @@ Errors are not shared, since their texts name the claim.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -18,8 +18,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mooring.dra import PreparedClaim, Selectors, Solution
+from mooring.dra import PreparedClaim, Selectors, Solution, prepare_claim
 from mooring.dra.selectors import Names
+from mooring.objects.resource import ResourceClaim
 from mooring.state.columns.caches import LRUCache
 from mooring.state.devices.devices import Devices
 from mooring.state.devices.signatures import UNSHARED, NodeSignatures
@@ -40,11 +41,13 @@ class SharedResults:
     Attributes:
         verdicts: int8 shape (signatures,): whether the claims can be allocated, if it is known.
         chosen: Signature -> the requests and alternatives that got devices there.
+        prepared: The claims of the first pod with these specs, prepared; empty = not kept.
     """
 
     def __init__(self) -> None:
         self.verdicts: npt.NDArray[np.int8] = np.zeros(1, dtype=np.int8)
         self.chosen: dict[int, Chosen] = {}
+        self.prepared: tuple[PreparedClaim, ...] = ()
         self._epoch = -1
 
     def refresh(self, signatures: NodeSignatures) -> None:
@@ -77,13 +80,38 @@ class ResultsByTemplate:
 
     def of(self, claims: Sequence[PreparedClaim], devices: Devices) -> SharedResults:
         """Returns the results for claims with these specs; the caller adds to them."""
-        specs = self._encode([claim.claim.spec for claim in claims])
-        template = devices.classes.version, specs
+        template = self._template([claim.claim for claim in claims], devices)
         results = self._by_template.recent(template)
+        return self._new(template, claims, devices) if results is None else results
+
+    def prepared(
+        self, claims: Sequence[ResourceClaim], devices: Devices, *, is_own: bool
+    ) -> tuple[list[PreparedClaim], SharedResults]:
+        """Returns claims in prepared form, and their results.
+
+        Unless ``is_own``, the requests may be those of another pod, with equal specs: then the
+        texts of their errors name its claims.
+        """
+        template = self._template(claims, devices)
+        results = self._by_template.recent(template)
+        if results is not None and results.prepared and not is_own:
+            pairs = zip(results.prepared, claims, strict=True)
+            return [first.of_claim(claim) for first, claim in pairs], results
+        prepared = prepare_claims(claims, devices)
         if results is None:
-            devices.signatures.read(self._names_read(claims))
-            results = self._by_template.put(template, SharedResults())
-        return results
+            results = self._new(template, prepared, devices)
+        if not any(claim.constraint_problem for claim in prepared):
+            results.prepared = tuple(prepared)
+        return prepared, results
+
+    def _template(self, claims: Sequence[ResourceClaim], devices: Devices) -> tuple[int, bytes]:
+        return devices.classes.version, self._encode([claim.spec for claim in claims])
+
+    def _new(
+        self, template: tuple[int, bytes], claims: Sequence[PreparedClaim], devices: Devices
+    ) -> SharedResults:
+        devices.signatures.read(self._names_read(claims))
+        return self._by_template.put(template, SharedResults())
 
     def _names_read(self, claims: Sequence[PreparedClaim]) -> Names:
         """Returns the attributes that selectors and constraints of claims read; None = all."""
@@ -99,6 +127,11 @@ class ResultsByTemplate:
                 domain, _, identifier = attribute.partition("/")
                 names.add((domain, identifier))
         return frozenset(names)
+
+
+def prepare_claims(claims: Iterable[ResourceClaim], devices: Devices) -> list[PreparedClaim]:
+    """Returns claims in prepared form."""
+    return [prepare_claim(claim, devices.classes.get, devices.features) for claim in claims]
 
 
 def _expressions(claims: Sequence[PreparedClaim]) -> Iterator[str]:
