@@ -45,7 +45,7 @@ _FIXED = {_FIXED64: 8, _FIXED32: 4}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Group and kind -> the version whose message is known; parts of other objects are of "v1".
-_VERSIONS = MappingProxyType({(each.group, each.kind): each.version for each in RESOURCES})
+_VERSIONS = MappingProxyType({(item.group, item.kind): item.version for item in RESOURCES})
 
 #: Field number -> (name in JSON, type).
 Fields = MappingProxyType[int, tuple[str, str]]
