@@ -215,6 +215,24 @@ def test_create_makes_the_objects_that_kubectl_sends_as_protobuf(
     assert kubectl.json("get", "pdb", "guard", "-n", shop)["spec"]["minAvailable"] == "50%"
 
 
+def test_autoscale_creates_an_autoscaler(kubectl: Kubectl, shop: str) -> None:
+    kubectl("create", "deployment", "web", "--image=x", "-n", shop)
+
+    created = kubectl("autoscale", "deployment", "web", "--max=5", "--cpu=70%", "-n", shop)
+    by_memory = ("--name=more", "--max=3", "--memory=1Gi")
+    kubectl("autoscale", "deployment", "web", *by_memory, "-n", shop)
+
+    assert created == "horizontalpodautoscaler.autoscaling/web autoscaled\n"
+    spec = kubectl.json("get", "hpa", "web", "-n", shop)["spec"]
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 5)
+    assert spec["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    (metric,) = spec["metrics"]
+    assert metric["resource"]["target"] == {"type": "Utilization", "averageUtilization": 70}
+    (metric,) = kubectl.json("get", "hpa", "more", "-n", shop)["spec"]["metrics"]
+    assert metric["resource"]["name"] == "memory"
+    assert metric["resource"]["target"] == {"type": "AverageValue", "averageValue": "1Gi"}
+
+
 def test_create_priorityclass_is_used_by_pods(kubectl: Kubectl, shop: str) -> None:
     name = f"high-{shop}"
     kubectl("create", "priorityclass", name, "--value=1000")

@@ -197,7 +197,11 @@ class WorkloadActor:
             self._deleted[write.kind, f"{write.namespace}/{write.name}"] = write.uid
             try:
                 await self._client.delete(
-                    _kind(write.kind), write.name, write.namespace, uid=write.uid
+                    _kind(write.kind),
+                    write.name,
+                    write.namespace,
+                    uid=write.uid,
+                    propagation=write.propagation,
                 )
             except SchedulerError:
                 self._deleted.pop((write.kind, f"{write.namespace}/{write.name}"), None)

@@ -125,6 +125,24 @@ def test_the_pod_that_has_the_port_or_the_anti_affinity() -> None:
     ]
 
 
+def test_a_label_of_affinity_that_is_nearly_that_of_a_pod() -> None:
+    term = {
+        "labelSelector": {"matchLabels": {"app": "databse"}},
+        "topologyKey": "topology.kubernetes.io/zone",
+    }
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    new = make_pod("new", affinity={"podAffinity": {required: [term]}})
+    cluster = [make_node("a", zone="z"), make_pod("db", node="a", labels={"app": "database"})]
+
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - require pods with app=database in the pod's affinity (instead of app=databse):"
+        " the pod goes to a",
+    ]
+    other = make_pod("db", node="a", labels={"app": "queue"})
+    assert not any("require pods" in line for line in remedies(new, cluster[0], other))
+
+
 def test_a_missing_claim_and_a_similar_one() -> None:
     cluster = [
         make_node("a"),

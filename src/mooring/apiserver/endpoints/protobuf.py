@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.errors import bad_request
+from mooring.apiserver.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,6 +43,9 @@ VALUES_MAX = 100_000
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED = {_FIXED64: 8, _FIXED32: 4}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Group and kind -> the version whose message is known; parts of other objects are of "v1".
+_VERSIONS = MappingProxyType({(item.group, item.kind): item.version for item in RESOURCES})
 
 #: Field number -> (name in JSON, type).
 Fields = MappingProxyType[int, tuple[str, str]]
@@ -156,7 +160,8 @@ def _message_of(api_version: str, kind: str) -> str | None:
         return "meta.DeleteOptions"  # registered in every group
     group, slash, version = api_version.rpartition("/")
     name = f"{group.split('.')[0] if slash else 'core'}.{kind}"
-    return name if version == "v1" and name in messages() else None
+    served = _VERSIONS.get((group, kind), "v1")
+    return name if version == served and name in messages() else None
 
 
 # ---------------------------------------------------------------------- wire format

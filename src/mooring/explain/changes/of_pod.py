@@ -1,4 +1,4 @@
-"""Changes that help on every node: claims, classes, gates; and one more node."""
+"""Changes that help on every node: claims, classes, gates, affinity; and one more node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mooring.explain.changes.change import EDIT_POD, NEW_NODE, OBJECT, SuggestedChange
 from mooring.explain.reasons.case import Case, similar
-from mooring.objects.meta import ObjectMeta, ObjectReference, key
+from mooring.objects.meta import LabelSelector, ObjectMeta, ObjectReference, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.storage import (
@@ -71,6 +71,38 @@ def for_claims(case: Case) -> Iterator[SuggestedChange]:
             if name and storage.storage_class(name) is None:
                 yield _new_class(name)
             yield volume_for(claim)
+
+
+def corrected_affinity(case: Case) -> Iterator[SuggestedChange]:
+    """Yields, for each label that pod affinity requires and no pod has, the most similar one."""
+    affinity = case.pod.spec.affinity
+    pods = None if affinity is None else affinity.pod_affinity
+    terms = () if pods is None else pods.required_during_scheduling_ignored_during_execution
+    for index, term in enumerate(terms):
+        labels = {} if term.label_selector is None else term.label_selector.match_labels
+        for name, value in labels.items():
+            values = {info.metadata.labels.get(name, "") for info in case.pods}
+            near = None if value in values else similar(value, values)
+            if near is not None:
+                yield _with_affinity_label(index, name, value, near)
+
+
+def _with_affinity_label(index: int, name: str, old: str, new: str) -> SuggestedChange:
+    def edit(pod: Pod) -> Pod:
+        affinity = pod.spec.affinity
+        if affinity is None or affinity.pod_affinity is None:
+            return pod
+        pods = affinity.pod_affinity
+        terms = list(pods.required_during_scheduling_ignored_during_execution)
+        selector = terms[index].label_selector or LabelSelector()
+        selector = replace(selector, match_labels={**selector.match_labels, name: new})
+        terms[index] = replace(terms[index], label_selector=selector)
+        pods = replace(pods, required_during_scheduling_ignored_during_execution=tuple(terms))
+        changed = replace(affinity, pod_affinity=pods)
+        return replace(pod, spec=replace(pod.spec, affinity=changed))
+
+    text = f"require pods with {name}={new} in the pod's affinity (instead of {name}={old})"
+    return SuggestedChange(text, EDIT_POD, f"affinity {index} {name}", edit)
 
 
 def _renamed(name: str, near: str) -> SuggestedChange:

@@ -12,6 +12,7 @@ from mooring.explain.changes.of_node import alternatives
 from mooring.explain.changes.of_pod import (
     GROUPS_TRIED,
     TRIAL,
+    corrected_affinity,
     for_claims,
     more_nodes,
     without_gates,
@@ -63,7 +64,7 @@ def find_remedies(
         case: The pod and the cluster.
     """
     trials = Trials(driver, pod)
-    of_pod = [*without_gates(case), *for_claims(case)]
+    of_pod = [*without_gates(case), *corrected_affinity(case), *for_claims(case)]
     of_nodes = list(_of_nodes(case, rejections, utilization))
     single = [(change,) for change in of_pod]
     single += [changes for changes in of_nodes if len(changes) == 1]

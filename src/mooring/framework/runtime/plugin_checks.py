@@ -123,6 +123,9 @@ def _check_partners(plugin_path: str, plugin: Any) -> None:
             raise ConfigError(f"needs {partner} beside {method}", path=plugin_path)
     if hasattr(plugin, "reads") and not hasattr(plugin, "sign"):
         raise ConfigError("needs sign(pod) beside reads", path=plugin_path)
+    if not isinstance(getattr(plugin, "reads", 0), int):
+        problem = "must be columns of nodes, such as Change.LABELS | Change.USAGE"
+        raise ConfigError(problem, path=f"{plugin_path}: reads", value=plugin.reads)
     normalized_zero = getattr(plugin, "normalized_zero", None)
     if normalized_zero is None:
         return

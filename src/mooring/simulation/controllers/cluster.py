@@ -96,7 +96,7 @@ class ControlledObjects:
     def _matching(self, pod: Pod) -> Iterator[WorkloadKey]:
         """Returns the workloads that may adopt a pod."""
         for kind in self.workloads:
-            if kind == "Deployment" or not self.workloads[kind]:
+            if kind in ("Deployment", "CronJob") or not self.workloads[kind]:
                 continue
             for workload in self.workloads_in(kind, pod.metadata.namespace):
                 if selector_of(workload).matches(pod.metadata.labels):

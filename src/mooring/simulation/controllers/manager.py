@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from mooring.clock import Clock, Rng, seeded_random
 from mooring.simulation.controllers.cluster import ControlledObjects, WorkloadKey
+from mooring.simulation.controllers.cronjob import sync_cron_job
 from mooring.simulation.controllers.daemonset import sync_daemon_set
 from mooring.simulation.controllers.deployment.rollout import sync_deployment
 from mooring.simulation.controllers.job import sync_job
@@ -35,6 +36,7 @@ CONTROLLERS: Final[Mapping[str, Controller]] = MappingProxyType(
         "StatefulSet": sync_stateful_set,
         "DaemonSet": sync_daemon_set,
         "Job": sync_job,
+        "CronJob": sync_cron_job,
     }
 )
 

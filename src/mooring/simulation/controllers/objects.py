@@ -60,6 +60,7 @@ WORKLOAD_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             ("StatefulSet", "apps"),
             ("DaemonSet", "apps"),
             ("Job", "batch"),
+            ("CronJob", "batch"),
         )
     }
 )
@@ -72,12 +73,13 @@ class Create(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Deletes exactly this object."""
+    """Deletes exactly this object; ``propagation`` as in DeleteOptions, "" = the default."""
 
     kind: str
     namespace: str
     name: str
     uid: str
+    propagation: str = ""
 
 
 class Patch(NamedTuple):

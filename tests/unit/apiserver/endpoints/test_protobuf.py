@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.endpoints import protobuf
 from mooring.apiserver.errors import ApiStatusError
-from mooring.apiserver.resources import Resource, resource_named
+from mooring.apiserver.resources import BY_PATH, Resource, resource_named
 
 PODS = resource_named("", "pods")
 
@@ -136,6 +136,25 @@ def envelope(kind: str, message: bytes, api_version: str = "v1") -> bytes:
 
 def read(kind: str, message: bytes, api_version: str = "v1", resource: Resource = PODS) -> Any:
     return protobuf.to_json(envelope(kind, message, api_version), resource)
+
+
+def test_a_kind_is_read_in_the_version_that_is_served() -> None:
+    scalers = BY_PATH["autoscaling", "v2", "horizontalpodautoscalers"]
+    target = field(1, "Deployment") + field(2, "web") + field(3, "apps/v1")
+    message = field(1, field(1, "web")) + field(2, field(1, target) + field(3, 5))
+
+    assert read("HorizontalPodAutoscaler", message, "autoscaling/v2", scalers) == {
+        "kind": "HorizontalPodAutoscaler",
+        "apiVersion": "autoscaling/v2",
+        "metadata": {"name": "web"},
+        "spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": "web", "apiVersion": "apps/v1"},
+            "maxReplicas": 5,
+        },
+    }
+    # The message of autoscaling/v1 is another one.
+    with pytest.raises(ApiStatusError, match="no kind"):
+        read("HorizontalPodAutoscaler", message, "autoscaling/v1", scalers)
 
 
 def test_a_binding_names_pod_uid_and_node() -> None:

@@ -226,3 +226,17 @@ def test_an_extension_point_that_is_no_method_is_refused() -> None:
     plugin = made(permit=complete()["permit"], filter="yes")
 
     assert fault(plugin) == "plugin Mine: filter: must be a method, got 'yes'"
+
+
+@pytest.mark.parametrize("reads", [(), frozenset({"cpu"}), "cpu", None])
+def test_reads_are_columns_of_nodes(reads: Any) -> None:
+    class Reader:
+        name = "Reader"
+
+        def filter(self, cycle: Any, nodes: Any) -> Any: ...
+
+        def sign(self, pod: Any) -> Any: ...
+
+    Reader.reads = reads  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="reads: must be columns of nodes"):
+        check_plugin(Reader())
