@@ -24,6 +24,7 @@ from typing import Final
 
 from bench.machine import calibration_ms, machine
 from bench.soak_samples import (
+    LOAD,
     Samples,
     container_sample,
     growths,
@@ -149,8 +150,8 @@ async def _samples(service: Service, metrics: Metrics, minutes: float) -> Sample
     async with asyncio.timeout(START_S_MAX):
         await service.wait_until_synced()
     lower_limits(service)
-    samples = Samples()
     count = max(SAMPLES_MIN, int(minutes * 60 / SAMPLE_INTERVAL_S))
+    samples = Samples(count)
     for number in range(count):
         await asyncio.sleep(SAMPLE_INTERVAL_S)
         sample = _sample(service, metrics)
@@ -171,6 +172,7 @@ def _sample(service: Service, metrics: Metrics) -> dict[str, float]:
         "service: assumed pods": service.cache.assumed_count(),
         "service: pods": len(service.cache.pods),
         "service: nodes": len(service.cache.nodes),
+        LOAD: int((service.cache.nodes.pod_count > 0).sum()),
         "metrics: bytes of a scrape": len(metrics.expose()[0]),
         **object_sample(),
         **container_sample(service),

@@ -42,6 +42,9 @@ RSS_SLACK_BYTES: Final = 4 << 20
 LOWERED: Final = 500
 
 RSS: Final = "process: resident bytes"
+
+#: Number of nodes that have a pod.
+LOAD: Final = "service: nodes with pods"
 _CONTAINERS: Final = (dict, list, set, frozenset, deque, tuple)
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -127,33 +130,40 @@ def lower_limits(root: object) -> None:
 
 
 class Samples:
-    """All series, in columns: samples in dicts would themselves be what grows.
+    """All series, in columns of their final length: samples must not be what grows.
 
     Attributes:
         count: Number of samples.
         series: Name -> values, one for each sample; 0 where it was not sampled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, count_max: int) -> None:
+        """Takes at most ``count_max`` samples."""
         self.count = 0
         self.series: dict[str, array[float]] = {}
+        self._bytes = 8 * count_max
 
     def add(self, sample: Mapping[str, float]) -> None:
         """Adds the values of one moment."""
-        for name in sample:
-            if name not in self.series:
-                self.series[name] = array("d", bytes(8 * self.count))
-        for name, values in self.series.items():
-            values.append(sample.get(name, 0.0))
+        for name, value in sample.items():
+            values = self.series.get(name)
+            if values is None:
+                values = self.series[name] = array("d", bytes(self._bytes))
+            values[self.count] = value
         self.count += 1
 
 
 class Growth(NamedTuple):
-    """A series, its median in the first third and in the last one."""
+    """A series, its median in the first third and in the last one.
+
+    ``of_load`` is by how much more the load occupies: what is kept for each node with pods grows
+    with their number, which is at most that of all nodes.
+    """
 
     name: str
     first: float
     last: float
+    of_load: float = 0.0
 
     def __str__(self) -> str:
         """Returns a line of the report."""
@@ -165,7 +175,7 @@ class Growth(NamedTuple):
     def is_growing(self) -> bool:
         """True if the difference is more than noise."""
         share, slack = (RSS_SHARE, RSS_SLACK_BYTES) if self.name == RSS else (GROWTH_SHARE, SLACK)
-        return self.last - self.first > max(share * self.first, slack)
+        return self.last - self.first - self.of_load > max(share * self.first, slack)
 
 
 def growths(samples: Samples, *, warm_up: float) -> list[Growth]:
@@ -175,13 +185,16 @@ def growths(samples: Samples, *, warm_up: float) -> list[Growth]:
         samples: Equally spaced.
         warm_up: Share of the samples at the start that is left out.
     """
-    first = int(warm_up * samples.count)
-    third = (samples.count - first) // 3
-    return [
-        Growth(
-            name,
-            statistics.median(values[first : first + third]),
-            statistics.median(values[-third:]),
-        )
-        for name, values in samples.series.items()
-    ]
+    start, end = int(warm_up * samples.count), samples.count
+    third = (end - start) // 3
+
+    def growth(name: str, of_load: float) -> Growth:
+        values = samples.series[name]
+        first, last = values[start : start + third], values[end - third : end]
+        return Growth(name, statistics.median(first), statistics.median(last), of_load)
+
+    of_load = 0.0
+    if LOAD in samples.series:
+        load = growth(LOAD, 0.0)
+        of_load = max(0.0, load.last - load.first)
+    return [growth(name, 0.0 if name == RSS else of_load) for name in samples.series]

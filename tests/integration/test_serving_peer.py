@@ -25,6 +25,7 @@ from mooring.metrics.registry import Metrics
 from mooring.serving.metrics import ServingMetrics
 from mooring.testing.controlplane import ControlPlane
 from tests.helpers.certificates import authority, sign
+from tests.integration.processes import wait_until
 from tests.integration.serving_fixture import (
     Answer,
     Ask,
@@ -271,6 +272,9 @@ def test_a_broken_authorizer_and_leader_election(peers: Peers) -> None:
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={broken}",
     ) as theirs:
+        # It is ready before it has read the authorities of clients.
+        admin = Ask("/healthz", "admin")
+        wait_until(lambda: asyncio.run(answer(theirs, admin, peers.credentials)).status != 401)
         found = asyncio.run(main(theirs))
         assert not found, "\n".join(found)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bench.soak_samples import RSS, Growth, Samples, container_sample, growths
+from bench.soak_samples import LOAD, RSS, Growth, Samples, container_sample, growths
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 
 
 def samples(*values: float, name: str = "x") -> Samples:
-    series = Samples()
+    series = Samples(len(values) + 2)
     for value in values:
         series.add({name: value})
     return series
@@ -24,9 +24,20 @@ def test_medians_of_the_thirds_after_the_warm_up_are_compared() -> None:
 def test_a_series_that_appears_later_was_0_before() -> None:
     series = samples(1, 1, 1)
     series.add({"x": 1, "later": 5})
-    assert list(series.series["later"]) == [0, 0, 0, 5]
     series.add({"later": 6})
+    assert list(series.series["later"]) == [0, 0, 0, 5, 6]
     assert list(series.series["x"]) == [1, 1, 1, 1, 0]
+
+
+def test_what_is_kept_for_each_node_with_pods_may_grow_with_their_number() -> None:
+    series = Samples(12)
+    for number in range(12):
+        sample = {LOAD: 1000 + 100 * number, "of nodes": 100 + 100 * number, RSS: number << 20}
+        series.add({**sample, "leak": 100 + 200 * number})
+    grown = {growth.name: growth for growth in growths(series, warm_up=0.0)}
+    assert not grown["of nodes"].is_growing
+    assert grown["leak"].is_growing
+    assert grown[RSS].is_growing
 
 
 @pytest.mark.parametrize(
