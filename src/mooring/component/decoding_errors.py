@@ -101,8 +101,7 @@ def decoding_error_text(
         return unknown_fields_text([error.path for error in problem], document)
     first = min(wrong, key=_decoding_order)
     if len(first.path) == 5 and first.path[2::2] == ("pluginConfig", "args"):
-        prefix = f"decoding .{path_text(first.path[:4])}: decoding args for plugin "
-        return f"{prefix}{_plugin_at(first.path, document)}: {_no_object_text(first.value)}"
+        return _in_args((*first.path, ""), document) + _no_object_text(first.value)
     type_text = _args_type_text(first.path, document)
     if type_text is not None:
         return type_text
@@ -110,8 +109,16 @@ def decoding_error_text(
         try:
             parse_duration_s(first.value)
         except GoError as error:
-            return str(error)
+            return _in_args(first.path, document) + str(error)
     return wrong_type_text(first.path, first.value, document) or str(first.problem)
+
+
+def _in_args(path: Path, document: Any) -> str:
+    """Returns the beginning of an error in arguments of a plugin; "" for other paths."""
+    if args_of(path) is None:
+        return ""
+    plugin = _plugin_at(path, document)
+    return f"decoding .{path_text(path[:4])}: decoding args for plugin {plugin}: "
 
 
 def _no_object_text(value: Any) -> str:
