@@ -124,7 +124,7 @@ def _in_args(path: Path, document: Any) -> str:
 def _no_object_text(value: Any) -> str:
     """Returns the error of a value that is to be an object with a kind."""
     return (
-        f"couldn't get version/kind; json parse error: json: cannot unmarshal "
+        "couldn't get version/kind; json parse error: json: cannot unmarshal "
         f"{_JSON_NAMES.get(type(value), 'null')} into Go value of type struct {{ APIVersion string "
         '"json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
     )
@@ -159,22 +159,21 @@ def _args_type_text(path: Path, document: Any) -> str | None:
     args = document["profiles"][path[1]]["pluginConfig"][path[3]]["args"]
     group = API_VERSION.partition("/")[0]
     kind, version = args.get("kind") or f"{plugin}Args", args.get("apiVersion") or API_VERSION
-    prefix = f"decoding .{path_text(path[:4])}: "
+    decoding = _in_args(path, document)
     for key, value in (("apiVersion", version), ("kind", kind)):
         if not isinstance(value, str):
             return (
-                f"{prefix}decoding args for plugin {plugin}: couldn't get version/kind; json parse "
-                f"error: json: cannot unmarshal {_JSON_NAMES[type(value)]} into Go struct field "
-                f".{key} of type string"
+                f"{decoding}couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{_JSON_NAMES[type(value)]} into Go struct field .{key} of type string"
             )
     if version == API_VERSION and kind in (KIND, *_ARGS_KINDS):
         return (
-            f"{prefix}args for plugin {plugin} were not of type {plugin}Args.{group}, "
-            f"got {kind}.{group}"
+            f"decoding .{path_text(path[:4])}: args for plugin {plugin} were not of type "
+            f"{plugin}Args.{group}, got {kind}.{group}"
         )
     return (
-        f'{prefix}decoding args for plugin {plugin}: no kind "{kind}" is registered for version '
-        f'"{version}" in scheme "pkg/runtime/scheme.go:111"'
+        f'{decoding}no kind "{kind}" is registered for version "{version}" in scheme '
+        '"pkg/runtime/scheme.go:111"'
     )
 
 
@@ -218,8 +217,7 @@ def wrong_type_text(path: Path, value: Any, document: Any) -> str | None:
     names = [str(step) for step in path if isinstance(step, str)]
     rest = path
     if args_of(path) is not None:
-        plugin = _plugin_at(path, document)
-        struct, rest = ARGS_TYPES[plugin], path[5:]
+        struct, rest = ARGS_TYPES[_plugin_at(path, document)], path[5:]
         names = [str(step) for step in rest if isinstance(step, str)]
     field = _field_at(struct, rest)
     if field is None:
@@ -232,13 +230,10 @@ def wrong_type_text(path: Path, value: Any, document: Any) -> str | None:
         kind = f"number {value:g}"
     elif kind == "number" and go_type.startswith("int"):
         kind = f"number {value}"  # it does not fit
-    text = (
-        f"json: cannot unmarshal {kind} into Go struct field {holder}.{'.'.join(names)} of type "
-        f"{go_type}"
+    return (
+        f"{_in_args(path, document)}json: cannot unmarshal {kind} into Go struct field "
+        f"{holder}.{'.'.join(names)} of type {go_type}"
     )
-    if rest is not path:
-        return f"decoding .{path_text(path[:4])}: decoding args for plugin {plugin}: {text}"
-    return text
 
 
 def _field_at(struct: type[Any], path: Path) -> tuple[str, str] | None:

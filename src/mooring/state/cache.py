@@ -172,7 +172,7 @@ class Cache:
             self.devices.slices.forget_node(name)
 
     def recount(self, name: str) -> None:
-        """Sums up again what the pods of a node use: a repair, for ``audit`` found a difference."""
+        """Sums up again what the pods of a node use: a repair after an audit."""
         row = self.nodes.row(name)
         if row >= 0:
             self.nodes.recount(row, self.pods.on_row(row))

@@ -41,8 +41,8 @@ NODES_PER_PASS: Final = 1000
 #: Nodes between two turns of the event loop, about 2 ms of work.
 NODES_PER_SLICE: Final = 20
 
-#: Names in a log line.
-NAMES_MAX: Final = 10
+#: Problems of a node in a log line.
+PROBLEMS_MAX: Final = 10
 
 _log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ class CacheAudit:
         self._cache.recount(name)
         unrepaired = audit_row(self._cache, row)
         self._counts["other" if unrepaired else "usage"] += 1
-        fields = {"node": name, "problems": "; ".join(problems[:NAMES_MAX])}
+        fields = {"node": name, "problems": "; ".join(problems[:PROBLEMS_MAX])}
         if unrepaired:
             text = "Cache mismatch: a bug in mooring, please report it and restart the scheduler"
         else:

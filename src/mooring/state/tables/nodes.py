@@ -240,7 +240,7 @@ class NodeTable:
         self.log.append(row, _USAGE_AND_PORTS if info.host_ports else _USAGE)
 
     def recount(self, row: int, placed: Iterable[PlacedPod]) -> None:
-        """Sums up again what the pods of a row use: a repair, for ``audit`` found a difference."""
+        """Sums up again what the pods of a row use: a repair after an audit."""
         self._requested[:, row] = 0
         self._nonzero[:, row] = 0
         self._pod_count[row] = 0
