@@ -6,7 +6,8 @@ import importlib
 import sys
 
 BENCHMARKS = (
-    "ladder", "poison", "against_peer", "queue", "client", "apiserver", "side_by_side", "extenders",
+    "ladder", "metrics_cost", "poison", "against_peer", "queue", "client", "apiserver",
+    "side_by_side", "extenders",
 )  # fmt: skip
 
 #: Run only if named, because they take long.

@@ -81,7 +81,7 @@ class Cycle:
         #: The profile's schedulerName.
         self.profile = profile
         #: Names of the plugins whose pre_filter returned SKIP: they do not filter in this attempt.
-        self.skipped: set[str] = set()
+        self.skipped: frozenset[str] = frozenset()
         #: Pods that a plugin moves to the active queue after this attempt, by UID.
         self.pods_to_activate: dict[str, PodInfo] = {}
         #: Set by the framework: the cached results for this pod, and the plugins they belong to.
@@ -139,7 +139,7 @@ class Cycle:
     def drop_state(self, plugin: str) -> None:
         """Removes what ``restore_all`` restored of ``plugin``, which does not run for this pod."""
         self._states.pop(plugin, None)
-        self.skipped.discard(plugin)
+        self.skipped -= {plugin}
 
     def with_state(self, plugin: str, state: Any) -> Cycle:
         """Returns a copy in which ``plugin`` has another state: for hypothetical nodes."""

@@ -8,14 +8,14 @@ plugins' own counts are computed at a scrape.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from mooring.metrics.recorders import POINTS, FrameworkRecorder, RefusedCounts
-from mooring.metrics.series import Registered
+from mooring.metrics.series import Distributions, Registered
 
 SUCCESS: Final = "Success"
+SKIP: Final = "Skip"
 PRE_FILTER: Final = "PreFilter"
 FILTER: Final = "Filter"
 PRE_SCORE: Final = "PreScore"
@@ -42,6 +42,8 @@ GROUPS_MAX: Final = 256
 
 #: So many attempts are recorded before their durations are sorted into buckets.
 ATTEMPTS_MAX: Final = 512
+#: So many calls of one plugin are recorded before their durations are sorted into buckets.
+SAMPLES_MAX: Final = 512
 
 
 class _Group:
@@ -76,8 +78,10 @@ class ProfileRecorder(FrameworkRecorder):
         "_executions",
         "_filter_groups",
         "_hints",
+        "_plugin_samples",
         "_plugins",
         "_points",
+        "_pre_flights_skipped",
         "_preemptions",
         "_profile",
         "_samples",
@@ -102,6 +106,9 @@ class ProfileRecorder(FrameworkRecorder):
         self._points = distributions("scheduler_framework_extension_point_duration_seconds")
         self._samples: dict[str, list[float]] = {point: [] for point in POINTS}
         self.succeeded = {point: samples.append for point, samples in self._samples.items()}
+        self._pre_flights_skipped: list[float] = []
+        self.pre_flight_skipped = self._pre_flights_skipped.append
+        self._plugin_samples: dict[tuple[str, str, str], list[float]] = {}
         self._attempts = 0
         self._executions = distributions("scheduler_plugin_execution_duration_seconds")
         self._evaluations = numbers("scheduler_plugin_evaluation_total")
@@ -134,14 +141,20 @@ class ProfileRecorder(FrameworkRecorder):
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Records a call of a plugin that was timed."""
         key = (plugin, point, status)
-        child = self._executions.children.get(key) or self._executions.labels(*key)
-        child.counts[bisect_left(child.bounds, seconds)] += 1
-        child.sum += seconds
+        samples = self._plugin_samples.get(key)
+        if samples is None:
+            samples = self._plugin_samples[key] = []
+        samples.append(seconds)
+        if len(samples) >= SAMPLES_MAX:
+            _observe_all(self._executions, key, samples)
 
     # -- evaluations ------------------------------------------------------------------------------
 
-    def pre_filter_stopped(self, last: str, skipped: Set[str]) -> None:
+    def pre_filter_stopped(self, last: str, skipped: frozenset[str]) -> None:
         """Counts the PreFilter plugins of a pod, up to the one that rejected it."""
+        self._attempts += 1
+        if self._attempts >= ATTEMPTS_MAX:
+            self._fold_samples()
         for name in self._plugins[PRE_FILTER]:
             if name not in skipped:
                 self._evaluated(name, PRE_FILTER, 1)
@@ -149,11 +162,10 @@ class ProfileRecorder(FrameworkRecorder):
                 return
 
     def filtered(
-        self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
+        self, skipped: frozenset[str], node_count: int, refused_counts: RefusedCounts | None
     ) -> None:
         """Counts the PreFilter plugins of a pod, and the nodes that each filter evaluated."""
-        key = frozenset(skipped)
-        group = self._filter_groups.get(key) or self._new_group(self._filter_groups, key)
+        group = self._filter_groups.get(skipped) or self._new_group(self._filter_groups, skipped)
         group.pods += 1
         group.nodes += node_count
         self._attempts += 1
@@ -163,11 +175,11 @@ class ProfileRecorder(FrameworkRecorder):
             self._count_refused(group, refused_counts())
 
     def filtered_again(
-        self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
+        self, skipped: frozenset[str], node_count: int, refused_counts: RefusedCounts | None
     ) -> None:
         """Counts as ``filtered``, but the pod's PreFilter plugins only once for both."""
         self.filtered(skipped, node_count, refused_counts)
-        self._filter_groups[frozenset(skipped)].pods -= 1
+        self._filter_groups[skipped].pods -= 1
 
     def _count_refused(self, group: _Group, counts: Sequence[int]) -> None:
         for number, count in enumerate(counts[1 : len(self._plugins[FILTER]) + 1]):
@@ -178,10 +190,9 @@ class ProfileRecorder(FrameworkRecorder):
         """Counts the nodes of a call of one filter, on hypothetical nodes."""
         self._evaluated(plugin, FILTER, node_count)
 
-    def scored(self, skipped: Set[str], node_count: int) -> None:
+    def scored(self, skipped: frozenset[str], node_count: int) -> None:
         """Counts the PreScore plugins of a pod, and the nodes that each score plugin scored."""
-        key = frozenset(skipped)
-        group = self._score_groups.get(key) or self._new_group(self._score_groups, key)
+        group = self._score_groups.get(skipped) or self._new_group(self._score_groups, skipped)
         group.pods += 1
         group.nodes += node_count
 
@@ -194,6 +205,8 @@ class ProfileRecorder(FrameworkRecorder):
     def fold(self) -> None:
         """Adds what was recorded by attempt to the series. Runs before a scrape."""
         self._fold_samples()
+        for key, samples in self._plugin_samples.items():
+            _observe_all(self._executions, key, samples)
         if self.is_unbatchable:
             self._fold_batching()
         for point, names in self._plugins.items():
@@ -221,9 +234,9 @@ class ProfileRecorder(FrameworkRecorder):
     def _fold_samples(self) -> None:
         self._attempts = 0
         for point, samples in self._samples.items():
-            if samples:
-                self._points.labels(point, SUCCESS, self._profile).observe_all(samples)
-                samples.clear()
+            _observe_all(self._points, (point, SUCCESS, self._profile), samples)
+        key = ("PreBindPreFlight", SKIP, self._profile)
+        _observe_all(self._points, key, self._pre_flights_skipped)
 
     def _fold_batching(self) -> None:
         """Counts every pod as one without a node hint, whose sorted nodes are not stored."""
@@ -277,3 +290,15 @@ class ProfileRecorder(FrameworkRecorder):
     def results_stored(self, started_s: float) -> None:
         """Records how long it took to store the sorted nodes."""
         self._stores.labels(self._profile).observe(self.now() - started_s)
+
+
+def _observe_all(family: Distributions, labels: tuple[str, ...], samples: list[float]) -> None:
+    """Records the samples and empties the list."""
+    if not samples:
+        return
+    series = family.labels(*labels)
+    if labels not in family.children:  # every use of a label value that is not allowed counts
+        for _ in samples[1:]:
+            family.labels(*labels)
+    series.observe_all(samples)
+    samples.clear()

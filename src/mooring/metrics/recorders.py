@@ -8,7 +8,7 @@ seconds of the clock behind ``now``, which returns 0 without metrics.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 #: The extension points that are recorded.
@@ -24,7 +24,7 @@ RefusedCounts = Callable[[], Sequence[int]]
 class FrameworkRecorder:
     """Records the extension points and plugins of one profile."""
 
-    __slots__ = ("counts_refused", "now", "succeeded")
+    __slots__ = ("counts_refused", "now", "pre_flight_skipped", "succeeded")
 
     def __init__(self) -> None:
         #: Returns the time; 0 without metrics.
@@ -36,6 +36,8 @@ class FrameworkRecorder:
         self.succeeded: Mapping[str, Callable[[float], None]] = dict.fromkeys(
             POINTS, deque[float](maxlen=0).append
         )
+        #: Takes the seconds of PreBindPreFlight if all its plugins skip, as they do for most pods.
+        self.pre_flight_skipped: Callable[[float], None] = deque[float](maxlen=0).append
 
     def point(self, point: str, status: str, started_s: float) -> None:
         """Records that all plugins of an extension point have run, with any status."""
@@ -43,11 +45,11 @@ class FrameworkRecorder:
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Records a call of a plugin that was timed."""
 
-    def pre_filter_stopped(self, last: str, skipped: Set[str]) -> None:
+    def pre_filter_stopped(self, last: str, skipped: frozenset[str]) -> None:
         """Counts the PreFilter plugins of a pod, up to the one that rejected it."""
 
     def filtered(
-        self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
+        self, skipped: frozenset[str], node_count: int, refused_counts: RefusedCounts | None
     ) -> None:
         """Counts the PreFilter plugins of a pod, and the nodes that each filter evaluated.
 
@@ -59,14 +61,14 @@ class FrameworkRecorder:
         """
 
     def filtered_again(
-        self, skipped: Set[str], node_count: int, refused_counts: RefusedCounts | None
+        self, skipped: frozenset[str], node_count: int, refused_counts: RefusedCounts | None
     ) -> None:
         """Counts as ``filtered``, but the pod's PreFilter plugins only once for both."""
 
     def filtered_once(self, plugin: str, node_count: int) -> None:
         """Counts the nodes of a call of one filter, on hypothetical nodes."""
 
-    def scored(self, skipped: Set[str], node_count: int) -> None:
+    def scored(self, skipped: frozenset[str], node_count: int) -> None:
         """Counts the PreScore plugins of a pod, and the nodes that each score plugin scored."""
 
     def plugin_failed(self, plugin: str, point: str) -> None:

@@ -27,7 +27,7 @@ def test_a_cycle_begins_with_nothing_but_its_pod() -> None:
 
     assert cycle.pod.key == "default/pod-1"
     assert cycle.profile == "my-scheduler"
-    assert (cycle.skipped, cycle.pods_to_activate) == (set(), {})
+    assert (cycle.skipped, cycle.pods_to_activate) == (frozenset(), {})
     assert Named("A") not in cycle
     assert cycle.state_of("A") is None
 
@@ -75,7 +75,7 @@ def test_what_is_restored_is_the_very_state_and_nothing_restores_nothing() -> No
 
 def test_a_twin_has_one_state_changed_and_leaves_the_original_alone() -> None:
     cycle = new_cycle()
-    cycle.skipped.add("C")
+    cycle.skipped = frozenset({"C"})
     cycle.restore("A", 1)
     cycle.restore("B", 2)
 

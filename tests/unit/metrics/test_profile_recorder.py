@@ -21,7 +21,12 @@ from mooring.framework import (
 )
 from mooring.framework.runtime.post_filter import post_filter
 from mooring.framework.status import PostFilterResult
-from mooring.metrics.profile_recorder import ATTEMPTS_MAX, GROUPS_MAX, ProfileRecorder
+from mooring.metrics.profile_recorder import (
+    ATTEMPTS_MAX,
+    GROUPS_MAX,
+    SAMPLES_MAX,
+    ProfileRecorder,
+)
 from mooring.metrics.registry import Metrics
 from mooring.objects.pod import Pod
 from mooring.scheduler.metrics import record_frameworks
@@ -296,7 +301,7 @@ def test_many_combinations_of_skipping_plugins_are_added_up_early() -> None:
     metrics = Metrics(clock=clock)
     recorder = ProfileRecorder("p", {"Filter": ["A"]}, clock.monotonic_s, metrics)
     for number in range(GROUPS_MAX + 10):
-        recorder.filtered({f"other-{number}"}, 3, None)
+        recorder.filtered(frozenset({f"other-{number}"}), 3, None)
     recorder.fold()
     evaluations = metrics.numbers("scheduler_plugin_evaluation_total")
     assert evaluations.labels("A", "Filter", "p").value == 3 * (GROUPS_MAX + 10)
@@ -309,7 +314,30 @@ def test_durations_are_sorted_into_buckets_before_they_are_too_many() -> None:
     points = metrics.distributions(POINT)
     for _ in range(ATTEMPTS_MAX - 1):
         recorder.succeeded["Filter"](0.003)
-        recorder.filtered(set(), 1, None)
+        recorder.filtered(frozenset(), 1, None)
     assert points.children == {}
-    recorder.filtered(set(), 1, None)
+    recorder.filtered(frozenset(), 1, None)
     assert points.labels("Filter", "Success", "p").count == ATTEMPTS_MAX - 1
+
+
+def test_pods_that_prefilter_rejects_do_not_collect_durations_for_ever() -> None:
+    clock = VirtualClock()
+    metrics = Metrics(clock=clock)
+    recorder = ProfileRecorder("p", {"PreFilter": ["A"]}, clock.monotonic_s, metrics)
+    for _ in range(ATTEMPTS_MAX):
+        recorder.succeeded["PreEnqueue"](0.003)
+        recorder.pre_filter_stopped("A", frozenset())
+    children = metrics.distributions(POINT).children
+    assert children["PreEnqueue", "Success", "p"].count == ATTEMPTS_MAX
+
+
+def test_durations_of_a_plugin_are_sorted_into_buckets_before_they_are_too_many() -> None:
+    clock = VirtualClock()
+    metrics = Metrics(clock=clock)
+    recorder = ProfileRecorder("p", {}, clock.monotonic_s, metrics)
+    executions = metrics.distributions("scheduler_plugin_execution_duration_seconds")
+    for _ in range(SAMPLES_MAX - 1):
+        recorder.plugin("A", "Filter", "Success", 0.003)
+    assert executions.children == {}
+    recorder.plugin("A", "Filter", "Success", 0.003)
+    assert executions.children["A", "Filter", "Success"].count == SAMPLES_MAX

@@ -119,6 +119,18 @@ def test_values_beyond_the_allow_list_are_unexpected() -> None:
     assert value(body, "cardinality_enforcement_unexpected_categorizations_total") == 4
 
 
+def test_each_use_of_a_value_beyond_the_allow_list_counts_in_a_batch_too() -> None:
+    name = "scheduler_plugin_execution_duration_seconds"
+    found = metrics(allowed_labels={f"{name},plugin": "A"})
+    recorder = found.profile("p", {})
+    for plugin in ("A", "B", "B", "C"):
+        recorder.plugin(plugin, "Filter", "Success", 0.001)
+    body, _ = found.expose()
+    labels = {"plugin": "unexpected", "extension_point": "Filter", "status": "Success"}
+    assert value(body, f"{name}_count", **labels) == 3
+    assert value(body, "cardinality_enforcement_unexpected_categorizations_total") == 3
+
+
 def test_families_of_a_gate_are_registered_if_it_is_on() -> None:
     def is_there(found: Metrics) -> bool:
         found.scheduler.preemption_ended(0.0, succeeded=True)

@@ -39,7 +39,7 @@ def all_rejections(framework: Framework, pod: Pod, snapshot: Snapshot) -> AllRej
     """Runs every filter on every node."""
     cycle = framework.new_cycle(PodInfo(pod), snapshot)
     framework.cached_results(cycle)  # sets the plugins that do not apply to the pod
-    cycle.skipped |= cycle.idle_plugins
+    cycle.skipped = cycle.idle_plugins
     of_pod: list[Rejection] = []
     of_nodes: dict[str, list[Rejection]] = {}
     errors: dict[str, str] = {}
@@ -49,17 +49,17 @@ def all_rejections(framework: Framework, pod: Pod, snapshot: Snapshot) -> AllRej
             result = _pre_filter(framework, cycle, plugin)
         except PluginError as error:
             errors[plugin.name] = str(error)
-            cycle.skipped.add(plugin.name)
+            cycle.skipped |= {plugin.name}
             continue
         if result is Skip.SKIP:
-            cycle.skipped.add(plugin.name)
+            cycle.skipped |= {plugin.name}
         elif isinstance(result, PreFilterResult):
             left_out = _left_out(plugin.name)
             excluded = [name for name in names if name not in result.node_names]
             of_nodes |= {name: [*of_nodes.get(name, ()), left_out] for name in excluded}
         elif isinstance(result, Status):
             of_pod.append(rejection(framework.status_of(plugin, "PreFilter", result)))
-            cycle.skipped.add(plugin.name)
+            cycle.skipped |= {plugin.name}
     for plugin in framework.filters:
         if plugin.name not in cycle.skipped:
             _filter(framework, cycle, plugin.name, of_nodes, errors)

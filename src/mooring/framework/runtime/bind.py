@@ -30,10 +30,13 @@ def reserve(framework: Framework, cycle: Cycle, node_name: str) -> Status | None
     Raises:
         PluginError: if a plugin failed; call ``unreserve`` then too.
     """
-    recorder = framework.recorder
+    plugins, recorder = framework.selection.to_call("reserve", cycle), framework.recorder
+    if not plugins:
+        recorder.succeeded["Reserve"](0.0)
+        return None
     started_s, status = recorder.now(), None
     try:
-        for plugin in framework.selection.to_call("reserve", cycle):
+        for plugin in plugins:
             result = framework.call(plugin, "Reserve", plugin.reserve, cycle, node_name)
             if result is not None:
                 status = framework.status_of(plugin, "Reserve", result)
@@ -146,19 +149,24 @@ def pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]
     Raises:
         PluginError: if a plugin failed, or returned an invalid result.
     """
-    recorder = framework.recorder
+    plugins, recorder = framework.selection.to_call("pre_bind", cycle), framework.recorder
+    if not plugins:
+        recorder.pre_flight_skipped(0.0)
+        return []
     started_s, code = recorder.now(), ERROR
     try:
-        binders = _pre_binders(framework, cycle, node_name)
+        binders = _pre_binders(framework, plugins, cycle, node_name)
         code = SUCCESS if binders else SKIPPED
     finally:
         recorder.point("PreBindPreFlight", code, started_s)
     return binders
 
 
-def _pre_binders(framework: Framework, cycle: Cycle, node_name: str) -> list[Any]:
+def _pre_binders(
+    framework: Framework, plugins: Sequence[Any], cycle: Cycle, node_name: str
+) -> list[Any]:
     binders = []
-    for plugin in framework.selection.to_call("pre_bind", cycle):
+    for plugin in plugins:
         result = None
         pre_flight = getattr(plugin, "pre_bind_pre_flight", None)
         if pre_flight is not None:

@@ -126,9 +126,9 @@ def _run_pre_filter(
     if restored is not None:
         plugins = restored.to_call(plugins, cycle)
         cycle.restore_all(restored.states)
-        cycle.skipped |= restored.skipped
+        cycle.skipped = restored.skipped
     else:
-        cycle.skipped |= cycle.idle_plugins
+        cycle.skipped = cycle.idle_plugins
     names: frozenset[str] | None = None
     narrowed_by: list[str] = []
     rejection: Status | None = None
@@ -145,7 +145,7 @@ def _run_pre_filter(
         if result is None:
             continue
         if result is Skip.SKIP:
-            cycle.skipped.add(plugin.name)
+            cycle.skipped |= {plugin.name}
         elif isinstance(result, PreFilterResult):
             narrowed_by.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
@@ -250,7 +250,7 @@ def _cached_filter_results(
     """Returns the result table of the cacheable filters, and the numbers of the other filters."""
     cached, cached_plugins = framework.cached_results(cycle)
     snapshot = cycle.snapshot
-    plan = framework.filter_plans.of(cached_plugins, frozenset(cycle.skipped))
+    plan = framework.filter_plans.of(cached_plugins, cycle.skipped)
     if cached is None or not plan.cached:
         names = tuple(plugin.name for plugin in framework.filters)
         results = FilterResults(names, snapshot.nodes.capacity)

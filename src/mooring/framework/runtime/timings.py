@@ -92,10 +92,12 @@ def code_of(result: Any) -> str:
 
     A result for many nodes is a success, whatever it is for each of them.
     """
+    if result is Skip.SKIP:
+        return SKIPPED
     if isinstance(result, PostFilterResult):
         result = result.status
     if isinstance(result, Status):
         return result.code.value
     if isinstance(result, Wait):
         return WAIT
-    return SKIPPED if result is Skip.SKIP else SUCCESS
+    return SUCCESS
