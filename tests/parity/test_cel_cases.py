@@ -90,8 +90,9 @@ def test_the_selectors_of_the_allocator_match_the_same_devices(case: dict[str, A
         assert actual == (expected.get("matches", False), expected.get("error", ""))
 
 
-def test_every_part_of_the_language_answers_as_upstream() -> None:
-    head, *cases = records("cel-language.jsonl.gz")
+@pytest.mark.parametrize("name", ["cel-language.jsonl.gz", "cel-random.jsonl.gz"])
+def test_every_part_of_the_language_answers_as_upstream(name: str) -> None:
+    head, *cases = records(name)
     devices = [device_input(device) for device in head["devices"]]
     assert len(cases) > 800
     for case in cases:

@@ -196,7 +196,8 @@ class _Reader:
             result, is_present = self._test(value, index, if_present=if_present)
         else:
             result, is_present = lookup(value, index, if_present=if_present)
-        if self._is_tracking and (is_present or not if_present):
+        is_read = is_present and result.__class__ is not ErrorValue
+        if self._is_tracking and (is_read or not if_present):
             tracker: CostTracker = frame[TRACKER_SLOT]
             if self._is_computed:
                 tracker.drop(self._id)

@@ -20,10 +20,12 @@ _GROWING: Final = frozenset(
 #: Functions whose cost is a product of two lengths, or the square of one.
 _PRODUCTS: Final = frozenset(
     {
-        *("matches", "contains", "find", "findAll", "validate", "distinct", "sort"),
+        *("matches", "contains", "find", "findAll", "validate"),
         *("sets.contains", "sets.equivalent", "sets.intersects"),
     }
 )
+#: Functions for which counting the cost can end an evaluation: see ``cost``.
+_ALWAYS_COUNTED: Final = frozenset({"distinct", "sort", "@sortByAssociatedKeys"})
 #: Entries of a device: at most so many attributes and capacities.
 _MAX_ENTRIES: Final = 64
 #: Calls nested deeper than this need more of Python's stack than it has by default.
@@ -42,7 +44,7 @@ def bounds(root: Node, expression: str) -> Bounds:
     nodes = walk(root)
     is_deep = _depth(root) > _MAX_DEPTH
     calls = [node for node in nodes if isinstance(node, Call)]
-    can_grow = any(call.function in _GROWING for call in calls)
+    can_grow = any(call.function in _GROWING | _ALWAYS_COUNTED for call in calls)
     has_loop = any(isinstance(node, Comprehension) and not _is_bind(node) for node in nodes)
     binds_and_adds = any(isinstance(node, Comprehension) for node in nodes) and any(
         call.function == "_+_" for call in calls

@@ -17,7 +17,15 @@ from mooring.cel.library.networks import CIDRValue, IPValue
 from mooring.cel.library.quantities import QuantityValue
 from mooring.cel.library.semvers import Semver
 from mooring.cel.library.urls import URLValue
-from mooring.cel.values import COST_EXCEEDED, Cancelled, Optional, Value, is_mapping, size
+from mooring.cel.values import (
+    COST_EXCEEDED,
+    Cancelled,
+    ErrorValue,
+    Optional,
+    Value,
+    is_mapping,
+    size,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,6 +234,8 @@ def _flatten(args: list[Value], _result: Value) -> int:
 def _compare_all(index: int) -> CallCost:
     def cost(args: list[Value], _result: Value) -> int:
         values = args[index]
+        if isinstance(values, ErrorValue):
+            raise Cancelled(_NO_LIST)
         if not isinstance(values, list):
             return 1
         has_texts = bool(values) and isinstance(values[0], str | bytes)
@@ -286,6 +296,10 @@ _BY_STANDARD_OVERLOAD: Final[dict[str, CallCost]] = {
     "contains_string": _contains,
 }
 _CHECK_COST: Final = 350_000
+#: Upstream panics where it reads the size of a list that is an error.
+_NO_LIST: Final = (
+    "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add"
+)
 
 
 def call_cost(function: str, overload: str) -> CallCost:

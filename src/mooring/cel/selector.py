@@ -159,6 +159,11 @@ def _not_boolean(value: Value) -> str:
         "int": "unsupported type conversion from 'int' to bool",
         "uint": "unsupported type conversion from 'uint' to bool",
         "double": "type conversion error from Double to 'bool'",
-        "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
-    }.get(name, f"type conversion error from '{name}' to 'bool'")
+    }.get(name, f"type conversion error from '{_short(name)}' to 'bool'")
     return f"CEL result of type {name} could not be converted to bool: {problem}"
+
+
+def _short(name: str) -> str:
+    """Returns the name of a type without the package that only Kubernetes' types have."""
+    package, _, rest = name.rpartition(".")
+    return rest if package in ("kubernetes", "net") else name

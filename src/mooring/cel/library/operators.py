@@ -319,9 +319,9 @@ LIBRARY: Final[dict[str, Function | list[Overload]]] = {
     "_==_": [function("equals", (A, A), BOOL)],
     "_!=_": [function("not_equals", (A, A), BOOL)],
     "_+_": _ADD,
-    "_/_": _operator("_/_", "divide", _same(*_NUMBERS), _divide, _NUMBERS),
+    "_/_": _operator("_/_", "divide", _same(DOUBLE, INT, UINT), _divide, _NUMBERS),
     "_%_": _operator("_%_", "modulo", _same(INT, UINT), _modulo, (INT, UINT)),
-    "_*_": _operator("_*_", "multiply", _same(*_NUMBERS), _multiply, _NUMBERS),
+    "_*_": _operator("_*_", "multiply", _same(DOUBLE, INT, UINT), _multiply, _NUMBERS),
     "-_": Function(
         "-_",
         [function("negate_double", (DOUBLE,), DOUBLE), function("negate_int64", (INT,), INT)],

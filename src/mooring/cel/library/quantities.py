@@ -32,14 +32,23 @@ class QuantityValue:
     """A quantity: its exact amount, and the scale that upstream keeps it with.
 
     ``scale`` is the power of ten of upstream's integer form, or None where upstream keeps an
-    arbitrary decimal, which is never an integer to ``isInteger``.
+    arbitrary decimal, which is never an integer to ``isInteger``. ``is_sum`` is True for results
+    of ``add`` and ``sub``: upstream returns these by pointer, and no quantity equals a pointer.
     """
 
-    __slots__ = ("_scale", "quantity")
+    __slots__ = ("_scale", "is_sum", "quantity")
     cel_type = QUANTITY
 
-    def __init__(self, quantity: Quantity, scale: int | None = None, *, text: str = "") -> None:
+    def __init__(
+        self,
+        quantity: Quantity,
+        scale: int | None = None,
+        *,
+        text: str = "",
+        is_sum: bool = False,
+    ) -> None:
         self.quantity = quantity
+        self.is_sum = is_sum
         self._scale: int | str | None = text or scale
 
     @property
@@ -63,8 +72,8 @@ class QuantityValue:
         return id(self)
 
     def equals(self, other: Value) -> bool | ErrorValue:
-        """Returns whether amounts are equal; other types are refused."""
-        if not isinstance(other, QuantityValue):
+        """Returns whether amounts are equal; other types and results of sums are refused."""
+        if not isinstance(other, QuantityValue) or other.is_sum:
             return NO_OVERLOAD
         return self.quantity.nanos == other.quantity.nanos
 
@@ -140,7 +149,7 @@ def _combine(sign: int) -> Callable[[QuantityValue, Value], Value]:
             else QuantityValue(Quantity.of_value(right), 0)
         )
         total = left.quantity + other.quantity if sign > 0 else left.quantity - other.quantity
-        return QuantityValue(total, _sum_scale(left, other, total.nanos))
+        return QuantityValue(total, _sum_scale(left, other, total.nanos), is_sum=True)
 
     return implementation
 

@@ -17,6 +17,7 @@ from mooring.cel.syntax.primaries import (
     EXPR_START,
     MAX_DEPTH,
     MEMBER_START,
+    NAMES,
     OPT_EXPR_START,
     PrimaryParser,
 )
@@ -210,12 +211,15 @@ class _Parser(PrimaryParser):
         tokens = self._tokens
         self._check_selection()
         dot = tokens.match(Kind.DOT)
-        is_optional = tokens.current.kind is Kind.QUESTION
-        if is_optional:
-            tokens.match(Kind.QUESTION)
-        elif tokens.peek(1).kind is Kind.LPAREN and tokens.current.kind is Kind.IDENTIFIER:
+        is_optional = tokens.skip(Kind.QUESTION)
+        is_call = tokens.peek(1).kind is Kind.LPAREN and tokens.current.kind is Kind.IDENTIFIER
+        if is_call and not is_optional:
             return self._method(operand)
-        name = tokens.match(Kind.IDENTIFIER)
+        offset = tokens.current.offset
+        name = tokens.rule("escapeIdent", _AFTER_MEMBER, self._field_name, lambda: None)
+        if name is None:
+            self._report(offset, "unsupported ident kind")
+            return Invalid(self._nodes.next_id(), offset, height=operand.height + 1)
         if name.kind is Kind.ESC_IDENTIFIER:
             self._report(name.offset, "unsupported syntax: '`'")
         if is_optional:
@@ -225,13 +229,18 @@ class _Parser(PrimaryParser):
             self._nodes.next_id(), dot.offset, operand, name.text, height=operand.height + 1
         )
 
+    def _field_name(self) -> Token | None:
+        if self._tokens.current.kind not in NAMES:
+            self._tokens.mismatch(NAMES)
+        return self._tokens.take()
+
     def _check_selection(self) -> None:
         """Reports what no alternative of a selection allows after the dot."""
         tokens = self._tokens
         ahead = tokens.peek(1)
         if ahead.kind is Kind.QUESTION:
             return
-        if ahead.kind not in (Kind.IDENTIFIER, Kind.ESC_IDENTIFIER):
+        if ahead.kind not in NAMES:
             tokens.no_viable_alternative(tokens.current, ahead)
 
     def _method(self, target: Node) -> Node:

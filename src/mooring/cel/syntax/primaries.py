@@ -49,6 +49,9 @@ EXPR_START: Final = frozenset(
 MEMBER_START: Final = EXPR_START - {Kind.NOT}
 OPT_EXPR_START: Final = EXPR_START | {Kind.QUESTION}
 _LIST_END: Final = frozenset({Kind.COMMA, Kind.RBRACKET})
+#: Names of fields; those with backticks are refused later.
+NAMES: Final = frozenset({Kind.IDENTIFIER, Kind.ESC_IDENTIFIER})
+_FIELD_START: Final = NAMES | {Kind.QUESTION}
 _MAP_END: Final = frozenset({Kind.COMMA, Kind.RBRACE})
 
 
@@ -151,7 +154,8 @@ class PrimaryParser:
             name += "." + tokens.match(Kind.IDENTIFIER).text
         opening = tokens.match(Kind.LBRACE)
         fields: list[MessageField] = []
-        while tokens.current.kind in (Kind.QUESTION, Kind.IDENTIFIER, Kind.ESC_IDENTIFIER):
+        tokens.sync(_FIELD_START | _MAP_END)
+        while tokens.current.kind in _FIELD_START:
             is_optional = tokens.skip(Kind.QUESTION)
             field = tokens.match(Kind.IDENTIFIER)
             colon = tokens.match(Kind.COLON, EXPR_START)
