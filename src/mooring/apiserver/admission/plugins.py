@@ -251,16 +251,16 @@ def _admin_request(resource: Resource, obj: Object) -> str:
     That of a template is the path in a claim, as upstream.
     """
     spec = obj["spec"] if resource.kind == "ResourceClaim" else obj["spec"]["spec"]
-    for number, request in enumerate(spec.get("devices", {}).get("requests", ())):
-        if request.get("exactly", {}).get("adminAccess"):
+    for number, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
+        if (request.get("exactly") or {}).get("adminAccess"):
             return f"spec.devices.requests[{number}].adminAccess"
     return ""
 
 
 def _admin_result(obj: Object) -> str:
     """Returns the path of the first result with admin access; "" = there is none."""
-    allocation = obj.get("status", {}).get("allocation", {})
-    for number, result in enumerate(allocation.get("devices", {}).get("results", ())):
+    allocation = (obj.get("status") or {}).get("allocation") or {}
+    for number, result in enumerate((allocation.get("devices") or {}).get("results") or ()):
         if result.get("adminAccess"):
             return f"status.allocation.devices.results[{number}].adminAccess"
     return ""

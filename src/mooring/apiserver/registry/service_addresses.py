@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.apiserver.errors import Errors, FieldError, invalid, invalid_object
 from mooring.apiserver.registry.changes import Changes
 from mooring.apiserver.resources import resource_named
+from mooring.apiserver.validation.services import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -83,7 +84,8 @@ def _assign_address(spec: Object, used: set[str | None]) -> Errors:
 def _address_problem(address: str, used: set[str | None]) -> str:
     if address in used:
         return "provided IP is already allocated"
-    if ipaddress.ip_address(address) not in ADDRESSES:
+    parsed = address_of(address)
+    if parsed is None or parsed not in ADDRESSES:
         return (
             f"the provided IP ({address}) is not in the valid range. The range of valid IPs is "
             f"{ADDRESSES}"

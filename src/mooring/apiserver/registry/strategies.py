@@ -28,6 +28,7 @@ from mooring.apiserver.registry.strategy import (
 from mooring.apiserver.validation import (
     autoscalers,
     cron_jobs,
+    endpoint_slices,
     events,
     jobs,
     limits,
@@ -36,7 +37,9 @@ from mooring.apiserver.validation import (
     pod,
     pod_subresources,
     rbac,
+    services,
     storage,
+    storage_kinds,
     workloads,
 )
 from mooring.apiserver.validation.devices import claims, slices
@@ -46,6 +49,7 @@ from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mooring.apiserver.errors import Errors
     from mooring.apiserver.registry.strategy import PrepareUpdate, Validate, ValidateUpdate
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
@@ -145,6 +149,11 @@ def _as_new(validate: Validate) -> ValidateUpdate:
     return lambda new, _old: validate(new)
 
 
+def _validate_service_update(new: Object, old: Object) -> Errors:
+    yield from validate_addresses(new, old)
+    yield from services.validate_service(new)
+
+
 #: A resource with generations, which changes of the spec increment.
 _with_generation = partial(Strategy, starts_generation=True, is_new_generation=spec_differs)
 
@@ -152,8 +161,7 @@ _WORKLOAD_SUBRESOURCES = _subresources(workloads.validate_workload_update)
 _WORKLOAD = _with_generation(
     validate=workloads.validate_workload, subresources=_WORKLOAD_SUBRESOURCES
 )
-#: ConfigMaps and Secrets.
-_CONFIG = Strategy(
+_CONFIG_MAP = Strategy(
     validate=other_kinds.validate_config_map,
     subresources=_subresources(other_kinds.validate_immutable_data),
 )
@@ -173,7 +181,7 @@ _ROLE_BINDING = Strategy(
 
 _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
     {
-        ("", "configmaps"): _CONFIG,
+        ("", "configmaps"): _CONFIG_MAP,
         ("", "endpoints"): Strategy(creates_on_update=True),
         ("", "events"): Strategy(
             creates_on_update=True,
@@ -208,7 +216,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             returns_deleted=True,
         ),
         ("", "persistentvolumes"): Strategy(
-            prepare_create=_prepare_volume, validate=storage.validate_volume, returns_deleted=True
+            prepare_create=_prepare_volume,
+            validate=storage.validate_volume,
+            subresources=_subresources(storage.validate_volume_update),
+            returns_deleted=True,
         ),
         ("", "pods"): _with_generation(
             prepare_create=pod_strategy.prepare_create,
@@ -232,15 +243,22 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             ),
             returns_deleted=True,
         ),
-        ("", "replicationcontrollers"): _with_generation(orphans_dependents=True),
-        ("", "secrets"): _CONFIG,
+        ("", "replicationcontrollers"): _with_generation(
+            validate=workloads.validate_controller,
+            subresources=_subresources(_as_new(workloads.validate_controller)),
+            orphans_dependents=True,
+        ),
+        ("", "secrets"): Strategy(
+            validate=other_kinds.validate_secret,
+            subresources=_subresources(other_kinds.validate_secret_update),
+        ),
         ("", "serviceaccounts"): Strategy(returns_deleted=True),
         ("", "services"): Strategy(
             check_name=names.dns_label,
             prepare_create=_prepare_service,
             creates_on_update=True,
-            validate=other_kinds.validate_service,
-            subresources=_subresources(validate_addresses, prepare_update=keep_addresses),
+            validate=services.validate_service,
+            subresources=_subresources(_validate_service_update, prepare_update=keep_addresses),
             returns_deleted=True,
         ),
         ("apps", "daemonsets"): _with_generation(
@@ -301,7 +319,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(_as_new(other_kinds.validate_lease)),
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
-            starts_generation=True, is_new_generation=_slice_differs
+            starts_generation=True,
+            is_new_generation=_slice_differs,
+            validate=endpoint_slices.validate_endpoint_slice,
+            subresources=_subresources(endpoint_slices.validate_endpoint_slice_update),
         ),
         ("networking.k8s.io", "ingressclasses"): _with_generation(
             validate=networking.validate_ingress_class,
@@ -361,20 +382,35 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(other_kinds.validate_priority_class_update),
         ),
         ("storage.k8s.io", "csidrivers"): Strategy(
-            is_new_generation=spec_differs, updates_unconditionally=False, returns_deleted=True
+            is_new_generation=spec_differs,
+            updates_unconditionally=False,
+            validate=storage_kinds.validate_csi_driver,
+            subresources=_subresources(storage_kinds.validate_csi_driver_update),
+            returns_deleted=True,
         ),
         ("storage.k8s.io", "csinodes"): Strategy(
-            updates_unconditionally=False, returns_deleted=True
+            updates_unconditionally=False,
+            validate=storage_kinds.validate_csi_node,
+            subresources=_subresources(storage_kinds.validate_csi_node_update),
+            returns_deleted=True,
         ),
-        ("storage.k8s.io", "csistoragecapacities"): Strategy(updates_unconditionally=False),
+        ("storage.k8s.io", "csistoragecapacities"): Strategy(
+            updates_unconditionally=False,
+            validate=storage_kinds.validate_capacity,
+            subresources=_subresources(storage_kinds.validate_capacity_update),
+        ),
         ("storage.k8s.io", "storageclasses"): Strategy(
-            validate=storage.validate_storage_class,
-            subresources=_subresources(storage.validate_storage_class_update),
+            validate=storage_kinds.validate_storage_class,
+            subresources=_subresources(storage_kinds.validate_storage_class_update),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "volumeattachments"): Strategy(
             updates_unconditionally=False,
-            subresources=_subresources(status=SubresourceStrategy(keep_spec_and_metadata)),
+            validate=storage_kinds.validate_attachment,
+            subresources=_subresources(
+                storage_kinds.validate_attachment_update,
+                status=SubresourceStrategy(keep_spec_and_metadata),
+            ),
             returns_deleted=True,
         ),
     }

@@ -1,7 +1,7 @@
 """Preparation and validation of Jobs, with kube-apiserver's messages.
 
 Source: pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation/validation.go.
-Differs: podFailurePolicy, successPolicy and the status are not validated; messages print a changed
+Differs: successPolicy, managedBy and the status are not validated; messages print a changed
 template with the field names of v1.
 """
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import Errors, invalid, not_supported, required
+from mooring.apiserver.validation.failure_policies import validate_failure_policy
 from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.pod import validate_spec
 from mooring.apiserver.validation.rules import IMMUTABLE, immutable, not_negative
@@ -114,50 +115,56 @@ def _validate_generated(job: Object) -> Errors:
 
 
 def _validate_spec(spec: Object) -> Errors:
-    yield from not_negative(spec, "spec", *_NOT_NEGATIVE)
-    yield from _validate_mode(spec)
-    template = spec["template"]
-    own = template["spec"]
-    yield from validate_template_metadata(template)
-    yield from validate_spec(own, f"{_TEMPLATE}.spec", is_template=True)
-    policy = own.get("restartPolicy", "")
-    yield from _validate_restart_policy(policy, must_be_never="podFailurePolicy" in spec)
+    yield from _validate_shared(spec, "spec")
     if "selector" not in spec:
         yield required("spec.selector")
     else:
         yield from validate_label_selector(spec["selector"], "spec.selector")
-    labels = template["metadata"].get("labels")
+    labels = spec["template"]["metadata"].get("labels")
     if not matches_template(spec):
         labels_text = dict(sorted(labels.items())) if labels else labels
         yield invalid(f"{_TEMPLATE}.metadata.labels", labels_text, MISMATCH)
 
 
-def _validate_mode(spec: Object) -> Errors:
+def _validate_shared(spec: Object, field: str) -> Errors:
+    """Validates what jobs and the templates of CronJobs have in common."""
+    yield from not_negative(spec, field, *_NOT_NEGATIVE)
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        yield required(f"{field}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    yield from _validate_mode(spec, field)
+    if spec.get("podFailurePolicy") is not None:
+        yield from validate_failure_policy(spec, f"{field}.podFailurePolicy")
+    template = spec["template"]
+    own = template["spec"]
+    yield from validate_template_metadata(template, f"{field}.template")
+    yield from validate_spec(own, f"{field}.template.spec", is_template=True)
+    policy = own.get("restartPolicy", "")
+    must_be_never = spec.get("podFailurePolicy") is not None
+    yield from _validate_restart_policy(policy, must_be_never=must_be_never, parent=field)
+
+
+def _validate_mode(spec: Object, field: str) -> Errors:
     mode = spec.get("completionMode", "NonIndexed")
     if mode not in _MODES:
-        yield not_supported("spec.completionMode", mode, sorted(_MODES))
+        yield not_supported(f"{field}.completionMode", mode, _MODES)
         return
     if mode == "NonIndexed":
         names = ("backoffLimitPerIndex", "maxFailedIndexes")
         problem = "requires indexed completion mode"
-        yield from (invalid(f"spec.{name}", spec[name], problem) for name in names if name in spec)
+        own = [name for name in names if name in spec]
+        yield from (invalid(f"{field}.{name}", spec[name], problem) for name in own)
         return
     if "completions" not in spec:
-        yield required("spec.completions", "when completion mode is Indexed")
+        yield required(f"{field}.completions", "when completion mode is Indexed")
     if spec.get("parallelism", 0) > _PARALLELISM_OF_INDEXED_MAX:
         problem = f"must be less than or equal to {_PARALLELISM_OF_INDEXED_MAX} "
         problem += "when completion mode is Indexed"
-        yield invalid("spec.parallelism", spec["parallelism"], problem)
+        yield invalid(f"{field}.parallelism", spec["parallelism"], problem)
 
 
 def validate_job_template(spec: Object, field: str) -> Errors:
     """Validates the spec of the jobs that a CronJob creates."""
-    yield from not_negative(spec, field, *_NOT_NEGATIVE)
-    own = spec["template"]["spec"]
-    yield from validate_spec(own, f"{field}.template.spec", is_template=True)
-    yield from _validate_restart_policy(
-        own.get("restartPolicy", ""), must_be_never="podFailurePolicy" in spec, parent=field
-    )
+    yield from _validate_shared(spec, field)
     if "selector" in spec:
         problem = "`selector` will be auto-generated"
         yield invalid(f"{field}.selector", spec["selector"], problem)
@@ -165,12 +172,12 @@ def validate_job_template(spec: Object, field: str) -> Errors:
         yield not_supported(f"{field}.manualSelector", True, ("nil", "false"))
 
 
-def _validate_restart_policy(policy: str, *, must_be_never: bool, parent: str = "spec") -> Errors:
+def _validate_restart_policy(policy: str, *, must_be_never: bool, parent: str) -> Errors:
     field = f"{parent}.template.spec.restartPolicy"
     if policy in ("", "Always"):
         return [required(field, 'valid values: "OnFailure", "Never"')]
     if policy not in _RESTART_POLICIES:
-        return [not_supported(field, policy, sorted(_RESTART_POLICIES))]
+        return [not_supported(field, policy, _RESTART_POLICIES)]
     if must_be_never and policy != "Never":
         problem = 'only "Never" is supported when podFailurePolicy is specified'
         return [invalid(field, policy, problem)]

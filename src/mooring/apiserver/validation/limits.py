@@ -15,6 +15,7 @@ from mooring.apiserver.errors import (
     invalid,
     required,
 )
+from mooring.apiserver.validation.affinity import validate_tolerations
 from mooring.apiserver.validation.metadata import validate_labels
 from mooring.apiserver.validation.resources import (
     QUOTA_RESOURCES,
@@ -25,7 +26,7 @@ from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, immutabl
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mooring.apiserver.types import Object
 
@@ -258,8 +259,23 @@ def validate_runtime_class(runtime_class: Object) -> Errors:
         field = f"overhead.limits[{name}]"
         yield from validate_resource_name(name, field, is_of_container=True)
         yield from validate_quantity(name, text, field)
-    selector = (runtime_class.get("scheduling") or {}).get("nodeSelector") or {}
-    yield from validate_labels(selector, "scheduling.nodeSelector")
+    scheduling = runtime_class.get("scheduling") or {}
+    yield from validate_labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
+    yield from _validate_own_tolerations(scheduling.get("tolerations") or ())
+
+
+def _validate_own_tolerations(tolerations: Sequence[Object]) -> Errors:
+    field = "scheduling.tolerations"
+    yield from validate_tolerations(tolerations, field)
+    keys: set[tuple[str, ...]] = set()
+    names = ("key", "operator", "value", "effect")
+    for number, toleration in enumerate(tolerations):
+        key = tuple(toleration.get(name, "") for name in names)
+        if key in keys:
+            internal = {name.capitalize(): toleration.get(name, "") for name in names}
+            internal["TolerationSeconds"] = toleration.get("tolerationSeconds")
+            yield duplicate(f"{field}[{number}]", internal)
+        keys.add(key)
 
 
 def validate_runtime_class_update(new: Object, old: Object) -> Errors:

@@ -7,6 +7,8 @@ Source: the validation.go files below pkg/apis, one per group.
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +32,13 @@ if TYPE_CHECKING:
 #: Bytes of a ConfigMap's or a Secret's data.
 DATA_BYTES_MAX = 1024 * 1024
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
+#: Type of a Secret -> the key with its content, a JSON object.
+_JSON_KEYS = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+_NO_JSON_OBJECT = "json: the content is not an object"
 _PERCENT = re.compile(r"\d+%")
 
 
@@ -159,9 +168,56 @@ def validate_config_map(config_map: Object) -> Errors:
         yield too_long("", DATA_BYTES_MAX)
 
 
+def validate_secret(secret: Object) -> Errors:
+    """Validates a new Secret; kinds of secrets need some of their keys."""
+    yield from validate_config_map(secret)
+    kind, data = secret.get("type", ""), secret.get("data") or {}
+    if kind == "kubernetes.io/service-account-token":
+        if not secret["metadata"].get("annotations", {}).get(_ACCOUNT_ANNOTATION):
+            yield required(f"metadata.annotations[{_ACCOUNT_ANNOTATION}]")
+    elif kind in _JSON_KEYS:
+        yield from _validate_json_key(data, _JSON_KEYS[kind])
+    elif kind == "kubernetes.io/basic-auth":
+        if "username" not in data and "password" not in data:
+            yield from (required(f"data[{name}]") for name in ("username", "password"))
+    elif kind == "kubernetes.io/ssh-auth":
+        if not data.get("ssh-privatekey"):
+            yield required("data[ssh-privatekey]")
+    elif kind == "kubernetes.io/tls":
+        yield from (
+            required(f"data[{name}]") for name in ("tls.crt", "tls.key") if name not in data
+        )
+
+
+def _validate_json_key(data: Object, name: str) -> Errors:
+    field = f"data[{name}]"
+    if name not in data:
+        yield required(field)
+        return
+    try:
+        content = json.loads(base64.b64decode(data[name]))
+        problem = "" if isinstance(content, dict) else _NO_JSON_OBJECT
+    except ValueError:
+        problem = _NO_JSON_OBJECT
+    if problem:
+        yield invalid(field, "<secret contents redacted>", problem)
+
+
+def validate_secret_update(new: Object, old: Object) -> Errors:
+    """Validates a change of a Secret: its type is immutable."""
+    yield from immutable(new, old, "type")
+    yield from _validate_frozen(new, old)
+    yield from validate_secret(new)
+
+
 def validate_immutable_data(new: Object, old: Object) -> Errors:
-    """Validates a change of a ConfigMap or Secret."""
+    """Validates a change of a ConfigMap."""
     yield from validate_config_map(new)
+    yield from _validate_frozen(new, old)
+
+
+def _validate_frozen(new: Object, old: Object) -> Errors:
+    """Validates that the data of an object that is immutable has not changed."""
     if not old.get("immutable"):
         return
     problem = "field is immutable when `immutable` is set"
@@ -172,16 +228,3 @@ def validate_immutable_data(new: Object, old: Object) -> Errors:
         for name in ("data", "binaryData")
         if new.get(name) != old.get(name)
     )
-
-
-def validate_service(service: Object) -> Errors:
-    """Validates a new service."""
-    spec = service["spec"]
-    ports = spec.get("ports", ())
-    if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
-        yield required("spec.ports")
-    for number, port in enumerate(ports):
-        field = f"spec.ports[{number}]"
-        if len(ports) > 1 and not port.get("name"):
-            yield required(f"{field}.name")
-        yield from field_errors(f"{field}.port", port["port"], name_checks.port_number)

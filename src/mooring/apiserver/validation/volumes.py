@@ -98,12 +98,13 @@ def _empty_dir(source: Object, field: str) -> Errors:
         yield forbidden_field(f"{field}.sizeLimit", problem)
 
 
-def _host_path(source: Object, field: str) -> Errors:
+def validate_host_path(source: Object, field: str) -> Errors:
+    """Validates a folder of the node."""
     path, kind = source["path"], source.get("type", "")
     if not path:
         yield required(f"{field}.path")
         return
-    yield from _no_steps_back(path, f"{field}.path")
+    yield from validate_no_steps_back(path, f"{field}.path")
     yield from one_of(f"{field}.type", kind, _HOST_PATH_TYPES)
 
 
@@ -138,10 +139,11 @@ def _file_path(path: str, field: str) -> Errors:
 def _descending(path: str, field: str) -> Errors:
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
-    yield from _no_steps_back(path, field)
+    yield from validate_no_steps_back(path, field)
 
 
-def _no_steps_back(path: str, field: str) -> Errors:
+def validate_no_steps_back(path: str, field: str) -> Errors:
+    """Validates that no part of a path is ``..``."""
     if ".." in path.split("/"):
         yield invalid(field, path, "must not contain '..'")
 
@@ -174,24 +176,27 @@ def _downward_file(file: Object, field: str) -> Errors:
     yield from _mode(file, "mode", field)
 
 
-def _nfs(source: Object, field: str) -> Errors:
+def validate_nfs(source: Object, field: str) -> Errors:
+    """Validates a folder of an NFS server."""
     yield from required_fields(source, field, "server", "path")
     if not source["path"].startswith("/"):
         yield invalid(f"{field}.path", source["path"], "must be an absolute path")
 
 
-def _driver_name(text: str) -> name_checks.Problems:
+def driver_name(text: str) -> name_checks.Problems:
+    """Validates the name of a CSI driver, whose letters may be upper-case."""
     return name_checks.dns_subdomain(text.lower())
 
 
-def _csi(source: Object, field: str) -> Errors:
+def validate_csi(source: Object, field: str) -> Errors:
+    """Validates the driver of a CSI volume."""
     driver = source["driver"]
     if not driver:
         yield required(f"{field}.driver")
         return
     if len(driver) > _DRIVER_NAME_MAX:
         yield too_long(f"{field}.driver", _DRIVER_NAME_MAX)
-    yield from field_errors(f"{field}.driver", driver, _driver_name)
+    yield from field_errors(f"{field}.driver", driver, driver_name)
 
 
 def _ephemeral(source: Object, field: str) -> Errors:
@@ -253,14 +258,14 @@ def _token(token: Object, field: str, volume_field: str) -> Errors:
 _SOURCES: Mapping[str, Callable[[Object, str], Errors]] = MappingProxyType(
     {
         "emptyDir": _empty_dir,
-        "hostPath": _host_path,
+        "hostPath": validate_host_path,
         "secret": partial(_keys, name="secretName"),
-        "nfs": _nfs,
+        "nfs": validate_nfs,
         "persistentVolumeClaim": _claim,
         "downwardAPI": _downward_api,
         "configMap": partial(_keys, name="name"),
         "projected": _projected,
-        "csi": _csi,
+        "csi": validate_csi,
         "ephemeral": _ephemeral,
     }
 )

@@ -1,7 +1,8 @@
-"""Validation of Deployments, ReplicaSets, DaemonSets and StatefulSets, with upstream's messages.
+"""Validation of Deployments, ReplicaSets, ReplicationControllers, DaemonSets and StatefulSets.
 
-Source: pkg/apis/apps/validation/validation.go. Differs: of a StatefulSet's claims only the names
-are used.
+The messages are kube-apiserver's.
+
+Source: pkg/apis/apps/validation/validation.go, pkg/apis/core/validation/validation.go.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 
+from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import (
     validate_annotations,
@@ -18,7 +20,14 @@ from mooring.apiserver.validation.metadata import (
 )
 from mooring.apiserver.validation.other_kinds import validate_int_or_percent
 from mooring.apiserver.validation.pod import validate_spec
-from mooring.apiserver.validation.rules import IMMUTABLE, NOT_NEGATIVE, not_negative
+from mooring.apiserver.validation.rules import (
+    IMMUTABLE,
+    NOT_NEGATIVE,
+    field_errors,
+    not_negative,
+    one_of,
+)
+from mooring.apiserver.validation.storage import validate_claim_spec
 from mooring.objects.meta import LabelSelector
 from mooring.objects.selectors import compile_label_selector
 
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 MISMATCH = "`selector` does not match template `labels`"
+_RETENTION_POLICIES = ("Retain", "Delete")
 #: Mutable fields of a StatefulSet's spec.
 _MUTABLE_IN_STATEFUL_SETS = (
     "replicas",
@@ -38,17 +48,40 @@ _MUTABLE_IN_STATEFUL_SETS = (
 )
 
 
-def validate_workload(workload: Object) -> Errors:
-    """Validates a new workload."""
+def validate_controller(controller: Object) -> Errors:
+    """Validates a new or changed ReplicationController, whose selector is a set of labels."""
+    spec = controller["spec"]
+    yield from not_negative(spec, "spec", "minReadySeconds")
+    selector, template = spec.get("selector") or {}, spec.get("template")
+    if not selector:
+        yield required("spec.selector")
+    yield from not_negative(spec, "spec", "replicas")
+    if template is None:
+        yield required("spec.template")
+        return
+    labels = template.get("metadata", {}).get("labels")
+    if not selector.items() <= (labels or {}).items():
+        sorted_labels = dict(sorted(labels.items())) if labels else labels
+        yield invalid("spec.template.metadata.labels", sorted_labels, MISMATCH)
+    yield from validate_template_metadata(template)
+    yield from _validate_pod_spec(template.get("spec", {}), "ReplicationController")
+
+
+def validate_workload(workload: Object, *, is_new: bool = True) -> Errors:
+    """Validates a new or changed workload."""
     kind, spec = workload["kind"], workload["spec"]
     before: tuple[str, ...] = ("replicas",)
     after: tuple[str, ...] = ("minReadySeconds", "revisionHistoryLimit")
     if kind == "StatefulSet":
-        yield from _validate_stateful(spec)
+        yield from _validate_stateful(spec, is_new=is_new)
         before, after = ("replicas", "minReadySeconds"), ()
     elif kind == "ReplicaSet":
         before, after = ("replicas", "minReadySeconds"), ()
     yield from not_negative(spec, "spec", *before)
+    if kind == "StatefulSet":
+        yield from not_negative(spec.get("ordinals") or {}, "spec.ordinals", "start")
+        if is_new and spec.get("serviceName"):
+            yield from field_errors("spec.serviceName", spec["serviceName"], names.dns_label)
     yield from _validate_selector(workload)
     yield from _validate_template(spec, kind)
     if kind == "Deployment":
@@ -85,14 +118,17 @@ def _validate_template(spec: Object, kind: str) -> Errors:
     yield from validate_template_metadata(template)
     if kind == "StatefulSet":
         yield from validate_template_metadata(template)  # twice, as upstream
-    pod_spec = template.get("spec", {})
-    yield from validate_spec(_with_claims(spec, pod_spec), "spec.template.spec", is_template=True)
+    title = "ReplicaSet" if kind == "Deployment" else kind
+    yield from _validate_pod_spec(_with_claims(spec, template.get("spec", {})), title)
+
+
+def _validate_pod_spec(pod_spec: Object, kind: str) -> Errors:
+    yield from validate_spec(pod_spec, "spec.template.spec", is_template=True)
     policy = pod_spec.get("restartPolicy")
     if policy != "Always":
         yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
     if "activeDeadlineSeconds" in pod_spec:
-        title = "ReplicaSet" if kind == "Deployment" else kind
-        problem = f"activeDeadlineSeconds in {title} is not Supported"
+        problem = f"activeDeadlineSeconds in {kind} is not Supported"
         yield forbidden_field("spec.template.spec.activeDeadlineSeconds", problem)
 
 
@@ -110,21 +146,23 @@ def selects(selector: Object | None, labels: Object) -> bool:
     return compile_label_selector(convert(selector, LabelSelector)).matches(labels)
 
 
-def validate_template_metadata(template: Object) -> Errors:
+def validate_template_metadata(template: Object, field: str = "spec.template") -> Errors:
     """Validates the labels and annotations of a pod template."""
     metadata: dict[str, Any] = template.get("metadata", {})
-    yield from validate_labels(metadata.get("labels", {}), "spec.template.labels")
+    yield from validate_labels(metadata.get("labels", {}), f"{field}.labels")
     if annotations := metadata.get("annotations"):
-        yield from validate_annotations(annotations, "spec.template.annotations")
+        yield from validate_annotations(annotations, f"{field}.annotations")
 
 
 def _with_claims(spec: Object, pod_spec: Object) -> Object:
     """Returns the template's spec with a volume for each claim of a StatefulSet."""
-    names = [claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
-    if not names:
+    claims = [claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
+    if not claims:
         return pod_spec
-    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-    volumes += [volume for volume in pod_spec.get("volumes", ()) if volume["name"] not in names]
+    # A name that two templates have is one volume.
+    claims = list(dict.fromkeys(claims))
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+    volumes += [volume for volume in pod_spec.get("volumes", ()) if volume["name"] not in claims]
     return {**pod_spec, "volumes": volumes}
 
 
@@ -138,7 +176,7 @@ def _validate_strategy(strategy: Object) -> Errors:
         return
     if kind != "RollingUpdate":
         # Upstream prints its internal type, whose fields have other names.
-        internal = {"Type": kind, "RollingUpdate": rolling}
+        internal = {"Type": kind, "RollingUpdate": _internal_update(rolling)}
         yield not_supported(field, internal, ["Recreate", "RollingUpdate"])
         return
     assert rolling is not None
@@ -155,11 +193,21 @@ def _validate_strategy(strategy: Object) -> Errors:
         yield from validate_int_or_percent(unavailable, f"{child_field}.maxUnavailable")
 
 
+def _internal_update(rolling: Object | None) -> Object | None:
+    """Returns a rolling update with the names of upstream's internal type."""
+    if rolling is None:
+        return None
+    return {
+        "MaxUnavailable": rolling.get("maxUnavailable", 0),
+        "MaxSurge": rolling.get("maxSurge", 0),
+    }
+
+
 def _validate_daemon_strategy(strategy: Object) -> Errors:
     kind = strategy["type"]
     if kind in ("RollingUpdate", "OnDelete"):
         return []
-    internal = {"Type": kind, "RollingUpdate": strategy.get("rollingUpdate")}
+    internal = {"Type": kind, "RollingUpdate": _internal_update(strategy.get("rollingUpdate"))}
     return [not_supported("spec.updateStrategy", internal, ["RollingUpdate", "OnDelete"])]
 
 
@@ -173,15 +221,46 @@ def _validate_deadline(spec: Object) -> Errors:
         yield invalid(field, deadline, "must be greater than minReadySeconds")
 
 
-def _validate_stateful(spec: Object) -> Errors:
+def _validate_stateful(spec: Object, *, is_new: bool) -> Errors:
     policy = spec["podManagementPolicy"]
     if policy not in ("OrderedReady", "Parallel"):
         problem = "must be 'OrderedReady' or 'Parallel'"
         yield invalid("spec.podManagementPolicy", policy, problem)
-    strategy = spec["updateStrategy"]
-    if strategy["type"] not in ("RollingUpdate", "OnDelete"):
-        internal = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}
-        yield invalid("spec.updateStrategy", internal, "must be 'RollingUpdate' or 'OnDelete'")
+    yield from _validate_stateful_strategy(spec["updateStrategy"])
+    retention = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+    for name in ("whenDeleted", "whenScaled"):
+        field = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+        yield from one_of(field, retention.get(name), _RETENTION_POLICIES)
+    if is_new:
+        for number, template in enumerate(spec.get("volumeClaimTemplates") or ()):
+            field = f"spec.volumeClaimTemplates[{number}].spec"
+            yield from validate_claim_spec(template.get("spec") or {}, field)
+
+
+def _validate_stateful_strategy(strategy: Object) -> Errors:
+    kind, rolling = strategy["type"], strategy.get("rollingUpdate")
+    field = "spec.updateStrategy"
+    if kind not in ("RollingUpdate", "OnDelete"):
+        internal = {"Type": kind, "RollingUpdate": _internal_rolling(rolling)}
+        yield invalid(field, internal, "must be 'RollingUpdate' or 'OnDelete'")
+    elif rolling is not None and kind == "OnDelete":
+        problem = "only allowed for updateStrategy 'RollingUpdate'"
+        yield invalid(f"{field}.rollingUpdate", _internal_rolling(rolling), problem)
+    elif rolling is not None:
+        yield from not_negative(rolling, f"{field}.rollingUpdate", "partition")
+        if rolling.get("maxUnavailable") is not None:
+            child = f"{field}.rollingUpdate.maxUnavailable"
+            yield from validate_int_or_percent(rolling["maxUnavailable"], child)
+
+
+def _internal_rolling(rolling: Object | None) -> Object | None:
+    """Returns a rolling update with the names of upstream's internal type."""
+    if rolling is None:
+        return None
+    return {
+        "Partition": rolling.get("partition", 0),
+        "MaxUnavailable": rolling.get("maxUnavailable"),
+    }
 
 
 def validate_workload_update(new: Object, old: Object) -> Errors:
@@ -191,10 +270,10 @@ def validate_workload_update(new: Object, old: Object) -> Errors:
     selector_error = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
     if new["kind"] == "DaemonSet" and has_new_selector:
         yield selector_error
-    yield from validate_workload(new)
+    yield from validate_workload(new, is_new=False)
     if new["kind"] == "StatefulSet":
-        names = ({*spec} | {*before}) - {*_MUTABLE_IN_STATEFUL_SETS}
-        if any(spec.get(name) != before.get(name) for name in names):
+        fixed = ({*spec} | {*before}) - {*_MUTABLE_IN_STATEFUL_SETS}
+        if any(spec.get(name) != before.get(name) for name in fixed):
             names_text = ", ".join(f"'{name}'" for name in _MUTABLE_IN_STATEFUL_SETS[:-1])
             problem = (
                 f"updates to statefulset spec for fields other than {names_text} and "
