@@ -21,6 +21,8 @@ import re
 import sys
 from pathlib import Path
 
+#: Go's names of the types of fields, where they differ from those that the table implies.
+GO_NAMES = Path(__file__).parent.parent / "src/mooring/apiserver/data/go_type_names.json"
 TARGET = Path(__file__).parent.parent / "src/mooring/data/api_schema.json"
 VERSION = "v0.36.3"
 PACKAGES = {
@@ -101,8 +103,12 @@ class Package:
         self.structs: dict[str, list[tuple[str, str, dict[str, str], dict[str, list[str]]]]] = {}
         self.named: dict[str, str] = {}
         self.markers: dict[str, dict[str, list[str]]] = {}
+        #: Type -> the version of its package, as in "v1.Pod".
+        self.versions: dict[str, str] = {}
+        self._version = ""
         for file in (file for folder in folders for file in sorted(folder.glob("*.go"))):
             if not file.name.startswith(("zz_", "generated")) and "_test" not in file.name:
+                self._version = file.parent.name
                 self._read(file.read_text().splitlines())
 
     def _read(self, lines: list[str]) -> None:
@@ -113,6 +119,7 @@ class Package:
                 markers.setdefault(marker[1], []).append(marker[2])
             elif start := STRUCT.match(line):
                 current = start[1]
+                self.versions[current] = self._version
                 self.structs[current] = []
                 self.markers[current], markers = markers, {}
             elif line == "}":
@@ -123,6 +130,7 @@ class Package:
                 markers = {}
             elif named := NAMED.match(line):
                 self.named[named[1]] = named[2]
+                self.versions[named[1]] = self._version
                 markers = {}
             elif not line.strip():
                 markers = markers if current is None else {}
@@ -134,6 +142,8 @@ class Reader:
     def __init__(self, packages: dict[str, Package]) -> None:
         self.packages = packages
         self.table: dict[str, dict[str, list[object]]] = {}
+        #: "core.Toleration.operator" -> "v1.TolerationOperator".
+        self.go_names: dict[str, str] = {}
 
     def read(self, name: str) -> None:
         """Add a struct such as "core.Pod" and everything below it."""
@@ -158,7 +168,28 @@ class Reader:
                 found.update(self._fields(type_name))
                 continue
             found[json_name] = self._row(written, type_name, options, tags, markers)
+            go_name = self.go_name_of(written, package)
+            if go_name != implied_go_name(type_name):
+                self.go_names[f"{name}.{json_name}"] = go_name
         return found
+
+    def go_name_of(self, written: str, package: str) -> str:
+        """A Go type as messages write it: the package's name, and no pointers."""
+        written = written.removeprefix("*")
+        if written == "[]byte":
+            return "[]uint8"
+        if written.startswith("[]"):
+            return "[]" + self.go_name_of(written[2:], package)
+        if written.startswith("map["):
+            key, _, value = written.removeprefix("map[").partition("]")
+            return f"map[{self.go_name_of(key, package)}]{self.go_name_of(value, package)}"
+        if "." in written:
+            imported, name = written.split(".")
+            if imported not in IMPORT_NAMES:
+                return written
+            package, written = IMPORT_NAMES[imported], name
+        version = self.packages[package].versions.get(written)
+        return f"{version}.{written}" if version else written
 
     def _row(
         self,
@@ -225,6 +256,15 @@ def presence(written: str, type_name: str, options: list[str]) -> str:
     return "empty"
 
 
+def implied_go_name(type_name: str) -> str:
+    """What the server writes for a type of the table."""
+    if type_name.startswith("[]"):
+        return "[]" + implied_go_name(type_name[2:])
+    if type_name.startswith("{}"):
+        return "map[string]" + implied_go_name(type_name[2:])
+    return "v1." + type_name.partition(".")[2] if "." in type_name else type_name
+
+
 def main() -> None:
     """Write the table."""
     sys.path.insert(0, str(TARGET.parents[2]))
@@ -245,7 +285,9 @@ def main() -> None:
     table = {name: reader.table[name] for name in sorted(reader.table)}
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in table.items())
     TARGET.write_text(f'{{"version": "{VERSION}", "types": {{\n{lines}\n}}}}\n')
-    print(f"{len(table)} types, {TARGET.stat().st_size} bytes")
+    names = dict(sorted(reader.go_names.items()))
+    GO_NAMES.write_text(json.dumps(names, indent=0) + "\n")
+    print(f"{len(table)} types, {TARGET.stat().st_size} bytes; {len(names)} names of types")
 
 
 if __name__ == "__main__":

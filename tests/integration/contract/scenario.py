@@ -30,6 +30,7 @@ SCENARIO_FILES = (
     "quotas",
     "services",
     "customs",
+    "refusals",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

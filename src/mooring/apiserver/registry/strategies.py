@@ -21,6 +21,7 @@ from mooring.apiserver.registry.strategy import (
     keep_spec,
     keep_spec_and_metadata,
     keep_status,
+    nothing,
     spec_differs,
     spec_or_annotations_differ,
     valid_update,
@@ -50,7 +51,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mooring.apiserver.errors import Errors
-    from mooring.apiserver.registry.strategy import PrepareUpdate, Validate, ValidateUpdate
+    from mooring.apiserver.registry.strategy import (
+        Prepare,
+        PrepareUpdate,
+        Validate,
+        ValidateUpdate,
+    )
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
 
@@ -113,8 +119,8 @@ def _prepare_claim_status(new: Object, old: Object) -> None:
     claims.drop_deallocated_devices(new, old)
 
 
-def _prepare_resource_slice(obj: Object, now: str) -> None:
-    """Sets the time of new device taints; those that an update adds get none here."""
+def _set_taint_times(obj: Object, now: str) -> None:
+    """Sets the time of device taints without one."""
     for device in obj["spec"].get("devices") or ():
         for taint in device.get("taints") or ():
             taint.setdefault("timeAdded", now)
@@ -137,10 +143,13 @@ def _subresources(
     validate_update: ValidateUpdate = valid_update,
     *,
     prepare_update: PrepareUpdate = keep_status,
+    set_times: Prepare = nothing,
     **others: SubresourceStrategy,
 ) -> Mapping[str, SubresourceStrategy]:
     """Returns the rules for changes of the main resource, the status and other subresources."""
-    main_resource = SubresourceStrategy(prepare_update, validate_update, raises_generation=True)
+    main_resource = SubresourceStrategy(
+        prepare_update, validate_update, raises_generation=True, set_times=set_times
+    )
     return MappingProxyType({**STATUS, "": main_resource, **others})
 
 
@@ -371,9 +380,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): _with_generation(
-            prepare_create=_prepare_resource_slice,
+            prepare_create=_set_taint_times,
             validate=slices.validate_slice,
-            subresources=_subresources(slices.validate_slice_update),
+            subresources=_subresources(slices.validate_slice_update, set_times=_set_taint_times),
             returns_deleted=True,
         ),
         ("scheduling.k8s.io", "priorityclasses"): Strategy(

@@ -91,11 +91,13 @@ class SubresourceStrategy:
         prepare: Restores the fields that the subresource may not change.
         validate: Validates the change, except the metadata.
         raises_generation: True if a change of the spec increments the generation.
+        set_times: Sets times that clients omit.
     """
 
     prepare: PrepareUpdate = keep_spec
     validate: ValidateUpdate = valid_update
     raises_generation: bool = False
+    set_times: Prepare = nothing
 
 
 #: The default for main resources.

@@ -50,6 +50,9 @@ def validate_autoscaler(autoscaler: Object) -> Errors:
     if version.count("/") > 1:
         problem = f"unexpected GroupVersion string: {version}"
         yield invalid("spec.scaleTargetRef.apiVersion", version, problem)
+    elif version and "/" not in version and version != "v1":
+        problem = "apiVersion must specify API group"
+        yield invalid("spec.scaleTargetRef.apiVersion", version, problem)
     for number, metric in enumerate(spec.get("metrics") or ()):
         yield from _validate_metric(metric, f"spec.metrics[{number}]")
     for name, rules in (spec.get("behavior") or {}).items():

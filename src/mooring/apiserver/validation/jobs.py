@@ -53,9 +53,10 @@ def prepare_job(job: Object, _now: str) -> None:
             labels.setdefault(name, metadata["uid"])
         match_labels = spec.setdefault("selector", {}).setdefault("matchLabels", {})
         match_labels.setdefault(CONTROLLER_LABEL, metadata["uid"])
-    if "labels" not in metadata and spec["template"]["metadata"].get("labels"):
+    labels = spec["template"]["metadata"].get("labels")
+    if labels and metadata.get("labels", labels) is labels:
         # Upstream applies defaults again when the stored job is read.
-        metadata["labels"] = dict(spec["template"]["metadata"]["labels"])
+        metadata["labels"] = dict(labels)
 
 
 def validate_job(job: Object) -> Errors:

@@ -280,4 +280,5 @@ def _validate_own_tolerations(tolerations: Sequence[Object]) -> Errors:
 
 def validate_runtime_class_update(new: Object, old: Object) -> Errors:
     """Validates a changed RuntimeClass; its handler is immutable."""
-    return immutable(new, old, "handler")
+    yield from validate_runtime_class(new)
+    yield from immutable(new, old, "handler")

@@ -121,8 +121,11 @@ def _validate_capacity(capacity: Mapping[str, str]) -> Errors:
     if not capacity:
         yield required("spec.capacity")
     if set(capacity) != {"storage"}:
-        yield not_supported("spec.capacity", dict(capacity) or None, ["storage"])
+        yield not_supported("spec.capacity", dict(capacity), ["storage"])
     for name, text in capacity.items():
+        amount = Quantity.from_wire(text).value()
+        if amount < 0:
+            yield invalid(f"spec.capacity[{name}]", amount, "must be a valid resource quantity")
         yield from _validate_size(text, f"spec.capacity[{name}]")
 
 

@@ -204,11 +204,24 @@ def _internal_update(rolling: Object | None) -> Object | None:
 
 
 def _validate_daemon_strategy(strategy: Object) -> Errors:
-    kind = strategy["type"]
-    if kind in ("RollingUpdate", "OnDelete"):
-        return []
-    internal = {"Type": kind, "RollingUpdate": _internal_update(strategy.get("rollingUpdate"))}
-    return [not_supported("spec.updateStrategy", internal, ["RollingUpdate", "OnDelete"])]
+    kind, rolling = strategy["type"], strategy.get("rollingUpdate")
+    field = "spec.updateStrategy"
+    if kind not in ("RollingUpdate", "OnDelete"):
+        internal = {"Type": kind, "RollingUpdate": _internal_update(rolling)}
+        yield not_supported(field, internal, ["RollingUpdate", "OnDelete"])
+        return
+    if kind == "OnDelete" or rolling is None:
+        return
+    limits = {name: rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
+    for name, value in limits.items():
+        yield from validate_int_or_percent(value, f"{field}.rollingUpdate.{name}")
+    is_set = {name: value not in (0, "0%") for name, value in limits.items()}
+    if all(is_set.values()):
+        problem = "may not be set when maxUnavailable is non-zero"
+        yield invalid(f"{field}.rollingUpdate.maxSurge", limits["maxSurge"], problem)
+    elif not any(is_set.values()):
+        problem = "cannot be 0 when maxSurge is 0"
+        yield required(f"{field}.rollingUpdate.maxUnavailable", problem)
 
 
 def _validate_deadline(spec: Object) -> Errors:

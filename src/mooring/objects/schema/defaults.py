@@ -155,7 +155,8 @@ def _service(obj: Object) -> None:
     for port in spec.get("ports", ()):
         if port["targetPort"] in (0, ""):
             port["targetPort"] = port["port"]
-    if kind in ("NodePort", "LoadBalancer"):
+    has_addresses = kind == "ClusterIP" and bool(spec.get("externalIPs"))
+    if kind in ("NodePort", "LoadBalancer") or has_addresses:
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -231,7 +232,8 @@ def _job(obj: Object) -> None:
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     labels = spec["template"]["metadata"].get("labels")
     if labels:
-        obj["metadata"].setdefault("labels", dict(labels))
+        # As upstream the same map: it gets the labels that are generated for the template.
+        obj["metadata"].setdefault("labels", labels)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     policy = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
