@@ -42,7 +42,9 @@ from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from tests.faults.harness.faults import Faults
 from tests.faults.harness.scenario import Scenario, run_scenario
+from tests.faults.harness.swarm import scenario_of
 from tests.faults.harness.trace import InvariantBroken
+from tests.faults.topology_mutations import TOPOLOGY_MUTATIONS
 
 Patch = pytest.MonkeyPatch
 
@@ -418,7 +420,7 @@ def hunt(mutation: Callable[[Patch], None], seeds: range) -> Caught | None:
         mutation(patch)
         for seed in seeds:
             try:
-                run_scenario(Scenario(seed, **_options(mutation)))
+                run_scenario(_scenario(mutation, seed))
             except InvariantBroken as error:
                 return Caught(seed, str(error))
             except Exception as error:  # noqa: BLE001 - the scheduler may detect the bug itself
@@ -427,6 +429,12 @@ def hunt(mutation: Callable[[Patch], None], seeds: range) -> Caught | None:
                 # Collects cancelled tasks now, and not in another test.
                 gc.collect()
     return None
+
+
+def _scenario(mutation: Callable[[Patch], None], seed: int) -> Scenario:
+    if mutation in TOPOLOGY_MUTATIONS:
+        return scenario_of(seed)
+    return Scenario(seed, **_options(mutation))
 
 
 def _options(mutation: Callable[[Patch], None]) -> dict[str, Any]:
@@ -441,7 +449,7 @@ def _options(mutation: Callable[[Patch], None]) -> dict[str, Any]:
 def main() -> int:
     """Plants each bug; returns 1 if one is not found."""
     missed = 0
-    for mutation in MUTATIONS:
+    for mutation in (*MUTATIONS, *TOPOLOGY_MUTATIONS):
         if len(sys.argv) > 1 and mutation.__name__ not in sys.argv[1:]:
             continue
         caught = hunt(mutation, range(SEEDS))

@@ -1,35 +1,58 @@
 """Replays one seed: ``python -m tests.faults.replay SEED`` prints its trace and its result.
 
-With ``--digest`` it prints the trace's SHA-256 alone.
+Options:
+    --digest      print the trace's SHA-256 alone
+    --pod NAME    print only the lines about a pod, and those about faults
+    --shrink      look for the smallest scenario that breaks the same rule first
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
 import sys
 
-from tests.faults.harness.scenario import Scenario, run_scenario
+from tests.faults.harness.scenario import Scenario, drawn_faults, run_scenario
+from tests.faults.harness.shrink import shrink
+from tests.faults.harness.swarm import scenario_of
 from tests.faults.harness.trace import InvariantBroken, Trace
 
 
-def main(seed: int, *, digest_only: bool) -> int:
+def main(arguments: list[str]) -> int:
     """Returns 0 if every invariant holds."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.replay")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--digest", action="store_true")
+    parser.add_argument("--pod", default="", metavar="NAME")
+    parser.add_argument("--shrink", action="store_true")
+    words = parser.parse_args(arguments)
+    scenario = scenario_of(words.seed)
+    if words.shrink:
+        smallest = shrink(scenario)
+        scenario = smallest.scenario
+        print(f"after {smallest.n_runs} runs: {scenario}")
+    return _replay(scenario, pod=words.pod, digest_only=words.digest)
+
+
+def _replay(scenario: Scenario, *, pod: str, digest_only: bool) -> int:
     trace = Trace()
     try:
-        report = run_scenario(Scenario(seed), trace)
+        report = run_scenario(scenario, trace)
     except InvariantBroken as broken:
-        print("\n".join(trace.lines))
-        print(f"seed {seed}: {broken}")
+        print("\n".join(trace.story(pod)))
+        print(f"rates: {drawn_faults(scenario)}")
+        print(f"seed {scenario.seed}: {broken}")
         return 1
     if digest_only:
         print(report.digest)
         return 0
-    print("\n".join(trace.lines))
+    print("\n".join(trace.story(pod)))
     fired = ", ".join(f"{name} {count}" for name, count in sorted(report.fired.items()))
-    print(f"seed {seed}: {report.binds} bound in {report.attempts} attempts; faults: {fired}")
+    result = f"{report.binds} bound in {report.attempts} attempts; faults: {fired}"
+    print(f"seed {scenario.seed}: {result}")
     return 0
 
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    sys.exit(main(int(sys.argv[1]), digest_only="--digest" in sys.argv))
+    sys.exit(main(sys.argv[1:]))

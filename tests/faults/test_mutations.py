@@ -8,10 +8,11 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.mutations import MUTATIONS, Patch, hunt
+from tests.faults.topology_mutations import TOPOLOGY_MUTATIONS
 
 #: The search ends at the first seed that finds the bug, mostly one of the first ten.
 SEEDS = 120
-BY_NAME = {mutation.__name__: mutation for mutation in MUTATIONS}
+BY_NAME = {mutation.__name__: mutation for mutation in (*MUTATIONS, *TOPOLOGY_MUTATIONS)}
 
 
 @pytest.mark.filterwarnings("ignore")

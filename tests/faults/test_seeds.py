@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness.faults import Faults
-from tests.faults.harness.scenario import Report, Scenario, run_scenario
+from tests.faults.harness.scenario import Report, drawn_faults, run_scenario
+from tests.faults.harness.swarm import scenario_of
 from tests.faults.harness.trace import InvariantBroken
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,10 +27,12 @@ BLOCK = 10
 
 
 def run(seed: int) -> Report:
+    scenario = scenario_of(seed)
     try:
-        return run_scenario(Scenario(seed))
+        return run_scenario(scenario)
     except InvariantBroken as broken:
-        message = f"{broken}\nreplay: python -m tests.faults.replay {seed}"
+        replay = f"replay: python -m tests.faults.replay {seed} [--shrink] [--pod NAME]"
+        message = f"{broken}\n{drawn_faults(scenario)}\n{replay}"
         raise AssertionError(f"seed {seed}: {message}") from broken
 
 

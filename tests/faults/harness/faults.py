@@ -86,6 +86,15 @@ class Faults:
             rates[field.name] = rate if is_on else 0.0
         return cls(**rates)
 
+    def times(self, factor: float) -> Faults:
+        """Returns the rates multiplied by a factor; shares stay at 0.9 at most."""
+        rates = {}
+        for field in fields(self):
+            rate = getattr(self, field.name) * factor
+            # That of restarts is no share.
+            rates[field.name] = rate if field.name == "restarts" else min(rate, 0.9)
+        return Faults(**rates)
+
 
 #: Maximum rates, 0.4 for others. Faults of single watch events are rare, or none would arrive.
 _RATE_MAX: Final = {"silent": 0.03, "expired": 0.2, "cut": 0.3, "restarts": 2.0, "too_many": 0.3}

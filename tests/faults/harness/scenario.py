@@ -35,7 +35,7 @@ from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreC
 from tests.faults.harness.faults import Faults, FaultyNetwork, Fired, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.ledger import Ledger
-from tests.faults.harness.reference_fit import fit_error
+from tests.faults.harness.reference_topology import World
 from tests.faults.harness.scenario_user import PODS, PROTECTION, Users
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
@@ -66,6 +66,9 @@ LAG_TRIES: Final = 3
 #: Stands for a pod without a PodScheduled=False condition.
 NOTHING: Final = "nothing"
 
+#: Generators that a run branches off before that of the faults: the loop's, and its own.
+_BRANCHES_BEFORE_FAULTS: Final = 2
+
 #: Minimum of a meaningful run.
 BINDS_MIN: Final = 10
 FAULTS_MIN: Final = 1
@@ -84,6 +87,8 @@ class Scenario:
         user_actions: Number of user actions in phase 1.
         busy_s: How long phase 1 lasts.
         has_broken_pods: False where a broken pod of high priority may evict others for ever.
+        rate_factor: The drawn rates of faults are multiplied by this, up to 0.9.
+        node_share: How many times as often as else users add and change nodes.
     """
 
     seed: int
@@ -94,6 +99,8 @@ class Scenario:
     user_actions: int = 40
     busy_s: float = 120.0
     has_broken_pods: bool = True
+    rate_factor: float = 1.0
+    node_share: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,19 @@ def _branch(rng: Rng) -> Rng:
     return seeded_random(rng.getrandbits(64))
 
 
+def drawn_faults(scenario: Scenario) -> Faults:
+    """Returns the rates of faults in a run of the scenario."""
+    rng = seeded_random(scenario.seed)
+    for _ in range(_BRANCHES_BEFORE_FAULTS):
+        _branch(rng)
+    return _faults_of(scenario, _branch(rng))
+
+
+def _faults_of(scenario: Scenario, rng: Rng) -> Faults:
+    faults = scenario.faults or Faults.drawn(rng).times(scenario.rate_factor)
+    return faults if scenario.has_broken_pods else replace(faults, broken_pods=0.0)
+
+
 class ScenarioCluster:
     """An API server, a network, a scheduler, users, and checkers."""
 
@@ -175,9 +195,7 @@ class ScenarioCluster:
         self._loop = loop
         self._clock = LoopClock(loop)
         self._rng = _branch(rng)
-        self._faults = scenario.faults or Faults.drawn(_branch(rng))
-        if not scenario.has_broken_pods:
-            self._faults = replace(self._faults, broken_pods=0.0)
+        self._faults = _faults_of(scenario, _branch(rng))
         self._findings = Findings(trace)
         decisions = Decisions()
         self._evictions = decisions.evictions
@@ -190,7 +208,13 @@ class ScenarioCluster:
         self._client = Client(sound, rng=_branch(rng))
         self._kubelets = Kubelets(self._client, clock=self._clock, rng=_branch(rng))
         self._has_kubelets = self._rng.random() < 0.5
-        self._users = Users(self._client, self.store, _branch(rng), n_safe=scenario.n_safe)
+        self._users = Users(
+            self._client,
+            self.store,
+            _branch(rng),
+            n_safe=scenario.n_safe,
+            node_share=scenario.node_share,
+        )
         self._service_rng = _branch(rng)
         self._n_tasks = 0
 
@@ -285,8 +309,11 @@ class ScenarioCluster:
         healed_s = max(self._network.healed_at_s, now_s())
         self._findings.trace.add(now_s(), "heal")
         await asyncio.sleep(healed_s + LATE_POD_S - now_s())
-        # No other event occurs from here on, so a lost pod is not requeued by accident.
-        await self._users.create_expiring_pod()
+        # In half of the runs no other event occurs, so a lost pod is not requeued by accident.
+        if self._rng.random() < 0.5:
+            await self._users.create_expiring_pod()
+        else:
+            await self._users.help_once()
         await asyncio.sleep(healed_s + BOUND_S - now_s())
         self._report_all("L2", self._unbound_pods())
         for _ in range(LAG_TRIES):
@@ -318,11 +345,13 @@ class ScenarioCluster:
 
     def _unbound_pods(self) -> Iterator[str]:
         """Yields violations of L2: pods that fit a node but are not bound."""
+        pods = self.store.pods.values()
+        world = World(self.store.nodes, [(pod, pod.spec.node_name) for pod in pods])
         for pod in self.store.pending():
             if self._is_broken(pod):
                 continue
-            for name, node in self.store.nodes.items():
-                if not fit_error(pod, node, self.store.on_node(name)):
+            for name in self.store.nodes:
+                if not world.fit_error(pod, name):
                     yield f"{key(pod)} fits {name}, but is not bound"
 
     def _informer_lag(self, service: Service) -> Iterator[str]:

@@ -6,6 +6,7 @@ Their network has no faults, so their writes always succeed.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +29,11 @@ EVERYTHING: Final = {"operator": "Exists"}
 #: The labels of pods that a budget protects.
 PROTECTION: Final = {"tier": "gold"}
 ZONES: Final = ("a", "b", "c")
+ZONE: Final = "topology.kubernetes.io/zone"
+HOST: Final = "kubernetes.io/hostname"
+#: The label that affinity and spreading select by, and its values.
+GROUP: Final = "group"
+GROUPS: Final = ("red", "blue")
 
 #: Action -> relative frequency.
 WEIGHTS: Final = {
@@ -39,6 +45,7 @@ WEIGHTS: Final = {
     "finish_pod": 2,
     "bind_pod": 1,
     "add_node": 1,
+    "return_node": 1,
     "delete_node": 1,
     "shrink_node": 1,
     "grow_node": 1,
@@ -47,6 +54,9 @@ WEIGHTS: Final = {
     "cordon_node": 1,
     "relabel_node": 1,
 }
+
+#: What may help a pod.
+HELP: Final = ("delete_pod", "finish_pod", "relabel_node", "clear_node", "return_node", "grow_node")
 
 
 class Users:
@@ -57,20 +67,27 @@ class Users:
         store: The stored objects.
         rng: Draws the actions.
         n_safe: Number of nodes that are never changed, so that capacity can be checked there.
+        node_share: How many times as often as else nodes are added and changed.
     """
 
-    def __init__(self, client: Client, store: StoreChecker, rng: Rng, *, n_safe: int) -> None:
+    def __init__(
+        self, client: Client, store: StoreChecker, rng: Rng, *, n_safe: int, node_share: int = 1
+    ) -> None:
         self._client = client
         self._store = store
         self._rng = rng
         self._safe = {f"node-{number}" for number in range(n_safe)}
+        self._weights = {
+            name: weight * (node_share if name.endswith("_node") else 1)
+            for name, weight in WEIGHTS.items()
+        }
         self._n_nodes = 0
         self._n_pods = 0
         self.done = 0
 
     async def act(self) -> None:
         """Performs one random action; an impossible one is skipped."""
-        name = self._rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        name = self._rng.choices(list(self._weights), list(self._weights.values()))[0]
         action: Callable[[], Awaitable[None]] = getattr(self, name)
         try:
             await action()
@@ -78,6 +95,13 @@ class Users:
         except (ApiError, IndexError):
             # No such pod or node exists, or it was changed concurrently.
             pass
+
+    async def help_once(self) -> None:
+        """Performs one action that may help a pod that does not fit, and no other one follows."""
+        name = self._rng.choice(HELP)
+        action: Callable[[], Awaitable[None]] = getattr(self, name)
+        with suppress(ApiError, IndexError):
+            await action()
 
     # -- pods -------------------------------------------------------------------------------------
 
@@ -132,10 +156,19 @@ class Users:
 
     async def add_node(self) -> None:
         """Creates a node."""
-        name, cpu = f"node-{self._n_nodes}", self._rng.choice((2, 3, 4))
+        name = f"node-{self._n_nodes}"
         self._n_nodes += 1
+        await self._create_node(name, self._rng.choice((2, 3, 4)))
+
+    async def return_node(self) -> None:
+        """Creates a node that was deleted again: perhaps smaller, perhaps in another zone."""
+        names = [f"node-{number}" for number in range(self._n_nodes)]
+        deleted = [name for name in names if name not in self._store.nodes]
+        await self._create_node(self._rng.choice(deleted), self._rng.choice((1, 2, 4)))
+
+    async def _create_node(self, name: str, cpu: int) -> None:
         amounts = {"cpu": str(cpu), "memory": f"{cpu}Gi", "pods": str(self._rng.choice((3, 6, 10)))}
-        labels = {"kubernetes.io/hostname": name, "zone": self._rng.choice(ZONES)}
+        labels = {HOST: name, ZONE: self._rng.choice(ZONES)}
         node = {
             "apiVersion": "v1",
             "kind": "Node",
@@ -175,7 +208,8 @@ class Users:
 
     async def relabel_node(self) -> None:
         """Changes the zone of a node."""
-        labels = {"zone": self._rng.choice(ZONES)}
+        # None removes the label.
+        labels = {ZONE: self._rng.choice((*ZONES, None))}
         await self._patch(f"{NODES}/{self._any_node()}", {"metadata": {"labels": labels}})
 
     # -- parts ------------------------------------------------------------------------------------
@@ -198,16 +232,41 @@ class Users:
         if rng.random() < 0.15:
             spec["schedulingGates"] = [{"name": GATE}]
         if rng.random() < 0.2:
-            spec["nodeSelector"] = {"zone": rng.choice(ZONES)}
+            spec["nodeSelector"] = {ZONE: rng.choice(ZONES)}
         if rng.random() < 0.3:
             spec["tolerations"] = [{"key": TAINT["key"], "operator": "Exists"}]
         if rng.random() < 0.05:
             spec["schedulerName"] = "other-scheduler"
         if rng.random() < 0.3:
+            # No victims for affinity or spreading: the checks of preemption know one node alone.
+            self._constrain(metadata, spec)
+        elif rng.random() < 0.4:
             spec["priorityClassName"] = "urgent"
         if rng.random() < 0.3:
             metadata["labels"].update(PROTECTION)
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def _constrain(self, metadata: Object, spec: Object) -> None:
+        """Makes a pod the member of a group, with a constraint over the group or without."""
+        rng = self._rng
+        group = {GROUP: rng.choice(GROUPS)}
+        metadata["labels"].update(group)
+        selector = {"matchLabels": {GROUP: rng.choice(GROUPS)} if rng.random() < 0.2 else group}
+        key, kind = rng.choice((ZONE, HOST)), rng.random()
+        term = {"labelSelector": selector, "topologyKey": key}
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        if kind < 0.25:
+            spec["affinity"] = {"podAntiAffinity": {required: [term]}}
+        elif kind < 0.5:
+            spec["affinity"] = {"podAffinity": {required: [term]}}
+        elif kind < 0.8:
+            constraint = {
+                "maxSkew": rng.choice((1, 2)),
+                "topologyKey": key,
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": selector,
+            }
+            spec["topologySpreadConstraints"] = [constraint]
 
     def _any_pod(self, selects: Callable[[Pod], bool]) -> Pod:
         """Returns a random pod that ``selects`` accepts; raises IndexError if there is none."""

@@ -17,7 +17,7 @@ from mooring.state.cache import Cache
 from tests.faults.harness.checkers import Decisions, Findings
 from tests.faults.harness.faults import now_s
 from tests.faults.harness.preemption_checker import repeated_evictions, unjustified_evictions
-from tests.faults.harness.reference_fit import fit_error
+from tests.faults.harness.reference_topology import World
 
 
 class SchedulerChecker(Observer):
@@ -69,9 +69,9 @@ class SchedulerChecker(Observer):
         self._trace.add(now_s(), f"chose {entry.pod.key} {entry.uid} {result.node_name}")
         self._decisions.note(entry.uid, result.node_name)
         cache = self._cache
-        row = cache.nodes.live_row(result.node_name)
-        others = [placed.info.pod for placed in cache.pods.on_row(row)]
-        why = fit_error(pod, cache.nodes.node(row), others)
+        nodes = {node.metadata.name: node for node in cache.nodes.objects if node is not None}
+        placed = [(other.info.pod, cache.nodes.names[other.row]) for other in cache.pods]
+        why = World(nodes, placed).fit_error(pod, result.node_name)
         if why:
             self._findings.report("S4", f"{entry.pod.key} does not fit {result.node_name}: {why}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import NamedTuple
 
 
@@ -37,6 +38,14 @@ class Trace:
         line = f"{at_s:.6f} {text}"
         self.lines.append(line)
         self._hash.update(line.encode() + b"\n")
+
+    def story(self, pod: str = "") -> list[str]:
+        """Returns the lines about one pod, faults and violations included; "" = all lines."""
+        if not pod:
+            return self.lines
+        about = re.compile(rf"\b{re.escape(pod)}\b")
+        kinds = ("fault", "VIOLATION", "heal")
+        return [line for line in self.lines if about.search(line) or line.split(" ", 2)[1] in kinds]
 
     @property
     def digest(self) -> str:

@@ -1,0 +1,137 @@
+"""Reference check of constraints over several nodes: affinity of pods, and spreading.
+
+Like ``reference_fit`` it is slow, simple, and independent of the plugins. It implements what the
+scenarios use: required terms and hard constraints with ``matchLabels``, in one namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from mooring.objects.meta import LabelSelector
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
+from tests.faults.harness.reference_fit import fit_error
+
+
+class World:
+    """All nodes and the pods on them.
+
+    Args:
+        nodes: Name -> node.
+        placed: The pods that have a node, with its name; nodes may be gone.
+    """
+
+    def __init__(self, nodes: Mapping[str, Node], placed: Iterable[tuple[Pod, str]]) -> None:
+        self._nodes = nodes
+        self._placed = list(placed)
+
+    def fit_error(self, pod: Pod, node_name: str) -> str:
+        """Returns why a pod does not fit a node; "" if it fits."""
+        node = self._nodes[node_name]
+        others = [other for other, name in self._placed if name == node_name]
+        return (
+            fit_error(pod, node, others)
+            or self._affinity_error(pod, node)
+            or next(self._spread_errors(pod, node), "")
+        )
+
+    # -- affinity ---------------------------------------------------------------------------------
+
+    def _affinity_error(self, pod: Pod, node: Node) -> str:
+        for term in _terms(pod, is_anti=True):
+            if any(_selects(term, other) for other in self._pods_in(term.topology_key, node)):
+                return f"anti-affinity on {term.topology_key}"
+        for other, name in self._placed:
+            for term in _terms(other, is_anti=True):
+                if _selects(term, pod) and self._is_same(term.topology_key, node, name):
+                    return f"anti-affinity of {other.metadata.name}"
+        terms = list(_terms(pod, is_anti=False))
+        keys = [term.topology_key for term in terms]
+        if any(key not in node.metadata.labels for key in keys):
+            return "no label for its affinity"
+        if all(self._has_company(term, node) for term in terms):
+            return ""
+        # The first pod of a group needs no other one.
+        is_first = not any(
+            all(_selects(term, other) for term in terms) and self._has_labels(name, keys)
+            for other, name in self._placed
+        )
+        is_own = all(_selects(term, pod) for term in terms)
+        return "" if is_first and is_own else "affinity"
+
+    def _has_company(self, term: PodAffinityTerm, node: Node) -> bool:
+        return any(_selects(term, other) for other in self._pods_in(term.topology_key, node))
+
+    def _pods_in(self, key: str, node: Node) -> Iterator[Pod]:
+        """Yields the pods on nodes with the same value of a label."""
+        for other, name in self._placed:
+            if self._is_same(key, node, name):
+                yield other
+
+    def _is_same(self, key: str, node: Node, name: str) -> bool:
+        other = self._nodes.get(name)
+        value = node.metadata.labels.get(key)
+        return other is not None and value is not None and other.metadata.labels.get(key) == value
+
+    def _has_labels(self, node_name: str, keys: Iterable[str]) -> bool:
+        node = self._nodes.get(node_name)
+        return node is not None and any(key in node.metadata.labels for key in keys)
+
+    # -- spreading --------------------------------------------------------------------------------
+
+    def _spread_errors(self, pod: Pod, node: Node) -> Iterator[str]:
+        hard = [
+            constraint
+            for constraint in pod.spec.topology_spread_constraints
+            if constraint.when_unsatisfiable == "DoNotSchedule"
+        ]
+        keys = [constraint.topology_key for constraint in hard]
+        for constraint in hard:
+            value = node.metadata.labels.get(constraint.topology_key)
+            if value is None:
+                yield f"no label {constraint.topology_key} to spread by"
+                continue
+            counts = self._counts(pod, constraint, keys)
+            own = 1 if _matches(constraint.label_selector, pod) else 0
+            skew = counts.get(value, 0) + own - min(counts.values(), default=0)
+            if skew > constraint.max_skew:
+                yield f"skew {skew} by {constraint.topology_key}"
+
+    def _counts(
+        self, pod: Pod, constraint: TopologySpreadConstraint, keys: Iterable[str]
+    ) -> dict[str, int]:
+        """Returns the matching pods by value of the label, of nodes that the pod may use."""
+        counts: dict[str, int] = {}
+        for name, node in self._nodes.items():
+            labels = node.metadata.labels
+            selector = pod.spec.node_selector.items()
+            if any(key not in labels for key in keys) or not selector <= labels.items():
+                continue
+            here = [
+                other
+                for other, at in self._placed
+                if at == name
+                and other.metadata.deletion_timestamp is None
+                and _matches(constraint.label_selector, other)
+            ]
+            value = labels[constraint.topology_key]
+            counts[value] = counts.get(value, 0) + len(here)
+        return counts
+
+
+def _terms(pod: Pod, *, is_anti: bool) -> Iterator[PodAffinityTerm]:
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return
+    kind = affinity.pod_anti_affinity if is_anti else affinity.pod_affinity
+    if kind is not None:
+        yield from kind.required_during_scheduling_ignored_during_execution
+
+
+def _selects(term: PodAffinityTerm, pod: Pod) -> bool:
+    return _matches(term.label_selector, pod)
+
+
+def _matches(selector: LabelSelector | None, pod: Pod) -> bool:
+    return selector is not None and selector.match_labels.items() <= pod.metadata.labels.items()

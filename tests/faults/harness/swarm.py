@@ -1,0 +1,29 @@
+"""The scenario of a seed: half of them are plain, the others hot, long or large."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.harness.scenario import Scenario
+
+#: Of so many seeds each kind has its share; the cycle is short, so every block of ten has most.
+CYCLE: Final = 10
+HOT: Final = (1, 4)
+LONG: Final = (6, 8)
+LARGE: Final = 9
+
+#: Rates of faults in a hot run, as a multiple of those drawn.
+HOT_FACTOR: Final = 2.5
+
+
+def scenario_of(seed: int) -> Scenario:
+    """Returns the scenario of a seed."""
+    place = seed % CYCLE
+    if place in HOT:
+        return Scenario(seed, rate_factor=HOT_FACTOR)
+    if place in LONG:
+        return Scenario(seed, busy_s=300.0, user_actions=110, nodes=6, pods=16)
+    if place == LARGE and seed % (2 * CYCLE) == LARGE:
+        # The columns of the scheduler's tables grow at 64 rows.
+        return Scenario(seed, nodes=62, n_safe=20, pods=40, user_actions=60, node_share=6)
+    return Scenario(seed)
