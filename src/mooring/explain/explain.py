@@ -175,8 +175,22 @@ class Explained:
             return None
         if decision.result not in (UNSCHEDULABLE, GATED):
             return None
-        every = all_rejections(self._framework, self.pod, self.case.snapshot).of_nodes
-        return find_remedies(driver, self.pod, every, self.utilization, case=self.case)
+        return find_remedies(driver, self.pod, self._every, self.utilization, case=self.case)
+
+    @cached_property
+    def _every(self) -> Rejections:
+        """All rejections of each node."""
+        if self._framework is None or self.snapshot is None:
+            return self.of_nodes
+        return all_rejections(self._framework, self.pod, self.snapshot).of_nodes
+
+    def _nearest_causes(self, name: str) -> list[str]:
+        """Returns why a node is rejected, with the plugins."""
+        return [
+            f"{item.plugin}: {cause}"
+            for item in self._every.get(name, ())
+            for cause in causes_on(name, item, self.requests, self.utilization, self.case)
+        ]
 
     def _end(self) -> Iterator[str]:
         """Yields the preemption and the message of a pod without a node."""
@@ -186,7 +200,7 @@ class Explained:
         if self.decision.message:
             yield from ("", f"Message: {self.decision.message}")
         if self.remedies is not None:
-            yield from remedy_lines(self.remedies)
+            yield from remedy_lines(self.remedies, self._nearest_causes(self.remedies.nearest))
 
 
 def explain(
