@@ -110,7 +110,10 @@ class Suggestions(Sequence[Suggestion[ClusterT]]):
         if self.node:
             return f"Pod {self.pod} gets node {self.node} without a change."
         if not self._suggestions:
-            return f"No single change and no pair of changes was found that helps pod {self.pod}."
+            return (
+                f"No change was found that helps pod {self.pod}: no single one, no pair, no set for"
+                " one node."
+            )
         return f"The smallest changes that help pod {self.pod} (each was simulated):"
 
     def __repr__(self) -> str:
