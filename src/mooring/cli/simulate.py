@@ -31,7 +31,7 @@ from mooring.simulation.answers import (
     named_pods,
 )
 from mooring.simulation.engine.recorder import StepRecorder
-from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.inputs.gated_kinds import gated_kinds
 from mooring.simulation.inputs.missing_objects import missing_objects, notes_of
 from mooring.simulation.inputs.plugin_kinds import generic_kinds
@@ -132,7 +132,7 @@ def command(
     workload = with_replicas(workload, scale)
     if devices_file:
         workload = _with_devices(workload, devices_file)
-    workload = with_generated_claims(workload)
+    workload = with_controller_results(workload)
     workload = for_plugins(workload, config, plugins, command="simulate", gates=gates)
     for note in notes_of(missing_objects(workload)):
         print_note("simulate", note)
