@@ -16,7 +16,7 @@ from mooring.explain.binding import Binding
 from mooring.explain.changes.search import Found, find_remedies, remedy_lines
 from mooring.explain.missing_devices import explain_claims
 from mooring.explain.preemption import preemption_lines
-from mooring.explain.reasons.case import Case
+from mooring.explain.reasons.case import Case, count_text
 from mooring.explain.rejections import Rejections, causes_on, rejection_lines
 from mooring.explain.scores import WIDTH, placement_lines
 from mooring.framework import Framework
@@ -150,7 +150,15 @@ class Explained:
             return f"{name} is gated{by}: it is not scheduled until its gates are removed."
         if decision.result == ERROR:
             return f"{name} was not scheduled: the attempt failed with an error."
-        return f"{name} is unschedulable: 0/{len(self.utilization.nodes)} nodes are feasible."
+        count = len(self.utilization.nodes)
+        preemption = decision.preemption
+        if preemption is not None and preemption.nominated is not None:
+            pods = count_text(len(preemption.victims), "pod")
+            return (
+                f"{name} waits for node {preemption.nominated}: 0/{count} nodes are feasible now,"
+                f" preemption evicts {pods} there."
+            )
+        return f"{name} is unschedulable: 0/{count} nodes are feasible."
 
     @cached_property
     def causes(self) -> dict[str, tuple[tuple[Rejection, tuple[str, ...]], ...]]:

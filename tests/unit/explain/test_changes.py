@@ -345,6 +345,23 @@ def test_a_value_and_a_key_of_node_affinity_that_are_nearly_right() -> None:
     assert node_for(make_pod("new", affinity=affinity(terms, corrected)), *cluster) == "a"
 
 
+def test_two_edits_of_the_pod_are_as_small_as_one_of_a_node() -> None:
+    cluster = [
+        make_node("a", labels={"disk": "ssd"}, taints=["team=db:NoSchedule"]),
+        make_node("b", labels={"disk": "hdd"}),
+    ]
+    new = make_pod("new", node_selector={"disk": "ssdd"})
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - set the label disk=ssdd on node b: the pod goes to b",
+        "  - add a toleration of team=db:NoSchedule to the pod and set nodeSelector disk=ssd in"
+        " the pod (instead of ssdd): the pod goes to a",
+    ]
+    tolerations = ["team=db:NoSchedule"]
+    corrected = make_pod("new", node_selector={"disk": "ssd"}, tolerations=tolerations)
+    assert node_for(corrected, *cluster) == "a"
+
+
 def test_a_key_of_a_node_selector_that_is_nearly_right() -> None:
     cluster = [make_node("a", labels={"disk": "ssd"}), make_node("b", labels={"disk": "hdd"})]
     new = make_pod("new", node_selector={"diks": "ssd"})

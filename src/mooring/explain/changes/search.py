@@ -7,7 +7,7 @@ from itertools import islice, product
 from typing import Final, NamedTuple
 
 from mooring.decision import Rejection
-from mooring.explain.changes.change import NEW_NODE, Remedy, SuggestedChange
+from mooring.explain.changes.change import EDIT_NODE, NEW_NODE, Remedy, SuggestedChange
 from mooring.explain.changes.of_node import alternatives
 from mooring.explain.changes.of_pod import (
     GROUPS_TRIED,
@@ -72,7 +72,9 @@ def find_remedies(
     single = [(change,) for change in of_pod]
     single += [changes for changes in of_nodes if len(changes) == 1]
     single += [(change,) for change in more_nodes(case, utilization)]
-    remedies = _tried(trials, single)
+    # Two edits of the pod are as small as one of a node.
+    edited = [changes for changes in of_nodes if len(changes) == 2 and _edits_pod(changes)]
+    remedies = _tried(trials, [*single, *edited])
     if remedies:
         return Found(remedies)
     pairs = [changes for changes in of_nodes if len(changes) == 2]
@@ -93,6 +95,11 @@ def find_remedies(
     ]
     remedies = _tried(trials, several)
     return Found(remedies, "" if remedies else _nearest(rejections))
+
+
+def _edits_pod(changes: tuple[SuggestedChange, ...]) -> bool:
+    """Returns whether all changes are corrections of the pod."""
+    return all(change.edit is not None and change.cost < EDIT_NODE for change in changes)
 
 
 def _nearest(rejections: Mapping[str, Sequence[Rejection]]) -> str:
@@ -163,7 +170,7 @@ def remedy_lines(result: Found, nearest_causes: Sequence[str]) -> Iterator[str]:
             yield f"The fewest rejections are those of node {result.nearest}. All of them must end:"
             yield from (f"  - {cause}" for cause in nearest_causes)
         return
-    count = max(len(remedy.changes) for remedy in result.remedies)
+    count = min(len(remedy.changes) for remedy in result.remedies)
     if count == 1:
         yield "The smallest changes that help (each was decided again):"
     elif count == 2:
