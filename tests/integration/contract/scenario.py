@@ -30,6 +30,7 @@ SCENARIO_FILES = (
     "quotas",
     "services",
     "customs",
+    "rules",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}
