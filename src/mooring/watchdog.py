@@ -7,6 +7,8 @@ endpoint nor the handler of SIGTERM in the loop can answer. A thread of its own 
 
     loop ── heartbeat every second ──> Watchdog thread ── none for 10 s ──> log: plugin, method, pod
                                             └── a signal, and still none ──> the process exits
+
+The commands that schedule offline have a ``PluginDeadline`` instead.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from mooring.clock import Clock
+from mooring.errors import PluginError
 
 #: The loop hangs if it has not run for so long, in seconds.
 HANG_S: Final = 10.0
@@ -32,6 +35,25 @@ HANG_S: Final = 10.0
 CHECKS_PER_HANG: Final = 10
 
 EXIT_HANGING: Final = 1
+
+#: A call of a plugin may take so long, in seconds.
+PLUGIN_CALL_S_MAX: Final = 30.0
+
+#: Looks at the stack, in this many parts of it.
+LOOKS: Final = 20
+
+#: A call that ignores the exception ends the process so many seconds later.
+ENDS_AFTER_S: Final = 10.0
+
+EXIT_OF_COMMAND: Final = 2
+
+#: Modules that call plugins. What they call and is not mooring's is a plugin.
+CALLERS: Final = ("mooring.framework.", "mooring.queue.")
+OWN: Final = "mooring."
+
+#: Modules of debuggers: a call that waits at a breakpoint does not hang.
+DEBUGGERS: Final = ("bdb", "pdb", "pydevd", "debugpy")
+
 
 _log = logging.getLogger(__name__)
 
@@ -161,23 +183,24 @@ def culprit_of(frame: FrameType | None, plugins: Iterable[Any]) -> Culprit:
         return Culprit("", "", "", "")
     by_id = {id(plugin): plugin for plugin in plugins}
     plugin, method, pod = "", "", ""
-    for caller in _frames(frame):
+    for caller in frames_of(frame):
         owner = by_id.get(id(caller.f_locals.get("self")))
         if owner is not None:
             # The outermost frame of the plugin is the extension point.
             plugin, method = owner.name, caller.f_code.co_name
-        pod = pod or _pod_in(caller.f_locals)
+        pod = pod or pod_in(caller.f_locals)
     stack = "".join(traceback.format_stack(frame))
     return Culprit(plugin, method, pod, stack)
 
 
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+def frames_of(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yields the frames of a stack, the innermost first."""
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
-def _pod_in(names: dict[str, Any]) -> str:
+def pod_in(names: dict[str, Any]) -> str:
     """Returns the key of the pod among local variables of the scheduling cycle, "" if none."""
     for name in ("cycle", "entry"):
         pod = getattr(names.get(name), "pod", None)
@@ -185,3 +208,125 @@ def _pod_in(names: dict[str, Any]) -> str:
         if isinstance(key, str) and key:
             return key
     return ""
+
+
+class PluginCall(NamedTuple):
+    """A running call of a plugin: its frame, where it is, and the pod, "" if unknown."""
+
+    frame: FrameType
+    plugin: str
+    point: str
+    pod: str
+    location: str
+
+    def error(self, limit_s: float) -> PluginError:
+        """Returns the error that ends the command."""
+        of_pod = f" for pod {self.pod}" if self.pod else ""
+        problem = f"has not returned{of_pod} in {limit_s:g} s, it is at {self.location}"
+        return PluginError(self.plugin, self.point, problem)
+
+
+def plugin_call(frame: FrameType | None) -> PluginCall | None:
+    """Returns the innermost call of a plugin that is not mooring's own; None = there is none.
+
+    Args:
+        frame: The innermost frame of a thread.
+    """
+    for callee in frames_of(frame):
+        module, caller = str(callee.f_globals.get("__name__", "")), callee.f_back
+        if module.partition(".")[0] in DEBUGGERS:
+            return None
+        if caller is None or module.startswith(OWN):
+            continue
+        if str(caller.f_globals.get("__name__", "")).startswith(CALLERS):
+            code = callee.f_code
+            name = getattr(callee.f_locals.get("self"), "name", None)
+            plugin = name if isinstance(name, str) else f"{module}.{code.co_qualname}"
+            point = "".join(part.capitalize() for part in code.co_name.split("_"))
+            pods = (pod_in(outer.f_locals) for outer in frames_of(callee))
+            pod = next(filter(None, pods), "")
+            location = f"{code.co_filename}:{callee.f_lineno}"
+            return PluginCall(callee, plugin, point, pod, location)
+    return None
+
+
+class PluginDeadline:
+    """Interrupts the main thread when a call of a plugin takes too long.
+
+    Offline commands have no event loop that hangs. A thread looks at the stack of the main thread
+    from time to time: a call is the same as long as its frame is. Plugins of mooring itself are not
+    limited.
+
+    Args:
+        limit_s: A call may take so long.
+        clock: Monotonic seconds; read from a second thread too.
+        ends_after_s: The process ends if the call ignores the interruption for so long.
+        end: Ends the process; tests pass their own.
+    """
+
+    def __init__(
+        self,
+        limit_s: float,
+        *,
+        clock: Clock,
+        ends_after_s: float = ENDS_AFTER_S,
+        end: Callable[[int], Any] = os._exit,
+    ) -> None:
+        self._limit_s = limit_s
+        self._ends_after_s = ends_after_s
+        self._clock = clock
+        self._end = end
+        self._stopped = threading.Event()
+        self._call: PluginCall | None = None
+        self._since_s = 0.0
+        self._hanging: PluginCall | None = None
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Watches the calls of the block; in another thread than the main one, nothing.
+
+        Raises:
+            PluginError: a plugin did not return.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        number = signal.SIGALRM
+        before = signal.signal(number, self._interrupt)
+        main_thread = threading.get_ident()
+        thread = threading.Thread(
+            target=self._watch, args=(main_thread,), name="plugin-deadline", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._hanging is None:
+                raise
+            raise self._hanging.error(self._limit_s) from None
+        finally:
+            self._stopped.set()
+            thread.join()
+            signal.signal(number, before)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self._hanging is not None and not self._stopped.is_set():
+            raise KeyboardInterrupt
+
+    def _watch(self, main_thread: int) -> None:
+        while not self._stopped.wait(self._limit_s / LOOKS):
+            self._look(main_thread)
+
+    def _look(self, main_thread: int) -> None:
+        call = plugin_call(sys._current_frames().get(main_thread))  # noqa: SLF001 - the only way to see another thread's stack
+        now_s = self._clock.monotonic_s()
+        if call is None or self._call is None or call.frame is not self._call.frame:
+            self._call, self._since_s = call, now_s
+            return
+        lasted_s = now_s - self._since_s
+        if lasted_s > self._limit_s + self._ends_after_s:
+            _log.error("%s", call.error(self._limit_s))
+            self._end(EXIT_OF_COMMAND)
+        elif lasted_s > self._limit_s:
+            self._hanging = call
+            signal.pthread_kill(main_thread, signal.SIGALRM)

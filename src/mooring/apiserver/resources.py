@@ -88,6 +88,7 @@ class Resource:
         verbs: The verbs of discovery.
         subresources: In discovery's order.
         custom: Its definition, for resources that a CustomResourceDefinition has added.
+        deprecation: The deprecation warning of its kind; "" for none.
         api_version: As in ``apiVersion:``: "v1", "apps/v1".
     """
 
@@ -102,6 +103,7 @@ class Resource:
     verbs: tuple[str, ...] = STORED_VERBS
     subresources: tuple[Subresource, ...] = ()
     custom: CustomVersion | None = None
+    deprecation: str = ""
     api_version: str = field(init=False, repr=False, compare=False)
     _subresources_by_name: Mapping[str, Subresource] = field(init=False, repr=False, compare=False)
 
@@ -117,6 +119,11 @@ class Resource:
         if self.custom is not None:
             return self.custom.list_kind
         return f"{self.kind}List"
+
+    @property
+    def warning(self) -> str:
+        """The warning of each response; "" for none."""
+        return self.deprecation if self.custom is None else self.custom.warning
 
     @property
     def qualified(self) -> str:
@@ -198,11 +205,15 @@ def _of(
     return Resource(group, version, plural, name, kind, namespaced, short, categories, **more)
 
 
+_ENDPOINTS_DEPRECATED = (
+    "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+)
+
 #: Core group first, then the groups in the order in which kube-apiserver's discovery has them.
 RESOURCES: tuple[Resource, ...] = (
     _of("", "Binding", True, verbs=CREATE_ONLY),
     _of("", "ConfigMap", True, ("cm",)),
-    _of("", "Endpoints", True, ("ep",)),
+    _of("", "Endpoints", True, ("ep",), deprecation=_ENDPOINTS_DEPRECATED),
     _of("", "Event", True, ("ev",)),
     _of("", "LimitRange", True, ("limits",)),
     _of(

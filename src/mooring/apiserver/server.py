@@ -210,8 +210,8 @@ class ApiServer:
         if not target.resource.is_stored and target.resource is not BINDINGS:
             return self._review(method, target, headers, body)
         request = Request(method, target, Query(query), headers, body)
-        if target.resource.custom is not None and target.resource.custom.warning:
-            request.warnings.append(target.resource.custom.warning)
+        if target.resource.warning:
+            request.warnings.append(target.resource.warning)
         self.tick()
         if method == "GET" and not target.name and request.query.flag("watch"):
             head = dict(JSON_HEADERS)

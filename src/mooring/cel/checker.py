@@ -46,9 +46,22 @@ _DECLARED: Final[dict[str, Type]] = {
 }
 
 
-def check(root: Node, source: Source, problems: Problems) -> Type:
-    """Returns the type of an expression; adds what is wrong with it to ``problems``."""
-    checker = _Checker(source, problems)
+#: The variables of a selector.
+_SELECTOR: Final[dict[str, Type]] = {"device": types.DEVICE}
+
+
+def check(
+    root: Node, source: Source, problems: Problems, variables: dict[str, Type] | None = None
+) -> Type:
+    """Returns the type of an expression; adds what is wrong with it to ``problems``.
+
+    Args:
+        root: The tree.
+        source: Its text.
+        problems: Problems are added.
+        variables: The types of the variables; None = those of a selector.
+    """
+    checker = _Checker(source, problems, _SELECTOR if variables is None else variables)
     checker.check(root)
     return checker.finish(root)
 
@@ -56,11 +69,11 @@ def check(root: Node, source: Source, problems: Problems) -> Type:
 class _Basics:
     """Types, scopes and problems; checks literals."""
 
-    def __init__(self, source: Source, problems: Problems) -> None:
+    def __init__(self, source: Source, problems: Problems, variables: dict[str, Type]) -> None:
         self._source = source
         self._problems = problems
         self._types = Substitutions()
-        self._scopes: list[dict[str, Type]] = [{"device": types.DEVICE}]
+        self._scopes: list[dict[str, Type]] = [dict(variables)]
         self._checked: list[Node] = []
 
     def finish(self, root: Node) -> Type:

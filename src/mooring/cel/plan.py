@@ -191,7 +191,9 @@ class Plan:
     Attributes:
         root: The last step.
         n_slots: Size of a frame: the device, the cost tracker, and the variables of loops.
+        names: The names that it reads.
     """
 
     root: Step
     n_slots: int
+    names: frozenset[str] = frozenset()

@@ -54,14 +54,14 @@ from mooring.cel.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mooring.cel.declarations import Function
 
 #: Slots of a frame before those of loops.
 DEVICE_SLOT: Final = 0
 TRACKER_SLOT: Final = 1
-_FIRST_SLOT: Final = 2
+FIRST_SLOT: Final = 2
 
 _PATTERN_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
 
@@ -70,23 +70,29 @@ class PlanError(Exception):
     """A constant part of an expression that fails."""
 
 
-def plan(root: Node) -> Plan:
+def plan(root: Node, variables: Sequence[str] = ()) -> Plan:
     """Returns the plan of a checked expression.
+
+    Args:
+        root: The tree.
+        variables: Names besides "device", whose slots follow that of the cost tracker.
 
     Raises:
         PlanError: A conversion of a constant, or a constant regular expression, is invalid.
     """
-    planner = _Planner()
+    planner = _Planner(variables)
     step = planner.plan(root)
-    return Plan(step, planner.n_slots)
+    return Plan(step, planner.n_slots, frozenset(planner.names))
 
 
 class _Planner:
     """One pass over the tree, bottom up."""
 
-    def __init__(self) -> None:
-        self.n_slots = _FIRST_SLOT
-        self._scopes: list[dict[str, Variable]] = [{"device": Variable(DEVICE_SLOT)}]
+    def __init__(self, variables: Sequence[str] = ()) -> None:
+        self.names: set[str] = set()
+        self.n_slots = FIRST_SLOT + len(variables)
+        slots = {name: Variable(FIRST_SLOT + place) for place, name in enumerate(variables)}
+        self._scopes: list[dict[str, Variable]] = [{"device": Variable(DEVICE_SLOT), **slots}]
 
     def plan(self, node: Node) -> Step:
         """Returns the step that computes a node."""
@@ -114,6 +120,7 @@ class _Planner:
             return Const(node.id, NAMED_TYPES[name])
         for scope in reversed(self._scopes):
             if name in scope:
+                self.names.add(name)
                 return Attribute(node.id, scope[name])
         raise PlanError(f"undeclared reference to '{name}'")
 

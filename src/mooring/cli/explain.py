@@ -32,7 +32,7 @@ from mooring.explain.pod_state import encoded, state_of
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.simulation.device_file import read_device_file, with_devices
-from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.inputs.gated_kinds import gated_kinds
 from mooring.simulation.inputs.plugin_kinds import generic_kinds
 from mooring.simulation.workload import read_workload
@@ -135,7 +135,7 @@ def command(
     workload = read_workload(cluster, pods, skip_validation=skip_validation)
     if devices_file:
         workload = with_devices(workload, read_device_file(devices_file))
-    workload = with_generated_claims(workload)
+    workload = with_controller_results(workload)
     pod_object = _find(pod, (*workload.pods, *workload.omitted))
     config = load(config_file) if config_file else None
     workload = for_plugins(workload, config, plugins, command="explain", gates=gates)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mooring.clock import SystemClock
 from mooring.errors import ConfigError
+from mooring.watchdog import PLUGIN_CALL_S_MAX, PluginDeadline
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -48,6 +50,12 @@ def output_option(*formats: str, **attributes: Any) -> Callable[[Command], Comma
     )
 
 
+def _limit_plugins(context: click.Context, _parameter: click.Parameter, limit_s: float) -> None:
+    """Watches the plugins until the command ends."""
+    if limit_s:
+        context.with_resource(PluginDeadline(limit_s, clock=SystemClock()).watch())
+
+
 def workload_options(command: Command) -> Command:
     """Adds the options of the workload: cluster, pods, configuration, plugins, seed."""
     for option in reversed(
@@ -72,6 +80,16 @@ def workload_options(command: Command) -> Command:
             ),
             file_option("--config", "config_file", help="KubeSchedulerConfiguration file."),
             plugins_option(help="Additional plugin; the current folder is searched first."),
+            click.option(
+                "--plugin-timeout",
+                type=click.FloatRange(min=0),
+                default=PLUGIN_CALL_S_MAX,
+                show_default=True,
+                expose_value=False,
+                callback=_limit_plugins,
+                help="Seconds after which a call of an additional plugin ends the command;"
+                " 0 = never.",
+            ),
             click.option("--seed", default=0, show_default=True, help="Random seed."),
         )
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -31,7 +31,8 @@ from mooring.simulation.answers import (
     named_pods,
 )
 from mooring.simulation.engine.recorder import StepRecorder
-from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.engine.workload_controllers import CRON_RUNS
+from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.inputs.gated_kinds import gated_kinds
 from mooring.simulation.inputs.missing_objects import missing_objects, notes_of
 from mooring.simulation.inputs.plugin_kinds import generic_kinds
@@ -52,6 +53,9 @@ from mooring.simulation.workload import Workload, read_workload
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
+
+#: Every minute for a day.
+CRON_RUNS_MAX: Final = 1440
 
 
 class ScaleParameter(click.ParamType[tuple[str, int]]):
@@ -83,6 +87,13 @@ class ScaleParameter(click.ParamType[tuple[str, int]]):
     "Example: --scale deployment/shop/web=10.",
 )
 @click.option(
+    "--cron-runs",
+    type=click.IntRange(min=0, max=CRON_RUNS_MAX),
+    default=CRON_RUNS,
+    show_default=True,
+    help="For how many instants of its schedule each CronJob creates a Job.",
+)
+@click.option(
     "--order",
     type=click.Choice(ORDERS),
     default=ORDERS[0],
@@ -111,6 +122,7 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     scale: tuple[tuple[str, int], ...],
+    cron_runs: int,
     order: str,
     save: str | None,
     output: str,
@@ -130,9 +142,7 @@ def command(
         live = Live("simulate", kubeconfig, context, kinds)
         workload = read_live(live, pods, skip_validation=skip_validation)
     workload = with_replicas(workload, scale)
-    if devices_file:
-        workload = _with_devices(workload, devices_file)
-    workload = with_generated_claims(workload)
+    workload = with_controller_results(_with_devices(workload, devices_file))
     workload = for_plugins(workload, config, plugins, command="simulate", gates=gates)
     for note in notes_of(missing_objects(workload)):
         print_note("simulate", note)
@@ -147,14 +157,15 @@ def command(
         on_change=progress.on_change,
         on_result=progress.on_result,
         gates=gates,
+        cron_runs=cron_runs,
     )
     with ExitStack() as stack:
         if save:
             writer = stack.enter_context(_writer(save, workload, seed, config))
             options = options._replace(recorder=StepRecorder(writer))
         run = SimulationRun(workload, options)
-        total = workload.expected_pods
-        progress.view = stack.enter_context(_view(output, total, counts, utilization, clock))
+        view = _view(output, workload.expected_pods, counts, utilization, clock)
+        progress.view = stack.enter_context(view)
         started_s = clock.monotonic_s()
         simulation = run.run()
         duration_s = clock.monotonic_s() - started_s
@@ -165,8 +176,10 @@ def command(
     _print_simulation(summary, simulation, output)
 
 
-def _with_devices(workload: Workload, file: str) -> Workload:
-    """Returns a workload with the devices of a file."""
+def _with_devices(workload: Workload, file: str | None) -> Workload:
+    """Returns a workload with the devices of a file; None = as it is."""
+    if file is None:
+        return workload
     # Imported here: it needs the API server's validation, and the trace does not.
     from mooring.simulation.device_file import read_device_file, with_devices
 

@@ -16,7 +16,7 @@ from mooring.explain.binding import Binding
 from mooring.explain.changes.search import Found, find_remedies, remedy_lines
 from mooring.explain.missing_devices import explain_claims
 from mooring.explain.preemption import preemption_lines
-from mooring.explain.reasons.case import Case
+from mooring.explain.reasons.case import Case, count_text
 from mooring.explain.rejections import Rejections, causes_on, rejection_lines
 from mooring.explain.scores import WIDTH, placement_lines
 from mooring.framework import Framework
@@ -150,7 +150,15 @@ class Explained:
             return f"{name} is gated{by}: it is not scheduled until its gates are removed."
         if decision.result == ERROR:
             return f"{name} was not scheduled: the attempt failed with an error."
-        return f"{name} is unschedulable: 0/{len(self.utilization.nodes)} nodes are feasible."
+        count = len(self.utilization.nodes)
+        preemption = decision.preemption
+        if preemption is not None and preemption.nominated is not None:
+            pods = count_text(len(preemption.victims), "pod")
+            return (
+                f"{name} waits for node {preemption.nominated}: 0/{count} nodes are feasible now,"
+                f" preemption evicts {pods} there."
+            )
+        return f"{name} is unschedulable: 0/{count} nodes are feasible."
 
     @cached_property
     def causes(self) -> dict[str, tuple[tuple[Rejection, tuple[str, ...]], ...]]:
@@ -175,8 +183,22 @@ class Explained:
             return None
         if decision.result not in (UNSCHEDULABLE, GATED):
             return None
-        every = all_rejections(self._framework, self.pod, self.case.snapshot).of_nodes
-        return find_remedies(driver, self.pod, every, self.utilization, case=self.case)
+        return find_remedies(driver, self.pod, self._every, self.utilization, case=self.case)
+
+    @cached_property
+    def _every(self) -> Rejections:
+        """All rejections of each node."""
+        if self._framework is None or self.snapshot is None:
+            return self.of_nodes
+        return all_rejections(self._framework, self.pod, self.snapshot).of_nodes
+
+    def _nearest_causes(self, name: str) -> list[str]:
+        """Returns why a node is rejected, with the plugins."""
+        return [
+            f"{item.plugin}: {cause}"
+            for item in self._every.get(name, ())
+            for cause in causes_on(name, item, self.requests, self.utilization, self.case)
+        ]
 
     def _end(self) -> Iterator[str]:
         """Yields the preemption and the message of a pod without a node."""
@@ -186,7 +208,7 @@ class Explained:
         if self.decision.message:
             yield from ("", f"Message: {self.decision.message}")
         if self.remedies is not None:
-            yield from remedy_lines(self.remedies)
+            yield from remedy_lines(self.remedies, self._nearest_causes(self.remedies.nearest))
 
 
 def explain(

@@ -1,7 +1,9 @@
-"""The claims of pods from templates, in a cluster without an API server.
+"""The claims and phases that controllers set before a pod is scheduled; there is no API server.
 
-A cluster makes these claims as soon as a pod exists, so they are made before the first pod is
-scheduled.
+A cluster makes the claims of a pod's templates as soon as the pod exists, and a new volume
+``Available``.
+
+Source: pkg/controller/volume/persistentvolume/pv_controller.go (syncVolume), of volumes.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 from mooring.objects.meta import KubernetesObject, key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim, ResourceClaimTemplate
+from mooring.objects.storage import PersistentVolume
 from mooring.simulation.claim_controller import (
     entries_to_generate,
     generated_claim,
@@ -19,11 +22,12 @@ from mooring.simulation.claim_controller import (
 from mooring.simulation.workload import Workload
 
 
-def with_generated_claims(workload: Workload) -> Workload:
-    """Returns the workload with the claims of its pending pods that come from templates.
+def with_controller_results(workload: Workload) -> Workload:
+    """Returns the workload with the phases of new volumes, and the claims of pods from templates.
 
     A pod whose template does not exist stays as it is: it is unschedulable.
     """
+    workload = workload._replace(objects=[_available(obj) for obj in workload.objects])
     templates = {
         key(obj): obj for obj in workload.objects if isinstance(obj, ResourceClaimTemplate)
     }
@@ -41,6 +45,16 @@ def with_generated_claims(workload: Workload) -> Workload:
             pod = replace(pod, status=status)
         pending.append(pod)
     return workload._replace(objects=[*workload.objects, *generated], pending=pending)
+
+
+def _available(obj: KubernetesObject) -> KubernetesObject:
+    """Returns a new volume that no claim uses with its phase; other objects as they are."""
+    if not isinstance(obj, PersistentVolume) or obj.status.phase not in ("", "Pending"):
+        return obj
+    reference = obj.spec.claim_ref
+    if reference is not None and reference.uid:
+        return obj
+    return replace(obj, status=replace(obj.status, phase="Available"))
 
 
 def new_claims_of(

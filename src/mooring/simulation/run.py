@@ -31,7 +31,7 @@ from mooring.simulation.engine.kubelets import Kubelets
 from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
 from mooring.simulation.engine.volume_controller import VolumeController
-from mooring.simulation.engine.workload_controllers import WorkloadControllers
+from mooring.simulation.engine.workload_controllers import CRON_RUNS, WorkloadControllers
 from mooring.simulation.outcome import Outcome
 from mooring.simulation.results import (
     EVICTED,
@@ -92,6 +92,7 @@ class SimulationOptions(NamedTuple):
         on_result: Called with each pod that has a new outcome.
         recorder: Records every attempt; None = nothing is recorded.
         gates: The feature gates whose value is not the default.
+        cron_runs: For how many instants of its schedule each CronJob creates a Job.
     """
 
     config: KubeSchedulerConfiguration | None = None
@@ -103,6 +104,7 @@ class SimulationOptions(NamedTuple):
     on_result: Callable[[PodResult], None] = lambda _: None
     recorder: StepRecorder | None = None
     gates: Mapping[str, bool] = MappingProxyType({})
+    cron_runs: int = CRON_RUNS
 
 
 def run_simulation(workload: Workload, options: SimulationOptions | None = None) -> Simulation:
@@ -165,7 +167,11 @@ class SimulationRun:
             rng=self._rng,
         )
         self._workloads = WorkloadControllers(
-            self._table, workload.controlled, clock=clock, rng=seeded_random(options.seed)
+            self._table,
+            workload.controlled,
+            clock=clock,
+            rng=seeded_random(options.seed),
+            cron_runs=options.cron_runs,
         )
         self._engine = Engine(self._loop, self._scheduler, [self._workloads])
         self._kubelets = Kubelets(self._table, self._engine, clock=clock)

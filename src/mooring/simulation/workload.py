@@ -131,9 +131,17 @@ def _desired_pods(raw: Object, nodes: int) -> int:
         return 0
     if raw["kind"] == "DaemonSet":
         return nodes
+    if raw["kind"] == "CronJob":
+        return _pods_of_job(spec["jobTemplate"]["spec"]) if not spec.get("suspend") else 0
     if raw["kind"] == "Job":
-        return int(min(spec["parallelism"], spec.get("completions", spec["parallelism"])))
+        return _pods_of_job(spec)
     return int(spec["replicas"])
+
+
+def _pods_of_job(spec: Object) -> int:
+    """Returns the pods of a Job that run at once."""
+    parallelism = spec.get("parallelism", 1)
+    return int(min(parallelism, spec.get("completions", parallelism)))
 
 
 def _is_list(source: str) -> bool:

@@ -22,7 +22,7 @@ from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.types import Object
-from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.inputs.gated_kinds import gated_kind, ignored_kinds, with_gated_kinds
 from mooring.simulation.inputs.workloads import merged, scaled
 from mooring.simulation.run import SimulationOptions, SimulationRun
@@ -235,7 +235,7 @@ class Cluster:
             ConfigError: a file, the configuration or a plugin cannot be used.
         """
         gates = changed_gates(feature_gates)
-        workload = with_generated_claims(_with_pods(self._as_workload, pods, gates))
+        workload = with_controller_results(_with_pods(self._as_workload, pods, gates))
         options = SimulationOptions(
             config=_settings(config),
             plugins=plugins,

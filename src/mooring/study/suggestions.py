@@ -20,7 +20,7 @@ from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
 from mooring.objects.pod import DEFAULT_SCHEDULER_NAME
 from mooring.simulation.before_attempt import before_attempt
-from mooring.simulation.generated_claims import with_generated_claims
+from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload
 
@@ -110,7 +110,10 @@ class Suggestions(Sequence[Suggestion[ClusterT]]):
         if self.node:
             return f"Pod {self.pod} gets node {self.node} without a change."
         if not self._suggestions:
-            return f"No single change and no pair of changes was found that helps pod {self.pod}."
+            return (
+                f"No change was found that helps pod {self.pod}: no single one, no pair, no set for"
+                " one node."
+            )
         return f"The smallest changes that help pod {self.pod} (each was simulated):"
 
     def __repr__(self) -> str:
@@ -178,7 +181,7 @@ class Search(NamedTuple):
 
     def _remedies(self, pod_key: str) -> Sequence[Remedy]:
         """Returns changes with which a pending pod gets a node, when it is decided in its turn."""
-        workload = with_generated_claims(self.workload)
+        workload = with_controller_results(self.workload)
         pod = next(pod for pod in workload.pending if key(pod) == pod_key)
         utilization = Utilization(workload.objects, pending=[pod])
         driver, _ = before_attempt(

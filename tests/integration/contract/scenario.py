@@ -31,6 +31,7 @@ SCENARIO_FILES = (
     "services",
     "customs",
     "refusals",
+    "rules",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -86,7 +86,8 @@ def definition(plural: str, *, group: str = _GROUP, **version: Any) -> dict[str,
 def install(api: Api, body: dict[str, Any]) -> None:
     """Creates a definition, and waits until its resource is served."""
     name, spec = body["metadata"]["name"], body["spec"]
-    api.post(DEFINITIONS, body)
+    answer = api.post(DEFINITIONS, body)
+    assert answer.code == 201, answer.body["message"]
     notes = list(api.notes)
     end = time.monotonic() + _WAIT_S_MAX
     root = f"/apis/{spec['group']}/{spec['versions'][0]['name']}"

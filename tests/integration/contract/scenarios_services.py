@@ -89,3 +89,25 @@ def a_type_can_change(api: Api, namespace: str) -> None:
     back = _hide(api, api.patch(f"{services}/web", {"spec": {"type": "ClusterIP"}}))
     assert "nodePort" not in back["ports"][0]
     assert back["clusterIP"] == to_node["clusterIP"]
+
+
+@scenario
+def endpoints_are_deprecated(api: Api, namespace: str) -> None:
+    url = path("api/v1", namespace, "endpoints")
+    body = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"}}
+    answers = [
+        api.get(url),
+        api.post(url, body),
+        api.post(url, body),
+        api.get(f"{url}/web"),
+        api.put(f"{url}/web", body),
+        api.patch(f"{url}/web", {"metadata": {"labels": {"a": "b"}}}),
+        api.get(f"{url}/other"),
+        api.delete(f"{url}/web"),
+        api.delete(url),
+    ]
+    assert [answer.code for answer in answers] == [200, 201, 409, 200, 200, 200, 404, 200, 200]
+    text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+    assert {answer.headers.get("warning") for answer in answers} == {f'299 - "{text}"'}
+    slices = path("apis/discovery.k8s.io/v1", namespace, "endpointslices")
+    assert "warning" not in api.get(slices).headers

@@ -20,6 +20,8 @@ from tests.helpers.volume_objects import claim, storage_class, volume
 from tests.unit.explain.test_reasons import anti_affinity, spread, web, with_claims
 
 HELP = "The smallest changes that help (each was decided again):"
+TOGETHER = "No single change and no pair helps. Together these do (each set was decided again):"
+NOTHING = "No change was found that helps: no single one, no pair, no set for one node."
 PAIRS = "No single change helps. Pairs that do (each was decided again):"
 
 
@@ -194,6 +196,34 @@ def test_a_spread_constraint_that_rejects_all_domains() -> None:
     ]
 
 
+def over(key: str) -> dict[str, Any]:
+    """Returns the spec of a pod that is spread over the domains of a label."""
+    (constraint,) = spread()["topologySpreadConstraints"]
+    return {"topologySpreadConstraints": [{**constraint, "topologyKey": key}]}
+
+
+def test_a_topology_key_that_no_node_has() -> None:
+    cluster = [make_node("a"), make_node("b", labels={"rak": "r1"})]
+    new = make_pod("new", labels={"app": "web"}, spec=over("rack"))
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - spread over rak in the pod (instead of rack): the pod goes to b",
+        "  - set the label rack=a on node a: the pod goes to a",
+        "  - set whenUnsatisfiable: ScheduleAnyway for the spread over rack in the pod:"
+        " the pod goes to a",
+    ]
+    assert node_for(make_pod("new", labels={"app": "web"}, spec=over("rak")), *cluster) == "b"
+    assert node_for(new, make_node("a", labels={"rack": "a"}), cluster[1]) == "a"
+
+
+def test_a_topology_key_that_some_nodes_lack() -> None:
+    full = make_pod("full", node="b", requests={"cpu": "4"})
+    cluster = [make_node("a"), make_node("b", labels={"rack": "r1"}), full]
+    new = make_pod("new", labels={"app": "web"}, spec=over("rack"), requests={"cpu": "1"})
+    assert remedies(new, *cluster)[1] == ("  - set the label rack=r1 on node a: the pod goes to a")
+    assert node_for(new, make_node("a", labels={"rack": "r1"}), *cluster[1:]) == "a"
+
+
 def test_scheduling_gates_are_removed() -> None:
     assert remedies(make_pod("new", gates=["wait"]), make_node("a")) == [
         HELP,
@@ -212,19 +242,140 @@ def test_pairs_if_no_single_change_helps() -> None:
     ]
 
 
-def test_three_changes_are_too_many() -> None:
-    tainted = make_node("a", taints=["team=db:NoSchedule"], unschedulable=True)
+def test_more_than_two_changes_of_one_node_are_combined() -> None:
+    tainted = make_node(
+        "a", labels={"disk": "hdd"}, taints=["team=db:NoSchedule"], unschedulable=True
+    )
     new = make_pod("new", node_selector={"disk": "ssd"})
     assert remedies(new, tainted) == [
-        "No single change and no pair of changes was found that helps."
+        TOGETHER,
+        "  - uncordon node a, add a toleration of team=db:NoSchedule to the pod and set the label"
+        " disk=ssd on node a: the pod goes to a",
     ]
+    tolerant = make_pod("new", node_selector={"disk": "ssd"}, tolerations=["team=db:NoSchedule"])
+    repaired = make_node("a", labels={"disk": "ssd"}, taints=["team=db:NoSchedule"])
+    assert node_for(tolerant, repaired) == "a"
+    assert node_for(new, repaired) is None
+    assert node_for(tolerant, tainted) is None
+
+
+def test_the_nearest_node_is_named_if_no_change_helps() -> None:
+    taken = [make_pod(f"p{index}", node="a", affinity=anti_affinity("web")) for index in range(3)]
+    cluster = [
+        make_node("a", zone="z", unschedulable=True),
+        make_node("b", zone="z", taints=["team=db:NoSchedule"], unschedulable=True),
+        *taken,
+    ]
+    lines = remedies(web("new", ""), *cluster)
+    assert lines[0] == NOTHING
+    assert lines[1] == "The fewest rejections are those of node a. All of them must end:"
+    assert lines[2] == ("  - NodeUnschedulable: the node is cordoned (spec.unschedulable is true)")
+    assert len(lines) == 6
+    assert all(
+        line.startswith(f"  - InterPodAffinity: pod default/p{index} on a has anti-affinity to ")
+        for index, line in enumerate(lines[3:])
+    )
+
+
+def test_a_resource_that_is_nearly_that_of_a_node() -> None:
+    cluster = [make_node("a", allocatable={"nvidia.com/gpu": "2"}), make_node("b")]
+    new = make_pod("new", requests={"nvidia.com/gpus": "1"})
+    assert remedies(new, *cluster)[:2] == [
+        HELP,
+        "  - request nvidia.com/gpu in the pod (instead of nvidia.com/gpus): the pod goes to a",
+    ]
+    assert node_for(make_pod("new", requests={"nvidia.com/gpu": "1"}), *cluster) == "a"
+    full = make_pod("full", node="a", requests={"nvidia.com/gpu": "2"})
+    assert not any("instead of" in line for line in remedies(new, *cluster, full))
+
+
+def affinity(*terms: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns required node affinity with these terms."""
+    required = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound", "nearest", "label"), [("Gt", "4", "3", "5"), ("Lt", "2", "3", "1")]
+)
+def test_the_bound_that_the_nearest_node_meets(
+    operator: str, bound: str, nearest: str, label: str
+) -> None:
+    values = {"Gt": ("4", "2"), "Lt": ("2", "4")}[operator]
+    cluster = [
+        make_node("far", labels={"gen": values[1]}),
+        make_node("near", labels={"gen": values[0]}),
+        make_node("word", labels={"gen": "x"}),
+    ]
+    new = make_pod("new", affinity=affinity([expression("gen", operator, bound)]))
+    sign = {"Gt": ">", "Lt": "<"}[operator]
+    assert remedies(new, *cluster) == [
+        HELP,
+        f"  - require gen{sign}{nearest} in the pod's node affinity (instead of gen{sign}{bound}):"
+        " the pod goes to near",
+        f"  - set the label gen={label} on node far: the pod goes to far",
+    ]
+    corrected = affinity([expression("gen", operator, nearest)])
+    assert node_for(make_pod("new", affinity=corrected), *cluster) == "near"
+    assert node_for(new, make_node("far", labels={"gen": label}), *cluster[1:]) == "far"
+    assert node_for(new, make_node("far", labels={"gen": bound}), *cluster[1:]) is None
+
+
+def test_a_bound_at_the_end_of_the_integers_is_not_passed() -> None:
+    new = make_pod("new", affinity=affinity([expression("gen", "Gt", str(2**63 - 1))]))
+    lines = remedies(new, make_node("a", labels={"gen": str(-(2**63))}))
+    assert lines[0] == NOTHING
+
+
+def test_a_value_and_a_key_of_node_affinity_that_are_nearly_right() -> None:
+    cluster = [make_node("a", labels={"disk": "ssd", "zone": "z1"}), make_node("b")]
+    terms = [expression("disk", "In", "ssdd", "nvme"), expression("zones", "In", "z1", "z2")]
+    new = make_pod("new", affinity=affinity([expression("other", "Exists"), *terms], terms))
+    assert remedies(new, *cluster)[:2] == [
+        PAIRS,
+        "  - require disk=ssd in the pod's node affinity (instead of disk in (nvme,ssdd)) and"
+        " require zone in (z1,z2) in the pod's node affinity (instead of zones in (z1,z2)):"
+        " the pod goes to a",
+    ]
+    corrected = [expression("disk", "In", "ssd"), expression("zone", "In", "z1", "z2")]
+    assert node_for(make_pod("new", affinity=affinity(terms, corrected)), *cluster) == "a"
+
+
+def test_two_edits_of_the_pod_are_as_small_as_one_of_a_node() -> None:
+    cluster = [
+        make_node("a", labels={"disk": "ssd"}, taints=["team=db:NoSchedule"]),
+        make_node("b", labels={"disk": "hdd"}),
+    ]
+    new = make_pod("new", node_selector={"disk": "ssdd"})
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - set the label disk=ssdd on node b: the pod goes to b",
+        "  - add a toleration of team=db:NoSchedule to the pod and set nodeSelector disk=ssd in"
+        " the pod (instead of ssdd): the pod goes to a",
+    ]
+    tolerations = ["team=db:NoSchedule"]
+    corrected = make_pod("new", node_selector={"disk": "ssd"}, tolerations=tolerations)
+    assert node_for(corrected, *cluster) == "a"
+
+
+def test_a_key_of_a_node_selector_that_is_nearly_right() -> None:
+    cluster = [make_node("a", labels={"disk": "ssd"}), make_node("b", labels={"disk": "hdd"})]
+    new = make_pod("new", node_selector={"diks": "ssd"})
+    assert remedies(new, *cluster)[1] == (
+        "  - set nodeSelector disk=ssd in the pod (instead of diks=ssd): the pod goes to a"
+    )
+    assert node_for(make_pod("new", node_selector={"disk": "ssd"}), *cluster) == "a"
 
 
 def test_three_pods_are_not_removed_together() -> None:
     lonely = [
         make_pod(f"lonely-{index}", node="a", affinity=anti_affinity("web")) for index in range(3)
     ]
-    for count, line in ((2, PAIRS), (3, "No single change and no pair of changes was found")):
+    for count, line in ((2, PAIRS), (3, NOTHING)):
         lines = remedies(web("new", ""), make_node("a", zone="z"), *lonely[:count])
         assert lines[0].startswith(line)
 

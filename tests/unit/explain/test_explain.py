@@ -148,6 +148,7 @@ def test_preemption_is_reported_with_its_victims_or_its_failure() -> None:
     done = Preemption("n0", ("a/v",), candidates, ("n0",))
     text = explain(pod("x"), refused({"n0": TAINTED}, preemption=done), Utilization([node("n0")]))
     assert "Preemption on n0 evicts: a/v." in text
+    assert "waits for node n0: 0/1 nodes are feasible now, preemption evicts 1 pod there." in text
     assert "Other candidates: n1" in text
     none = Preemption(None, (), {}, ())
     text = explain(pod("x"), refused({"n0": TAINTED}, preemption=none), Utilization([node("n0")]))

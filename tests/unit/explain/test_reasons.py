@@ -196,6 +196,23 @@ def test_near_misses_of_keys_and_values(selector: dict[str, str], note: str) -> 
     assert text.endswith(f"\n\nNodeAffinity:\n  {note}")
 
 
+@pytest.mark.parametrize(
+    ("operator", "bound", "note"),
+    [
+        ("Gt", "4", "gen>4: no node; the largest value of gen is 4 (b)"),
+        ("Lt", "2", "gen<2: no node; the smallest value of gen is 2 (a)"),
+    ],
+)
+def test_the_number_nearest_to_a_bound_is_named(operator: str, bound: str, note: str) -> None:
+    nodes = [make_node(name, labels={"gen": gen}) for name, gen in (("a", "2"), ("b", "4"))]
+    term = {"matchExpressions": [{"key": "gen", "operator": operator, "values": [bound]}]}
+    new = make_pod("new", affinity=node_affinity(term))
+    assert explained(new, *nodes, make_node("c", labels={"gen": "x"})).endswith(f"\n  {note}")
+    text = explained(new, make_node("c", labels={"gen": "x"}))
+    sign = {"Gt": ">", "Lt": "<"}[operator]
+    assert text.endswith(f"\n  gen{sign}{bound}: no node; no value is an integer: gen=x (c)")
+
+
 def test_every_term_of_node_affinity_is_explained() -> None:
     terms = (
         {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}]},
@@ -210,7 +227,7 @@ def test_every_term_of_node_affinity_is_explained() -> None:
 
     NodeAffinity:
       disk in (nvme,ssd): no node; values of disk: hdd
-      gen>3: no node
+      gen>3: no node; the largest value of gen is 2 (b)
     """
     )
 
@@ -246,6 +263,24 @@ def test_the_added_affinity_of_a_profile_is_named() -> None:
     )
 
 
+# ---- resources ----
+
+
+@pytest.mark.parametrize(
+    ("resource", "note"),
+    [
+        ("nvidia.com/gpus", "no node has nvidia.com/gpus; did you mean nvidia.com/gpu (a, b)?"),
+        ("example.org/licences", "no node has example.org/licences"),
+    ],
+)
+def test_a_resource_that_no_node_has(resource: str, note: str) -> None:
+    nodes = [make_node(name, allocatable={"nvidia.com/gpu": "1"}) for name in ("a", "b")]
+    text = explained(make_pod("new", requests={resource: "1"}), *nodes, make_node("c"))
+    assert text.endswith(f"\n\nNodeResourcesFit:\n  {note}")
+    known = explained(make_pod("new", requests={"nvidia.com/gpu": "2"}), *nodes)
+    assert "no node has" not in known
+
+
 # ---- other pods ----
 
 
@@ -276,12 +311,32 @@ def test_the_domains_of_a_spread_constraint_are_counted() -> None:
         z2: 0 pods
         z1: 1 pod
         z3: 1 pod
+        without the label {ZONE}: 1 node: c
 
     Preemption was tried: it makes no node feasible.
       On 1 node no eviction can resolve the rejection.
       On 3 nodes no pod has a lower priority than 0: a, b, d.
     """
     )
+
+
+@pytest.mark.parametrize(
+    ("label", "note"),
+    [
+        ("rak", "no node has the label rack; did you mean rak (b)?"),
+        ("pool", "no node has the label rack"),
+        ("rack", "without the label rack: 1 node: a"),
+    ],
+)
+def test_the_nodes_without_the_topology_key_are_named(label: str, note: str) -> None:
+    (constraint,) = spread()["topologySpreadConstraints"]
+    spec = {"topologySpreadConstraints": [{**constraint, "topologyKey": "rack"}]}
+    new = make_pod("new", labels={"app": "web"}, spec=spec, requests={"cpu": "1"})
+    full = make_pod("full", node="b", requests={"cpu": "4"})
+    text = explained(new, make_node("a"), make_node("b", labels={label: "r1"}), full)
+    of_plugin = text.partition("PodTopologySpread:\n")[2].partition("\n\n")[0].splitlines()
+    assert of_plugin[-1] == f"    {note}"
+    assert not any("minDomains" in line for line in of_plugin)
 
 
 def test_nodes_and_domains_that_do_not_count_are_named() -> None:

@@ -223,3 +223,67 @@ def test_workloads_act_in_the_order_of_kinds_and_names(tmp_path: Path) -> None:
         "default/a",
     ]
     assert result.results[-1].pod == "default/a-0"
+
+
+# -- CronJobs -------------------------------------------------------------------------------------
+
+
+def cron_job(name: str, schedule: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    pod = template(name, cpu, restartPolicy="Never")
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": pod}}, **spec},
+    }
+
+
+def placed_at(result: Simulation) -> list[tuple[str, str, int | None]]:
+    """Returns the Job of each pod, its outcome and its second."""
+    return [
+        (
+            each.pod.partition("/")[2].partition("-")[0],
+            each.outcome,
+            None if each.time_s is None else int(each.time_s),
+        )
+        for each in result.results
+    ]
+
+
+def test_a_cron_job_creates_a_job_at_its_next_instant(tmp_path: Path) -> None:
+    night = cron_job("night", "0 3 * * *")
+    night["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+    night["status"] = {"lastScheduleTime": "2020-02-01T03:00:00Z"}
+    result = simulate(tmp_path, node("a"), night, cron_job("often", "*/5 * * * *"))
+    assert placed_at(result) == [("often", PLACED, 300), ("night", PLACED, 3 * 3600)]
+
+
+def test_the_instants_of_a_cron_job_are_limited(tmp_path: Path) -> None:
+    often = cron_job("often", "*/5 * * * *")
+    result = simulate(tmp_path, node("a", cpu="2"), often, cron_runs=3)
+    assert [item[1:] for item in placed_at(result)] == [
+        (PLACED, 300),
+        (PLACED, 600),
+        (REFUSED, None),
+    ]
+    assert simulate(tmp_path, node("a"), often, cron_runs=0).results == []
+
+
+def test_jobs_that_do_not_end_forbid_the_next_one(tmp_path: Path) -> None:
+    often = cron_job("often", "*/5 * * * *", concurrencyPolicy="Forbid")
+    result = simulate(tmp_path, node("a"), often, cron_runs=3)
+    assert placed_at(result) == [("often", PLACED, 300)]
+
+
+def test_a_suspended_cron_job_creates_nothing(tmp_path: Path) -> None:
+    result = simulate(tmp_path, node("a"), cron_job("often", "*/5 * * * *", suspend=True))
+    assert result.results == []
+    workload = read_workload([str(tmp_path / "cluster.json")])
+    assert workload.expected_pods == 0
+
+
+def test_a_cron_job_has_the_pods_of_its_job(tmp_path: Path) -> None:
+    many = cron_job("many", "@hourly")
+    many["spec"]["jobTemplate"]["spec"] |= {"parallelism": 3, "completions": 2}
+    assert [item[1] for item in placed_at(simulate(tmp_path, node("a"), many))] == [PLACED, PLACED]
+    assert read_workload([str(tmp_path / "cluster.json")]).expected_pods == 2

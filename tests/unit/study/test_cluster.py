@@ -76,7 +76,7 @@ def test_a_pod_is_found_by_name_and_explained() -> None:
     explanation = result["vip"].explain()
 
     text = str(explanation)
-    assert text.startswith("Attempt 1, at 0 s\nPod default/vip is unschedulable")
+    assert text.startswith("Attempt 1, at 0 s\nPod default/vip waits for node a")
     assert "evicts: default/low" in text
     assert "Attempt 2, at 30 s\nPod default/vip goes to a" in text
     assert [attempt["number"] for attempt in explanation.to_dict()["attempts"]] == [1, 2]

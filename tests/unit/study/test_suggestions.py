@@ -160,7 +160,7 @@ def test_a_pod_without_help_says_so() -> None:
 
     suggestions = Cluster([SMALL, pod("web")]).what_would_help("web", plugins=[Never()])
     assert list(suggestions) == []
-    assert "No single change and no pair" in repr(suggestions)
-    assert "No single change" in suggestions._repr_html_()
+    assert "No change was found that helps pod" in repr(suggestions)
+    assert "No change was found" in suggestions._repr_html_()
     with pytest.raises(ConfigError, match="no node or pod 'none'"):
         Cluster([SMALL]).what_would_help("none")

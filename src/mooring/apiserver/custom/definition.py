@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from mooring.apiserver.custom.rules import rule_problems
 from mooring.apiserver.custom.structs import struct_of_schema
 from mooring.apiserver.resources import CustomVersion, Resource, Subresource
 
@@ -24,7 +25,6 @@ _STATUS, _SCALE = Subresource("status"), Subresource("scale", "Scale", "autoscal
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
-RULES_IGNORED = "x-kubernetes-validations: the rules are stored, but not evaluated"
 NO_WEBHOOK = (
     "spec.conversion: the webhook is not called; only the apiVersion of objects is converted"
 )
@@ -32,25 +32,12 @@ NO_WEBHOOK = (
 
 def ignored_parts(definition: Object) -> list[str]:
     """Returns warnings about the parts of a definition that this server only stores."""
-    spec, texts = definition["spec"], []
-    if any(
-        _has_rules((version.get("schema") or {}).get("openAPIV3Schema"))
-        for version in spec["versions"]
-    ):
-        texts.append(RULES_IGNORED)
+    spec, texts = definition["spec"], list[str]()
+    for version in spec["versions"]:
+        texts += rule_problems((version.get("schema") or {}).get("openAPIV3Schema"))
     if (spec.get("conversion") or {}).get("strategy") == "Webhook":
         texts.append(NO_WEBHOOK)
     return texts
-
-
-def _has_rules(schema: Any) -> bool:
-    """Returns whether a schema, or one inside it, has validation rules."""
-    if not isinstance(schema, dict):
-        return False
-    if schema.get("x-kubernetes-validations"):
-        return True
-    parts = [*(schema.get("properties") or {}).values(), schema.get("items")]
-    return any(map(_has_rules, [*parts, schema.get("additionalProperties")]))
 
 
 def version_priority(version: str) -> tuple[int, int, int, int, str]:

@@ -2,8 +2,8 @@
 
 Source: k8s.io/kube-openapi pkg/validation/{validate,errors}; k8s.io/apiextensions-apiserver
 pkg/apiserver/validation/validation.go.
-Differs: errors are in the order of the schema; upstream's order varies. Rules in CEL
-(``x-kubernetes-validations``) are not evaluated.
+Differs: errors are in the order of the schema; upstream's order varies. Rules in CEL are
+in ``rules``.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.custom.paths import find
+from mooring.apiserver.custom.rules import find_rule_errors
 from mooring.apiserver.custom.values import find_errors_below, find_value_errors, kind_of
 from mooring.apiserver.errors import Errors, invalid
 from mooring.apiserver.object_fields import restore_fields
@@ -100,15 +101,20 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
         else:
             new["status"] = status
 
-    def validate(obj: Object) -> Errors:
-        yield from find_value_errors(obj, custom.schema)
+    def validate(obj: Object, old: Object | None = None) -> Errors:
+        errors = list(find_value_errors(obj, custom.schema))
+        yield from errors
+        yield from find_rule_errors(errors, custom.schema, obj, old)
         yield from _replica_errors(custom, obj, "specReplicasPath")
         yield from _replica_errors(custom, obj, "statusReplicasPath")
 
-    def validate_status(new: Object, _old: Object) -> Errors:
+    def validate_status(new: Object, old: Object) -> Errors:
         schema: Any = (custom.schema.get("properties") or {}).get("status")
+        errors = []
         if schema is not None and "status" in new:
-            yield from find_errors_below(new["status"], schema, "status")
+            errors = list(find_errors_below(new["status"], schema, "status"))
+        yield from errors
+        yield from find_rule_errors(errors, custom.schema, new, old)
         yield from _replica_errors(custom, new, "statusReplicasPath")
 
     return Strategy(
@@ -118,9 +124,7 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
         is_new_generation=_content_differs,
         validate=validate,
         subresources={
-            "": SubresourceStrategy(
-                prepare_update, lambda new, _old: validate(new), raises_generation=True
-            ),
+            "": SubresourceStrategy(prepare_update, validate, raises_generation=True),
             "status": SubresourceStrategy(prepare_status, validate_status),
         },
         updates_unconditionally=False,

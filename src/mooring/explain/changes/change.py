@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mooring.objects.pod import Pod
+from mooring.state import PodInfo
 
 #: Costs: an edit of the pod, an edit of a node, more resources, another object, another node.
 EDIT_POD: Final = 1
@@ -50,4 +51,11 @@ class Remedy:
     @property
     def text(self) -> str:
         """The changes in words."""
-        return " and ".join(change.text for change in self.changes)
+        texts = [change.text for change in self.changes]
+        return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def removal(info: PodInfo) -> SuggestedChange:
+    """Returns the removal of a pod from its node."""
+    text = f"remove pod {info.key} from node {info.node_name}"
+    return SuggestedChange(text, REMOVE_POD, f"remove {info.key}", removes=(info.pod,))

@@ -1,13 +1,13 @@
-"""Searches for the smallest change that helps: single changes first, then pairs."""
+"""Searches for the smallest change that helps: single changes first, then pairs, then more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import islice, product
 from typing import Final, NamedTuple
 
 from mooring.decision import Rejection
-from mooring.explain.changes.change import NEW_NODE, Remedy, SuggestedChange
+from mooring.explain.changes.change import EDIT_NODE, NEW_NODE, Remedy, SuggestedChange
 from mooring.explain.changes.of_node import alternatives
 from mooring.explain.changes.of_pod import (
     GROUPS_TRIED,
@@ -28,7 +28,10 @@ REMEDIES_MAX: Final = 5
 TRIALS_MAX: Final = 40
 
 #: Changes that are combined.
-CHANGES_MAX: Final = 2
+CHANGES_MAX: Final = 6
+
+#: Combinations of more than two changes that are made of the rejections of one node.
+COMBINATIONS_MAX: Final = 8
 
 #: Changes of one kind that are tried until one helps.
 OF_KIND_MAX: Final = 4
@@ -39,11 +42,11 @@ class Found(NamedTuple):
 
     Attributes:
         remedies: The changes that help, cheapest first.
-        are_pairs: Whether no single change helps.
+        nearest: The node with the fewest rejections, if nothing helps; "" = there is none.
     """
 
     remedies: tuple[Remedy, ...]
-    are_pairs: bool
+    nearest: str = ""
 
 
 def find_remedies(
@@ -69,16 +72,39 @@ def find_remedies(
     single = [(change,) for change in of_pod]
     single += [changes for changes in of_nodes if len(changes) == 1]
     single += [(change,) for change in more_nodes(case, utilization)]
-    remedies = _tried(trials, single)
+    # Two edits of the pod are as small as one of a node.
+    edited = [changes for changes in of_nodes if len(changes) == 2 and _edits_pod(changes)]
+    remedies = _tried(trials, [*single, *edited])
     if remedies:
-        return Found(remedies, are_pairs=False)
+        return Found(remedies)
     pairs = [changes for changes in of_nodes if len(changes) == 2]
     edits = [changes for changes in of_nodes if len(changes) == 1 and changes[0].edit is not None]
     pairs += [
         (change, *changes) for change in of_pod for changes in single if changes[0] is not change
     ]
     pairs += [(*changes, node) for changes in edits for node in more_nodes(case, utilization)]
-    return Found(_tried(trials, pairs), are_pairs=True)
+    remedies = _tried(trials, pairs)
+    if remedies:
+        return Found(remedies)
+    several = [changes for changes in of_nodes if 2 < len(changes) <= CHANGES_MAX]
+    several += [
+        (change, *changes)
+        for change in of_pod
+        for changes in of_nodes
+        if 1 < len(changes) < CHANGES_MAX
+    ]
+    remedies = _tried(trials, several)
+    return Found(remedies, "" if remedies else _nearest(rejections))
+
+
+def _edits_pod(changes: tuple[SuggestedChange, ...]) -> bool:
+    """Returns whether all changes are corrections of the pod."""
+    return all(change.edit is not None and change.cost < EDIT_NODE for change in changes)
+
+
+def _nearest(rejections: Mapping[str, Sequence[Rejection]]) -> str:
+    """Returns the node with the fewest rejections, "" if no node was filtered."""
+    return min(rejections, key=lambda name: len(rejections[name]), default="")
 
 
 def _of_nodes(
@@ -91,7 +117,8 @@ def _of_nodes(
             continue
         by_rejection = [alternatives(case, node, item, utilization) for item in of_node]
         if all(by_rejection):
-            for parts in product(*by_rejection):
+            limit = None if len(of_node) <= 2 else COMBINATIONS_MAX
+            for parts in islice(product(*by_rejection), limit):
                 changes = {change.text: change for part in parts for change in part}
                 yield tuple(changes.values())
 
@@ -129,16 +156,27 @@ def _cost(changes: tuple[SuggestedChange, ...]) -> float:
     return sum(change.cost for change in changes)
 
 
-def remedy_lines(result: Found) -> Iterator[str]:
-    """Yields the changes that help, as lines."""
+def remedy_lines(result: Found, nearest_causes: Sequence[str]) -> Iterator[str]:
+    """Yields the changes that help, as lines.
+
+    Args:
+        result: The changes.
+        nearest_causes: Why the nearest node is rejected, in words.
+    """
     yield ""
     if not result.remedies:
-        yield "No single change and no pair of changes was found that helps."
+        yield "No change was found that helps: no single one, no pair, no set for one node."
+        if nearest_causes:
+            yield f"The fewest rejections are those of node {result.nearest}. All of them must end:"
+            yield from (f"  - {cause}" for cause in nearest_causes)
         return
-    if result.are_pairs:
+    count = min(len(remedy.changes) for remedy in result.remedies)
+    if count == 1:
+        yield "The smallest changes that help (each was decided again):"
+    elif count == 2:
         yield "No single change helps. Pairs that do (each was decided again):"
     else:
-        yield "The smallest changes that help (each was decided again):"
+        yield "No single change and no pair helps. Together these do (each set was decided again):"
     for remedy in result.remedies:
         yield f"  - {remedy.text}: the pod goes to {place_text(remedy.node)}"
 

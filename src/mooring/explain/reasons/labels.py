@@ -10,12 +10,15 @@ from mooring.objects.node import Node
 from mooring.objects.selectors import (
     DOES_NOT_EXIST,
     EXISTS,
+    GREATER,
     IN,
+    LESS,
     NODE_NAME_FIELD,
     CompiledNodeSelector,
     NodeTerm,
     RequiredNodeAffinity,
     Requirement,
+    parse_int64,
     required_node_affinity,
 )
 
@@ -29,7 +32,7 @@ VALUES_SHOWN: Final = 5
 def causes(case: Case, node: Node) -> Iterator[str]:
     """Yields each requirement of the pod that a node does not meet."""
     required, labels = required_node_affinity(case.pod), node.metadata.labels
-    added = _added(case)
+    added = added_affinity(case)
     if added is not None and not added.matches(labels, node.metadata.name):
         yield from _terms(added, node, "the profile's added affinity")
     for requirement in required.labels.requirements:
@@ -40,7 +43,8 @@ def causes(case: Case, node: Node) -> Iterator[str]:
         yield from _terms(affinity, node, "node affinity")
 
 
-def _added(case: Case) -> CompiledNodeSelector | None:
+def added_affinity(case: Case) -> CompiledNodeSelector | None:
+    """Returns the node affinity that the profile adds to all pods; None = it adds none."""
     plugin = case.plugin(NAME)
     added: CompiledNodeSelector | None = plugin.added_required if plugin is not None else None
     return added
@@ -116,6 +120,8 @@ def _near_miss(case: Case, requirement: Requirement) -> str:
             holders.setdefault(value, []).append(node.metadata.name)
     if not holders:
         return f" has the label {key}{_similar_key(case, requirement)}"
+    if requirement.operator in (GREATER, LESS):
+        return _nearest_number(requirement, holders)
     if requirement.operator != IN:
         return ""
     for value in requirement.values:
@@ -125,6 +131,18 @@ def _near_miss(case: Case, requirement: Requirement) -> str:
     values = sorted(holders)
     more = ", ..." if len(values) > VALUES_SHOWN else ""
     return f"; values of {key}: {', '.join(values[:VALUES_SHOWN])}{more}"
+
+
+def _nearest_number(requirement: Requirement, holders: dict[str, list[str]]) -> str:
+    """Returns the value nearest to a bound, and the nodes that have it."""
+    numbers = {number: value for value in holders if (number := parse_int64(value)) is not None}
+    if not numbers:
+        value = min(holders)
+        return f"; no value is an integer: {requirement.key}={value} ({names_text(holders[value])})"
+    is_greater = requirement.operator == GREATER
+    value = numbers[max(numbers) if is_greater else min(numbers)]
+    which = "largest" if is_greater else "smallest"
+    return f"; the {which} value of {requirement.key} is {value} ({names_text(holders[value])})"
 
 
 def _similar_key(case: Case, requirement: Requirement) -> str:

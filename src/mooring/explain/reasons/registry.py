@@ -1,4 +1,4 @@
-"""The explanations by plugin. NodeResourcesFit and DynamicResources have modules of their own."""
+"""The explanations by plugin. DynamicResources, and shortages, have modules of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mooring.decision import Rejection
-from mooring.explain.reasons import affinity, labels, nodes, spread, volumes
+from mooring.explain.reasons import affinity, labels, nodes, resources, spread, volumes
 from mooring.explain.reasons.case import Case, Explainer, names_text
 from mooring.objects.node import Node
 
@@ -17,6 +17,7 @@ EXPLAINERS: Final[Mapping[str, Explainer]] = MappingProxyType(
         "NodeName": Explainer(nodes.node_name),
         "TaintToleration": Explainer(nodes.taints, nodes.tolerations),
         "NodeAffinity": Explainer(labels.causes, labels.notes, labels.conflict),
+        "NodeResourcesFit": Explainer(resources.causes, resources.notes),
         "NodePorts": Explainer(nodes.ports),
         "PodTopologySpread": Explainer(spread.causes, spread.notes),
         "InterPodAffinity": Explainer(affinity.causes, affinity.notes),

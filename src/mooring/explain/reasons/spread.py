@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from mooring.explain.reasons.case import Case, count_text, names_text
+from mooring.explain.reasons.case import Case, count_text, names_text, similar
 from mooring.objects.node import Node
 from mooring.objects.selectors import SelectorError, required_node_affinity
 from mooring.objects.tolerations import first_untolerated
@@ -21,7 +21,7 @@ NAME: Final = "PodTopologySpread"
 DOMAINS_SHOWN: Final = 12
 
 
-class _Spread(NamedTuple):
+class Spread(NamedTuple):
     """One constraint in this cluster.
 
     Attributes:
@@ -38,23 +38,44 @@ class _Spread(NamedTuple):
     self_match: int
     not_counted: tuple[str, ...]
 
+    def domain_of(self, node: Node) -> str | None:
+        """Returns the domain of a node; None = it lacks the topology key."""
+        return node.metadata.labels.get(self.constraint.topology_key)
+
+    def skew_in(self, domain: str) -> int:
+        """Returns the skew of the domain with this pod."""
+        return self.counts.get(domain, 0) + self.self_match - self.smallest
+
 
 def causes(case: Case, node: Node) -> Iterator[str]:
     """Yields each constraint that a node does not meet."""
-    for spread in _spreads(case):
-        constraint, key = spread.constraint, spread.constraint.topology_key
-        domain = node.metadata.labels.get(key)
+    for spread in failing(case, node):
+        key, domain = spread.constraint.topology_key, spread.domain_of(node)
         if domain is None:
             yield f"the label {key}, by which pods are spread, is missing"
-            continue
-        count = spread.counts.get(domain, 0)
-        skew = count + spread.self_match - spread.smallest
-        if skew > constraint.max_skew:
+        else:
+            count = spread.counts.get(domain, 0)
             yield (
                 f"{key}={domain} has {count_text(count, 'matching pod')}, the smallest domain"
-                f" {spread.smallest}: with this pod the skew would be {skew},"
-                f" maxSkew is {constraint.max_skew}"
+                f" {spread.smallest}: with this pod the skew would be {spread.skew_in(domain)},"
+                f" maxSkew is {spread.constraint.max_skew}"
             )
+
+
+def failing(case: Case, node: Node) -> list[Spread]:
+    """Returns the constraints that a node does not meet."""
+    result = []
+    for spread in _spreads(case):
+        domain = spread.domain_of(node)
+        if domain is None or spread.skew_in(domain) > spread.constraint.max_skew:
+            result.append(spread)
+    return result
+
+
+def similar_key(case: Case, key: str) -> str | None:
+    """Returns the label of a node that is nearly a topology key; None = none, or nodes have it."""
+    keys = {name for node in case.nodes for name in node.metadata.labels}
+    return None if key in keys else similar(key, keys)
 
 
 def notes(case: Case, nodes: Sequence[Node]) -> Iterator[str]:
@@ -74,19 +95,33 @@ def notes(case: Case, nodes: Sequence[Node]) -> Iterator[str]:
             yield f"  ... and {count_text(len(domains) - DOMAINS_SHOWN, 'more domain')}"
         if not domains:
             yield "  no domain counts"
-        if len(domains) < constraint.min_domains:
+        if len(domains) < constraint.min_domains and constraint.min_domains > 1:
             yield f"  fewer domains than minDomains {constraint.min_domains}: the minimum is 0"
+        yield from _without_key(case, constraint.topology_key)
         if spread.not_counted:
             nodes_text = count_text(len(spread.not_counted), "node")
             policy = "nodeAffinityPolicy, nodeTaintsPolicy or a missing topology key"
             yield f"  not counted: {nodes_text}, by {policy}: {names_text(spread.not_counted)}"
 
 
-def _spreads(case: Case) -> list[_Spread]:
+def _without_key(case: Case, key: str) -> Iterator[str]:
+    """Yields the nodes that lack a topology key, and the similar key that they have."""
+    names = [node.metadata.name for node in case.nodes if key not in node.metadata.labels]
+    near = similar_key(case, key)
+    if near is not None:
+        holders = [node.metadata.name for node in case.nodes if near in node.metadata.labels]
+        yield f"  no node has the label {key}; did you mean {near} ({names_text(holders)})?"
+    elif len(names) == len(case.nodes):
+        yield f"  no node has the label {key}"
+    elif names:
+        yield f"  without the label {key}: {count_text(len(names), 'node')}: {names_text(names)}"
+
+
+def _spreads(case: Case) -> list[Spread]:
     return case.once(NAME, lambda: _compute_spreads(case))
 
 
-def _compute_spreads(case: Case) -> list[_Spread]:
+def _compute_spreads(case: Case) -> list[Spread]:
     plugin = case.plugin(NAME)
     source = plugin.constraints if plugin is not None else Constraints()
     try:
@@ -98,7 +133,7 @@ def _compute_spreads(case: Case) -> list[_Spread]:
     return [_spread(case, constraint, keys, compares) for constraint in constraints]
 
 
-def _spread(case: Case, constraint: Constraint, keys: list[str], compares: bool) -> _Spread:
+def _spread(case: Case, constraint: Constraint, keys: list[str], compares: bool) -> Spread:
     required, tolerations = required_node_affinity(case.pod), case.pod.spec.tolerations
     counts: dict[str, int] = {}
     not_counted = []
@@ -121,7 +156,7 @@ def _spread(case: Case, constraint: Constraint, keys: list[str], compares: bool)
     if len(counts) < constraint.min_domains:
         smallest = 0
     self_match = int(constraint.selector.matches(case.pod.metadata.labels))
-    return _Spread(constraint, counts, smallest, self_match, tuple(not_counted))
+    return Spread(constraint, counts, smallest, self_match, tuple(not_counted))
 
 
 def _matching(case: Case, constraint: Constraint, node_name: str) -> int:

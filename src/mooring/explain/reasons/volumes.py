@@ -197,8 +197,9 @@ def _problem(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
         return f"belongs to claim {reference.namespace}/{reference.name}"
     if volume.metadata.deletion_timestamp is not None:
         return "is being deleted"
-    if reference is None and volume.status.phase not in ("", "Available", "Pending"):
-        return f"has the phase {volume.status.phase}"
+    if reference is None and volume.status.phase != "Available":
+        phase = volume.status.phase
+        return f"has the phase {phase}" if phase else "is not Available yet: it has no phase"
     size, requested = amount(spec.capacity), amount(claim.spec.resources.requests)
     if size < requested:
         return f"is too small: {_raw(spec.capacity)} of {_raw(claim.spec.resources.requests)}"

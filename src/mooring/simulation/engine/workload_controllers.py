@@ -23,6 +23,8 @@ from mooring.objects.defaulting.admission import Neighbors, admit, with_defaults
 from mooring.objects.kinds import KINDS, kind_named
 from mooring.objects.meta import OwnerReference, controller_of, key
 from mooring.objects.pod import Pod, PodCondition
+from mooring.objects.schema.decoding import reader_of
+from mooring.objects.schema.types import struct_of
 from mooring.simulation.claim_controller import with_statuses
 from mooring.simulation.controllers.cluster import WorkloadKey
 from mooring.simulation.controllers.manager import ControllerManager
@@ -32,6 +34,7 @@ from mooring.simulation.controllers.objects import (
     Delete,
     Json,
     Patch,
+    Result,
     SetController,
     Workload,
     Write,
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
 #: A pod of a workload is ready so many seconds after its binding, as in ``mooring start``.
 START_S: Final = 0.5
+#: Jobs that a CronJob creates: without a limit, a simulation would not end.
+CRON_RUNS: Final = 1
 #: The kinds that admission reads.
 _READ: Final = ("PriorityClass", "StorageClass", "Node")
 _WATCHED: Final = frozenset({"Pod", "Node"})
@@ -61,11 +66,19 @@ class WorkloadControllers:
         workloads: Workload objects as JSON with their defaults.
         clock: Virtual time.
         rng: For the names and UIDs of pods.
+        cron_runs: For how many instants of its schedule a CronJob creates a Job.
     """
 
     def __init__(
-        self, table: ObjectTable, workloads: Sequence[Json], *, clock: Clock, rng: Rng
+        self,
+        table: ObjectTable,
+        workloads: Sequence[Json],
+        *,
+        clock: Clock,
+        rng: Rng,
+        cron_runs: int = CRON_RUNS,
     ) -> None:
+        self._cron_runs = CronRuns(cron_runs)
         self.created: list[str] = []
         self._table = table
         self._workloads = [to_struct(raw, Workload) for raw in workloads]
@@ -88,6 +101,10 @@ class WorkloadControllers:
         for workload in sorted(self._workloads, key=_place_in_lists):
             generation = max(1, workload.metadata.generation)
             metadata = replace(workload.metadata, generation=generation)
+            if workload.kind == "CronJob":
+                # The instants are those after the start of the simulation, whenever it was created.
+                metadata = replace(metadata, creation_timestamp=rfc3339(self._clock.wall_s()))
+                workload = replace(workload, status={})
             self._store(None, replace(workload, metadata=metadata))
         self._table.listen(self._on_change)
 
@@ -107,6 +124,8 @@ class WorkloadControllers:
         if turn is None:
             return
         workload_key, result = turn
+        if workload_key[0] == "CronJob":
+            result = self._cron_runs.limited(workload_key[1], result)
         for write in result.writes:
             try:
                 self._apply(write)
@@ -121,7 +140,11 @@ class WorkloadControllers:
             self._add_later(workload_key, result.again_s)
 
     def _add_later(self, workload_key: WorkloadKey, wait_s: float) -> None:
-        self._call_later(wait_s, partial(self._manager.add, workload_key))
+        self._call_later(wait_s, partial(self._add, workload_key))
+
+    def _add(self, workload_key: WorkloadKey) -> None:
+        self._cron_runs.waiting.discard(workload_key[1])
+        self._manager.add(workload_key)
 
     def _call_later(self, wait_s: float, run: Any) -> None:
         if self._engine is not None:
@@ -198,7 +221,10 @@ class WorkloadControllers:
             "creationTimestamp": rfc3339(self._clock.wall_s()),
         }
         if kind in WORKLOAD_KINDS:
-            workload = to_struct({**manifest, "metadata": metadata}, Workload)
+            if kind == "Job":
+                manifest = reader_of(struct_of("batch", kind)).read(manifest)
+                metadata = {**manifest["metadata"], **metadata}
+            workload = to_struct({**manifest, "kind": kind, "metadata": metadata}, Workload)
             generation = replace(workload.metadata, generation=1)
             self._store(None, replace(workload, metadata=generation))
             return
@@ -241,6 +267,31 @@ class WorkloadControllers:
             self._store(obj, new)
         else:
             self._table.put(new)
+
+
+class CronRuns:
+    """Ends the schedules of CronJobs after some instants.
+
+    Attributes:
+        waiting: The keys of CronJobs that wait for their next instant.
+
+    Args:
+        limit: The instants of each CronJob.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.waiting: set[str] = set()
+        self._limit = limit
+        self._instants: dict[str, int] = {}
+
+    def limited(self, object_key: str, result: Result) -> Result:
+        """Returns the result of a CronJob without the instants and Jobs beyond the limit."""
+        count = self._instants.get(object_key, 0)
+        if result.again_s is None or object_key in self.waiting or count >= self._limit:
+            return result._replace(again_s=None)
+        self._instants[object_key] = count + 1
+        self.waiting.add(object_key)
+        return result
 
 
 def _place_in_lists(workload: Workload) -> tuple[int, str]:

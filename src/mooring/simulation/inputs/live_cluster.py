@@ -26,8 +26,9 @@ _PODS_MADE: Final = (
     ("Deployment", "/apis/apps/v1/deployments"),
     ("DaemonSet", "/apis/apps/v1/daemonsets"),
     ("Job", "/apis/batch/v1/jobs"),
+    ("CronJob", "/apis/batch/v1/cronjobs"),
 )
-WORKLOADS: Final = (*_PODS_MADE, ("CronJob", "/apis/batch/v1/cronjobs"))
+WORKLOADS: Final = _PODS_MADE
 
 #: The definitions of custom resources: (kind, path of the collection).
 DEFINITIONS: Final = (

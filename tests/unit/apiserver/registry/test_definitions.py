@@ -141,9 +141,9 @@ def test_custom_objects_survive_a_restart() -> None:
     assert other.ask("POST", WIDGETS, widget("b"))[0] == 201
 
 
-def test_rules_in_cel_are_stored_with_a_warning() -> None:
+def test_a_rule_in_cel_that_cannot_be_compiled_is_stored_with_a_warning() -> None:
     api = Api()
-    rules = [{"rule": "self.a > 0"}]
+    rules = [{"rule": "self.a > unknown(0)"}]
     spec = {
         "type": "object",
         "properties": {"a": {"type": "integer"}},

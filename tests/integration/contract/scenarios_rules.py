@@ -1,0 +1,149 @@
+"""Rules in CEL of CustomResourceDefinitions: ``x-kubernetes-validations``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.contract.api import MERGE, Api
+from tests.integration.contract.scenario import path, scenario
+from tests.integration.contract.scenarios_customs import custom, definition, install, remove
+
+GROUP_VERSION = "apis/contract.example.com/v1"
+TEXT = {"type": "string", "maxLength": 20}
+
+_ITEM = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": TEXT, "count": {"type": "integer"}},
+    "x-kubernetes-validations": [
+        {"rule": "!has(self.count) || self.count < 5", "message": "too many"},
+        {"rule": "!has(self.count) || self.count >= oldSelf.count", "message": "only upwards"},
+    ],
+}
+_SPEC = {
+    "type": "object",
+    "properties": {
+        "low": {"type": "integer"},
+        "high": {"type": "integer"},
+        "share": {"type": "number", "x-kubernetes-validations": [{"rule": "self <= 0.5"}]},
+        "fixed": {
+            **TEXT,
+            "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is immutable"}],
+        },
+        "max-size": {"type": "integer"},
+        "namespace": TEXT,
+        "until": {"type": "string", "format": "date-time"},
+        "wait": {"type": "string", "format": "duration"},
+        "tags": {"type": "array", "maxItems": 4, "items": TEXT},
+        "labels": {"type": "object", "maxProperties": 4, "additionalProperties": TEXT},
+        "parts": {
+            "type": "array",
+            "maxItems": 4,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+            "items": _ITEM,
+        },
+    },
+    "x-kubernetes-validations": [
+        {"rule": "!has(self.low) || !has(self.high) || self.low <= self.high"},
+        {
+            "rule": "!has(self.high) || self.high < 100",
+            "message": "is too high",
+            "messageExpression": "self.high > 500 ? 'far too high' : 'a bit too high'",
+            "fieldPath": ".high",
+            "reason": "FieldValueForbidden",
+        },
+        {"rule": "!has(self.max__dash__size) || self.max__dash__size < 10"},
+        {"rule": "!has(self.__namespace__) || self.__namespace__.startsWith('team-')"},
+        {"rule": "!has(self.until) || self.until > timestamp('2026-01-01T00:00:00Z')"},
+        {"rule": "!has(self.wait) || self.wait < duration('1h')"},
+        {"rule": "!has(self.tags) || self.tags.all(t, t.matches('^[a-z]+$'))"},
+        {"rule": "!has(self.labels) || self.labels.all(k, k != self.labels[k])"},
+        {
+            "rule": "oldSelf.hasValue() || !has(self.low) || self.low == 0",
+            "optionalOldSelf": True,
+            "message": "begins with 0",
+            "reason": "FieldValueInvalid",
+        },
+    ],
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "spec": _SPEC,
+        "status": {"type": "object", "properties": {"count": {"type": "integer"}}},
+    },
+    "x-kubernetes-validations": [
+        {"rule": "self.metadata.name.size() < 12", "message": "the name is too long"},
+        {"rule": "!has(self.status) || !has(self.status.count) || self.status.count >= 0"},
+    ],
+}
+
+
+def ruled(plural: str) -> dict[str, Any]:
+    """Returns a definition with rules."""
+    return definition(plural, schema={"openAPIV3Schema": _SCHEMA}, subresources={"status": {}})
+
+
+@scenario
+def rules_refuse_objects(api: Api, namespace: str) -> None:
+    install(api, ruled("ruleds"))
+    url = path(GROUP_VERSION, namespace, "ruleds")
+    wrong: list[dict[str, Any]] = [
+        {"low": 0, "high": -1},
+        {"high": 100},
+        {"share": 0.75},
+        {"share": 1},
+        {"max-size": 10},
+        {"namespace": "other"},
+        {"until": "2025-12-31T00:00:00Z"},
+        {"wait": "2h"},
+        {"tags": ["a", "B"]},
+        {"labels": {"a": "a"}},
+        {"parts": [{"name": "a", "count": 2}, {"name": "b", "count": 7}]},
+        {"low": 3},
+        {"low": 0, "high": -1, "max-size": 11},
+        {"low": "x", "high": 200},
+    ]
+    for spec in wrong:
+        answer = api.post(url, custom("Ruled", "a", spec))
+        assert answer.code == 422
+    assert api.post(url, custom("Ruled", "a-long-name-of-it", {})).code == 422
+    good = {
+        "low": 0,
+        "high": 3,
+        "share": 0.5,
+        "fixed": "x",
+        "max-size": 9,
+        "namespace": "team-a",
+        "until": "2026-02-01T00:00:00Z",
+        "wait": "30m",
+        "tags": ["a", "b"],
+        "labels": {"a": "b"},
+        "parts": [{"name": "a", "count": 2}],
+    }
+    assert api.post(url, custom("Ruled", "good", good)).code == 201
+    remove(api, "ruleds")
+
+
+@scenario
+def rules_compare_with_the_object_before(api: Api, namespace: str) -> None:
+    install(api, ruled("olds"))
+    url = path(GROUP_VERSION, namespace, "olds")
+    parts = [{"name": "a", "count": 2}, {"name": "b", "count": 3}]
+    assert api.post(url, custom("Old", "x", {"fixed": "a", "parts": parts})).code == 201
+    refused: list[dict[str, Any]] = [
+        {"fixed": "b"},
+        {"parts": [{"name": "b", "count": 3}, {"name": "a", "count": 1}]},
+    ]
+    for spec in refused:
+        assert api.patch(f"{url}/x", {"spec": spec}, MERGE).code == 422
+    allowed: list[dict[str, Any]] = [
+        {"fixed": "a", "low": 4},
+        {"parts": [{"name": "b", "count": 4}, {"name": "c", "count": 1}]},
+    ]
+    for spec in allowed:
+        assert api.patch(f"{url}/x", {"spec": spec}, MERGE).code == 200
+    assert api.patch(f"{url}/x/status", {"status": {"count": -1}}, MERGE).code == 422
+    assert api.patch(f"{url}/x/status", {"status": {"count": 1}}, MERGE).code == 200
+    remove(api, "olds")
