@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Final
 
 from bench.machine import calibration_ms, machine
-from bench.soak_load import NODE_INTERVAL_S
 from bench.soak_samples import (
     LOAD,
     Samples,
@@ -139,11 +138,7 @@ async def _scheduler(kubeconfig: Path) -> AsyncIterator[tuple[Service, Metrics]]
 
 async def _soak(kubeconfig: Path, words: argparse.Namespace) -> int:
     load = [sys.executable, "-m", "bench.soak_load", f"--kubeconfig={kubeconfig}"]
-    load += [f"--nodes={words.nodes}", f"--rate={words.rate}"]
-    # By the end of the warm-up every node has been replaced: the objects of the first list lie
-    # together in memory, those that come later do not.
-    interval_s = min(NODE_INTERVAL_S, WARM_UP * words.minutes * 60 / words.nodes)
-    with _process([*load, f"--node-interval={interval_s}"]):
+    with _process([*load, f"--nodes={words.nodes}", f"--rate={words.rate}"]):
         async with _scheduler(kubeconfig) as (service, metrics):
             samples = await _samples(service, metrics, words.minutes)
     print(f"cyclic garbage at the end: {gc.collect():,} objects")

@@ -6,9 +6,8 @@ names and labels do not: what a scheduler keeps of objects that are gone adds up
 
 - Pods belong to ``APPS`` applications; each application has a new template hash from time to time,
   as after a rollout. Nine in ten are plain; others are spread, have anti-affinity, or fit no node.
-- A node is replaced every two seconds, or as often as ``--node-interval`` says: its pods are
-  deleted, then the node, and one with a new name is created. Another node gets a changed label at
-  the same time.
+- A node is replaced every ``NODE_INTERVAL_S``: its pods are deleted, then the node, and one with a
+  new name is created. Another node gets a changed label at the same time.
 """
 
 from __future__ import annotations
@@ -48,22 +47,13 @@ class Load:
         client: Sends the requests.
         nodes: Number of nodes.
         rate: Pods a second.
-        node_interval_s: Time between two replacements of nodes.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        nodes: int,
-        rate: float,
-        node_interval_s: float = NODE_INTERVAL_S,
-    ) -> None:
+    def __init__(self, client: Client, *, nodes: int, rate: float) -> None:
         self._client = client
         self._nodes_max = nodes
         self._pods_max = nodes * PODS_PER_NODE
         self._rate = rate
-        self._node_interval_s = node_interval_s
         self._numbers = itertools.count()
         self._node_numbers = itertools.count()
         #: Names in the order of their creation.
@@ -110,7 +100,7 @@ class Load:
     async def change_nodes(self) -> None:
         """Replaces the oldest node, and changes a label of another one, again and again."""
         for number in itertools.count():
-            await asyncio.sleep(self._node_interval_s)
+            await asyncio.sleep(NODE_INTERVAL_S)
             name = self._nodes.popleft()
             for pod in list(self._on_node.pop(name, {})):
                 await self._delete(pod)
@@ -167,14 +157,11 @@ async def _together(work: list[Coroutine[Any, Any, None]]) -> None:
             tasks.create_task(coroutine)
 
 
-async def run(
-    kubeconfig: str, *, nodes: int, rate: float, node_interval_s: float = NODE_INTERVAL_S
-) -> None:
+async def run(kubeconfig: str, *, nodes: int, rate: float) -> None:
     """Creates the nodes, then changes the cluster until SIGTERM."""
     access = find_access(kubeconfig, environment=os.environ)
     transport = connect(access, clock=SystemClock(), environment=os.environ)
-    client = Client(transport, rng=seeded_random(2))
-    load = Load(client, nodes=nodes, rate=rate, node_interval_s=node_interval_s)
+    load = Load(Client(transport, rng=seeded_random(2)), nodes=nodes, rate=rate)
     await load.create_nodes()
     print("ready", flush=True)
     stopped = asyncio.Event()
@@ -195,11 +182,9 @@ def main() -> None:
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True)
-    parser.add_argument("--node-interval", type=float, default=NODE_INTERVAL_S, metavar="SECONDS")
     words = parser.parse_args()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        load = {"nodes": words.nodes, "rate": words.rate, "node_interval_s": words.node_interval}
-        runner.run(run(words.kubeconfig, **load))
+        runner.run(run(words.kubeconfig, nodes=words.nodes, rate=words.rate))
 
 
 if __name__ == "__main__":

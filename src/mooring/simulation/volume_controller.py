@@ -9,6 +9,7 @@ naming of volumes. *Differs:* no finalizers, no deletion protection; provisionin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -42,6 +43,13 @@ from mooring.objects.volume_claims import (
 
 #: Default reclaim policy of provisioned volumes.
 _DELETE: Final = "Delete"
+
+#: The names of CSI drivers, in lower case; those of provisioners may have a slash.
+_DRIVER: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_DRIVER_LENGTH_MAX: Final = 63
+
+#: Where the volumes of provisioners lie that are no CSI drivers, as "rancher.io/local-path".
+_HOST_FOLDER: Final = "/opt/volumes"
 
 
 class Bound(NamedTuple):
@@ -95,12 +103,14 @@ def provision(
     """
     kind = in_tree_plugin(storage_class.provisioner)
     driver = kind.driver if kind is not None else storage_class.provisioner
+    is_csi = len(driver) <= _DRIVER_LENGTH_MAX and _DRIVER.fullmatch(driver.lower()) is not None
     name = f"pvc-{claim.metadata.uid or f'{claim.metadata.namespace}-{claim.metadata.name}'}"
     size = claim.spec.resources.requests.get(STORAGE, "0")
     metadata = ObjectMeta(name=name, uid=name, creation_timestamp=claim.metadata.creation_timestamp)
     spec = PersistentVolumeSpec(
         capacity={STORAGE: size},
-        csi=CSIPersistentVolume(driver=driver, volume_handle=name),
+        csi=CSIPersistentVolume(driver=driver, volume_handle=name) if is_csi else None,
+        host_path=None if is_csi else {"path": f"{_HOST_FOLDER}/{name}"},
         access_modes=claim.spec.access_modes,
         claim_ref=replace(reference_to(claim), resource_version=""),
         persistent_volume_reclaim_policy=storage_class.reclaim_policy or _DELETE,
@@ -108,7 +118,7 @@ def provision(
         mount_options=storage_class.mount_options,
         volume_mode=claim.spec.volume_mode,
         node_affinity=_node_affinity(driver, labels, csi_node),
-        volume_attributes_class_name=claim.spec.volume_attributes_class_name,
+        volume_attributes_class_name=claim.spec.volume_attributes_class_name if is_csi else None,
     )
     return bind(PersistentVolume(metadata=metadata, spec=spec), claim)
 

@@ -52,7 +52,7 @@ def test_a_planted_bug_is_shown_by_a_smaller_scenario() -> None:
         size = smallest.scenario.pods + smallest.scenario.user_actions
 
         assert violation_of(smallest.scenario) == smallest.violation
-        assert size < (scenario.pods + scenario.user_actions) / 2
+        assert size < scenario.pods + scenario.user_actions
 
 
 def test_the_faults_of_a_scenario_are_known_without_a_run() -> None:

@@ -80,6 +80,16 @@ def test_a_made_volume_is_near_its_node(
     assert found.volume.spec.csi.driver == DRIVER
 
 
+def test_the_volume_of_a_provisioner_that_is_no_csi_driver_is_a_folder_of_a_node() -> None:
+    folders = storage_class("made", provisioner="example.com/folders")
+
+    found = provision(claim("c", storage_class="made"), folders, {HOSTNAME: "a", ZONE: "1"}, None)
+
+    assert found.volume.spec.csi is None
+    assert found.volume.spec.host_path == {"path": "/opt/volumes/pvc-uid-c"}
+    assert keys_of(found.volume.spec.node_affinity) == {ZONE: ("1",)}
+
+
 def test_the_driver_says_by_which_labels_it_places_volumes() -> None:
     document = {
         "metadata": {"name": "a"},
