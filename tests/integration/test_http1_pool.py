@@ -200,3 +200,48 @@ def test_one_that_is_given_up_under_way_takes_its_connection_with_it() -> None:
                 await pool.request(ASK, {}, lambda: None)
 
     asyncio.run(main())
+
+
+class SteppedLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time a test sets forward."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+
+async def some_turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_what_a_burst_opened_is_closed_when_it_was_idle_for_90_seconds() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SteppedLoop)
+        behave, open_gate, asked = gate()
+        async with Server(behave).running() as server:
+            pool = pool_to(server, limit=5)
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(5):
+                    tasks.create_task(pool.request(ASK, {}, lambda: None))
+                for _ in range(5):
+                    await asked.acquire()
+                open_gate()
+            loop.ahead_s += 60
+            await pool.request(ASK, {}, lambda: None)
+            assert pool.connections == 5
+            loop.ahead_s += 31
+            await some_turns()
+            assert pool.connections == 1
+            await pool.request(ASK, {}, lambda: None)
+            assert server.connections == 5  # the one that was used last was kept
+            loop.ahead_s += 91
+            await some_turns()
+            assert pool.connections == 0
+            assert (await pool.request(ASK, {}, lambda: None)).body == b"ok"
+            await pool.close()
+
+    with asyncio.Runner(loop_factory=SteppedLoop) as runner:
+        runner.run(main())

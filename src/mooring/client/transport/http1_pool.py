@@ -33,6 +33,9 @@ CONNECT_S_MAX: Final = 10.0
 SLOW_S: Final = 2.0
 SLOW_MAX: Final = 512
 
+#: An idle connection is closed after this time, as Go does: after a burst, its memory is returned.
+IDLE_S_MAX: Final = 90.0
+
 #: Maximum response head; servers send less than a hundredth of it.
 HEAD_BYTES_MAX: Final = 1 << 20
 
@@ -89,7 +92,10 @@ class Http1Pool:
         )
         self._user_agent = user_agent
         self._look_up = look_up
-        self._idle: list[_Connection] = []
+        #: The connection that was used last is at the end.
+        self._idle: deque[_Connection] = deque()
+        #: Closes idle connections; None while there are none.
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._all: set[_Connection] = set()
         #: Connection -> when its request began, in seconds of the event loop; the oldest first.
         self._requests: dict[_Connection, float] = {}
@@ -133,6 +139,8 @@ class Http1Pool:
     async def close(self) -> None:
         """Closes all connections at once; requests in flight fail."""
         self._is_closed = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         while self._waiting:
             self._wake_next()
         for connection in list(self._all):
@@ -143,9 +151,8 @@ class Http1Pool:
     def retire(self) -> None:
         """Closes idle connections; those with a request in flight close after its response."""
         self._is_retired = True
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.abort()
+        while self._idle:
+            self._idle.pop().abort()
 
     # -- connections ------------------------------------------------------------------------------
 
@@ -218,10 +225,23 @@ class Http1Pool:
     def _release(self, connection: _Connection) -> None:
         is_usable = connection.is_open and connection.is_free and not self._is_retired
         if is_usable and len(self._all) <= self._limit:
+            now_s = asyncio.get_running_loop().time()
+            connection.idle_since_s = now_s
             self._idle.append(connection)
+            if self._idle_timer is None:
+                self._close_idle(now_s)
         else:
             connection.abort()
         self._wake_next()
+
+    def _close_idle(self, now_s: float) -> None:
+        """Closes what has been idle for too long, and sets the timer for the next one."""
+        self._idle_timer = None
+        while self._idle and now_s >= self._idle[0].idle_since_s + IDLE_S_MAX:
+            self._idle.popleft().abort()
+        if self._idle and not self._is_closed:
+            loop, due_s = asyncio.get_running_loop(), self._idle[0].idle_since_s + IDLE_S_MAX
+            self._idle_timer = loop.call_at(due_s, self._close_idle, due_s)
 
     def _lost(self, connection: _Connection) -> None:
         self._all.discard(connection)
@@ -256,6 +276,8 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, on_lost: Callable[[_Connection], None]) -> None:
         self.closed = asyncio.Event()
+        #: When its last request ended, in seconds of the event loop.
+        self.idle_since_s = 0.0
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._response: asyncio.Future[Response] | None = None
