@@ -15,7 +15,7 @@ import logging
 import os
 import platform
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from mooring.client import Client, Elector, no_fence
@@ -63,6 +63,8 @@ LEADER_ELECTION = "leaderElection"
 HANDLERS_SYNCED = "sched-handler-sync"
 SHUTDOWN = "shutdown"
 INFORMER_SYNCED = "informer-sync"
+#: Ours alone.
+QUARANTINE = "quarantine"
 
 _log = logging.getLogger(__name__)
 
@@ -294,6 +296,8 @@ class SchedulerApp:
             checks.add(["healthz", "readyz"], LEADER_ELECTION, self._check_lease)
         checks.add(["readyz"], SHUTDOWN, self._check_shutdown)
         checks.add(["readyz"], HANDLERS_SYNCED, self._check_synced)
+        plugins = PluginHealth(lambda: self._service)
+        checks.add(["readyz"], QUARANTINE, plugins.check, remark=plugins.remark)
         if self._is_coordinated:
             checks.add(["readyz"], INFORMER_SYNCED, self._check_candidate)
         return checks
@@ -322,6 +326,28 @@ class SchedulerApp:
 
     def _leader(self) -> str:
         return self._elector.leader if self._elector is not None else ""
+
+
+class PluginHealth:
+    """The health check of plugins: it fails if one raises at most pods.
+
+    Args:
+        service: Returns the scheduler; None = not started.
+    """
+
+    def __init__(self, service: Callable[[], Service | None]) -> None:
+        self._service = service
+
+    def check(self) -> str | None:
+        """Returns which plugin is broken, or None."""
+        service = self._service()
+        return service.queue.quarantine.broken_plugin() if service is not None else None
+
+    def remark(self) -> str:
+        """Returns the number of quarantined pods, if there are any."""
+        service = self._service()
+        count = service.queue.quarantined_count if service is not None else 0
+        return f"({count} pods are quarantined)" if count else ""
 
 
 def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
