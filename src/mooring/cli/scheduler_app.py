@@ -34,7 +34,7 @@ from mooring.metrics.options import Feature, MetricsOptions
 from mooring.metrics.pauses import measure_loop_lag, measured_gc
 from mooring.metrics.registry import Metrics
 from mooring.queue import QueueOptions
-from mooring.scheduler.debugger import CacheAudit, debug_entries
+from mooring.scheduler.debugger import CacheAudit, debug_entries, record_buffers
 from mooring.scheduler.leader_election import (
     make_candidate,
     make_coordinated_elector,
@@ -122,6 +122,7 @@ class SchedulerApp:
             rng=rng,
             observer=ServingMetrics(self._metrics),
         )
+        record_buffers(self._metrics, self._server)
 
     def bind(self) -> None:
         """Binds the port, before anything talks to the cluster.

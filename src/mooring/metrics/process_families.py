@@ -219,6 +219,18 @@ OWN: Final = (
         "Quarantines of pods by the plugin that raised.",
         "plugin",
     ),
+    gauge(
+        "",
+        "mooring_buffer_entries",
+        "Entries of each cache, queue and pool that has a limit, by class and attribute.",
+        "buffer",
+    ),
+    gauge(
+        "",
+        "mooring_buffer_limit_entries",
+        "The limit of each cache, queue and pool; of several equal ones the sum.",
+        "buffer",
+    ),
     counter(
         "",
         "mooring_cache_audits_total",
