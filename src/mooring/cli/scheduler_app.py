@@ -207,7 +207,7 @@ class SchedulerApp:
         work: list[Coroutine[Any, Any, None]] = [
             measure_loop_lag(self._metrics, self._clock.monotonic_s, asyncio.sleep)
         ]
-        work.append(_audit(service, self._metrics))
+        work.append(_audit(service, self._metrics, self._clock))
         if self._candidate is not None:
             work.append(self._candidate.run())
         try:
@@ -372,7 +372,7 @@ def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
     return transports
 
 
-async def _audit(service: Service, metrics: Metrics) -> None:
+async def _audit(service: Service, metrics: Metrics, clock: Clock) -> None:
     """Audits the cache, once it is complete."""
     audit = CacheAudit(
         service.cache,
@@ -380,6 +380,7 @@ async def _audit(service: Service, metrics: Metrics) -> None:
         service.events,
         lambda kind: service.informers[kind].objects,
         service.profiles,
+        clock=clock,
     )
     record_audit(metrics, audit)
     await service.wait_until_synced()
