@@ -1,8 +1,8 @@
 """Decides whether a recorded history of concurrent requests is linearizable.
 
 A search for an order of the operations that respects real time (one that ended before another began
-comes first) and in which a sequential model gives every recorded result. States that have been
-tried with the same operations done are not tried again.
+comes first) and in which a sequential model gives every recorded result. A state that was
+visited with the same operations done is not visited twice.
 
 Source: Wing and Gong, Testing and verifying concurrent objects (1993), with the memory of Lowe's
 refinement. Exponential in the number of concurrent operations, so histories are short.
