@@ -11,7 +11,7 @@ BENCHMARKS = (
 )  # fmt: skip
 
 #: Run only if named, because they take long.
-LONG = ("soak",)
+LONG = ("soak", "fuzz")
 
 
 def main(arguments: list[str]) -> int:
