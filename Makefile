@@ -6,6 +6,9 @@
 #   make lint     style, types, layers, sizes, words
 #   make bench    how much a decision, a request and a watch event cost
 #   make venv     the virtual environment that the others use (made once; start needs a part of it)
+#   make sbom     build/sbom.json: the runtime requirements as CycloneDX
+#   make licences check the licences of all requirements with requirements/licences
+#   make audit    look for known vulnerabilities of the runtime requirements (needs the network)
 #   make lock     make requirements/*.txt anew; UPGRADE=--upgrade takes newer versions
 #
 # PYTHON=/path/to/python chooses the interpreter of the virtual environment.
@@ -22,7 +25,7 @@ UPGRADE ?=
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help venv start test controlplane lint bench lock clean
+.PHONY: help venv start test controlplane lint bench lock sbom licences audit clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -85,6 +88,34 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-in
 lock: $(STAMP)
 	$(LOCK) requirements/runtime.in -o requirements/runtime.txt
 	$(LOCK) requirements/dev.in -o requirements/dev.txt
+	$(LOCK) requirements/fuzz.in -o requirements/fuzz.txt
+	$(LOCK) requirements/supply.in -o requirements/supply.txt
+
+# The tools of the supply chain have an environment of their own: they are no part of mooring.
+SUPPLY := .venv-supply
+SUPPLY_STAMP := $(SUPPLY)/.stamp
+
+$(SUPPLY_STAMP): requirements/supply.txt | $(RUNTIME)
+	$(BIN)/python -m venv --clear $(SUPPLY)
+	$(SUPPLY)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  --require-hashes -r requirements/supply.txt
+	@touch $(SUPPLY_STAMP)
+
+# Reproducible: without a serial number and a time, so equal locks give equal files.
+sbom: $(SUPPLY_STAMP)
+	@mkdir -p build
+	$(SUPPLY)/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application \
+	  --output-reproducible --output-format JSON --output-file build/sbom.json requirements/runtime.txt
+
+# An expression that is not in the list fails: read that licence, then add it.
+licences: $(STAMP) $(SUPPLY_STAMP)
+	$(SUPPLY)/bin/pip-licenses --python $(BIN)/python --ignore-packages mooring --from mixed \
+	  --allow-only "$$(grep -v '^#' requirements/licences | paste -s -d ';')" --summary
+
+# --strict: a package that the index knows nothing about fails, too.
+audit: $(SUPPLY_STAMP)
+	$(SUPPLY)/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+	  -r requirements/runtime.txt
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SUPPLY) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,11 +7,11 @@ import sys
 
 BENCHMARKS = (
     "ladder", "metrics_cost", "poison", "against_peer", "queue", "client", "apiserver",
-    "side_by_side", "extenders",
+    "side_by_side", "extenders", "audit_pause",
 )  # fmt: skip
 
 #: Run only if named, because they take long.
-LONG = ("soak",)
+LONG = ("soak", "fuzz")
 
 
 def main(arguments: list[str]) -> int:

@@ -19,6 +19,7 @@
     ├── OutcomeUnknown       a write may have happened: ask before doing anything else
     ├── Unreachable          a write surely did not happen
     ├── PluginError          a plugin raised, or broke its contract
+    │   └── CycleError       our own code raised in a scheduling cycle
     ├── ExtenderError        an extender failed, timed out, or answered nonsense
     ├── LeaseLost            we do not lead any more: stop writing now
     └── InvariantViolation   our own bug: never caught, the process dumps its state and exits 70
@@ -258,6 +259,14 @@ class PluginError(SchedulerError):
     def located(self) -> str:
         """The message, with file and line if the plugin raised an exception."""
         return f"{self} ({self.location})" if self.location else str(self)
+
+
+class CycleError(PluginError):
+    """Our own code raised in a scheduling cycle, before anything was changed: its pod fails."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__("mooring", "SchedulingCycle", f"{type(error).__name__}: {error}")
+        self.args = (f"scheduling cycle: {self.problem}",)
 
 
 class ExtenderError(SchedulerError):

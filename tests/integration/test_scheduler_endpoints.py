@@ -33,10 +33,13 @@ from tests.integration.serving_fixture import Answer, Ask, Credentials, answer, 
 pytestmark = pytest.mark.slow
 
 IDENTITY = "system:kube-scheduler"
-READYZ = "[+]leaderElection ok\n[+]shutdown ok\n[+]sched-handler-sync ok\nreadyz check passed\n"
+READYZ = (
+    "[+]leaderElection ok\n[+]shutdown ok\n[+]sched-handler-sync ok\n[+]quarantine ok\n"
+    "readyz check passed\n"
+)
 NOT_READY = (
     "[+]leaderElection ok\n[+]shutdown ok\n[-]sched-handler-sync failed: reason withheld\n"
-    "readyz check failed\n"
+    "[+]quarantine ok\nreadyz check failed\n"
 )
 
 

@@ -145,7 +145,7 @@ def test_each_dependency_has_its_line() -> None:
         assert f"| {name} |" in page
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev"])
+@pytest.mark.parametrize("name", ["runtime", "dev", "fuzz", "supply"])
 def test_locks_carry_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     pins = re.split(r"\n(?=[a-z])", text)
@@ -166,3 +166,14 @@ def test_the_package_says_where_the_project_is() -> None:
 def test_console_command_points_at_main() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert importlib.metadata.EntryPoint("mooring", scripts["mooring"], "x").load() is cli.main
+
+
+def test_actions_of_workflows_are_pinned_by_hash_and_may_only_read() -> None:
+    (path,) = (ROOT / ".github" / "workflows").iterdir()
+    text = path.read_text()
+    actions = re.findall(r"uses: (\S+)", text)
+
+    assert actions
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in actions)
+    assert "permissions:\n  contents: read\n" in text
+    assert "write" not in text

@@ -15,7 +15,7 @@ import logging
 import os
 import platform
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from mooring.client import Client, Elector, no_fence
@@ -34,7 +34,7 @@ from mooring.metrics.options import Feature, MetricsOptions
 from mooring.metrics.pauses import measure_loop_lag, measured_gc
 from mooring.metrics.registry import Metrics
 from mooring.queue import QueueOptions
-from mooring.scheduler.debugger import CacheAudit, debug_entries
+from mooring.scheduler.debugger import CacheAudit, debug_entries, record_buffers
 from mooring.scheduler.leader_election import (
     make_candidate,
     make_coordinated_elector,
@@ -63,6 +63,8 @@ LEADER_ELECTION = "leaderElection"
 HANDLERS_SYNCED = "sched-handler-sync"
 SHUTDOWN = "shutdown"
 INFORMER_SYNCED = "informer-sync"
+#: Ours alone.
+QUARANTINE = "quarantine"
 
 _log = logging.getLogger(__name__)
 
@@ -120,6 +122,7 @@ class SchedulerApp:
             rng=rng,
             observer=ServingMetrics(self._metrics),
         )
+        record_buffers(self._metrics, self._server)
 
     def bind(self) -> None:
         """Binds the port, before anything talks to the cluster.
@@ -204,7 +207,7 @@ class SchedulerApp:
         work: list[Coroutine[Any, Any, None]] = [
             measure_loop_lag(self._metrics, self._clock.monotonic_s, asyncio.sleep)
         ]
-        work.append(_audit(service, self._metrics))
+        work.append(_audit(service, self._metrics, self._clock))
         if self._candidate is not None:
             work.append(self._candidate.run())
         try:
@@ -294,6 +297,8 @@ class SchedulerApp:
             checks.add(["healthz", "readyz"], LEADER_ELECTION, self._check_lease)
         checks.add(["readyz"], SHUTDOWN, self._check_shutdown)
         checks.add(["readyz"], HANDLERS_SYNCED, self._check_synced)
+        plugins = PluginHealth(lambda: self._service)
+        checks.add(["readyz"], QUARANTINE, plugins.check, remark=plugins.remark)
         if self._is_coordinated:
             checks.add(["readyz"], INFORMER_SYNCED, self._check_candidate)
         return checks
@@ -324,6 +329,28 @@ class SchedulerApp:
         return self._elector.leader if self._elector is not None else ""
 
 
+class PluginHealth:
+    """The health check of plugins: it fails if one raises at most pods.
+
+    Args:
+        service: Returns the scheduler; None = not started.
+    """
+
+    def __init__(self, service: Callable[[], Service | None]) -> None:
+        self._service = service
+
+    def check(self) -> str | None:
+        """Returns which plugin is broken, or None."""
+        service = self._service()
+        return service.queue.quarantine.broken_plugin() if service is not None else None
+
+    def remark(self) -> str:
+        """Returns the number of quarantined pods, if there are any."""
+        service = self._service()
+        count = service.queue.quarantined_count if service is not None else 0
+        return f"({count} pods are quarantined)" if count else ""
+
+
 def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
     """Returns the connections for reviews, by purpose: with their kubeconfigs, or as this pod.
 
@@ -345,7 +372,7 @@ def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
     return transports
 
 
-async def _audit(service: Service, metrics: Metrics) -> None:
+async def _audit(service: Service, metrics: Metrics, clock: Clock) -> None:
     """Audits the cache, once it is complete."""
     audit = CacheAudit(
         service.cache,
@@ -353,6 +380,7 @@ async def _audit(service: Service, metrics: Metrics) -> None:
         service.events,
         lambda kind: service.informers[kind].objects,
         service.profiles,
+        clock=clock,
     )
     record_audit(metrics, audit)
     await service.wait_until_synced()

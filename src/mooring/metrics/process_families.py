@@ -208,6 +208,29 @@ OWN: Final = (
         "Seconds in calls of plugins, in one of ten attempts: their share of a decision.",
         *("profile", "plugin", "extension_point"),
     ),
+    gauge(
+        "",
+        "mooring_quarantined_pods",
+        "Pods whose next attempt is put off because a plugin raised at them again and again.",
+    ),
+    counter(
+        "",
+        "mooring_pod_quarantines_total",
+        "Quarantines of pods by the plugin that raised.",
+        "plugin",
+    ),
+    gauge(
+        "",
+        "mooring_buffer_entries",
+        "Entries of each cache, queue and pool that has a limit, by class and attribute.",
+        "buffer",
+    ),
+    gauge(
+        "",
+        "mooring_buffer_limit_entries",
+        "The limit of each cache, queue and pool; of several equal ones the sum.",
+        "buffer",
+    ),
     counter(
         "",
         "mooring_cache_audits_total",

@@ -1,7 +1,8 @@
 """The backoff queue: refused and failed pods, until their backoff expires.
 
 A refused pod waits 1 s after its first attempt, then 2, 4, 8 and 10 s from then on; one whose
-attempt failed with an error likewise, counted from the first error in a row. Expirations are
+attempt failed with an error likewise, counted from the first error in a row, unless it is
+quarantined (``quarantine.py``). Expirations are
 rounded down to whole seconds, so that within a second pods of higher priority go first.
 
 Source: pkg/scheduler/backend/queue/backoff_queue.go.
@@ -22,7 +23,7 @@ _NEVER: Final = float("-inf")
 
 
 class BackoffQueue:
-    """Two heaps by expiration: refused pods, and pods whose attempt ended with an error.
+    """Heaps by expiration: refused pods, pods whose attempt ended with an error, quarantined pods.
 
     Args:
         initial_s: The first backoff.
@@ -40,20 +41,27 @@ class BackoffQueue:
         window_key: SortKey = lambda entry: (self.expiration_s(entry), sort_key(entry))  # noqa: E731
         self._refused = PodHeap(window_key if window_s else self.expiration_s)
         self._failed = PodHeap(self.expiration_s)
+        self._quarantined = PodHeap(self.expiration_s)
+        self._heaps = (self._refused, self._failed, self._quarantined)
 
     def __len__(self) -> int:
-        return len(self._refused) + len(self._failed)
+        return len(self._refused) + len(self._failed) + len(self._quarantined)
 
     def __contains__(self, entry: QueuedPod) -> bool:
-        return entry in self._refused or entry in self._failed
+        return any(entry in heap for heap in self._heaps)
+
+    @property
+    def quarantined_count(self) -> int:
+        """Number of quarantined pods."""
+        return len(self._quarantined)
 
     def expiration_s(self, entry: QueuedPod) -> float:
         """Returns the end of the pod's backoff, rounded down to the window; -inf if it has none."""
         count = entry.consecutive_errors or entry.unschedulable_count
-        if not self._max_s or not count:
+        if not entry.quarantine_s and (not self._max_s or not count):
             return _NEVER
         if entry.backoff_expiration_s is None:
-            ends_s = entry.timestamp_s + self.duration_s(count)
+            ends_s = entry.timestamp_s + (entry.quarantine_s or self.duration_s(count))
             entry.backoff_expiration_s = self._floor_to_window(ends_s)
         return entry.backoff_expiration_s
 
@@ -68,20 +76,23 @@ class BackoffQueue:
 
     def add(self, entry: QueuedPod) -> None:
         """Adds a pod; one without rejecting plugins has failed with an error."""
-        (self._refused if entry.rejectors else self._failed).push(entry)
+        if entry.quarantine_s:
+            self._quarantined.push(entry)
+        else:
+            (self._refused if entry.rejectors else self._failed).push(entry)
 
     def update(self, entry: QueuedPod) -> None:
         """Sorts a pod again: its sort key may have changed."""
-        (self._refused if entry in self._refused else self._failed).push(entry)
+        next((heap for heap in self._heaps if entry in heap), self._failed).push(entry)
 
     def remove(self, entry: QueuedPod) -> bool:
         """Removes a pod. Returns False if it is not here."""
-        return self._refused.remove(entry) or self._failed.remove(entry)
+        return any(heap.remove(entry) for heap in self._heaps)
 
     def pop_completed(self, now_s: float) -> list[QueuedPod]:
         """Pops every pod whose backoff has expired."""
         completed = []
-        for heap in (self._refused, self._failed):
+        for heap in self._heaps:
             while (entry := heap.peek()) is not None and not self.is_backing_off(entry, now_s):
                 heap.pop()
                 completed.append(entry)
@@ -96,7 +107,7 @@ class BackoffQueue:
 
     def next_completion_s(self) -> float:
         """Returns when ``pop_completed`` will next return a pod; infinity if never."""
-        heads = [heap.peek() for heap in (self._refused, self._failed)]
+        heads = [heap.peek() for heap in self._heaps]
         ends = [self.expiration_s(entry) for entry in heads if entry is not None]
         # Without a window a backoff is over after its expiration, not at it.
         return min(ends, default=math.inf) + (self._window_s or 1e-6)

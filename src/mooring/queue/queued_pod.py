@@ -50,6 +50,9 @@ class QueuedPod:
         unschedulable_plugins: Plugins that refused it in its last attempt, or hold it at a gate.
         pending_plugins: Those of them that returned ``Pending``.
         gating_plugin: The PreEnqueue plugin that gates it; "" = none.
+        quarantine_s: How long it is quarantined; 0 = not at all.
+        failing_plugin: The plugin that raised in its last attempt; "" = none.
+        plugin_failures: Attempts in a row in which that plugin raised.
         was_flushed: True if it was requeued because it had waited too long, not by an event.
         attempt_started_s: When its last attempt began; 0 without metrics.
         attempt_number: The number of its last attempt, counted over all pods; 0 before the first.
@@ -66,6 +69,9 @@ class QueuedPod:
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     gating_plugin: str = ""
+    quarantine_s: float = 0.0
+    failing_plugin: str = ""
+    plugin_failures: int = 0
     was_flushed: bool = False
     attempt_started_s: float = 0.0
     attempt_number: int = 0
@@ -107,6 +113,11 @@ class QueuedPod:
         self.consecutive_errors = max(self.consecutive_errors, self.unschedulable_count, 1)
         self.timestamp_s = now_s
         self.backoff_expiration_s = None
+
+    @property
+    def is_quarantined(self) -> bool:
+        """True if it waits in the backoff queue until its quarantine is over."""
+        return self.quarantine_s > 0 and self.queue_name is QueueName.BACKOFF
 
     @property
     def rejectors(self) -> frozenset[str]:

@@ -130,6 +130,7 @@ class PodQueues:
                 self.moves[QueueName.ACTIVE, POP_FROM_BACKOFF] += 1
         if entry is not None:
             del self.pods[entry.uid]
+            entry.quarantine_s = 0.0
             if entry.unschedulable_plugins or entry.pending_plugins:
                 self._count_rejectors(entry, -1)
         return entry
@@ -165,6 +166,13 @@ class PodQueues:
             entry, now_s
         )
         return self._move_to_backoff(entry, why) if waits else self.move_to_active(entry, why)
+
+    def release(self, entry: QueuedPod, why: str) -> None:
+        """Ends the quarantine of a pod: from now on it has the backoff of any other error."""
+        self._leave(entry)
+        entry.queue_name, entry.quarantine_s = QueueName.NONE, 0.0
+        entry.backoff_expiration_s = None
+        self.requeue(entry, RequeueStrategy.AFTER_BACKOFF, why)
 
     def move_to_active(self, entry: QueuedPod, why: str, *, run_pre_enqueue: bool = True) -> bool:
         """Moves a pod to the active queue, unless PreEnqueue gates it. Returns False if gated.

@@ -36,6 +36,7 @@ from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.queue.event_diff import pod_changes
 from mooring.queue.in_flight import InFlight
 from mooring.queue.in_flight_attempt import InFlightAttempt
+from mooring.queue.quarantine import Quarantine, is_edited
 from mooring.queue.queued_pod import QueuedPod, QueueName
 from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy
 from mooring.queue.queues import OnMove, PodQueues, QueueOptions
@@ -79,6 +80,8 @@ class SchedulingQueue:
         )
         self._pods = self._queues.pods  # by UID, without those in flight
         self._in_flight = InFlight()
+        #: Counts the exceptions of plugins by pod.
+        self.quarantine = Quarantine()
         #: Returns the numbers that metrics show.
         self.statistics = partial(self._queues.statistics, self._in_flight)
         self._flush_interval_s = self._options.unschedulable_flush_interval_s
@@ -104,6 +107,11 @@ class SchedulingQueue:
     def counts(self) -> dict[QueueName, int]:
         """Returns the length of each queue, and the number of pods in flight. Complexity: O(1)."""
         return self._queues.counts() | {QueueName.IN_FLIGHT: len(self._in_flight)}
+
+    @property
+    def quarantined_count(self) -> int:
+        """Number of quarantined pods, which are in the backoff queue."""
+        return self._queues.backoff.quarantined_count
 
     @property
     def moves(self) -> Counter[tuple[QueueName, str]]:
@@ -150,6 +158,8 @@ class SchedulingQueue:
         self._queues.update(entry)
         if entry.queue_name.waits_for_event:
             self._requeue_on_update(entry, old, new)
+        elif entry.is_quarantined and is_edited(old.pod, new.pod):
+            self._queues.release(entry, POD_UPDATED)
 
     def delete(self, uid: str) -> None:
         """Deletes a pod from its queue. A pod in flight stays until its attempt ends."""
@@ -179,6 +189,7 @@ class SchedulingQueue:
             return None
         entry.attempt_number = self._in_flight.begin(entry.uid)
         entry.attempts += 1
+        self.quarantine.attempted(entry.uid)
         self._queues.note(entry, QueueName.IN_FLIGHT, POPPED)
         return entry
 
@@ -257,6 +268,8 @@ class SchedulingQueue:
         """Moves these pods to the active queue; unknown UIDs are ignored."""
         for uid in uids:
             entry = self._pods.get(uid)
+            if entry is not None and entry.is_quarantined:
+                continue
             if entry is not None and entry.queue_name is not QueueName.ACTIVE:
                 gate = entry.queue_name is not QueueName.BACKOFF
                 self._queues.move_to_active(entry, FORCE_ACTIVATE.label, run_pre_enqueue=gate)

@@ -157,14 +157,20 @@ class SchedulerMetrics:
         incoming = Totals(metrics.numbers("scheduler_queue_incoming_pods_total"))
         lookups = Totals(metrics.numbers("mooring_result_cache_lookups_total"))
         seconds = Totals(metrics.numbers("mooring_plugin_sampled_seconds_total"))
+        quarantines = Totals(metrics.numbers("mooring_pod_quarantines_total"))
 
         def refresh() -> None:
             self._refresh_queue(metrics, incoming)
+            metrics.numbers(
+                "mooring_quarantined_pods"
+            ).labels().value = self._queue.quarantined_count
+            for plugin, count in self._queue.quarantine.counts.items():
+                quarantines.set(count, plugin)
             self._refresh_state(metrics)
             self._refresh_frameworks(lookups, seconds)
 
         metrics.on_scrape(refresh)
-        for totals in (incoming, lookups, seconds):
+        for totals in (incoming, lookups, seconds, quarantines):
             metrics.on_reset(totals.reset)
 
     def _refresh_queue(self, metrics: MetricsRegistry, incoming: Totals) -> None:

@@ -277,9 +277,11 @@ class SchedulerParts:
             return
         # Imported here: HTTP and Prometheus, which a scheduler without metrics does not need.
         from mooring.load_metrics.metrics import MeasurementMetrics, metric_caches
+        from mooring.scheduler.debugger import record_buffers
         from mooring.scheduler.metrics import SchedulerMetrics
 
         SchedulerMetrics(self.queue, self.cache, self.profiles, self.bindings).connect(metrics)
+        record_buffers(metrics, self)
         metrics.register(self.extenders.metrics.registry)
         caches = metric_caches(self.profiles.values())
         if caches:

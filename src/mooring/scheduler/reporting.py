@@ -22,6 +22,9 @@ from mooring.state import PodInfo
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
+#: The reason of the event of a pod at which a plugin raised again and again.
+QUARANTINED: Final = "Quarantined"
+
 #: Longer notes are cut and end in " ...": the API server rejects them in an event.
 NOTE_LENGTH_MAX: Final = 1024
 
@@ -95,6 +98,8 @@ class Reporting:
         why: Diagnosis | Status | SchedulerError,
         nominated: str | None,
         announced: str | None = None,
+        *,
+        quarantine_s: float = 0.0,
     ) -> None:
         """Reports a failed attempt.
 
@@ -103,8 +108,13 @@ class Reporting:
             why: The reason.
             nominated: Its new nomination; "" = none, None = unchanged.
             announced: The nomination that ``expected`` wrote, if ``pod`` may be older than that.
+            quarantine_s: For how long the pod is quarantined; 0 = not at all.
         """
         message = self._record_failure(pod, why)
+        if quarantine_s:
+            text = f"quarantined for {quarantine_s:.0f} s, because attempts raise again and again"
+            self._record(pod, "Warning", QUARANTINED, "Scheduling", text)
+            message = f"{message}; {text}"
         reason = SCHEDULER_ERROR if isinstance(why, SchedulerError) else UNSCHEDULABLE
         self._writer.enqueue(StatusUpdate(pod.pod, reason, message, nominated, announced))
 

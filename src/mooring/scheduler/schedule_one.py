@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from mooring.client import ObjectChange
 from mooring.clock import Clock
-from mooring.errors import InvariantViolation, PluginError, SchedulerError
+from mooring.errors import CycleError, InvariantViolation, PluginError, SchedulerError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Placement, schedule_pod
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime.post_filter import post_filter
@@ -52,6 +52,9 @@ from mooring.state.cache import Cache
 #: Attempts in a row, by number and by time: then events, requests and timers get their turn.
 ATTEMPTS_MAX: Final = 32
 SLICE_S: Final = 0.002
+
+#: PostFilter did not run.
+NO_POST_FILTER: Final = PostFilterResult(None, "")
 
 #: Buffers cluster events while its block runs: (kind, UID) -> change.
 BufferEvents = Callable[[], AbstractContextManager[Mapping[tuple[str, str], ObjectChange]]]
@@ -163,25 +166,20 @@ class Scheduler:
             cycle = framework.new_cycle(pod, snapshot, number=entry.attempt_number)
             attempt = Attempt(snapshot, self._next_start_index)
             try:
-                result = schedule_pod(framework, cycle, attempt)
+                result, post_filter_result = _decide(framework, cycle, attempt)
             except InvariantViolation:
                 raise
             except SchedulerError as error:
-                self._recorder.algorithm_ended(started_s)
                 self._handle_scheduling_failure(entry, error)
                 return
             finally:
-                self._next_start_index = attempt.next_start_index(self._next_start_index)
-            if isinstance(result, Placement):
                 self._recorder.algorithm_ended(started_s)
-                self._observer.attempted(entry, attempt, result)
-                self._prepare_binding_cycle(framework, cycle, result, in_flight)
-                return
-            post_filter_result = post_filter(framework, cycle, result)
-            self._recorder.algorithm_ended(started_s)
-            attempt.preemption = post_filter_result.record
+                self._next_start_index = attempt.next_start_index(self._next_start_index)
             self._observer.attempted(entry, attempt, result)
-            self._handle_no_fit(entry, result, post_filter_result)
+            if isinstance(result, Placement):
+                self._prepare_binding_cycle(framework, cycle, result, in_flight)
+            else:
+                self._handle_no_fit(entry, result, post_filter_result)
 
     def _should_skip(self, pod: PodInfo) -> bool:
         """Returns whether the pod is being deleted, or is on a node already."""
@@ -273,8 +271,10 @@ class Scheduler:
         self._recorder.attempt_failed(
             profile, entry.attempt_started_s, is_unschedulable=_is_rejection(reason)
         )
-        if isinstance(reason, PluginError):
-            self._profiles[profile].errors.count(reason)
+        error = reason if isinstance(reason, SchedulerError) else None
+        if isinstance(error, PluginError):
+            self._profiles[profile].errors.count(error)
+        is_quarantined = self._queue.quarantine.failed(entry, error)
         live = self._pods.get(entry.pod.key)
         if live is None or live.spec.node_name or live.metadata.uid != entry.uid:
             self._cache.nominator.remove(entry.uid)
@@ -295,8 +295,39 @@ class Scheduler:
             # The traceback of what a plugin raised; other errors have their cause in the message.
             cause = reason if isinstance(reason, PluginError) and reason.location else None
             _log.warning("scheduling attempt failed", extra=fields, exc_info=cause)
-        self._reporting.failed(pod, reason, nominated, announced)
+        quarantine_s = entry.quarantine_s if is_quarantined else 0.0
+        self._reporting.failed(pod, reason, nominated, announced, quarantine_s=quarantine_s)
         self._observer.failed(entry, reason)
+
+
+def _decide(
+    framework: Framework, cycle: Cycle, attempt: Attempt
+) -> tuple[Placement | Diagnosis, PostFilterResult]:
+    """Runs the scheduling algorithm, and PostFilter if no node fits. Changes no state.
+
+    Raises:
+        SchedulerError: a plugin failed, or our own code, which ends the attempt and no more.
+    """
+    try:
+        result = schedule_pod(framework, cycle, attempt)
+        if isinstance(result, Placement):
+            return result, NO_POST_FILTER
+        post_filter_result = post_filter(framework, cycle, result)
+    except SchedulerError:
+        raise
+    except Exception as error:  # one pod that we cannot handle must not stop all others
+        raise cycle_error(framework, error) from error
+    attempt.preemption = post_filter_result.record
+    return result, post_filter_result
+
+
+def cycle_error(framework: Framework, error: Exception) -> CycleError:
+    """Returns the error of an attempt in which our own code raised.
+
+    What was cached of plugins' results in that attempt may be incomplete, so it is dropped.
+    """
+    framework.clear_cached_results()
+    return CycleError(error)
 
 
 def _is_rejection(reason: FailureReason) -> bool:

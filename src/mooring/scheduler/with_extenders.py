@@ -24,7 +24,7 @@ from mooring.framework.runtime import with_extenders
 from mooring.framework.runtime.post_filter import post_filter_with_extenders
 from mooring.framework.status import PostFilterResult
 from mooring.queue import InFlightAttempt, QueuedPod, profile_of
-from mooring.scheduler.schedule_one import Scheduler
+from mooring.scheduler.schedule_one import NO_POST_FILTER, Scheduler, cycle_error
 from mooring.state import PodInfo
 
 #: How often one attempt starts over because the cluster changed while extenders were called.
@@ -79,7 +79,7 @@ class ExtenderScheduler(Scheduler):
         """
         cycle = framework.new_cycle(entry.pod, self._cache.snapshot())
         attempt = Attempt(cycle.snapshot, self._next_start_index)
-        post_filter_result = PostFilterResult(None, "")
+        post_filter_result = NO_POST_FILTER
 
         def renew_snapshot() -> None:
             cycle.snapshot = attempt.snapshot = self._cache.snapshot()
@@ -88,14 +88,18 @@ class ExtenderScheduler(Scheduler):
             try:
                 calls = with_extenders.schedule_pod(framework, cycle, attempt)
                 result = await drive_extender_calls(calls, renew_snapshot)
+                if isinstance(result, Diagnosis):
+                    calls_of_post_filter = post_filter_with_extenders(framework, cycle, result)
+                    post_filter_result = await drive_extender_calls(
+                        calls_of_post_filter, renew_snapshot
+                    )
+                    attempt.preemption = post_filter_result.record
+            except SchedulerError:
+                raise
+            except Exception as error:  # one pod that we cannot handle must not stop all others
+                raise cycle_error(framework, error) from error
             finally:
                 self._next_start_index = attempt.next_start_index(self._next_start_index)
-            if isinstance(result, Diagnosis):
-                calls_of_post_filter = post_filter_with_extenders(framework, cycle, result)
-                post_filter_result = await drive_extender_calls(
-                    calls_of_post_filter, renew_snapshot
-                )
-                attempt.preemption = post_filter_result.record
             self._recorder.algorithm_ended(entry.attempt_started_s)
             self._observer.attempted(entry, attempt, result)
         # The buffered events are applied now: the result has to fit the cluster as it is.

@@ -14,6 +14,8 @@ from mooring.serving.messages import NOSNIFF, Handler, Reply, ServingRequest, ht
 
 #: Returns None if all is well, or else the reason.
 Check = Callable[[], str | None]
+#: Returns what is worth knowing although the check passes; "" = nothing.
+Remark = Callable[[], str]
 #: Called with (name of the check, endpoint such as "readyz", whether it passed).
 ResultObserver = Callable[[str, str, bool], None]
 
@@ -48,10 +50,24 @@ class HealthChecks:
 
     def __init__(self, on_result: ResultObserver = _ignore) -> None:
         self._checks: dict[str, dict[str, Check]] = {endpoint: {} for endpoint in ENDPOINTS}
+        self._remarks: dict[str, Remark] = {"ping": lambda: ""}
         self._on_result = on_result
 
-    def add(self, endpoints: Iterable[str], name: str, check: Check) -> None:
+    def add(
+        self,
+        endpoints: Iterable[str],
+        name: str,
+        check: Check,
+        *,
+        remark: Remark = lambda: "",
+    ) -> None:
         """Adds a check to ``healthz``, ``livez`` or ``readyz``.
+
+        Args:
+            endpoints: The endpoints.
+            name: Of the check.
+            check: Returns None if it passes.
+            remark: Follows "ok" if it passes. The endpoint is public: no names of pods.
 
         Raises:
             ValueError: there is no such endpoint, or it has a check with this name.
@@ -62,6 +78,7 @@ class HealthChecks:
             if name in self._checks[endpoint]:
                 raise ValueError(f"{endpoint} already has a check {name!r}")
             self._checks[endpoint][name] = check
+        self._remarks[name] = remark
 
     def of(self, endpoint: str) -> list[tuple[str, Check]]:
         """Returns the checks of an endpoint."""
@@ -94,7 +111,7 @@ class HealthChecks:
             reason = check()
             self._on_result(name, endpoint, reason is None)
             if reason is None:
-                lines.append(f"[+]{name} ok")
+                lines.append(f"[+]{name} ok {self._remarks[name]()}".rstrip())
                 continue
             # The endpoint is public: who wants the reason needs the right to read the check.
             lines.append(f"[-]{name} failed: reason withheld")

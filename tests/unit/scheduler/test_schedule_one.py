@@ -5,13 +5,15 @@ The words are those of kube-scheduler v1.36.3, pkg/scheduler/schedule_one.go.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from mooring.config import default_configuration
 from mooring.framework import Reject
-from mooring.framework.status import PostFilterResult
+from mooring.framework.status import FilterStatuses, PostFilterResult
 from mooring.queue import QueueName
 from mooring.testing import make_node, make_pod
 from tests.helpers.configurations import NO_POST_FILTER, in_vain
@@ -233,11 +235,59 @@ async def test_a_pod_at_which_a_plugin_fails_is_tried_again_and_others_go_on() -
         assert await life.events("poison") == [
             RecordedEvent("Warning", "FailedScheduling", "Scheduling", told)
         ]
-        await life.until_seen("failed", "poison", times=3)
+        await life.until_seen("failed", "poison", times=2)
         plugin.fails = False
         await life.until_seen("bound", "poison")
-        # 1 s, 2 s and 4 s, rounded down to whole seconds and tried within the next one.
-        assert 7 <= life.clock.monotonic_s() <= 11
+        # 1 s and 2 s, rounded down to whole seconds and tried within the next one.
+        assert 3 <= life.clock.monotonic_s() <= 6
+
+
+@virtually
+async def test_a_poison_pod_is_quarantined_and_its_event_and_condition_say_so() -> None:
+    plugin = Stumbles()
+    async with run_scheduler(make_node("a"), plugins=[plugin]) as life:
+        await life.create(make_pod("poison"))
+        await life.until_seen("failed", "poison", times=3)
+        await life.until(lambda: not len(life.service.writer))
+        text = "quarantined for 300 s, because attempts raise again and again"
+        told = 'running PreFilter plugin "Stumbles": ValueError: cannot read it'
+        condition = await life.condition("poison")
+        assert (condition["reason"], condition["message"]) == ("SchedulerError", f"{told}; {text}")
+        event = RecordedEvent("Warning", "Quarantined", "Scheduling", text)
+        assert event in await life.events("poison")
+        assert life.service.queue.quarantined_count == 1
+        await life.create(make_pod("sound"), make_node("b"))
+        await life.until_seen("bound", "sound")
+        # Its own condition, and a new node, have not shortened it.
+        assert len(life.observer.of("failed")) == 3
+        plugin.fails = False
+        await asyncio.sleep(300)
+        await life.until_seen("bound", "poison")
+        assert life.service.queue.quarantined_count == 0
+
+
+class Table:
+    """A filter whose statuses are no statuses: our own code raises when it reads them."""
+
+    name = "Table"
+
+    def filter(self, cycle: Any, nodes: Any) -> FilterStatuses:
+        if cycle.pod.metadata.name != "poison":
+            return FilterStatuses.feasible(len(nodes))
+        table: Any = ["no room"]
+        return FilterStatuses(np.ones(len(nodes), dtype=np.uint16), table)
+
+
+@virtually
+async def test_an_exception_in_our_own_code_fails_the_pod_and_not_the_scheduler() -> None:
+    async with run_scheduler(make_node("a"), plugins=[Table()], at_rest=False) as life:
+        await life.create(make_pod("poison"))
+        await life.until_seen("failed", "poison", times=3)
+        assert life.observer.of("failed")[0][2].startswith("scheduling cycle: AttributeError: ")
+        assert life.service.queue.quarantined_count == 1
+        assert life.service.queue.quarantine.counts == {"mooring": 1}
+        await life.create(make_pod("sound"))
+        await life.until_seen("bound", "sound")
 
 
 @virtually

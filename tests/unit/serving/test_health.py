@@ -92,3 +92,15 @@ def test_wrong_registrations() -> None:
         checks.add(["healthz"], "leaderElection", healthy)
     with pytest.raises(ValueError, match="no endpoint 'health'"):
         checks.add(["health"], "x", healthy)
+
+
+def test_a_check_that_passes_may_have_a_remark() -> None:
+    checks = HealthChecks()
+    checks.add(["readyz"], "quarantine", healthy, remark=lambda: "(2 pods are quarantined)")
+
+    asked = asking("/readyz", query=[("verbose", "")])
+    reply: Reply = asyncio.run(checks.routes()["/readyz"](asked))  # type: ignore[arg-type]
+
+    text = "[+]quarantine ok (2 pods are quarantined)\nreadyz check passed\n"
+    assert isinstance(reply.body, bytes)
+    assert reply.body.decode() == text

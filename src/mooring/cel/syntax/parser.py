@@ -53,9 +53,8 @@ def parse(source: Source, problems: Problems) -> Node:
 
     Complexity: linear in the number of tokens.
     """
-    parser = _Parser(source, problems)
     try:
-        root = parser.start()
+        root = _Parser(source, problems).start()
     except Giveup as giveup:
         if giveup.message:
             problems.add(NO_LOCATION, giveup.message)

@@ -55,6 +55,10 @@ _FIELD_START: Final = NAMES | {Kind.QUESTION}
 _MAP_END: Final = frozenset({Kind.COMMA, Kind.RBRACE})
 
 
+#: Longer decimal literals are out of the range of every type.
+INTEGER_DIGITS_MAX: Final = 20
+
+
 class PrimaryParser:
     """Rules of what operators are applied to; ``_expr`` is that of whole expressions."""
 
@@ -242,14 +246,12 @@ class PrimaryParser:
         text = token.text
         match token.kind:
             case Kind.INT:
-                number = int(
-                    sign + (text[2:] if text[:2] == "0x" else text), 16 if text[:2] == "0x" else 10
-                )
+                number = _integer(sign, text)
                 if -(2**63) <= number < 2**63:
                     return number
                 return self._report(offset, "invalid int literal")
             case Kind.UINT:
-                number = int(text[:-1], 16 if text[:2] == "0x" else 10)
+                number = _integer("", text[:-1])
                 if number < 2**64:
                     return Uint(number)
                 return self._report(offset, "invalid uint literal")
@@ -298,3 +300,12 @@ class PrimaryParser:
                 node.height = height
                 return node
         return Call(self._nodes.next_id(), opening.offset, function, args, target, height=height)
+
+
+def _integer(sign: str, text: str) -> int:
+    """Returns the value of an integer literal; of one with too many digits a value out of range."""
+    if text[:2] == "0x":
+        return int(sign + text[2:], 16)
+    digits = text.lstrip("0") or "0"
+    # Python refuses to convert some thousands of digits.
+    return int(sign + digits) if len(digits) <= INTEGER_DIGITS_MAX else 1 << 64

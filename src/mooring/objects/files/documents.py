@@ -20,7 +20,7 @@ import yaml
 
 from mooring.errors import ConfigError
 from mooring.objects.files.limits import ALIASED_VALUES_MAX, DEPTH_MAX, DOCUMENTS_MAX
-from mooring.objects.files.scalars import resolve
+from mooring.objects.files.scalars import INTEGER_DIGITS_MAX, resolve
 
 #: Where a value stands: keys and list positions from the top.
 Path = tuple[str | int, ...]
@@ -88,6 +88,7 @@ def json_document(data: bytes | str) -> Document:
             object_pairs_hook=_unique,
             parse_constant=_refuse_constant,
             parse_float=_finite,
+            parse_int=_integer,
         )
     except _DuplicateKeyError:
         # The text is YAML as well, and that reader knows where it is.
@@ -156,6 +157,13 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(digits: str) -> float:
     value = float(digits)
     return value if math.isfinite(value) else _refuse_constant(digits)
+
+
+def _integer(digits: str) -> int:
+    # Python refuses to convert some thousands of digits.
+    if len(digits) > INTEGER_DIGITS_MAX:
+        raise ConfigError(f"is an integer of more than {INTEGER_DIGITS_MAX} digits", value=digits)
+    return int(digits)
 
 
 def _children(value: Any) -> Sequence[Any]:

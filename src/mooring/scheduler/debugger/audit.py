@@ -1,5 +1,8 @@
 """Audits the cache of a running scheduler every minute, a slice at a time, and repairs it.
 
+No slice is longer than about 1 ms, whatever the size of the cluster: events are handled between
+slices, so what is suspected is confirmed against the state as it is then.
+
 Nothing should ever be found: each finding is a bug, is logged as an error and is counted. A
 scheduler that goes on with a wrong cache overcommits nodes or leaves pods pending, so what can be
 repaired from the informers' objects is.
@@ -18,12 +21,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Container, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from mooring.client import ObjectChange
 from mooring.client.retry import Sleep
+from mooring.clock import Clock
 from mooring.objects import Pod
+from mooring.objects.meta import key as key_of
 from mooring.objects.pod import FINISHED_PHASES
 from mooring.queue import QueueName, SchedulingQueue, profile_of
 from mooring.scheduler.event_handlers import EventHandlers
@@ -38,11 +43,14 @@ CONFIRM_S: Final = 1.0
 #: Nodes in one pass: at 5 000 nodes all have been audited after five minutes.
 NODES_PER_PASS: Final = 1000
 
-#: Nodes between two turns of the event loop, about 2 ms of work.
-NODES_PER_SLICE: Final = 20
+#: Work between two turns of the event loop; the time is read after so many objects.
+SLICE_S: Final = 0.001
+OBJECTS_PER_CHECK: Final = 128
 
 #: Problems of a node in a log line.
 PROBLEMS_MAX: Final = 10
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -52,13 +60,36 @@ class Difference(NamedTuple):
 
     Attributes:
         kind: "Node" or "Pod".
-        name: The node's name, or the pod's UID.
+        key: The node's name, or "namespace/name" of the pod.
+        uid: The pod's UID; "" for a node.
         is_missing: Whether it is missing in the cache; otherwise it should not be there.
     """
 
     kind: str
-    name: str
+    key: str
+    uid: str
     is_missing: bool
+
+
+class _Turns:
+    """Gives way to the event loop after ``SLICE_S``."""
+
+    def __init__(self, clock: Clock, sleep: Sleep) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._ends_s = clock.monotonic_s() + SLICE_S
+
+    async def of(self, objects: list[T]) -> AsyncIterator[list[T]]:
+        """Yields the objects, ``OBJECTS_PER_CHECK`` at a time."""
+        for first in range(0, len(objects), OBJECTS_PER_CHECK):
+            yield objects[first : first + OBJECTS_PER_CHECK]
+            await self.end_slice_if_due()
+
+    async def end_slice_if_due(self) -> None:
+        """Waits for the next turn if this one has been long enough."""
+        if self._clock.monotonic_s() >= self._ends_s:
+            await self._sleep(0)
+            self._ends_s = self._clock.monotonic_s() + SLICE_S
 
 
 class CacheAudit:
@@ -70,6 +101,7 @@ class CacheAudit:
         events: Handles what was missed.
         objects: Kind -> the informer's objects, by key.
         profiles: The schedulerNames whose pods are ours.
+        clock: Measures slices.
         sleep: Waits between passes and slices.
     """
 
@@ -81,8 +113,10 @@ class CacheAudit:
         objects: Callable[[str], Mapping[str, Any]],
         profiles: Container[str],
         *,
+        clock: Clock,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
+        self._clock = clock
         self._cache = cache
         self._queue = queue
         self._events = events
@@ -106,99 +140,92 @@ class CacheAudit:
 
     async def run_once(self) -> None:
         """Runs one pass: all objects, and the columns of some nodes."""
-        suspected = self._differences()
-        if suspected:
+        turns = _Turns(self._clock, self._sleep)
+        if suspected := await self._suspected(turns):
             await self._sleep(CONFIRM_S)
-            confirmed = suspected & self._differences()
-            for difference in sorted(confirmed):
-                self._repair(difference)
-        await self._audit_rows()
+            for difference in suspected:
+                if self._differs(difference):
+                    self._repair(difference)
+                await turns.end_slice_if_due()
+        await self._audit_rows(turns)
         self.passes += 1
 
     # -- objects ----------------------------------------------------------------------------------
 
-    def _differences(self) -> set[Difference]:
+    async def _suspected(self, turns: _Turns) -> list[Difference]:
         """Returns how cache and queue differ from the informers' objects: O(objects)."""
-        if self._events.buffered:
-            return set()  # an attempt waits for an extender, and the cache waits for it
-        return {*self._node_differences(), *self._pod_differences()}
-
-    def _node_differences(self) -> Iterator[Difference]:
-        names = {node.metadata.name for node in self._objects("Node").values()}
-        rows = enumerate(self._cache.nodes.objects)
-        cached = {self._cache.nodes.names[row] for row, node in rows if node is not None}
-        yield from (Difference("Node", name, True) for name in names - cached)
-        yield from (Difference("Node", name, False) for name in cached - names)
-
-    def _pod_differences(self) -> Iterator[Difference]:
-        cache, queue = self._cache, self._queue
-        expected: set[str] = set()
+        suspected: list[Difference] = []
+        for is_missing, names in ((False, self._cache.nodes.names), (True, self._objects("Node"))):
+            async for some_names in turns.of(list(names)):
+                of_nodes = (Difference("Node", name, "", is_missing) for name in some_names)
+                suspected += filter(self._differs, of_nodes)
         pods: Mapping[str, Pod] = self._objects("Pod")
-        for pod in pods.values():
-            uid = pod.metadata.uid
-            expected.add(uid)
-            if cache.pods.get(uid) is not None:
-                continue
-            if pod.spec.node_name:
-                is_missing = pod.status.phase not in FINISHED_PHASES
-            else:
-                is_queued = queue.queue_of(uid) is not QueueName.NONE
-                is_missing = not is_queued and profile_of(pod) in self._profiles
-            if is_missing:
-                yield Difference("Pod", uid, True)
-        for placed in cache.pods:
-            uid = placed.info.uid
-            if uid not in expected and not cache.is_assumed(uid):
-                yield Difference("Pod", uid, False)
-        for entry in queue.pods():
-            if entry.uid not in expected:
-                yield Difference("Pod", entry.uid, False)
+        async for some in turns.of(list(pods.values())):
+            suspected += [_pod(pod, True) for pod in some if self._is_pod_missing(pod)]
+        async for placed in turns.of(list(self._cache.pods)):
+            cached = [pod_on_node.info.pod for pod_on_node in placed]
+            suspected += [_pod(pod, False) for pod in cached if not _has(pods, pod)]
+        async for entries in turns.of(self._queue.pods()):
+            queued = [entry.pod.pod for entry in entries]
+            suspected += [_pod(pod, False) for pod in queued if not _has(pods, pod)]
+        return list(dict.fromkeys(suspected))
+
+    def _differs(self, difference: Difference) -> bool:
+        """Returns whether cache or queue differ from the informers' objects now."""
+        if self._events.buffered:
+            return False  # an attempt waits for an extender, and the cache waits for it
+        kind, key, uid, is_missing = difference
+        obj = self._objects(kind).get(key)
+        if kind == "Node":
+            is_cached = self._cache.nodes.live_row(key) >= 0
+            return is_missing != is_cached and is_missing == (obj is not None)
+        if obj is not None and obj.metadata.uid == uid:
+            return is_missing and self._is_pod_missing(obj)
+        is_surplus = self._cached(kind, key, uid) is not None and not self._cache.is_assumed(uid)
+        return is_surplus and not is_missing
+
+    def _is_pod_missing(self, pod: Pod) -> bool:
+        uid = pod.metadata.uid
+        if self._cache.pods.get(uid) is not None:
+            return False
+        if pod.spec.node_name:
+            return pod.status.phase not in FINISHED_PHASES
+        is_queued = self._queue.queue_of(uid) is not QueueName.NONE
+        return not is_queued and profile_of(pod) in self._profiles
 
     def _repair(self, difference: Difference) -> None:
         """Handles the event that was missed."""
-        kind, name, is_missing = difference
+        kind, key, uid, is_missing = difference
         if is_missing:
-            objects = self._objects(kind).values()
-            obj = next((obj for obj in objects if _name_of(kind, obj) == name), None)
-            change = ObjectChange(None, obj)
+            change = ObjectChange(None, self._objects(kind).get(key))
         else:
-            obj = self._cached(kind, name)
-            change = ObjectChange(obj, None)
-        if obj is None:
-            return
+            change = ObjectChange(self._cached(kind, key, uid), None)
         self._counts[kind.lower()] += 1
         problem = "missing in the cache" if is_missing else "not on the API server"
-        name = (
-            obj.metadata.name if kind == "Node" else f"{obj.metadata.namespace}/{obj.metadata.name}"
-        )
-        fields = {"kind": kind, "object": name, "problem": problem}
+        fields = {"kind": kind, "object": key, "problem": problem}
         _log.error("Cache mismatch repaired: a bug in mooring, please report it", extra=fields)
         self._events.on_change(kind, change)
 
-    def _cached(self, kind: str, name: str) -> Any:
+    def _cached(self, kind: str, key: str, uid: str) -> Any:
         if kind == "Node":
-            row = self._cache.nodes.live_row(name)
+            row = self._cache.nodes.live_row(key)
             return self._cache.nodes.objects[row] if row >= 0 else None
-        placed = self._cache.pods.get(name)
+        placed = self._cache.pods.get(uid)
         if placed is not None:
             return placed.info.pod
-        entry = self._queue.get(name)
+        entry = self._queue.get(uid)
         return entry.pod.pod if entry is not None else None
 
     # -- columns ----------------------------------------------------------------------------------
 
-    async def _audit_rows(self) -> None:
+    async def _audit_rows(self, turns: _Turns) -> None:
         """Audits the columns of the next nodes."""
         nodes = self._cache.nodes
-        left = min(NODES_PER_PASS, nodes.size)
-        while left > 0:
-            first = self._next_row if self._next_row < nodes.size else 0
-            last = min(first + min(NODES_PER_SLICE, left), nodes.size)
-            for row in range(first, last):
-                self._audit_row(row)
-            self._next_row = last
-            left -= max(last - first, 1)
-            await self._sleep(0)
+        for _ in range(min(NODES_PER_PASS, nodes.size)):
+            row = self._next_row if self._next_row < nodes.size else 0
+            self._audit_row(row)
+            self._next_row = row + 1
+            await turns.end_slice_if_due()
 
     def _audit_row(self, row: int) -> None:
         problems = audit_row(self._cache, row)
@@ -216,5 +243,11 @@ class CacheAudit:
         _log.error(text, extra=fields)
 
 
-def _name_of(kind: str, obj: Any) -> str:
-    return str(obj.metadata.name if kind == "Node" else obj.metadata.uid)
+def _pod(pod: Pod, is_missing: bool) -> Difference:
+    return Difference("Pod", key_of(pod), pod.metadata.uid, is_missing)
+
+
+def _has(pods: Mapping[str, Pod], pod: Pod) -> bool:
+    """Returns whether the informer has this pod, and not another one of its name."""
+    live = pods.get(key_of(pod))
+    return live is not None and live.metadata.uid == pod.metadata.uid

@@ -58,6 +58,11 @@ class InternPool:
         self._previous: dict[Any, Any] = {}
         self._encode = msgspec.msgpack.Encoder().encode
 
+    @property
+    def limit(self) -> int:
+        """The most parts that both generations hold together."""
+        return 2 * self._size
+
     def __len__(self) -> int:
         return len(self._recent) + len(self._previous)
 

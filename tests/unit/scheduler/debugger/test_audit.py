@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from mooring.clock import VirtualClock
 from mooring.objects import Node, Pod
 from mooring.objects.meta import key
 from mooring.queue import QueueName
 from mooring.scheduler.debugger import CacheAudit
-from mooring.scheduler.debugger.audit import CONFIRM_S, NODES_PER_PASS
+from mooring.scheduler.debugger.audit import CONFIRM_S, NODES_PER_PASS, OBJECTS_PER_CHECK
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
 from tests.helpers.event_fixture import EventFixture
@@ -34,6 +35,7 @@ class Audited:
             self.desk.handlers,
             self.objects.__getitem__,
             self.desk.profiles,
+            clock=self.desk.clock,
             sleep=self.sleep,
         )
 
@@ -184,4 +186,52 @@ def test_a_pass_audits_some_nodes_and_the_next_one_goes_on() -> None:
         nodes._pod_count[row] = 1
     assert desk.run() == {"usage": 2}
     assert desk.run() == {"usage": 2}
+    assert audit(desk.desk.cache) == []
+
+
+class _SlowClock(VirtualClock):
+    """A clock on which every reading takes 2 ms."""
+
+    def monotonic_s(self) -> float:
+        self.advance(0.002)
+        return super().monotonic_s()
+
+
+def test_a_pass_gives_way_between_slices_and_events_meanwhile_are_no_difference() -> None:
+    desk = Audited(*(make_pod(f"p{number}") for number in range(3 * OBJECTS_PER_CHECK)))
+    desk.add(make_pod("missed"), is_missed=True)
+    turns: list[int] = []
+
+    async def sleep(seconds: float) -> None:
+        desk.slept_s.append(seconds)
+        turns.append(len(turns))
+        if len(turns) == 2:
+            desk.add(make_pod("newcomer"))
+            del desk.objects["Pod"]["default/p1"]
+            desk.desk.pod(make_pod("p1"), None)
+
+    desk.audit = CacheAudit(
+        desk.desk.cache,
+        desk.desk.queue,
+        desk.desk.handlers,
+        desk.objects.__getitem__,
+        desk.desk.profiles,
+        clock=_SlowClock(),
+        sleep=sleep,
+    )
+
+    assert desk.run() == {"pod": 1}
+    assert len(turns) >= 6
+    assert desk.run() == {}
+
+
+def test_a_pod_created_again_under_its_name_is_another_pod() -> None:
+    desk = usual()
+    again = make_pod("placed", uid="another", node="b")
+    desk.objects["Pod"]["default/placed"] = again
+
+    assert desk.run()["pod"] >= 1
+
+    assert desk.desk.cache.pods.get("pod-default-placed") is None
+    assert desk.desk.cache.pods.get("another") is not None
     assert audit(desk.desk.cache) == []

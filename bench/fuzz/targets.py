@@ -1,0 +1,178 @@
+"""The readers that are fuzzed, and the errors that each may raise.
+
+mooring reads no protobuf: it only writes some for profiles, so there is no target for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httptools
+import msgspec
+
+from mooring.apiserver.errors import ApiStatusError
+from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply_patch
+from mooring.cel import CompileError, DeviceInput, EvaluationError, compile_selector
+from mooring.client.transport.http1_pool import _Connection
+from mooring.client.transport.transport import AnswerTooLong
+from mooring.config import loads
+from mooring.decision import decode_decision
+from mooring.errors import ConfigError, ExtenderError
+from mooring.extender_server import wire as extender_requests
+from mooring.extenders import wire as extender_answers
+from mooring.objects.codec.decode import decode, decode_list
+from mooring.objects.files.documents import json_document, yaml_documents
+from mooring.objects.quantity import Quantity, QuantityError
+from mooring.objects.selector_text import parse_field_selector, parse_label_selector
+from mooring.objects.selectors import SelectorError
+from mooring.recordings.format import read_recording
+from mooring.serving.negotiation import choose
+
+
+class Target(NamedTuple):
+    """A reader of bytes, and the errors that it documents."""
+
+    name: str
+    read: Callable[[bytes], object]
+    errors: tuple[type[Exception], ...]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _objects(data: bytes) -> None:
+    for kind in ("Pod", "Node", "PersistentVolume", "ResourceSlice"):
+        try:
+            decode(data, kind)
+        except ConfigError:
+            continue
+    decode_list(data, "Pod")
+
+
+def _quantity(data: bytes) -> None:
+    quantity = Quantity.parse(_text(data))
+    if abs(quantity.nanos) < 10**30:  # beyond that upstream, too, drops the suffix
+        assert Quantity.parse(str(quantity)) == quantity
+    assert isinstance(quantity.value(), int)
+    assert isinstance(quantity.milli(), int)
+
+
+def _selectors(data: bytes) -> None:
+    try:
+        parse_field_selector(_text(data)).matches({"metadata.name": "a"})
+    except SelectorError:
+        parse_label_selector(_text(data))
+        return
+    parse_label_selector(_text(data))
+
+
+def _cel(data: bytes) -> None:
+    selector = compile_selector(_text(data))
+    selector.matches(DeviceInput("gpu.example.com", attributes={"model": "A100", "cores": 8}))
+
+
+POD: Final = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a", "labels": {"app": "web"}, "finalizers": ["x/y"]},
+    "spec": {"containers": [{"name": "a", "image": "b", "ports": [{"containerPort": 80}]}]},
+}
+
+
+def _patches(data: bytes) -> None:
+    try:
+        patch = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    for media_type in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+        pod: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(POD))
+        try:
+            apply_patch(media_type, pod, patch, "Pod")
+        except ApiStatusError:
+            continue
+
+
+class _Wire(asyncio.Transport):
+    """A transport that sends nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_closed = False
+
+    def write(self, data: Any) -> None:
+        """Ignores what is sent."""
+
+    def is_closing(self) -> bool:
+        """Returns whether it was aborted."""
+        return self._is_closed
+
+    def abort(self) -> None:
+        """Closes it."""
+        self._is_closed = True
+
+
+async def _http_response(data: bytes) -> None:
+    connection = _Connection(lambda _: None)
+    connection.connection_made(_Wire())
+    answer = asyncio.ensure_future(connection.exchange(b"", 1 << 20))
+    await asyncio.sleep(0)
+    for first in range(0, len(data), 100):
+        if connection.is_open:
+            connection.data_received(data[first : first + 100])
+    connection.connection_lost(None)
+    await asyncio.wait([answer])
+    if (error := answer.exception()) is not None:
+        raise error
+
+
+def _heads(data: bytes) -> None:
+    asyncio.run(_http_response(data))
+    choose(_text(data), ["application/json", "text/plain"], lambda *_: True)
+
+
+def _recording(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "recording.json"
+        path.write_bytes(data)
+        read_recording(path)
+
+
+def _extender(data: bytes) -> None:
+    readers: tuple[Callable[[bytes], object], ...] = (
+        lambda body: extender_answers.read_filter(body, None),
+        extender_answers.read_priorities,
+        extender_answers.read_preempt,
+        extender_answers.read_bind,
+        extender_requests.read_filtering,
+        extender_requests.read_preempting,
+        extender_requests.read_binding,
+    )
+    for read in readers:
+        try:
+            read(data)
+        except (ExtenderError, ConfigError):
+            continue
+
+
+_ALL: Final = (
+    Target("objects", _objects, (ConfigError,)),
+    Target("yaml", lambda data: list(yaml_documents(data)), (ConfigError,)),
+    Target("json", json_document, (ConfigError,)),
+    Target("selectors", _selectors, (SelectorError,)),
+    Target("quantities", _quantity, (QuantityError,)),
+    Target("cel", _cel, (CompileError, EvaluationError)),
+    Target("patches", _patches, ()),
+    Target("http_heads", _heads, (httptools.HttpParserError, AnswerTooLong, ConnectionError)),
+    Target("configurations", loads, (ConfigError,)),
+    Target("decisions", decode_decision, (ConfigError,)),
+    Target("recordings", _recording, (ConfigError,)),
+    Target("extenders", _extender, ()),
+)
+
+#: Name -> target.
+TARGETS: Final = {target.name: target for target in _ALL}
