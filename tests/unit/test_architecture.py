@@ -132,11 +132,11 @@ ALLOWED = {
         *("__main__", "apiserver", "cli", "client", "clock", "devcluster", "errors"),
         *("event_loop", "explain", "extender_server", "extenders", "learn", "load_metrics", "log"),
         *("scheduler", "serving", "simulation", "testing", "virtual_loop", "watchdog"),
-        "study",
+        *("study", "ui"),
     },
     "Sockets and HTTP only at the border": {
         *("client", "extenders", "extender_server", "apiserver", "load_metrics", "event_loop"),
-        "serving",
+        *("serving", "ui.server"),
     },
     # A loop that hangs can be watched from a thread only; a server for tests runs beside them.
     "No threads and no processes": {"study.server", "testing.controlplane", "watchdog"},

@@ -21,6 +21,7 @@ from mooring.cli.options import (
     output_option,
     workload_options,
 )
+from mooring.cli.start_page import PageSource, served_page
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
@@ -54,6 +55,7 @@ class Options(NamedTuple):
     output: str
     devices: DeviceFile | None
     gates: dict[str, bool]
+    page_port: int | None
 
 
 @click.command("start")
@@ -87,6 +89,15 @@ class Options(NamedTuple):
     help="Exit when every pod is scheduled or unschedulable, and print a summary.",
 )
 @click.option("--virtual", is_flag=True, help="As --once, without a network and on virtual time.")
+@click.option(
+    "--page/--no-page", default=True, help="Serve a page that shows the cluster in a browser."
+)
+@click.option(
+    "--page-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the page on 127.0.0.1; 0 = any free port.",
+)
 @output_option("table", "json")
 def command(
     cluster: tuple[str, ...],
@@ -105,6 +116,8 @@ def command(
     controllers: bool,
     once: bool,
     virtual: bool,
+    page: bool,
+    page_port: int,
     output: str,
 ) -> None:
     """Run an API server, a cluster and the scheduler in one process, for use with kubectl.
@@ -114,6 +127,7 @@ def command(
     if STANDARD_INPUT in (*cluster, *pods, devices_file):
         raise click.UsageError("standard input (-) is not supported: the files are read twice")
     _check_options(gates, output, ends=once or virtual)
+    _check_sources(live, context, cluster)
     from mooring.log import configure
     from mooring.simulation.controllers.objects import WORKLOAD_KINDS
     from mooring.simulation.device_file import read_device_file
@@ -123,13 +137,9 @@ def command(
 
     configure("WARNING")
     config = load(config_file) if config_file else None
-    if live is None and context is not None:
-        raise click.UsageError("--context needs --kubeconfig")
     if live is None:
         workload = read_workload(cluster, pods, skip_validation=skip_validation)
         seeds = _seeds(workload, cluster, pods)
-    elif cluster:
-        raise click.UsageError("--kubeconfig cannot be combined with --cluster")
     else:
         source = Live("start", live, context, generic_kinds(config, plugins))
         workload, seeds = _live_input(source, pods, skip_validation=skip_validation)
@@ -150,6 +160,7 @@ def command(
         output=output,
         devices=devices,
         gates=gates,
+        page_port=page_port if page and not once else None,
     )
     _run(_start(workload, seeds, config, plugins, seed, options), is_virtual=virtual)
 
@@ -166,6 +177,18 @@ def _check_options(gates: dict[str, bool], output: str, *, ends: bool) -> None:
         raise click.UsageError(
             f"{GATED_KINDS[kind]} cannot be on: the embedded API server does not serve {kind}s"
         )
+
+
+def _check_sources(live: str | None, context: str | None, cluster: tuple[str, ...]) -> None:
+    """Checks where the cluster comes from.
+
+    Raises:
+        UsageError: there are two sources.
+    """
+    if live is None and context is not None:
+        raise click.UsageError("--context needs --kubeconfig")
+    if live is not None and cluster:
+        raise click.UsageError("--kubeconfig cannot be combined with --cluster")
 
 
 def _print_notes(texts: Sequence[str]) -> None:
@@ -255,19 +278,25 @@ async def _start(
 ) -> None:
     from mooring.devcluster.cluster import InMemoryCluster
     from mooring.devcluster.observer import ProgressObserver
+    from mooring.scheduler.observer import ObserverGroup
     from mooring.scheduler.service import ServiceOptions
     from mooring.simulation.utilization import Utilization
+    from mooring.ui.attempts import AttemptLog
+    from mooring.ui.cluster_copy import SchedulerSettings
     from mooring.virtual_loop import LoopClock
 
     clock: Clock = SystemClock()
     if options.virtual:
         clock = LoopClock(asyncio.get_running_loop())
     progress = ProgressObserver(Utilization(workload.objects), clock)
+    settings = SchedulerSettings(config, plugins, seed, options.gates)
+    page = PageSource(options.page_port, AttemptLog(clock), settings)
+    observer = progress if page.port is None else ObserverGroup(progress, page.log)
     cluster = InMemoryCluster(
         config,
         clock=clock,
         rng=seeded_random(seed),
-        options=ServiceOptions(plugins=plugins, observer=progress, feature_gates=options.gates),
+        options=ServiceOptions(plugins=plugins, observer=observer, feature_gates=options.gates),
         with_kubelets=options.kubelets,
         with_volumes=True,
         with_claims=True,
@@ -281,7 +310,7 @@ async def _start(
         print_note("start", f"ignored, since the API server does not serve these kinds: {counts}")
     if options.once:
         await _check_served(cluster)
-    async with _served(cluster, options, clock) as title, asyncio.TaskGroup() as tasks:
+    async with _served(cluster, options, clock, page) as title, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(cluster.run())
         await cluster.service.wait_until_synced()
         started_s, wall = clock.monotonic_s(), SystemClock()
@@ -336,7 +365,9 @@ async def _submit_and_settle(
 
 
 @asynccontextmanager
-async def _served(cluster: InMemoryCluster, options: Options, clock: Clock) -> AsyncIterator[str]:
+async def _served(
+    cluster: InMemoryCluster, options: Options, clock: Clock, page: PageSource
+) -> AsyncIterator[str]:
     """Serves the API on a socket; yields the text that says where."""
     if options.virtual:
         yield "mooring start: virtual time, no network"
@@ -349,7 +380,8 @@ async def _served(cluster: InMemoryCluster, options: Options, clock: Clock) -> A
             ExplainEndpoint(cluster.api, cluster.service, clock), port=options.port
         ) as server:
             export = write_kubeconfig(options.kubeconfig, KUBECONFIG, server.kubeconfig())
-            yield f"mooring start: {server.url}\n{export}"
+            async with served_page(cluster, clock, page, export) as lines:
+                yield "\n".join([f"mooring start: {server.url}", export, *lines])
     except OSError as error:
         place = str(error.filename or f"port {options.port}")
         raise ConfigError(error.strerror or str(error), path=place) from error

@@ -35,3 +35,45 @@ class Observer:
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
         """Reports that the attempt failed; the pod has been requeued."""
+
+
+class ObserverGroup(Observer):
+    """Several observers, called in order."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
+        """Calls all."""
+        for observer in self._observers:
+            observer.moved(entry, queue_name, why)
+
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
+        """Calls all."""
+        for observer in self._observers:
+            observer.attempted(entry, attempt, result)
+
+    def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
+        """Calls all."""
+        for observer in self._observers:
+            observer.preempts(entry, post_filter_result)
+
+    def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
+        """Calls all."""
+        for observer in self._observers:
+            observer.waits(entry, node_name, waiting)
+
+    def allowed(self, entry: QueuedPod, node_name: str) -> None:
+        """Calls all."""
+        for observer in self._observers:
+            observer.allowed(entry, node_name)
+
+    def bound(self, entry: QueuedPod, node_name: str) -> None:
+        """Calls all."""
+        for observer in self._observers:
+            observer.bound(entry, node_name)
+
+    def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
+        """Calls all."""
+        for observer in self._observers:
+            observer.failed(entry, why)

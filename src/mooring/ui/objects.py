@@ -1,0 +1,180 @@
+"""Applies, deletes and exports objects through an API server, for the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from mooring.client import Client, Patch, Request
+from mooring.errors import ApiError, ConfigError, NotFound, SchedulerError
+from mooring.objects.files.documents import line_of, yaml_documents
+from mooring.objects.kinds import KINDS
+from mooring.simulation.inputs.live_cluster import NOT_USED, WORKLOADS
+from mooring.ui.board import Applied, BoardError
+
+#: Names the page in managed fields.
+FIELD_MANAGER: Final = "mooring-page"
+_READ_S: Final = 10.0
+_LIST: Final = "List"
+
+
+class _Item(NamedTuple):
+    """An object of a text, and the line where its document begins."""
+
+    line: int
+    raw: dict[str, Any]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        metadata = self.raw.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
+
+    @property
+    def title(self) -> str:
+        """Returns kind and name, as kubectl shows them."""
+        return f"{self.raw.get('kind') or 'object'} {self.metadata.get('name') or 'without a name'}"
+
+
+class ObjectWriter:
+    """Writes objects to an API server.
+
+    Args:
+        client: With the rights to write them.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._served: dict[str, dict[str, tuple[str, bool]]] = {}
+
+    async def apply(self, text: str) -> list[Applied]:
+        """Applies the objects of a YAML or JSON text: server-side, one after the other.
+
+        Nothing is applied of a text that cannot be read.
+        """
+        try:
+            items = _items(text)
+        except ConfigError as error:
+            return [Applied(error.line or 1, "", str(error), is_ok=False)]
+        return [await self._apply(item) for item in items]
+
+    async def delete(self, reference: Mapping[str, str]) -> str:
+        """Deletes an object: ``kind``, ``namespace`` and ``name``, ``apiVersion`` if not v1.
+
+        Raises:
+            BoardError: it cannot be deleted.
+        """
+        raw = {
+            "apiVersion": reference.get("apiVersion") or "v1",
+            "kind": reference.get("kind", ""),
+            "metadata": {key: reference.get(key, "") for key in ("namespace", "name")},
+        }
+        item = _Item(1, raw)
+        try:
+            path = await self._path(item)
+            await self._client.write("DELETE", path, b"{}")
+        except ApiError as error:
+            raise BoardError(str(error), error.status or 409) from None
+        except (ConfigError, SchedulerError) as error:
+            raise BoardError(str(error), 409) from None
+        return f"{item.title} deleted"
+
+    async def export(self) -> bytes:
+        """Returns the objects that decisions need as one JSON list."""
+        objects: list[dict[str, Any]] = []
+        paths = [kind.path for kind in KINDS.values() if kind.name not in NOT_USED]
+        for path in (*paths, *(path for _, path in WORKLOADS)):
+            try:
+                body = await self._client.read(Request("GET", path, deadline_s=_READ_S))
+            except NotFound:
+                continue
+            page = msgspec.json.decode(body)
+            for item in page.get("items") or ():
+                item.setdefault("kind", page["kind"].removesuffix(_LIST))
+                item.setdefault("apiVersion", page["apiVersion"])
+                item["metadata"].pop("managedFields", None)
+                objects.append(item)
+        return json.dumps({"apiVersion": "v1", "kind": _LIST, "items": objects}, indent=1).encode()
+
+    async def _apply(self, item: _Item) -> Applied:
+        try:
+            path = await self._path(item)
+            body = await self._client.write(
+                "PATCH",
+                path,
+                json.dumps(_client_set(item.raw)).encode(),
+                content_type=Patch.APPLY.value,
+                query=[("fieldManager", FIELD_MANAGER), ("force", "true")],
+            )
+        except (ConfigError, SchedulerError) as error:
+            return Applied(item.line, item.title, str(error), is_ok=False)
+        version = msgspec.json.decode(body)["metadata"].get("resourceVersion", "")
+        return Applied(item.line, item.title, f"stored as version {version}", is_ok=True)
+
+    async def _path(self, item: _Item) -> str:
+        """Returns the URL of an object.
+
+        Raises:
+            ConfigError: its kind is not served, or it has no name.
+        """
+        version, kind = str(item.raw.get("apiVersion", "")), str(item.raw.get("kind", ""))
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        if version not in self._served or kind not in self._served[version]:
+            self._served[version] = await self._discover(root)
+        resource = self._served[version].get(kind)
+        if resource is None:
+            raise ConfigError(f"the API server does not serve {kind or 'objects without a kind'}")
+        name = str(item.metadata.get("name") or "")
+        if not name:
+            raise ConfigError("needs a name: generateName cannot be applied", path="metadata.name")
+        plural, is_namespaced = resource
+        namespace = str(item.metadata.get("namespace") or "default")
+        within = f"namespaces/{quote(namespace, safe='')}/" if is_namespaced else ""
+        return f"{root}/{within}{plural}/{quote(name, safe='')}"
+
+    async def _discover(self, root: str) -> dict[str, tuple[str, bool]]:
+        try:
+            body = await self._client.read(Request("GET", root, deadline_s=_READ_S))
+        except ApiError:
+            return {}
+        return {
+            resource["kind"]: (resource["name"], resource["namespaced"])
+            for resource in msgspec.json.decode(body)["resources"]
+            if "/" not in resource["name"]
+        }
+
+
+def _items(text: str) -> list[_Item]:
+    """Returns the objects of a text, also those in lists.
+
+    Raises:
+        ConfigError: it cannot be read, or has no object.
+    """
+    items: list[_Item] = []
+    for document in yaml_documents(text):
+        line = line_of(text, document.number, ()) or 1
+        items += [_Item(line, raw) for raw in _unfolded(document.value, line)]
+    if not items:
+        raise ConfigError("the text contains no objects")
+    return items
+
+
+def _unfolded(value: Any, line: int) -> Iterator[dict[str, Any]]:
+    if not isinstance(value, dict):
+        raise ConfigError("must be a Kubernetes object: a mapping", line=line, value=value)
+    if str(value.get("kind", "")).endswith(_LIST) and isinstance(value.get("items"), list):
+        for item in value["items"]:
+            yield from _unfolded(item, line)
+        return
+    yield value
+
+
+def _client_set(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an object without what the API server sets, as exported objects have it."""
+    metadata = dict(raw.get("metadata") or {})
+    for name in ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation"):
+        metadata.pop(name, None)
+    return {**raw, "metadata": metadata}

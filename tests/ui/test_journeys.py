@@ -1,0 +1,163 @@
+"""Journeys through the page, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.helpers.page import pod
+from tests.ui.conftest import Open, Started
+
+
+def go(page: Page, view: str) -> None:
+    page.get_by_role("navigation").get_by_role("link", name=view, exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(view)
+
+
+def apply(page: Page, text: str) -> None:
+    go(page, "Objects")
+    page.get_by_label("YAML or JSON").fill(text)
+    page.get_by_role("button", name="Apply").click()
+
+
+def test_the_cluster_is_shown_at_once(open_page: Open) -> None:
+    page = open_page()
+
+    expect(page.get_by_text("3 nodes", exact=True)).to_be_visible()
+    expect(page.get_by_text("2 bound", exact=True)).to_be_visible()
+    expect(page.get_by_role("application")).to_have_accessible_name(
+        "Map of 3 nodes: arrow keys select a node, Enter opens it"
+    )
+    assert "#" not in page.url.replace("/#/", "")  # the token is gone from the address
+    page.get_by_role("button", name="Table").click()
+    table = page.get_by_role("table", name="Nodes")
+    expect(table.get_by_role("row")).to_have_count(4)
+    expect(table.get_by_role("row", name="node-c")).to_contain_text("unschedulable")
+
+
+def test_a_pending_pod_is_found_explained_and_gets_room(open_page: Open) -> None:
+    page = open_page()
+    go(page, "Queue")
+    page.get_by_role("link", name="default/late").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Pod default/late")
+    expect(page.locator(".summary")).to_contain_text("0/3 nodes are feasible")
+    expect(page.get_by_role("heading", name="It would fit with")).to_be_visible()
+    nodes = page.get_by_role("table", name="Each node")
+    headings = page.locator("main h1, main h2, main h3, main caption").all_inner_texts()
+    assert [text.partition(":")[0].partition(",")[0] for text in headings] == [
+        *("Pod default/late", "Why", "It would fit with", "Each node", "Attempts"),
+    ]
+    expect(nodes.get_by_role("row", name="node-c")).to_contain_text("rejected")
+
+    nodes.get_by_role("link", name="node-a").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Node node-a")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Really delete").click()
+    expect(page.get_by_role("status").filter(has_text="deleted")).to_be_visible()
+
+    # The kubelet ends the pod at once, or after its grace period; then the room is free.
+    expect(page.get_by_role("table").get_by_role("link", name="default/late")).to_be_visible(
+        timeout=60_000
+    )
+
+
+def test_a_deployment_from_a_template_gets_its_pods(open_page: Open) -> None:
+    page = open_page()
+    go(page, "Objects")
+    page.get_by_label("Template").select_option("Deployment")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("table", name="1 of 1 objects stored")).to_be_visible()
+
+    go(page, "Pods")
+    page.get_by_label("Name contains").fill("default/web-")
+    page.get_by_label("State").select_option("bound")
+    expect(page.get_by_role("link", name="default/web-")).to_have_count(5)  # with web-1 and web-2
+
+
+def test_errors_of_a_text_are_shown_by_line(open_page: Open) -> None:
+    page = open_page()
+    apply(page, f"{json.dumps(pod('fine'))}\n---\n{json.dumps({**pod('bad'), 'kind': 'Pud'})}")
+
+    table = page.get_by_role("table", name="1 of 2 objects stored")
+    expect(table.get_by_role("row", name="Pud bad")).to_contain_text("does not serve Pud")
+    expect(table.get_by_role("row", name="Pud bad")).to_contain_text("3")
+
+    page.get_by_label("YAML or JSON").fill("a: [")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("table", name="0 of 1 objects stored")).to_contain_text("is not YAML")
+
+
+def test_files_are_read_and_the_cluster_is_exported(open_page: Open, tmp_path: Path) -> None:
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(pod("from-a-file", cpu="100m")))
+    page = open_page()
+    go(page, "Objects")
+    page.get_by_label("Files").set_input_files(file)
+    expect(page.get_by_role("status").filter(has_text="1 files read")).to_be_visible()
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("table", name="1 of 1 objects stored")).to_be_visible()
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export all objects").click()
+    exported = json.loads(Path(download.value.path()).read_text())
+    names = {item["metadata"]["name"] for item in exported["items"]}
+    assert {"node-a", "web-1", "late", "from-a-file"} <= names
+
+
+def test_everything_is_reached_by_the_keyboard(open_page: Open) -> None:
+    page = open_page()
+    page.get_by_role("application").focus()
+    page.keyboard.press("End")
+    expect(page.locator("#map-node")).to_contain_text("node-c")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#map-node")).to_contain_text("node-b")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Node node-b")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+
+    page.get_by_role("button", name="Cordon").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Uncordon")).to_be_visible()
+
+
+def test_decisions_flow_in_and_can_be_filtered(open_page: Open) -> None:
+    page = open_page()
+    go(page, "Decisions")
+    apply(page, json.dumps(pod("tiny", cpu="1m")))
+    go(page, "Decisions")
+    page.get_by_label("Pod contains").fill("tiny")
+    row = page.get_by_role("row", name="default/tiny")
+    expect(row).to_contain_text("scheduled")
+    page.get_by_label("Result").select_option("unschedulable")
+    expect(row).to_have_count(0)
+
+
+def test_a_reload_keeps_the_session_and_two_tabs_see_the_same(open_page: Open) -> None:
+    first = open_page()
+    first.reload()
+    expect(first.get_by_text("2 bound", exact=True)).to_be_visible()
+    second = open_page()
+    apply(first, json.dumps(pod("tiny", cpu="1m")))
+    for page in (first, second):
+        expect(page.get_by_text("3 bound", exact=True)).to_be_visible()
+
+
+def test_a_server_that_is_gone_is_told(open_page: Open, mooring: Started) -> None:
+    page = open_page()
+    mooring.process.send_signal(signal.SIGKILL)
+    mooring.process.wait()
+
+    expect(page.get_by_role("alert")).to_contain_text("Disconnected")
+    open_page.problems.clear()  # type: ignore[attr-defined] # browsers log failed requests
+
+
+def test_without_the_token_nothing_is_shown(open_page: Open, mooring: Started) -> None:
+    page = open_page.context.new_page()  # type: ignore[attr-defined]
+    page.goto(f"{mooring.root}/")
+
+    expect(page.get_by_role("alert")).to_contain_text("open the address that mooring printed")
+    expect(page.get_by_role("main")).to_be_empty()
