@@ -7,12 +7,14 @@ Text -> ``parser`` (with ``tokens`` and ``macros``) -> ``checker`` (``types``, `
 ``library``) -> ``validators`` -> ``planner`` -> ``evaluation`` (``attributes``, ``cost``).
 """
 
+from mooring.cel.cost import COST_LIMIT
 from mooring.cel.device import DeviceInput, Version
 from mooring.cel.errors import CompileError, EvaluationError
 from mooring.cel.reads import Reads
 from mooring.cel.selector import Evaluation, Selector, compile_selector
 
 __all__ = [
+    "COST_LIMIT",
     "CompileError",
     "DeviceInput",
     "Evaluation",

@@ -15,6 +15,7 @@ from mooring.cel.checker import check
 from mooring.cel.cost import CostTracker
 from mooring.cel.depth import deep_recursion
 from mooring.cel.errors import CompileError, EvaluationError
+from mooring.cel.estimate import Range, estimate_cost
 from mooring.cel.evaluation import compile_fast, compile_tracking
 from mooring.cel.plan import Plan
 from mooring.cel.planner import DEVICE_SLOT, TRACKER_SLOT, PlanError, plan
@@ -59,6 +60,22 @@ class Selector:
 
     def __repr__(self) -> str:
         return f"Selector({self.expression!r})"
+
+    def estimate_cost(self) -> Range:
+        """Returns the least and the greatest cost of one evaluation, from the text alone.
+
+        The expression is checked once more: only an API server needs the estimate, and a scheduler
+        shall not keep the tree of every selector for it.
+
+        Complexity: O(size of the expression)
+
+        Example:
+            >>> compile_selector("device.driver == 'a' && [1, 2].all(x, x > 0)").estimate_cost()
+            Range(least=3, most=24)
+        """
+        with deep_recursion():
+            root, _ = _checked(self.expression)
+            return estimate_cost(root)
 
     def matches(self, device: DeviceInput) -> bool:
         """Returns whether the expression is true for a device.

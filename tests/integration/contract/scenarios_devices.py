@@ -11,6 +11,8 @@ from tests.integration.contract.scenario import path, pods, scenario
 GROUP = "apis/resource.k8s.io/v1"
 DRIVER = "gpu.example.com"
 LONG = "x" * 70
+#: Steps of a loop that costs six a step, and may cost one million at most.
+STEPS_MAX = 166_664
 
 
 def claims(namespace: str, name: str = "", part: str = "") -> str:
@@ -90,6 +92,27 @@ def requests_are_validated(api: Api, ns: str) -> None:
         claim("c", request(tolerations=[{"key": "-", "operator": "Is", "effect": "Never"}])),
         claim("c", request(selectors=[{}])),
     )
+
+
+@scenario
+def expressions_that_may_cost_too_much_are_refused(api: Api, ns: str) -> None:
+    def looped(n_steps: int) -> dict[str, Any]:
+        return selector(f"lists.range({n_steps}).all(x, x >= 0)")
+
+    classes = path(GROUP, "", "deviceclasses")
+    templates = path(GROUP, ns, "resourceclaimtemplates")
+    for n_steps, code in ((STEPS_MAX, 201), (STEPS_MAX + 1, 422)):
+        spec = claim("c", request(selectors=[looped(n_steps)]))["spec"]
+        documents = (
+            (claims(ns), document("ResourceClaim", f"c-{code}", spec)),
+            (templates, document("ResourceClaimTemplate", f"t-{code}", {"spec": spec})),
+            (classes, document("DeviceClass", f"{ns}-{code}", {"selectors": [looped(n_steps)]})),
+        )
+        for url, body in documents:
+            answer = api.post(url, body)
+            assert answer.code == code, answer.body
+            assert (code == 201) or "too complex, exceeds cost limit" in answer.body["message"]
+    assert api.delete(f"{classes}/{ns}-201").code == 200
 
 
 @scenario

@@ -17,6 +17,7 @@ from mooring.apiserver.errors import (
     Errors,
     FieldError,
     duplicate,
+    forbidden_field,
     invalid,
     not_supported,
     required,
@@ -24,7 +25,7 @@ from mooring.apiserver.errors import (
     too_many,
 )
 from mooring.apiserver.validation.rules import field_errors, required_value
-from mooring.cel import CompileError, compile_selector
+from mooring.cel import COST_LIMIT, CompileError, compile_selector
 
 Object = Mapping[str, Any]
 
@@ -178,18 +179,22 @@ def _validate_selector(selector: Object, field: str) -> Errors:
     field = f"{field}.cel.expression"
     if len(expression.encode(errors="surrogatepass")) > _EXPRESSION_BYTES_MAX:
         return [too_long(field, _EXPRESSION_BYTES_MAX)]
-    problem = _compile_problem(expression)
-    return [invalid(field, expression, problem)] if problem else []
+    problem, cost = _compiled(expression)
+    if problem:
+        return [invalid(field, expression, problem)]
+    if cost > COST_LIMIT:
+        return [forbidden_field(field, "too complex, exceeds cost limit")]
+    return []
 
 
 @lru_cache(maxsize=_COMPILED_CACHE_SIZE)
-def _compile_problem(expression: str) -> str:
-    """Returns why an expression does not compile; "" if it does."""
+def _compiled(expression: str) -> tuple[str, int]:
+    """Returns why an expression does not compile, "" if it does; and its worst-case cost."""
     try:
-        compile_selector(expression)
+        selector = compile_selector(expression)
     except CompileError as error:
-        return str(error)
-    return ""
+        return str(error), 0
+    return "", selector.estimate_cost().most
 
 
 def validate_configuration(config: Object, field: str) -> Errors:
