@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Report, Scenario, run_scenario
 from tests.faults.harness.trace import InvariantBroken
 
@@ -19,7 +20,8 @@ def crowded(seed: int) -> Report:
     try:
         return run_scenario(Scenario(seed, nodes=4, n_safe=2, pods=45, has_broken_pods=False))
     except InvariantBroken as broken:
-        raise AssertionError(f"crowded seed {seed}: {broken}") from broken
+        message = f"crowded seed {seed} at commit {commit()}: {broken}"
+        raise AssertionError(message) from broken
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness.faults import Faults
+from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Report, drawn_faults, run_scenario
 from tests.faults.harness.swarm import scenario_of
 from tests.faults.harness.trace import InvariantBroken
@@ -33,7 +34,7 @@ def run(seed: int) -> Report:
     except InvariantBroken as broken:
         replay = f"replay: python -m tests.faults.replay {seed} [--shrink] [--pod NAME]"
         message = f"{broken}\n{drawn_faults(scenario)}\n{replay}"
-        raise AssertionError(f"seed {seed}: {message}") from broken
+        raise AssertionError(f"seed {seed} at commit {commit()}: {message}") from broken
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))

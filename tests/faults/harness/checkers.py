@@ -14,6 +14,7 @@ objects alone.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.resources import BY_PATH
@@ -83,13 +84,20 @@ class Decisions:
         return node_name in self._nodes.get(uid, ())
 
 
+class Bound(NamedTuple):
+    """A binding on the server: who sent it, and the node."""
+
+    actor: str
+    node_name: str
+
+
 class StoreChecker:
     """Checks every write of pods and nodes at the moment of the write.
 
     Attributes:
         pods: UID -> pod, without terminated pods.
         nodes: Name -> node.
-        bound_by: UID -> the actor that bound it.
+        bindings: UID -> where and by whom the pod was bound.
         exempt: Node -> why S2 is not checked: another actor changed or used its capacity.
 
     Args:
@@ -108,7 +116,7 @@ class StoreChecker:
     ) -> None:
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
-        self.bound_by: dict[str, str] = {}
+        self.bindings: dict[str, Bound] = {}
         self.exempt: dict[str, str] = {}
         self.writes = 0
         self._api = api
@@ -188,7 +196,7 @@ class StoreChecker:
 
     def _on_bound(self, before: Pod | None, pod: Pod) -> None:
         uid, node_name = pod.metadata.uid, pod.spec.node_name
-        self.bound_by[uid] = self._actor
+        self.bindings[uid] = Bound(self._actor, node_name)
         if self._actor != SCHEDULER:
             self.exempt.setdefault(node_name, "another actor bound a pod")
             return

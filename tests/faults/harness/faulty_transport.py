@@ -40,7 +40,7 @@ class FaultyTransport:
     async def request(self, request: Request) -> Response:
         """Does the same as ``Transport.request``, with faults."""
         what = f"{request.method} {request.path}"
-        self._network.note_arrival(request)
+        self._network.requests.note_sent(request)
         self._network.check_up(what)
         try:
             async with (
@@ -115,7 +115,7 @@ class FaultyTransport:
     @asynccontextmanager
     async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
         """Does the same as ``Transport.stream``, with faults."""
-        self._network.note_arrival(request)
+        self._network.requests.note_sent(request)
         self._network.check_up(f"GET {request.path}")
         failure = await self._fail_early(request)
         if failure is not None:
