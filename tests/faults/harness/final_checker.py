@@ -15,6 +15,7 @@ from mooring.objects.pod import Pod
 from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import SCHEDULER, StoreChecker
 from tests.faults.harness.faults import FaultyNetwork, now_s
+from tests.faults.harness.plugins import raises_for_ever
 from tests.faults.harness.reference_topology import World
 from tests.faults.harness.scenario_user import PODS
 from tests.faults.harness.scheduler_checker import SchedulerChecker
@@ -102,8 +103,9 @@ class FinalChecker:
         return f"{PODS}/{pod.metadata.name}/status" in self._network.delayed
 
     def _is_broken(self, pod: Pod) -> bool:
-        """Returns whether the bindings of the pod are refused."""
-        return self._network.is_broken(f"{PODS}/{pod.metadata.name}/binding")
+        """Returns whether the bindings of the pod are refused, or a plugin raises for ever."""
+        path = f"{PODS}/{pod.metadata.name}/binding"
+        return raises_for_ever(pod) or self._network.is_broken(path)
 
     def starved(self) -> Iterator[str]:
         """Yields violations of L4: pending pods without a recent attempt."""

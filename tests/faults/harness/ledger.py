@@ -132,7 +132,14 @@ class Ledger:
             raise RuntimeError("injected failure")
 
     def _script(self, cycle: Cycle) -> str:
-        """Returns the script for this attempt; in about half of the attempts none."""
+        """Returns the script for this attempt, and counts it."""
+        script = self._drawn_script(cycle)
+        if script:
+            self._findings.count(f"Ledger {script}")
+        return script
+
+    def _drawn_script(self, cycle: Cycle) -> str:
+        """Returns the script; in about half of the attempts none."""
         script = cycle.pod.metadata.labels.get(LABEL, "")
         if script in ("allow", "prepare"):
             return script

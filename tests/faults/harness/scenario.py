@@ -19,8 +19,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
@@ -35,7 +33,8 @@ from tests.faults.harness.faults import Faults, FaultyNetwork, Fired, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.final_checker import RETRIED_S, WRITTEN_S, FinalChecker
 from tests.faults.harness.ledger import Ledger
-from tests.faults.harness.scenario_user import PODS, PROTECTION, Users
+from tests.faults.harness.plugins import Raising, SecondPermit
+from tests.faults.harness.scenario_user import BUDGETS, PODS, PRIORITY_VALUES, TIER, Users
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
 
@@ -47,11 +46,8 @@ LATE_POD_S: Final = 50.0
 #: Until status updates and events that cannot be written are dropped.
 QUIET_S: Final = 60.0
 
-#: No pod of these may be evicted: no controller ever sets disruptionsAllowed.
-PROTECTED: Final = PodDisruptionBudget(
-    metadata=ObjectMeta(name="protected", namespace="default"),
-    spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=PROTECTION)),
-)
+#: Share of the runs in which plugins raise.
+RAISING_SHARE: Final = 0.3
 
 #: An informer without faults has every object after so long.
 LAG_S: Final = 0.37
@@ -107,6 +103,7 @@ class Report:
         writes: Writes of pods and nodes, each of which was checked.
         steps: Rounds of the loop.
         fired: Fault -> number of occurrences.
+        paths: Fault, user action, or path of the code -> number of occurrences.
         trace: All events.
     """
 
@@ -118,6 +115,7 @@ class Report:
     writes: int
     steps: int
     fired: Counter[str]
+    paths: Counter[str]
     trace: Trace
 
     @property
@@ -201,12 +199,17 @@ class ScenarioCluster:
         self._client = Client(sound, rng=_branch(rng))
         self._kubelets = Kubelets(self._client, clock=self._clock, rng=_branch(rng))
         self._has_kubelets = self._rng.random() < 0.5
+        #: A plugin that filters turns some caches off, so most runs have none.
+        has_raising_pods = scenario.has_broken_pods and self._rng.random() < RAISING_SHARE
+        self._second = SecondPermit(self._findings, _branch(rng))
+        self._raising = Raising(self._findings) if has_raising_pods else None
         self._users = Users(
             self._client,
             self.store,
             _branch(rng),
             n_safe=scenario.n_safe,
             node_share=scenario.node_share,
+            has_raising_pods=has_raising_pods,
         )
         self._service_rng = _branch(rng)
         self._final = FinalChecker(self.store, self._checker, self._network)
@@ -216,10 +219,12 @@ class ScenarioCluster:
         headers = IDENTITIES["mooring"].headers()
         inner = InProcessTransport(self.store.handler(SCHEDULER), headers=headers)
         client = Client(FaultyTransport(self._network, inner), rng=self._service_rng)
-        options = ServiceOptions(plugins=[self._ledger], observer=self._checker)
+        # The one that raises comes last: the ledger expects a Reserve before each Unreserve.
+        plugins = [self._ledger, self._second, *([self._raising] if self._raising else [])]
+        options = ServiceOptions(plugins=plugins, observer=self._checker)
         service = Service(client, clock=self._clock, rng=self._service_rng, options=options)
         self._checker.service = service
-        self._ledger.handle = service.handle
+        self._ledger.handle = self._second.handle = service.handle
         return service
 
     def _on_fault(self, fired: Fired) -> None:
@@ -266,18 +271,30 @@ class ScenarioCluster:
         return report
 
     async def _prepare(self) -> None:
-        """Creates the nodes, a PriorityClass, and a PodDisruptionBudget."""
-        urgent = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "urgent"},
-            "value": 1000,
-        }
-        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        await self._client.write("POST", path, msgspec.json.encode(urgent))
-        await self._client.create(PROTECTED)
+        """Creates the nodes, PriorityClasses, and PodDisruptionBudgets."""
+        for name, value in PRIORITY_VALUES.items():
+            await self._users.create_priority(name, value)
+        for tier, allowed in BUDGETS.items():
+            await self._create_budget(tier, allowed)
         for _ in range(self._scenario.nodes):
             await self._users.add_node()
+
+    async def _create_budget(self, tier: str, allowed: int) -> None:
+        """Creates a budget; no controller changes how many disruptions it allows."""
+        selector = LabelSelector(match_labels={TIER: tier})
+        budget = PodDisruptionBudget(
+            metadata=ObjectMeta(name=tier, namespace="default"),
+            spec=PodDisruptionBudgetSpec(selector=selector),
+        )
+        await self._client.create(budget)
+        status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
+        await self._client.patch(
+            "PodDisruptionBudget",
+            tier,
+            {"status": status},
+            namespace="default",
+            subresource="status",
+        )
 
     async def _run_with_faults(self) -> None:
         """Runs phase 1."""
@@ -306,7 +323,9 @@ class ScenarioCluster:
     async def _run_without_faults(self, service: Service) -> None:
         """Runs phase 2."""
         self._network.heal()
-        self._ledger.is_passive = True
+        self._ledger.is_passive = self._second.is_passive = True
+        if self._raising is not None:
+            self._raising.is_passive = True
         healed_s = max(self._network.healed_at_s, now_s())
         self._findings.trace.add(now_s(), "heal")
         await asyncio.sleep(healed_s + LATE_POD_S - now_s())
@@ -354,6 +373,18 @@ class ScenarioCluster:
             await asyncio.sleep(1.0)
             self.api.tick()
 
+    def _paths(self) -> Counter[str]:
+        """Returns all counters of the run."""
+        paths = Counter(self._findings.paths)
+        paths.update({f"fault {name}": count for name, count in self._network.fired.items()})
+        paths.update({f"user {name}": count for name, count in self._users.done.items()})
+        assert self._checker.service is not None
+        for informer in self._checker.service.informers.values():
+            statistics = informer.statistics()
+            paths["relist"] += statistics.lists - 1
+            paths["deletion missed by a watch"] += statistics.missed_deletes
+        return paths
+
     def _report(self, seed: int) -> Report:
         trace = self._findings.trace
         return Report(
@@ -365,5 +396,6 @@ class ScenarioCluster:
             writes=self.store.writes,
             steps=self._loop.steps,
             fired=self._network.fired,
+            paths=self._paths(),
             trace=trace,
         )

@@ -15,6 +15,7 @@ from tests.faults.harness.request_checker import REQUESTS_MAX, RequestChecker
 from tests.faults.harness.revision import commit
 
 STATUS = "/api/v1/namespaces/default/pods/p/status"
+BINDING = "/api/v1/namespaces/default/pods/p/binding"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
@@ -72,19 +73,18 @@ def test_f1_a_request_that_is_sent_again_and_again() -> None:
     def sends(pause_s: float) -> Callable[[RequestChecker], Awaitable[None]]:
         async def work(checker: RequestChecker) -> None:
             for _ in range(REQUESTS_MAX + 5):
-                checker.note_sent(request("PATCH", STATUS, metadata={"uid": "1"}))
+                checker.note_sent(request("POST", BINDING, metadata={"uid": "1"}))
                 await asyncio.sleep(pause_s)
 
         return work
 
-    assert checked(sends(0.9)) == ["F1"]
-    assert checked(sends(1.1)) == []
+    assert checked(sends(1.0)) == ["F1"]
+    assert checked(sends(1.5)) == []
 
 
 def test_the_bindings_that_were_sent_are_known() -> None:
     async def work(checker: RequestChecker) -> None:
-        path = "/api/v1/namespaces/default/pods/p/binding"
-        checker.note_sent(request("POST", path, metadata={"uid": "1"}, target={"name": "a"}))
+        checker.note_sent(request("POST", BINDING, metadata={"uid": "1"}, target={"name": "a"}))
 
         assert checker.has_asked_to_bind("1", "a")
         assert not checker.has_asked_to_bind("1", "b")

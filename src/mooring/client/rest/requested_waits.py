@@ -45,14 +45,17 @@ class RequestedWaits:
 
     async def wait(self, request: Request) -> None:
         """Waits as long as the server asked another task to wait with this request."""
-        wait = self._waits.get((request.method, request.path))
-        if wait is None:
-            return
-        left_s = wait.until_s - asyncio.get_running_loop().time()
-        if left_s <= 0:
-            self._waits.pop((request.method, request.path), None)
-        elif wait.task is not asyncio.current_task():
-            await self._sleep(left_s)
+        key, waited = (request.method, request.path), None
+        # Again, if meanwhile another task was refused again.
+        while (wait := self._waits.get(key)) is not None and wait is not waited:
+            left_s = wait.until_s - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                del self._waits[key]
+            elif wait.task is asyncio.current_task():
+                return
+            else:
+                waited = wait
+                await self._sleep(left_s)
 
     def note(self, request: Request, error: SchedulerError) -> None:
         """Remembers the wait that a response asks for, if any."""

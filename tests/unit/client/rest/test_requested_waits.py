@@ -47,6 +47,20 @@ async def test_another_task_waits_as_long(method: str) -> None:
 
 
 @virtually
+async def test_two_tasks_that_wait_do_not_both_send_if_the_first_is_refused_again() -> None:
+    script = Script(BUSY, BUSY, answer(200), answer(200))
+    client = Client(script, rng=seeded_random(0))
+    with pytest.raises(TooManyRequests):
+        await send(client, "DELETE", PATH)
+    results = await asyncio.gather(
+        *(send(client, "DELETE", PATH) for _ in range(2)), return_exceptions=True
+    )
+
+    assert isinstance(results[0], TooManyRequests)
+    assert results[1] == pytest.approx(10.0)
+
+
+@virtually
 async def test_other_objects_and_methods_do_not_wait() -> None:
     client = Client(Script(BUSY, answer(200), answer(200)), rng=seeded_random(0))
     with pytest.raises(TooManyRequests):
