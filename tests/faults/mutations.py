@@ -44,6 +44,7 @@ from tests.faults.harness.faults import Faults
 from tests.faults.harness.scenario import Scenario, run_scenario
 from tests.faults.harness.swarm import scenario_of
 from tests.faults.harness.trace import InvariantBroken
+from tests.faults.request_mutations import REQUEST_MUTATIONS
 from tests.faults.topology_mutations import TOPOLOGY_MUTATIONS
 
 Patch = pytest.MonkeyPatch
@@ -407,6 +408,10 @@ REFUSED: dict[str, Any] = {**CROWD, "faults": Faults(refused_status=0.3)}
 BROKEN_LISTS: dict[str, Any] = {"faults": Faults(cut=0.3, expired=0.2)}
 
 
+#: These run in the scenarios of ``scenario_of``, as the test of seeds.
+SWARM_MUTATIONS = [*TOPOLOGY_MUTATIONS, *REQUEST_MUTATIONS]
+
+
 class Caught(NamedTuple):
     """The seed that found a bug, and the violation."""
 
@@ -432,7 +437,7 @@ def hunt(mutation: Callable[[Patch], None], seeds: range) -> Caught | None:
 
 
 def _scenario(mutation: Callable[[Patch], None], seed: int) -> Scenario:
-    if mutation in TOPOLOGY_MUTATIONS:
+    if mutation in SWARM_MUTATIONS:
         return scenario_of(seed)
     return Scenario(seed, **_options(mutation))
 
@@ -449,7 +454,7 @@ def _options(mutation: Callable[[Patch], None]) -> dict[str, Any]:
 def main() -> int:
     """Plants each bug; returns 1 if one is not found."""
     missed = 0
-    for mutation in (*MUTATIONS, *TOPOLOGY_MUTATIONS):
+    for mutation in (*MUTATIONS, *SWARM_MUTATIONS):
         if len(sys.argv) > 1 and mutation.__name__ not in sys.argv[1:]:
             continue
         caught = hunt(mutation, range(SEEDS))

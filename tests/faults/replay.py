@@ -12,6 +12,7 @@ import argparse
 import logging
 import sys
 
+from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Scenario, drawn_faults, run_scenario
 from tests.faults.harness.shrink import shrink
 from tests.faults.harness.swarm import scenario_of
@@ -41,7 +42,7 @@ def _replay(scenario: Scenario, *, pod: str, digest_only: bool) -> int:
     except InvariantBroken as broken:
         print("\n".join(trace.story(pod)))
         print(f"rates: {drawn_faults(scenario)}")
-        print(f"seed {scenario.seed}: {broken}")
+        print(f"seed {scenario.seed} at commit {commit()}: {broken}")
         return 1
     if digest_only:
         print(report.digest)

@@ -199,7 +199,7 @@ def test_f5_retry_after_delays_only_the_request_that_got_it() -> None:
             assert lab.node_of("p") == ""
 
             await settled(lab, "p", within_s=300)
-            assert lab.network.early == []
+            assert lab.network.requests.early == []
             assert len(lab.transport.times_s("pods/p/binding")) == 3
             # One attempt per pod: the pod stayed assumed.
             assert lab.checker.attempts == 2
@@ -297,7 +297,7 @@ def test_f8_a_late_binding_does_not_bind_a_recreated_pod() -> None:
             await lab.add(small_pod("p"))
             await settled(lab, "p")
 
-            assert old not in lab.store.bound_by
+            assert old not in lab.store.bindings
             assert len(lab.service.cache.pods) == 1
 
     run_in_lab(work)
@@ -373,7 +373,7 @@ def test_a_delayed_status_update_delays_no_binding() -> None:
             await lab.wait_until(lambda: lab.node_of("p"), within_s=10)
 
             await settled(lab, "p", within_s=300)
-            assert lab.network.early == []
+            assert lab.network.requests.early == []
 
     for seed in range(6):
         run_in_lab(work, seed=seed)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.mutations import MUTATIONS, Patch, hunt
-from tests.faults.topology_mutations import TOPOLOGY_MUTATIONS
+from tests.faults.mutations import MUTATIONS, SWARM_MUTATIONS, Patch, hunt
 
 #: The search ends at the first seed that finds the bug, mostly one of the first ten.
 SEEDS = 120
-BY_NAME = {mutation.__name__: mutation for mutation in (*MUTATIONS, *TOPOLOGY_MUTATIONS)}
+BY_NAME = {mutation.__name__: mutation for mutation in (*MUTATIONS, *SWARM_MUTATIONS)}
 
 
 @pytest.mark.filterwarnings("ignore")

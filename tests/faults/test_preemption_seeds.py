@@ -6,7 +6,9 @@ import os
 
 import pytest
 
-from tests.faults.harness.scenario import Report, Scenario, run_scenario
+from tests.faults.harness.revision import commit
+from tests.faults.harness.scenario import Report, run_scenario
+from tests.faults.harness.swarm import crowded
 from tests.faults.harness.trace import InvariantBroken
 
 #: MOORING_SEEDS=1000 runs more of them.
@@ -14,20 +16,21 @@ SEEDS = int(os.environ.get("MOORING_SEEDS", "200")) // 4
 BLOCK = 10
 
 
-def crowded(seed: int) -> Report:
+def run(seed: int) -> Report:
     """Runs more pods than fit; a third of them have a high priority, a third are protected."""
     try:
-        return run_scenario(Scenario(seed, nodes=4, n_safe=2, pods=45, has_broken_pods=False))
+        return run_scenario(crowded(seed))
     except InvariantBroken as broken:
-        raise AssertionError(f"crowded seed {seed}: {broken}") from broken
+        message = f"crowded seed {seed} at commit {commit()}: {broken}"
+        raise AssertionError(message) from broken
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_every_invariant_holds_under_preemption(first: int) -> None:
-    reports = [crowded(seed) for seed in range(first, first + BLOCK)]
+    reports = [run(seed) for seed in range(first, first + BLOCK)]
 
     assert sum(report.preemptions for report in reports) > 3 * BLOCK
 
 
 def test_a_crowded_seed_has_the_same_trace_again() -> None:
-    assert crowded(3).digest == crowded(3).digest
+    assert run(3).digest == run(3).digest

@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults.harness.faults import Faults
+from tests.faults.harness.least_counts import LEAST, too_rare
+from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Report, drawn_faults, run_scenario
-from tests.faults.harness.swarm import scenario_of
+from tests.faults.harness.swarm import crowded, scenario_of
 from tests.faults.harness.trace import InvariantBroken
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 #: MOORING_SEEDS=1000 runs more of them.
 SEEDS = int(os.environ.get("MOORING_SEEDS", "200"))
 BLOCK = 10
+
+#: Runs in which the paths are counted.
+PATH_SEEDS = 36
+PATH_SEEDS_CROWDED = 4
 
 
 def run(seed: int) -> Report:
@@ -33,7 +39,7 @@ def run(seed: int) -> Report:
     except InvariantBroken as broken:
         replay = f"replay: python -m tests.faults.replay {seed} [--shrink] [--pod NAME]"
         message = f"{broken}\n{drawn_faults(scenario)}\n{replay}"
-        raise AssertionError(f"seed {seed}: {message}") from broken
+        raise AssertionError(f"seed {seed} at commit {commit()}: {message}") from broken
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
@@ -45,13 +51,20 @@ def test_every_invariant_holds_under_faults(first: int) -> None:
     assert all(report.writes > report.binds for report in reports)
 
 
-def test_the_swarm_draws_every_fault_and_leaves_every_fault_out() -> None:
-    fired = [run(seed).fired for seed in range(1000, 1030)]
+def test_the_swarm_takes_every_path_and_leaves_every_fault_out_at_times() -> None:
+    reports = [run(seed) for seed in range(1000, 1000 + PATH_SEEDS)]
+    reports += [run_scenario(crowded(seed)) for seed in range(1000, 1000 + PATH_SEEDS_CROWDED)]
 
+    paths = sum((report.paths for report in reports), Counter())
+    assert too_rare(paths) == {}
     for field in fields(Faults):
-        count = sum(field.name in counts for counts in fired)
-        assert 0 < count < len(fired), field.name
-    assert sum(fired, Counter()).total() > 300
+        count = sum(field.name in report.fired for report in reports)
+        assert 0 < count < len(reports), field.name
+
+
+def test_a_path_that_falls_silent_is_reported() -> None:
+    assert too_rare(LEAST) == {}
+    assert too_rare({**LEAST, "bound": 0}) == {"bound": (0, LEAST["bound"])}
 
 
 def test_a_seed_has_the_same_trace_in_every_process() -> None:

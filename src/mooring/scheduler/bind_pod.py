@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -72,11 +73,17 @@ async def bind_pod(
     give_up_at_s = clock.monotonic_s() + GIVE_UP_AFTER_S
     #: Until then an unanswered request may still arrive.
     arrives_until_s, tries = -math.inf, 0
-    while True:
+    sent_at_s = -math.inf
+
+    def on_send() -> None:
+        nonlocal sent_at_s  # of the last try: the server may have asked to wait before it
         sent_at_s = clock.monotonic_s()
+
+    while True:
+        started_at_s = clock.monotonic_s()
         is_final = False
         try:
-            await _post_binding(client, pod, node_name, rng=rng, sleep=sleep)
+            await _post_binding(client, pod, node_name, rng=rng, sleep=sleep, on_send=on_send)
             return
         except OutcomeUnknown as error:
             _log.info("binding not confirmed", extra={"error": str(error)})
@@ -87,12 +94,12 @@ async def bind_pod(
             else:
                 arrives_until_s = sent_at_s + ARRIVES_WITHIN_S
         except (Unreachable, TooManyRequests) as error:
-            if arrives_until_s < sent_at_s:
+            if arrives_until_s < started_at_s:
                 raise
             cause = error
         except ApiError as error:
             # The refusal may be caused by an earlier try that has succeeded.
-            if arrives_until_s < sent_at_s and not isinstance(error, Conflict):
+            if arrives_until_s < started_at_s and not isinstance(error, Conflict):
                 raise
             is_final, cause = True, error
         while True:
@@ -113,7 +120,13 @@ async def bind_pod(
 
 
 async def _post_binding(
-    client: Client, pod: Pod, node_name: str, *, rng: Rng, sleep: Sleep
+    client: Client,
+    pod: Pod,
+    node_name: str,
+    *,
+    rng: Rng,
+    sleep: Sleep,
+    on_send: Callable[[], None],
 ) -> None:
     """Sends one binding; returns when it is bound, be it that a read of the pod shows it.
 
@@ -132,7 +145,7 @@ async def _post_binding(
     timer = loop.call_later(READ_AFTER_S, lambda: reads.append(loop.create_task(read())))
     try:
         async with scope:
-            await client.bind(pod, node_name, deadline_s=REQUEST_S_MAX)
+            await client.bind(pod, node_name, deadline_s=REQUEST_S_MAX, on_send=on_send)
     except TimeoutError:
         return  # the read has ended the wait: the pod is bound
     finally:

@@ -91,6 +91,8 @@ class StatusWriter:
         self._writes: WriteQueue[StatusUpdate] = WriteQueue(self._write, sleep=sleep)
         #: UID -> the pod as the API server stored it; until the informer has this version.
         self._stored: dict[str, Pod] = {}
+        #: UID -> when the pod's status may be written again: the API server asked to wait.
+        self._not_before_s: dict[str, float] = {}
 
     def __len__(self) -> int:
         """Returns the number of updates that are queued, being written or waiting for a retry."""
@@ -127,17 +129,22 @@ class StatusWriter:
     async def nominate(self, pod: Pod, node_name: str) -> bool:
         """Sets status.nominatedNodeName with one request. Returns True if it may have been stored.
 
+        Sends nothing while the API server asks to wait with the status of this pod.
+
         Raises:
             LeaseLost: the lease does not allow writes any more.
         """
         if pod.status.nominated_node_name == node_name:
             return True
+        if self._requested_wait_s(pod):
+            return False
         try:
             status = {"nominatedNodeName": node_name}
             await self._client.patch_pod_status(pod, status, tries=1)
             return True
         except (Unreachable, OutcomeUnknown, ApiError) as error:
             _log.info("nomination not written", extra={"error": str(error)})
+            self._note_requested_wait(pod, error)
             return isinstance(error, OutcomeUnknown)
 
     async def run(self) -> None:
@@ -149,6 +156,8 @@ class StatusWriter:
         status = status_patch(update, now_s=self._clock.wall_s())
         if status is None:
             return None
+        if wait_s := self._requested_wait_s(update.pod):
+            return Retry(wait_s, is_requested=True)
         try:
             # One try: the wait between two tries is ours, since the update may become outdated.
             stored = await self._client.patch_pod_status(update.pod, status, tries=1)
@@ -160,12 +169,29 @@ class StatusWriter:
             if await self._is_pointless(update.pod, error):
                 self.statistics.failed += 1
                 return None
+            self._note_requested_wait(update.pod, error)
             wait_s = RETRY_POLICY.wait_s(tries, error, self._rng)
             return Retry(wait_s, is_requested=requested_wait_s(error) > 0)
         self.statistics.written += 1
         if self._writes.get(update.pod.metadata.uid) is not None:  # not cancelled meanwhile
             self._remember(stored)
         return None
+
+    def _note_requested_wait(self, pod: Pod, error: SchedulerError) -> None:
+        """Remembers a Retry-After: it concerns nominations and conditions of the pod alike."""
+        if wait_s := requested_wait_s(error):
+            self._not_before_s[pod.metadata.uid] = self._clock.monotonic_s() + wait_s
+            if len(self._not_before_s) > STORED_MAX:
+                del self._not_before_s[next(iter(self._not_before_s))]
+
+    def _requested_wait_s(self, pod: Pod) -> float:
+        """Returns how many seconds the API server asks to wait with the status of a pod."""
+        uid = pod.metadata.uid
+        wait_s = self._not_before_s.get(uid, 0.0) - self._clock.monotonic_s()
+        if wait_s > 0:
+            return wait_s
+        self._not_before_s.pop(uid, None)
+        return 0.0
 
     def _remember(self, stored: Pod) -> None:
         """Remembers a stored pod: an attempt may be based on an older version of it."""

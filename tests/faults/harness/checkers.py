@@ -13,7 +13,9 @@ objects alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.resources import BY_PATH
@@ -42,11 +44,17 @@ class Findings:
     Attributes:
         trace: The events of the run, violations included.
         violations: In the order of detection.
+        paths: Name of a path, such as "Permit expired" -> how often it was taken.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.violations: list[Violation] = []
+        self.paths: Counter[str] = Counter()
+
+    def count(self, path: str) -> None:
+        """Counts a path that the run has taken."""
+        self.paths[path] += 1
 
     def report(self, rule: str, message: str) -> None:
         """Records a violation. Does not raise, since the caller might catch the exception."""
@@ -83,13 +91,20 @@ class Decisions:
         return node_name in self._nodes.get(uid, ())
 
 
+class Bound(NamedTuple):
+    """A binding on the server: who sent it, and the node."""
+
+    actor: str
+    node_name: str
+
+
 class StoreChecker:
     """Checks every write of pods and nodes at the moment of the write.
 
     Attributes:
         pods: UID -> pod, without terminated pods.
         nodes: Name -> node.
-        bound_by: UID -> the actor that bound it.
+        bindings: UID -> where and by whom the pod was bound.
         exempt: Node -> why S2 is not checked: another actor changed or used its capacity.
 
     Args:
@@ -108,7 +123,7 @@ class StoreChecker:
     ) -> None:
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
-        self.bound_by: dict[str, str] = {}
+        self.bindings: dict[str, Bound] = {}
         self.exempt: dict[str, str] = {}
         self.writes = 0
         self._api = api
@@ -176,11 +191,23 @@ class StoreChecker:
         if before is not None and before.spec.node_name not in ("", new.spec.node_name):
             message = f"{key(new)} moved from {before.spec.node_name} to {new.spec.node_name}"
             self._findings.report("S1", message)
+        self._count_changes(before, new)
         if new.spec.node_name and (before is None or not before.spec.node_name):
             self._on_bound(before, new)
 
+    def _count_changes(self, before: Pod | None, new: Pod) -> None:
+        if before is None:
+            return
+        if before.spec.scheduling_gates and not new.spec.scheduling_gates:
+            self._findings.count("gate opened")
+        if before.status.nominated_node_name != new.status.nominated_node_name:
+            is_set = bool(new.status.nominated_node_name)
+            self._findings.count("nomination set" if is_set else "nomination cleared")
+
     def _check_eviction(self, old: Pod, new: Pod | None) -> None:
         was_terminating = old.metadata.deletion_timestamp is not None
+        if not was_terminating and (new is None or new.metadata.deletion_timestamp is not None):
+            self._findings.count("eviction")
         if was_terminating or (new is not None and new.metadata.deletion_timestamp is None):
             return
         if not self._decisions.evictions.has(old.metadata.uid):
@@ -188,7 +215,7 @@ class StoreChecker:
 
     def _on_bound(self, before: Pod | None, pod: Pod) -> None:
         uid, node_name = pod.metadata.uid, pod.spec.node_name
-        self.bound_by[uid] = self._actor
+        self.bindings[uid] = Bound(self._actor, node_name)
         if self._actor != SCHEDULER:
             self.exempt.setdefault(node_name, "another actor bound a pod")
             return

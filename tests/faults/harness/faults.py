@@ -21,11 +21,12 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mooring.client.transport.transport import Request, Transport
 from mooring.clock import Rng
 from mooring.errors import Unreachable
+from tests.faults.harness.request_checker import RequestChecker
 
 #: F7 of the fault list: range of the delay of a response.
 DELAY_S_MIN: Final = 0.001
@@ -34,9 +35,6 @@ DELAY_S_MAX: Final = 120.0
 RETRY_AFTER_S_MAX: Final = 120.0
 #: Maximum number of lines of a watch that may be repeated.
 REPEATABLE: Final = 30
-
-
-_Identity = tuple["asyncio.Task[Any] | None", str, str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +97,6 @@ class Faults:
 #: Maximum rates, 0.4 for others. Faults of single watch events are rare, or none would arrive.
 _RATE_MAX: Final = {"silent": 0.03, "expired": 0.2, "cut": 0.3, "restarts": 2.0, "too_many": 0.3}
 
-#: Tolerance for times that are sums of floats.
-TIMER_S: Final = 1e-6
-
 
 class Fired(NamedTuple):
     """A fault that occurred: virtual time, name, and the request or watch."""
@@ -122,7 +117,7 @@ class FaultyNetwork:
         faults: The rates; may be changed at any time.
         fired: Fault -> number of occurrences.
         healed_at_s: Virtual time when the consequences of the last fault are over.
-        early: Requests that were retried before their Retry-After.
+        requests: Checks all requests that are sent.
         delayed: The paths of delayed requests: a later request may have overtaken them.
     """
 
@@ -131,14 +126,13 @@ class FaultyNetwork:
         self.faults = Faults()
         self.fired: Counter[str] = Counter()
         self.healed_at_s = 0.0
-        self.early: list[str] = []
+        self.requests = RequestChecker()
         self.delayed: set[str] = set()
         self.restarts = 0
         self._on_fault = on_fault
         self._tasks: asyncio.TaskGroup | None = None
         self._plans: list[tuple[str, str]] = []
         self._up_at_s = 0.0
-        self._not_before_s: dict[_Identity, float] = {}
         self._in_transit: Counter[str] = Counter()
         #: The timeouts that end open streams, in the order of opening.
         self._streams: dict[asyncio.Timeout, bool] = {}
@@ -222,18 +216,11 @@ class FaultyNetwork:
             raise Unreachable(f"{what}: connection refused")
 
     def retry_after_s(self, request: Request) -> int:
-        """Returns seconds for a Retry-After; an earlier retry is recorded in ``early``."""
+        """Returns seconds for a Retry-After; an earlier request for the same object is reported."""
         seconds = max(1, round(self.delay_s(RETRY_AFTER_S_MAX)))
         self.healed_at_s = max(self.healed_at_s, now_s() + seconds)
-        self._not_before_s[_identity(request)] = now_s() + seconds
+        self.requests.note_retry_after(request, seconds)
         return seconds
-
-    def note_arrival(self, request: Request) -> None:
-        """Records a request that is sent before its Retry-After."""
-        due_s = self._not_before_s.pop(_identity(request), 0.0)
-        if now_s() < due_s - TIMER_S:
-            message = f"{request.method} {request.path} was sent {due_s - now_s():.1f} s too early"
-            self.early.append(message)
 
     def deliver_late(self, inner: Transport, request: Request, delay_s: float) -> None:
         """Delivers a request after its client timed out."""
@@ -290,11 +277,3 @@ class FaultyNetwork:
 def now_s() -> float:
     """Returns the time of the loop in seconds."""
     return asyncio.get_running_loop().time()
-
-
-def _identity(request: Request) -> _Identity:
-    """Returns a key that is equal for the retries of one request.
-
-    The task is part of it: another pod's binding, or another attempt, is another request.
-    """
-    return asyncio.current_task(), request.method, request.path, request.body

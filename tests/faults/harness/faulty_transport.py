@@ -13,7 +13,7 @@ import msgspec
 from mooring.client.transport.transport import ChunkedStream, Request, Response, Stream, Transport
 from mooring.clock import Rng
 from mooring.errors import OutcomeUnknown, Unreachable
-from tests.faults.harness.faults import FaultyNetwork
+from tests.faults.harness.faults import FaultyNetwork, now_s
 
 _NO_IDLE_LIMIT_S: Final = 1e9
 _LIST_ENDS: Final = b"k8s.io/initial-events-end"
@@ -40,7 +40,7 @@ class FaultyTransport:
     async def request(self, request: Request) -> Response:
         """Does the same as ``Transport.request``, with faults."""
         what = f"{request.method} {request.path}"
-        self._network.note_arrival(request)
+        self._network.requests.note_sent(request)
         self._network.check_up(what)
         try:
             async with (
@@ -115,7 +115,7 @@ class FaultyTransport:
     @asynccontextmanager
     async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
         """Does the same as ``Transport.stream``, with faults."""
-        self._network.note_arrival(request)
+        self._network.requests.note_sent(request)
         self._network.check_up(f"GET {request.path}")
         failure = await self._fail_early(request)
         if failure is not None:
@@ -143,7 +143,10 @@ class FaultyTransport:
             return _error(410, "Expired")
         if network.draws("slow", what):
             delay_s = network.delay_s()
-            await asyncio.sleep(min(delay_s, request.deadline_s))
+            wait_s = min(delay_s, request.deadline_s)
+            # The informer's backoff begins afterwards, perhaps in the second phase.
+            network.healed_at_s = max(network.healed_at_s, now_s() + wait_s)
+            await asyncio.sleep(wait_s)
             if delay_s >= request.deadline_s:
                 raise Unreachable(f"{what}: no response in {request.deadline_s:g} s")
         return None

@@ -26,6 +26,7 @@ from mooring.framework.interface import Handle
 from mooring.framework.status import Reject, Status, Wait
 from tests.faults.harness.checkers import SCHEDULER, Findings, StoreChecker
 from tests.faults.harness.faults import now_s
+from tests.faults.harness.request_checker import RequestChecker
 
 LABEL: Final = "ledger"
 SCRIPTS: Final = ("allow", "expire", "reject", "reject_in_reserve", "prepare", "fail")
@@ -46,13 +47,16 @@ class Ledger:
 
     name = "Ledger"
 
-    def __init__(self, findings: Findings, store: StoreChecker, rng: Rng) -> None:
+    def __init__(
+        self, findings: Findings, store: StoreChecker, requests: RequestChecker, rng: Rng
+    ) -> None:
         self.handle: Handle | None = None
         self.is_passive = False
         self.open: dict[str, str] = {}
         self._has_expired: set[str] = set()
         self._findings = findings
         self._store = store
+        self._requests = requests
         self._rng = rng
 
     def events(self) -> list[ClusterEventWithHint]:
@@ -73,16 +77,28 @@ class Ledger:
         self._end("unreserve", cycle, node_name)
         uid, key = cycle.pod.uid, cycle.pod.key
         pod = self._store.pods.get(uid)
-        is_bound_by_us = self._store.bound_by.get(uid) == SCHEDULER
+        bound = self._store.bindings.get(uid)
+        is_bound_by_us = bound is not None and bound.actor == SCHEDULER
         if pod is not None and is_bound_by_us and pod.metadata.deletion_timestamp is None:
             self._findings.report("S8", f"{key} is unreserved, but bound to {pod.spec.node_name}")
 
     def post_bind(self, cycle: Cycle, node_name: str) -> None:
-        """Records the end of a reservation; the pod must be bound."""
+        """Records the end of a reservation; the pod must be bound, by this scheduler, there.
+
+        Another scheduler may have chosen the same node first: no request tells who was first. Then
+        this one must have sent a binding to that node at least.
+        """
         self._end("post_bind", cycle, node_name)
-        bound_by = self._store.bound_by.get(cycle.pod.uid)
-        if bound_by is None:
-            self._findings.report("S8", f"{cycle.pod.key} is reported as bound, but is not")
+        uid, key = cycle.pod.uid, cycle.pod.key
+        bound = self._store.bindings.get(uid)
+        if bound is None:
+            self._findings.report("S8", f"{key} is reported as bound, but is not")
+        elif bound.node_name != node_name:
+            message = f"{key} is reported as bound to {node_name}, but is on {bound.node_name}"
+            self._findings.report("S8", message)
+        elif not self._requests.has_asked_to_bind(uid, node_name):
+            message = f"{key} is reported as bound, but {bound.actor} bound it, not the scheduler"
+            self._findings.report("S8", message)
 
     def permit(self, cycle: Cycle, node_name: str) -> Status | Wait | None:
         """Runs the script: ``allow`` and ``expire`` wait, ``reject`` rejects."""
@@ -116,7 +132,14 @@ class Ledger:
             raise RuntimeError("injected failure")
 
     def _script(self, cycle: Cycle) -> str:
-        """Returns the script for this attempt; in about half of the attempts none."""
+        """Returns the script for this attempt, and counts it."""
+        script = self._drawn_script(cycle)
+        if script:
+            self._findings.count(f"Ledger {script}")
+        return script
+
+    def _drawn_script(self, cycle: Cycle) -> str:
+        """Returns the script; in about half of the attempts none."""
         script = cycle.pod.metadata.labels.get(LABEL, "")
         if script in ("allow", "prepare"):
             return script

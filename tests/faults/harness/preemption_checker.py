@@ -5,7 +5,9 @@ Like the other checkers it shares no code with the plugin: it uses the reference
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from mooring.framework import Code, Diagnosis
 from mooring.framework.status import PostFilterResult
@@ -101,7 +103,7 @@ def unjustified_evictions(pod: PodInfo, result: PostFilterResult, cache: Cache) 
     for victim in result.victims:
         if not fit_error(pod.pod, node, [*stay, *nominated_pods, victim.pod]):
             yield f"{victim.key} need not be evicted from {name} for {pod.key}"
-    if any(_is_protected(victim.pod, cache) for victim in result.victims):
+    if _exceeded_budgets(result.victims, cache):
         yield from _protected_victims(pod, node, list(here.values()), nominated_pods, cache)
 
 
@@ -118,18 +120,41 @@ def _free_ports_of(pod: PodInfo, victims: Iterable[PodInfo]) -> bool:
 def _protected_victims(
     pod: PodInfo, node: Node, here: list[PodInfo], nominated_pods: list[Pod], cache: Cache
 ) -> Iterator[str]:
-    """Yields a problem if evicting all unprotected pods would be enough."""
+    """Yields a problem if evicting all pods without a budget would be enough."""
     remaining = [
         other.pod
         for other in here
-        if other.priority >= pod.priority or _is_protected(other.pod, cache)
+        if other.priority >= pod.priority or _has_budget(other.pod, cache)
     ]
     if not fit_error(pod.pod, node, [*remaining, *nominated_pods]):
         yield f"{node.metadata.name} fits {pod.key} without evicting a protected pod"
 
 
-def _is_protected(pod: Pod, cache: Cache) -> bool:
-    """Returns whether a budget with no allowed disruptions selects the pod."""
+def _budgets_of(pod: Pod, cache: Cache) -> list[Any]:
     labels = frozenset(pod.metadata.labels.items())
-    budgets = cache.budgets.of(pod.metadata.namespace, labels)
-    return any(budget.disruptions_allowed == 0 for budget in budgets)
+    return list(cache.budgets.of(pod.metadata.namespace, labels))
+
+
+def _has_budget(pod: Pod, cache: Cache) -> bool:
+    return bool(_budgets_of(pod, cache))
+
+
+def _exceeded_budgets(victims: Iterable[PodInfo], cache: Cache) -> bool:
+    """Returns whether more pods of a budget are victims than it allows to be disrupted."""
+    counts: Counter[int] = Counter()
+    allowed: dict[int, int] = {}
+    for victim in victims:
+        for budget in _budgets_of(victim.pod, cache):
+            counts[id(budget)] += 1
+            allowed[id(budget)] = budget.disruptions_allowed
+    return any(count > allowed[budget] for budget, count in counts.items())
+
+
+def budget_paths(result: PostFilterResult, cache: Cache) -> Iterator[str]:
+    """Yields what a preemption does to budgets, for the counters."""
+    if not any(_has_budget(victim.pod, cache) for victim in result.victims):
+        yield "budget respected"
+    elif _exceeded_budgets(result.victims, cache):
+        yield "budget violated"
+    else:
+        yield "budget used"

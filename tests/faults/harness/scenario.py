@@ -19,24 +19,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
 from mooring.clock import Rng, seeded_random
 from mooring.devcluster.kubelets import Kubelets
-from mooring.objects.meta import LabelSelector, ObjectMeta, key
-from mooring.objects.pod import Pod
+from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreChecker
 from tests.faults.harness.faults import Faults, FaultyNetwork, Fired, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.harness.final_checker import RETRIED_S, WRITTEN_S, FinalChecker
 from tests.faults.harness.ledger import Ledger
-from tests.faults.harness.reference_topology import World
-from tests.faults.harness.scenario_user import PODS, PROTECTION, Users
+from tests.faults.harness.plugins import Raising, SecondPermit
+from tests.faults.harness.scenario_user import BUDGETS, PODS, PRIORITY_VALUES, TIER, Users
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
 
@@ -45,26 +43,15 @@ from tests.faults.harness.trace import Trace
 BOUND_S: Final = 75.0
 #: When the last pod is created.
 LATE_POD_S: Final = 50.0
-#: Seconds after the end of the last fault, and after a failed attempt, until its condition must be
-#: written: the longest Retry-After is 120 s, the longest pause between two tries 66 s.
-WRITTEN_S: Final = 130.0
-#: Until every unschedulable pod was retried: flush after 5 minutes, checked every 30 s; backoff.
-RETRIED_S: Final = 345.0
 #: Until status updates and events that cannot be written are dropped.
 QUIET_S: Final = 60.0
 
-#: No pod of these may be evicted: no controller ever sets disruptionsAllowed.
-PROTECTED: Final = PodDisruptionBudget(
-    metadata=ObjectMeta(name="protected", namespace="default"),
-    spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels=PROTECTION)),
-)
+#: Share of the runs in which plugins raise.
+RAISING_SHARE: Final = 0.3
 
 #: An informer without faults has every object after so long.
 LAG_S: Final = 0.37
 LAG_TRIES: Final = 3
-
-#: Stands for a pod without a PodScheduled=False condition.
-NOTHING: Final = "nothing"
 
 #: Generators that a run branches off before that of the faults: the loop's, and its own.
 _BRANCHES_BEFORE_FAULTS: Final = 2
@@ -116,6 +103,7 @@ class Report:
         writes: Writes of pods and nodes, each of which was checked.
         steps: Rounds of the loop.
         fired: Fault -> number of occurrences.
+        paths: Fault, user action, or path of the code -> number of occurrences.
         trace: All events.
     """
 
@@ -127,6 +115,7 @@ class Report:
     writes: int
     steps: int
     fired: Counter[str]
+    paths: Counter[str]
     trace: Trace
 
     @property
@@ -202,40 +191,57 @@ class ScenarioCluster:
         self.api = ApiServer(self._clock, _branch(rng))
         self.store = StoreChecker(self.api, self._findings, decisions)
         self._checker = SchedulerChecker(self._findings, decisions)
-        self._ledger = Ledger(self._findings, self.store, _branch(rng))
+        ledger_rng = _branch(rng)
         self._network = FaultyNetwork(_branch(rng), self._on_fault)
+        self._ledger = Ledger(self._findings, self.store, self._network.requests, ledger_rng)
+        self._network.requests.uid_at = self._uid_at
         sound = InProcessTransport(self.store.handler("user"), headers=ADMIN.headers())
         self._client = Client(sound, rng=_branch(rng))
         self._kubelets = Kubelets(self._client, clock=self._clock, rng=_branch(rng))
         self._has_kubelets = self._rng.random() < 0.5
+        #: A plugin that filters turns some caches off, so most runs have none.
+        has_raising_pods = scenario.has_broken_pods and self._rng.random() < RAISING_SHARE
+        self._second = SecondPermit(self._findings, _branch(rng))
+        self._raising = Raising(self._findings) if has_raising_pods else None
         self._users = Users(
             self._client,
             self.store,
             _branch(rng),
             n_safe=scenario.n_safe,
             node_share=scenario.node_share,
+            has_raising_pods=has_raising_pods,
         )
         self._service_rng = _branch(rng)
+        self._final = FinalChecker(self.store, self._checker, self._network)
         self._n_tasks = 0
 
     def _make_service(self) -> Service:
         headers = IDENTITIES["mooring"].headers()
         inner = InProcessTransport(self.store.handler(SCHEDULER), headers=headers)
         client = Client(FaultyTransport(self._network, inner), rng=self._service_rng)
-        options = ServiceOptions(plugins=[self._ledger], observer=self._checker)
+        # The one that raises comes last: the ledger expects a Reserve before each Unreserve.
+        plugins = [self._ledger, self._second, *([self._raising] if self._raising else [])]
+        options = ServiceOptions(plugins=plugins, observer=self._checker)
         service = Service(client, clock=self._clock, rng=self._service_rng, options=options)
         self._checker.service = service
-        self._ledger.handle = service.handle
+        self._ledger.handle = self._second.handle = service.handle
         return service
 
     def _on_fault(self, fired: Fired) -> None:
         self._findings.trace.add(fired.at_s, f"fault {fired.name} {fired.what}")
 
+    def _uid_at(self, path: str) -> str:
+        """Returns the UID of the pod at a path; "" if there is none."""
+        for pod in self.store.pods.values():
+            if path == f"{PODS}/{pod.metadata.name}":
+                return pod.metadata.uid
+        return ""
+
     def on_step(self) -> None:
         """Checks all invariants after every round of callbacks."""
         self._checker.on_step()
-        if self._network.early:
-            self._findings.report("F5", self._network.early[0])
+        for rule, message in self._network.requests.problems():
+            self._findings.report(rule, message)
         self._findings.raise_first()
 
     async def run(self) -> Report:
@@ -265,18 +271,30 @@ class ScenarioCluster:
         return report
 
     async def _prepare(self) -> None:
-        """Creates the nodes, a PriorityClass, and a PodDisruptionBudget."""
-        urgent = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "urgent"},
-            "value": 1000,
-        }
-        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        await self._client.write("POST", path, msgspec.json.encode(urgent))
-        await self._client.create(PROTECTED)
+        """Creates the nodes, PriorityClasses, and PodDisruptionBudgets."""
+        for name, value in PRIORITY_VALUES.items():
+            await self._users.create_priority(name, value)
+        for tier, allowed in BUDGETS.items():
+            await self._create_budget(tier, allowed)
         for _ in range(self._scenario.nodes):
             await self._users.add_node()
+
+    async def _create_budget(self, tier: str, allowed: int) -> None:
+        """Creates a budget; no controller changes how many disruptions it allows."""
+        selector = LabelSelector(match_labels={TIER: tier})
+        budget = PodDisruptionBudget(
+            metadata=ObjectMeta(name=tier, namespace="default"),
+            spec=PodDisruptionBudgetSpec(selector=selector),
+        )
+        await self._client.create(budget)
+        status = {"disruptionsAllowed": allowed, "observedGeneration": 1}
+        await self._client.patch(
+            "PodDisruptionBudget",
+            tier,
+            {"status": status},
+            namespace="default",
+            subresource="status",
+        )
 
     async def _run_with_faults(self) -> None:
         """Runs phase 1."""
@@ -305,7 +323,9 @@ class ScenarioCluster:
     async def _run_without_faults(self, service: Service) -> None:
         """Runs phase 2."""
         self._network.heal()
-        self._ledger.is_passive = True
+        self._ledger.is_passive = self._second.is_passive = True
+        if self._raising is not None:
+            self._raising.is_passive = True
         healed_s = max(self._network.healed_at_s, now_s())
         self._findings.trace.add(now_s(), "heal")
         await asyncio.sleep(healed_s + LATE_POD_S - now_s())
@@ -315,19 +335,19 @@ class ScenarioCluster:
         else:
             await self._users.help_once()
         await asyncio.sleep(healed_s + BOUND_S - now_s())
-        self._report_all("L2", self._unbound_pods())
+        self._report_all("L2", self._final.unbound_pods())
         for _ in range(LAG_TRIES):
-            if not any(self._informer_lag(service)):
+            if not any(self._final.informer_lag(service)):
                 break
             await asyncio.sleep(LAG_S)  # a pod may have been written at this very moment
-        self._report_all("L6", self._informer_lag(service))
+        self._report_all("L6", self._final.informer_lag(service))
         # Before the flush of the unschedulable pods: their next attempts would write it again.
         await asyncio.sleep(WRITTEN_S)
-        self._report_all("L3", self._overdue_condition())
+        self._report_all("L3", self._final.overdue_condition())
         await asyncio.sleep(RETRIED_S - WRITTEN_S)
-        self._report_all("L3", self._missing_condition())
-        self._report_all("L3", self._stale_condition())
-        self._report_all("L4", self._starved())
+        self._report_all("L3", self._final.missing_condition())
+        self._report_all("L3", self._final.stale_condition())
+        self._report_all("L4", self._final.starved())
         self._report_all("L2", self._evictions.missing_evictions(self.store.pods))
         self._network.repair()
         await asyncio.sleep(QUIET_S)
@@ -343,73 +363,6 @@ class ScenarioCluster:
             self._findings.report(rule, message)
         self._findings.raise_first()
 
-    def _unbound_pods(self) -> Iterator[str]:
-        """Yields violations of L2: pods that fit a node but are not bound."""
-        pods = self.store.pods.values()
-        world = World(self.store.nodes, [(pod, pod.spec.node_name) for pod in pods])
-        for pod in self.store.pending():
-            if self._is_broken(pod):
-                continue
-            for name in self.store.nodes:
-                if not world.fit_error(pod, name):
-                    yield f"{key(pod)} fits {name}, but is not bound"
-
-    def _informer_lag(self, service: Service) -> Iterator[str]:
-        """Yields violations of L6: informers that differ from the server."""
-        pods = {key(pod): pod.metadata.resource_version for pod in self.store.pods.values()}
-        nodes = {name: node.metadata.resource_version for name, node in self.store.nodes.items()}
-        for kind, expected in (("Pod", pods), ("Node", nodes)):
-            objects = service.informers[kind].objects
-            cached = {name: obj.metadata.resource_version for name, obj in objects.items()}
-            if cached != expected:
-                yield f"{kind}: {set(cached.items()) ^ set(expected.items())} differ"
-
-    def _missing_condition(self) -> Iterator[str]:
-        """Yields violations of L3: pending pods without a condition for their last attempt."""
-        for pod in self.store.pending():
-            expected = self._checker.messages.get(pod.metadata.uid, (0.0, NOTHING))[1]
-            written = _condition(pod)
-            if written != expected:
-                yield f"{key(pod)} has the condition {written!r}, expected {expected!r}"
-            n_nodes = len(self.store.nodes)
-            if not self._is_broken(pod) and not expected.startswith(
-                f"0/{n_nodes} nodes are available"
-            ):
-                yield f"{key(pod)} failed with {expected!r}, but there are {n_nodes} nodes"
-
-    def _overdue_condition(self) -> Iterator[str]:
-        """Yields violations of L3: pods whose failure is not written after ``WRITTEN_S``."""
-        for pod in self.store.pending():
-            failed_at_s, expected = self._checker.messages.get(pod.metadata.uid, (now_s(), NOTHING))
-            written = _condition(pod)
-            is_overdue = now_s() - failed_at_s > WRITTEN_S and not self._is_exempt(pod)
-            if is_overdue and written != expected:
-                yield f"{key(pod)} has the condition {written!r}, not {expected!r}: dropped"
-
-    def _stale_condition(self) -> Iterator[str]:
-        """Yields violations of L3: pods bound by the scheduler with PodScheduled=False."""
-        for uid, actor in self.store.bound_by.items():
-            pod = self.store.pods.get(uid)
-            if pod is None or actor != SCHEDULER or self._is_exempt(pod):
-                continue
-            if _condition(pod) != NOTHING:
-                yield f"{key(pod)} is bound, but has the condition {_condition(pod)!r}"
-
-    def _is_exempt(self, pod: Pod) -> bool:
-        """Returns whether a delayed status update of the pod may have arrived after a later one."""
-        return f"{PODS}/{pod.metadata.name}/status" in self._network.delayed
-
-    def _is_broken(self, pod: Pod) -> bool:
-        """Returns whether the bindings of the pod are refused."""
-        return self._network.is_broken(f"{PODS}/{pod.metadata.name}/binding")
-
-    def _starved(self) -> Iterator[str]:
-        """Yields violations of L4: pending pods without a recent attempt."""
-        for pod in self.store.pending():
-            attempted_at_s = self._checker.attempted_at_s.get(pod.metadata.uid, -1.0)
-            if now_s() - attempted_at_s > RETRIED_S:
-                yield f"{key(pod)} was last attempted at {attempted_at_s:.1f} s"
-
     def _count_tasks(self, service: Service) -> int:
         """Returns the number of tasks, without those that end by themselves."""
         tasks = [task for task in asyncio.all_tasks() if not task.done()]
@@ -419,6 +372,18 @@ class ScenarioCluster:
         while True:
             await asyncio.sleep(1.0)
             self.api.tick()
+
+    def _paths(self) -> Counter[str]:
+        """Returns all counters of the run."""
+        paths = Counter(self._findings.paths)
+        paths.update({f"fault {name}": count for name, count in self._network.fired.items()})
+        paths.update({f"user {name}": count for name, count in self._users.done.items()})
+        assert self._checker.service is not None
+        for informer in self._checker.service.informers.values():
+            statistics = informer.statistics()
+            paths["relist"] += statistics.lists - 1
+            paths["deletion missed by a watch"] += statistics.missed_deletes
+        return paths
 
     def _report(self, seed: int) -> Report:
         trace = self._findings.trace
@@ -431,12 +396,6 @@ class ScenarioCluster:
             writes=self.store.writes,
             steps=self._loop.steps,
             fired=self._network.fired,
+            paths=self._paths(),
             trace=trace,
         )
-
-
-def _condition(pod: Pod) -> str:
-    for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.message
-    return NOTHING

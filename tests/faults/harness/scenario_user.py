@@ -5,6 +5,7 @@ Their network has no faults, so their writes always succeed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -17,6 +18,14 @@ from mooring.errors import ApiError
 from mooring.objects.pod import Pod
 from tests.faults.harness.checkers import StoreChecker
 from tests.faults.harness.ledger import LABEL, SCRIPTS
+from tests.faults.harness.plugins import (
+    EVER,
+    POINTS,
+    RAISES,
+    RAISES_FOR,
+    SECOND,
+    SECOND_SCRIPTS,
+)
 
 Object = dict[str, Any]
 
@@ -26,8 +35,13 @@ MERGE: Final = "application/merge-patch+json"
 GATE: Final = "example.com/wait"
 TAINT: Final = {"key": "example.com/reserved", "value": "yes", "effect": "NoSchedule"}
 EVERYTHING: Final = {"operator": "Exists"}
-#: The labels of pods that a budget protects.
-PROTECTION: Final = {"tier": "gold"}
+#: The label by which a budget selects its pods: its value -> how many may be disrupted.
+TIER: Final = "tier"
+BUDGETS: Final = {"gold": 0, "silver": 1, "bronze": 2}
+#: PriorityClasses: most pods with one have the highest.
+PRIORITIES: Final = ("urgent", "urgent", "urgent", "changing", "low")
+PRIORITY_VALUES: Final = {"urgent": 1000, "changing": 500, "low": -10}
+PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 ZONES: Final = ("a", "b", "c")
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
@@ -53,6 +67,7 @@ WEIGHTS: Final = {
     "clear_node": 2,
     "cordon_node": 1,
     "relabel_node": 1,
+    "change_priority": 1,
 }
 
 #: What may help a pod.
@@ -68,10 +83,18 @@ class Users:
         rng: Draws the actions.
         n_safe: Number of nodes that are never changed, so that capacity can be checked there.
         node_share: How many times as often as else nodes are added and changed.
+        has_raising_pods: Whether plugins raise for some pods.
     """
 
     def __init__(
-        self, client: Client, store: StoreChecker, rng: Rng, *, n_safe: int, node_share: int = 1
+        self,
+        client: Client,
+        store: StoreChecker,
+        rng: Rng,
+        *,
+        n_safe: int,
+        node_share: int = 1,
+        has_raising_pods: bool = False,
     ) -> None:
         self._client = client
         self._store = store
@@ -81,9 +104,11 @@ class Users:
             name: weight * (node_share if name.endswith("_node") else 1)
             for name, weight in WEIGHTS.items()
         }
+        self._has_raising_pods = has_raising_pods
         self._n_nodes = 0
         self._n_pods = 0
-        self.done = 0
+        #: Action -> how often it succeeded.
+        self.done: Counter[str] = Counter()
 
     async def act(self) -> None:
         """Performs one random action; an impossible one is skipped."""
@@ -91,7 +116,7 @@ class Users:
         action: Callable[[], Awaitable[None]] = getattr(self, name)
         try:
             await action()
-            self.done += 1
+            self.done[name] += 1
         except (ApiError, IndexError):
             # No such pod or node exists, or it was changed concurrently.
             pass
@@ -151,6 +176,21 @@ class Users:
         """Binds a pod, as another scheduler would."""
         pod = self._any_pod(lambda pod: not pod.spec.node_name)
         await self._client.bind(pod, self._any_node())
+
+    async def change_priority(self) -> None:
+        """Gives a PriorityClass another value, for pods that are created from now on."""
+        await self._client.write("DELETE", f"{PRIORITY_CLASSES}/changing", b"")
+        await self.create_priority("changing", self._rng.choice((-10, 500, 2000)))
+
+    async def create_priority(self, name: str, value: int) -> None:
+        """Creates a PriorityClass."""
+        body = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+        }
+        await self._post(PRIORITY_CLASSES, body)
 
     # -- nodes ------------------------------------------------------------------------------------
 
@@ -241,9 +281,14 @@ class Users:
             # No victims for affinity or spreading: the checks of preemption know one node alone.
             self._constrain(metadata, spec)
         elif rng.random() < 0.4:
-            spec["priorityClassName"] = "urgent"
-        if rng.random() < 0.3:
-            metadata["labels"].update(PROTECTION)
+            spec["priorityClassName"] = rng.choice(PRIORITIES)
+        if rng.random() < 0.4:
+            metadata["labels"][TIER] = rng.choice(list(BUDGETS))
+        if rng.random() < 0.1:
+            metadata["labels"][SECOND] = rng.choice(SECOND_SCRIPTS)
+        if self._has_raising_pods and rng.random() < 0.2:
+            metadata["labels"][RAISES] = rng.choice(POINTS)
+            metadata["labels"][RAISES_FOR] = rng.choice(("a-while", "a-while", EVER))
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def _constrain(self, metadata: Object, spec: Object) -> None:

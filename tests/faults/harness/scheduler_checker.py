@@ -16,7 +16,11 @@ from mooring.state.audit import audit
 from mooring.state.cache import Cache
 from tests.faults.harness.checkers import Decisions, Findings
 from tests.faults.harness.faults import now_s
-from tests.faults.harness.preemption_checker import repeated_evictions, unjustified_evictions
+from tests.faults.harness.preemption_checker import (
+    budget_paths,
+    repeated_evictions,
+    unjustified_evictions,
+)
 from tests.faults.harness.reference_topology import World
 
 
@@ -50,6 +54,7 @@ class SchedulerChecker(Observer):
 
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         """Adds the event to the trace."""
+        self._findings.count(f"queue {queue_name.value}")
         self._trace.add(now_s(), f"moved {entry.pod.key} {entry.uid} {queue_name.value} {why}")
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
@@ -78,6 +83,11 @@ class SchedulerChecker(Observer):
     def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
         """Checks S6 on the state of the decision."""
         self.preemptions += 1
+        self._findings.count("preemption")
+        if len(post_filter_result.victims) > 1:
+            self._findings.count("preemption of several")
+        for path in budget_paths(post_filter_result, self._cache):
+            self._findings.count(path)
         victims = ", ".join(victim.key for victim in post_filter_result.victims)
         self._trace.add(
             now_s(), f"preempts {entry.pod.key} {post_filter_result.node_name} {victims}"
@@ -94,15 +104,18 @@ class SchedulerChecker(Observer):
     def waits(self, entry: QueuedPod, node_name: str, waiting: WaitingPod) -> None:
         """Adds the event to the trace."""
         del waiting
+        self._findings.count("Permit waits")
         self._trace.add(now_s(), f"waits {entry.pod.key} {node_name}")
 
     def allowed(self, entry: QueuedPod, node_name: str) -> None:
         """Adds the event to the trace."""
+        self._findings.count("Permit allowed")
         self._trace.add(now_s(), f"allowed {entry.pod.key} {node_name}")
 
     def bound(self, entry: QueuedPod, node_name: str) -> None:
         """Adds the event to the trace."""
         self.binds += 1
+        self._findings.count("bound")
         self.messages.pop(entry.uid, None)
         self._trace.add(now_s(), f"bound {entry.pod.key} {entry.uid} {node_name}")
 
@@ -110,6 +123,9 @@ class SchedulerChecker(Observer):
         """Records the message that the pod's condition must have."""
         text = error_text(why) if isinstance(why, SchedulerError) else why.message
         self.messages[entry.uid] = (now_s(), text)
+        # An attempt in which a plugin raised has no decision.
+        self.attempted_at_s[entry.uid] = now_s()
+        self._findings.count(f"failed {_kind_of(why, text)}")
         self._trace.add(now_s(), f"failed {entry.pod.key} {text}")
 
     # -- after every step -------------------------------------------------------------------------
@@ -147,6 +163,15 @@ class SchedulerChecker(Observer):
             self._audited = generation
             for message in audit(service.cache):
                 yield "S3", message
+
+
+def _kind_of(why: Diagnosis | Status | SchedulerError, text: str) -> str:
+    """Returns why an attempt failed, in a few words."""
+    if isinstance(why, SchedulerError):
+        return f"with {type(why).__name__}"
+    if "due to timeout" in text:
+        return "as Permit expired"
+    return "as rejected" if "rejected by" in text else "as no node fits"
 
 
 def queue_problems(service: Service) -> Iterator[str]:

@@ -27,3 +27,8 @@ def scenario_of(seed: int) -> Scenario:
         # The columns of the scheduler's tables grow at 64 rows.
         return Scenario(seed, nodes=62, n_safe=20, pods=40, user_actions=60, node_share=6)
     return Scenario(seed)
+
+
+def crowded(seed: int) -> Scenario:
+    """Returns a scenario with more pods than fit: many preemptions."""
+    return Scenario(seed, nodes=4, n_safe=2, pods=45, has_broken_pods=False)

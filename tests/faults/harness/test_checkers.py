@@ -16,7 +16,7 @@ from mooring.scheduler.service import Service, ServiceOptions
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock, run_virtually
-from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreChecker
+from tests.faults.harness.checkers import SCHEDULER, Bound, Decisions, Findings, StoreChecker
 from tests.faults.harness.reference_fit import blocking_taint, fit_error, overcommitted, requests_of
 from tests.faults.harness.scheduler_checker import (
     SchedulerChecker,
@@ -87,7 +87,7 @@ def test_a_decided_binding_is_allowed() -> None:
 
     scene = on_scene(work)
     assert scene.rules == []
-    assert list(scene.store.bound_by.values()) == [SCHEDULER]
+    assert list(scene.store.bindings.values()) == [Bound(SCHEDULER, "a")]
     assert scene.store.pending() == []
     assert any("node=a by=scheduler" in line for line in scene.findings.trace.lines)
 

@@ -248,9 +248,9 @@ def test_a_retry_before_its_retry_after_is_recorded() -> None:
         assert 1 <= retry_after_s <= 120
         await asyncio.sleep(retry_after_s - 0.5)
         await net.post("/api/v1/other")
-        assert net.network.early == []
+        assert net.network.requests.early == []
         await net.post()
-        assert len(net.network.early) == 1
+        assert len(net.network.requests.early) == 1
 
     run(work)
 

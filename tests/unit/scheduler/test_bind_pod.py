@@ -256,3 +256,20 @@ def test_it_waits_longer_and_longer_between_tries() -> None:
     assert tried.asked == "BGBGBGB"
     assert len(tried.slept) == 3
     assert are_doubled(tried.slept)
+
+
+def test_a_binding_that_was_sent_late_arrives_late() -> None:
+    class Busy(Slow):
+        async def request(self, request: Request) -> Response:
+            if request.method == "POST" and not self.requests:
+                self.requests.append((asyncio.get_running_loop().time(), "POST"))
+                busy: Response = refusal(429, "TooManyRequests", **{"retry-after": "120"})
+                return busy
+            return await super().request(request)
+
+    server = Busy(1000.0, is_bound=False)
+    with pytest.raises(OutcomeUnknown):
+        server.bind()
+    posts = [at_s for at_s, method in server.requests if method == "POST"]
+    assert posts[-1] >= 120
+    assert server.requests[-1][0] >= posts[-1] + ARRIVES_WITHIN_S

@@ -385,3 +385,30 @@ async def test_a_nomination_that_stands_is_not_written() -> None:
     async with writing() as (writer, script):
         assert await writer.nominate(pod(nominated_node="a"), "a")
         assert script.requests == []
+
+
+@virtually
+async def test_a_condition_waits_after_a_nomination_that_was_refused_with_a_wait() -> None:
+    busy = refusal(429, "TooManyRequests", **{"retry-after": "5"})
+    async with writing(busy, stored()) as (writer, script):
+        assert not await writer.nominate(pod(), "a")
+        writer.enqueue(word())
+        await asyncio.sleep(4.9)
+        assert len(script.requests) == 1
+        await asyncio.sleep(0.7)
+        assert len(script.requests) == 2
+        assert not len(writer)
+
+
+@virtually
+async def test_no_nomination_is_sent_while_the_condition_of_the_pod_has_to_wait() -> None:
+    busy = refusal(429, "TooManyRequests", **{"retry-after": "5"})
+    async with writing(busy, stored()) as (writer, script):
+        writer.enqueue(word())
+        await asyncio.sleep(1)
+        writer.cancel_update("u1")
+        assert not await writer.nominate(pod(), "a")
+        assert len(script.requests) == 1
+        await asyncio.sleep(5)
+        assert await writer.nominate(pod(), "a")
+        assert len(script.requests) == 2

@@ -9,7 +9,7 @@ Retry-After. Every write passes the fence first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -147,13 +147,21 @@ class Client(ReadClient):
         path = path_of(as_kind(kind), namespace, name)
         await self.write("DELETE", path, msgspec.json.encode(options))
 
-    async def bind(self, pod: Pod, node_name: str, *, deadline_s: float = WRITE_S_MAX) -> None:
+    async def bind(
+        self,
+        pod: Pod,
+        node_name: str,
+        *,
+        deadline_s: float = WRITE_S_MAX,
+        on_send: Callable[[], None] = lambda: None,
+    ) -> None:
         """Assigns exactly this pod (by UID) to a node.
 
         Args:
             pod: The pod.
             node_name: The node.
             deadline_s: How long the request may take.
+            on_send: Called before each try, after the waits that the server asked for.
 
         Raises:
             Conflict: the pod is bound already, is terminating, or has another UID.
@@ -171,7 +179,8 @@ class Client(ReadClient):
             "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
         }
         path = path_of(kind_named("Pod"), metadata.namespace, metadata.name, "binding")
-        await self.write("POST", path, msgspec.json.encode(binding), deadline_s=deadline_s)
+        body = msgspec.json.encode(binding)
+        await self.write("POST", path, body, deadline_s=deadline_s, on_send=on_send)
 
     async def evict(self, pod: Pod, *, grace_period_s: int | None = None) -> None:
         """Evicts exactly this pod (by UID), if its PodDisruptionBudgets allow it.
@@ -236,8 +245,9 @@ class Client(ReadClient):
         deadline_s: float = WRITE_S_MAX,
         pool: Pool = Pool.WRITE,
         tries: int = TRIES_MAX,
+        on_send: Callable[[], None] = lambda: None,
     ) -> bytes:
-        """Sends a write; returns the response body.
+        """Sends a write; returns the response body. ``on_send`` is called before each try.
 
         Raises:
             ApiError: refused; nothing has changed.
@@ -255,20 +265,23 @@ class Client(ReadClient):
             pool=pool,
         )
         return await retry(
-            lambda: self._write_once(request),
+            lambda: self._write_once(request, on_send),
             RetryPolicy(tries, initial_s=0.0, jitter=REQUESTED_WAIT_JITTER),
             sleep=self._sleep,
             rng=self._rng,
             should_retry=_server_asks_to_retry,
         )
 
-    async def _write_once(self, request: Request) -> bytes:
+    async def _write_once(self, request: Request, on_send: Callable[[], None]) -> bytes:
+        await self._waits.wait(request)
+        on_send()
         # A request must not outlive the lease under which it was started.
         request = request._replace(deadline_s=min(request.deadline_s, self._fence()))
         response = await self.transport.request(request)
         if 200 <= response.status < 300:
             return response.body
         error = error_of(response, f"{request.method} {request.path}")
+        self._waits.note(request, error)
         if response.status >= 500:
             raise OutcomeUnknown(str(error)) from error
         raise error

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from mooring.client.rest.paths import path_of
+from mooring.client.rest.requested_waits import RequestedWaits
 from mooring.client.rest.responses import check
 from mooring.client.retry import RetryPolicy, Sleep, retry
 from mooring.client.transport.transport import (
@@ -17,6 +18,7 @@ from mooring.client.transport.transport import (
 )
 from mooring.clock import Rng
 from mooring.errors import (
+    ApiError,
     ConfigError,
     OutcomeUnknown,
     ServerError,
@@ -53,6 +55,7 @@ class ReadClient:
         self.transport = transport
         self._rng = rng
         self._sleep = sleep
+        self._waits = RequestedWaits(sleep)
 
     async def get(self, kind: Kind | str, name: str, namespace: str = "") -> Any:
         """Returns one object.
@@ -157,13 +160,18 @@ class ReadClient:
         )
 
     async def _read_once(self, request: Request) -> bytes:
+        await self._waits.wait(request)
         try:
             response = await self.transport.request(request)
         except AnswerTooLong:
             raise
         except OutcomeUnknown as error:  # a read that may have happened changes nothing
             raise Unreachable(str(error)) from error
-        return check(response, f"GET {request.path}")
+        try:
+            return check(response, f"GET {request.path}")
+        except ApiError as error:
+            self._waits.note(request, error)
+            raise
 
 
 def as_kind(kind: Kind | str) -> Kind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -140,12 +140,20 @@ class TableClient(Client):
             _name_of(kind), _key(namespace, name), uid=uid, grace_period_s=grace_period_s
         )
 
-    async def bind(self, pod: Pod, node_name: str, *, deadline_s: float = 0.0) -> None:  # noqa: ARG002
+    async def bind(
+        self,
+        pod: Pod,
+        node_name: str,
+        *,
+        deadline_s: float = 0.0,  # noqa: ARG002
+        on_send: Callable[[], None] = lambda: None,
+    ) -> None:
         """Assigns a pod to a node.
 
         Raises:
             Conflict, NotFound: as an API server.
         """
+        on_send()
         self._table.bind(pod, node_name)
 
 

@@ -1,0 +1,74 @@
+"""Remembers for which objects the API server asked to wait (Retry-After).
+
+The request that was refused waits by itself. But another task may be about to send the same one: a
+second preemptor of the same victim, or a new read after an old one was cancelled. It waits as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, NamedTuple
+
+from mooring.client.retry import Sleep, requested_wait_s
+from mooring.client.transport.transport import Request
+from mooring.errors import SchedulerError
+
+#: Objects that are remembered; beyond that the oldest is forgotten.
+OBJECTS_MAX: Final = 1_000
+
+_Key = tuple[str, str]
+
+
+class _Wait(NamedTuple):
+    """Until when, on the event loop's clock, and the task that waits by itself."""
+
+    until_s: float
+    task: asyncio.Task[Any] | None
+
+
+class RequestedWaits:
+    """Method and path of a request -> when it may be sent again.
+
+    Requests to collections are not remembered: each creates another object.
+
+    Args:
+        sleep: Waits.
+    """
+
+    def __init__(self, sleep: Sleep) -> None:
+        self._sleep = sleep
+        self._waits: dict[_Key, _Wait] = {}
+
+    def __len__(self) -> int:
+        """Returns the number of remembered objects."""
+        return len(self._waits)
+
+    async def wait(self, request: Request) -> None:
+        """Waits as long as the server asked another task to wait with this request."""
+        key, waited = (request.method, request.path), None
+        # Again, if meanwhile another task was refused again.
+        while (wait := self._waits.get(key)) is not None and wait is not waited:
+            left_s = wait.until_s - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                del self._waits[key]
+            elif wait.task is asyncio.current_task():
+                return
+            else:
+                waited = wait
+                await self._sleep(left_s)
+
+    def note(self, request: Request, error: SchedulerError) -> None:
+        """Remembers the wait that a response asks for, if any."""
+        wait_s = requested_wait_s(error)
+        if not wait_s or _is_creation(request):
+            return
+        now_s = asyncio.get_running_loop().time()
+        key = request.method, request.path
+        self._waits.pop(key, None)
+        self._waits[key] = _Wait(now_s + wait_s, asyncio.current_task())
+        if len(self._waits) > OBJECTS_MAX:
+            del self._waits[next(iter(self._waits))]
+
+
+def _is_creation(request: Request) -> bool:
+    return request.method == "POST" and not request.path.endswith("/binding")

@@ -1,0 +1,122 @@
+"""The liveness properties that must hold at the end of a run, with a working network.
+
+::
+
+    network works ── 75 s ──> L2, L6 ── 130 s ──> L3: written ── 345 s ──> L3, L4: all were retried
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mooring.objects.meta import key
+from mooring.objects.pod import Pod
+from mooring.scheduler.service import Service
+from tests.faults.harness.checkers import SCHEDULER, StoreChecker
+from tests.faults.harness.faults import FaultyNetwork, now_s
+from tests.faults.harness.plugins import raises_for_ever
+from tests.faults.harness.reference_topology import World
+from tests.faults.harness.scenario_user import PODS
+from tests.faults.harness.scheduler_checker import SchedulerChecker
+
+#: Seconds after the end of the last fault, and after a failed attempt, until its condition must be
+#: written: the longest Retry-After is 120 s, the longest pause between two tries 66 s.
+WRITTEN_S: Final = 130.0
+#: Until every unschedulable pod was retried: flush after 5 minutes, checked every 30 s; backoff.
+RETRIED_S: Final = 345.0
+
+#: Stands for a pod without a PodScheduled=False condition.
+NOTHING: Final = "nothing"
+
+
+class FinalChecker:
+    """Yields what is wrong with the pods after the faults have ended.
+
+    Args:
+        store: The stored objects.
+        checker: The attempts and their messages.
+        network: Knows which pods are excused.
+    """
+
+    def __init__(
+        self, store: StoreChecker, checker: SchedulerChecker, network: FaultyNetwork
+    ) -> None:
+        self._store = store
+        self._checker = checker
+        self._network = network
+
+    def unbound_pods(self) -> Iterator[str]:
+        """Yields violations of L2: pods that fit a node but are not bound."""
+        pods = self._store.pods.values()
+        world = World(self._store.nodes, [(pod, pod.spec.node_name) for pod in pods])
+        for pod in self._store.pending():
+            if self._is_broken(pod):
+                continue
+            for name in self._store.nodes:
+                if not world.fit_error(pod, name):
+                    yield f"{key(pod)} fits {name}, but is not bound"
+
+    def informer_lag(self, service: Service) -> Iterator[str]:
+        """Yields violations of L6: informers that differ from the server."""
+        pods = {key(pod): pod.metadata.resource_version for pod in self._store.pods.values()}
+        nodes = {name: node.metadata.resource_version for name, node in self._store.nodes.items()}
+        for kind, expected in (("Pod", pods), ("Node", nodes)):
+            objects = service.informers[kind].objects
+            cached = {name: obj.metadata.resource_version for name, obj in objects.items()}
+            if cached != expected:
+                yield f"{kind}: {set(cached.items()) ^ set(expected.items())} differ"
+
+    def missing_condition(self) -> Iterator[str]:
+        """Yields violations of L3: pending pods without a condition for their last attempt."""
+        for pod in self._store.pending():
+            expected = self._checker.messages.get(pod.metadata.uid, (0.0, NOTHING))[1]
+            written = _condition(pod)
+            if written != expected:
+                yield f"{key(pod)} has the condition {written!r}, expected {expected!r}"
+            n_nodes = len(self._store.nodes)
+            if not self._is_broken(pod) and not expected.startswith(
+                f"0/{n_nodes} nodes are available"
+            ):
+                yield f"{key(pod)} failed with {expected!r}, but there are {n_nodes} nodes"
+
+    def overdue_condition(self) -> Iterator[str]:
+        """Yields violations of L3: pods whose failure is not written after ``WRITTEN_S``."""
+        for pod in self._store.pending():
+            failed_at_s, expected = self._checker.messages.get(pod.metadata.uid, (now_s(), NOTHING))
+            written = _condition(pod)
+            is_overdue = now_s() - failed_at_s > WRITTEN_S and not self._is_exempt(pod)
+            if is_overdue and written != expected:
+                yield f"{key(pod)} has the condition {written!r}, not {expected!r}: dropped"
+
+    def stale_condition(self) -> Iterator[str]:
+        """Yields violations of L3: pods bound by the scheduler with PodScheduled=False."""
+        for uid, bound in self._store.bindings.items():
+            pod = self._store.pods.get(uid)
+            if pod is None or bound.actor != SCHEDULER or self._is_exempt(pod):
+                continue
+            if _condition(pod) != NOTHING:
+                yield f"{key(pod)} is bound, but has the condition {_condition(pod)!r}"
+
+    def _is_exempt(self, pod: Pod) -> bool:
+        """Returns whether a delayed status update of the pod may have arrived after a later one."""
+        return f"{PODS}/{pod.metadata.name}/status" in self._network.delayed
+
+    def _is_broken(self, pod: Pod) -> bool:
+        """Returns whether the bindings of the pod are refused, or a plugin raises for ever."""
+        path = f"{PODS}/{pod.metadata.name}/binding"
+        return raises_for_ever(pod) or self._network.is_broken(path)
+
+    def starved(self) -> Iterator[str]:
+        """Yields violations of L4: pending pods without a recent attempt."""
+        for pod in self._store.pending():
+            attempted_at_s = self._checker.attempted_at_s.get(pod.metadata.uid, -1.0)
+            if now_s() - attempted_at_s > RETRIED_S:
+                yield f"{key(pod)} was last attempted at {attempted_at_s:.1f} s"
+
+
+def _condition(pod: Pod) -> str:
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.message
+    return NOTHING

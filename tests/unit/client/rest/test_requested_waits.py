@@ -1,0 +1,88 @@
+"""A Retry-After concerns all tasks that send a request for the same object."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mooring.client import Client
+from mooring.client.rest.requested_waits import OBJECTS_MAX, RequestedWaits
+from mooring.client.transport.transport import Request
+from mooring.clock import seeded_random
+from mooring.errors import TooManyRequests
+from tests.helpers.client_servers import Script, answer, refusal
+from tests.helpers.running_scheduler import virtually
+
+PATH = "/api/v1/namespaces/default/pods/p"
+BUSY = refusal(429, "TooManyRequests", **{"retry-after": "5"})
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def send(client: Client, method: str, path: str) -> float:
+    """Sends a request as a task of its own; returns when it was answered."""
+
+    async def work() -> float:
+        if method == "GET":
+            await client.read(Request("GET", path, deadline_s=10.0), tries=1)
+        else:
+            await client.write(method, path, b"{}", tries=1)
+        return now_s()
+
+    return await asyncio.create_task(work())
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
+@virtually
+async def test_another_task_waits_as_long(method: str) -> None:
+    client = Client(Script(BUSY, answer(200)), rng=seeded_random(0))
+    with pytest.raises(TooManyRequests):
+        await send(client, method, PATH)
+    await asyncio.sleep(1)
+
+    assert await send(client, method, PATH) == pytest.approx(5.0)
+
+
+@virtually
+async def test_two_tasks_that_wait_do_not_both_send_if_the_first_is_refused_again() -> None:
+    script = Script(BUSY, BUSY, answer(200), answer(200))
+    client = Client(script, rng=seeded_random(0))
+    with pytest.raises(TooManyRequests):
+        await send(client, "DELETE", PATH)
+    results = await asyncio.gather(
+        *(send(client, "DELETE", PATH) for _ in range(2)), return_exceptions=True
+    )
+
+    assert isinstance(results[0], TooManyRequests)
+    assert results[1] == pytest.approx(10.0)
+
+
+@virtually
+async def test_other_objects_and_methods_do_not_wait() -> None:
+    client = Client(Script(BUSY, answer(200), answer(200)), rng=seeded_random(0))
+    with pytest.raises(TooManyRequests):
+        await send(client, "DELETE", PATH)
+
+    assert await send(client, "DELETE", f"{PATH}2") == 0.0
+    assert await send(client, "PATCH", PATH) == 0.0
+
+
+@virtually
+async def test_creations_do_not_wait_for_each_other_but_bindings_do() -> None:
+    client = Client(Script(BUSY, answer(201), BUSY, answer(201)), rng=seeded_random(0))
+    for path, answered_at_s in (("/api/v1/namespaces/default/events", 0.0), (f"{PATH}/binding", 5)):
+        with pytest.raises(TooManyRequests):
+            await send(client, "POST", path)
+        assert await send(client, "POST", path) == pytest.approx(answered_at_s)
+
+
+@virtually
+async def test_the_memory_is_limited() -> None:
+    waits = RequestedWaits(asyncio.sleep)
+    error = TooManyRequests("busy", status=429, reason="TooManyRequests", retry_after_s=5.0)
+    for number in range(OBJECTS_MAX + 5):
+        waits.note(Request("GET", f"/{number}", deadline_s=1.0), error)
+    assert len(waits) == OBJECTS_MAX
