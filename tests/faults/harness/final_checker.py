@@ -29,6 +29,9 @@ RETRIED_S: Final = 345.0
 #: Stands for a pod without a PodScheduled=False condition.
 NOTHING: Final = "nothing"
 
+#: What follows the message of a pod that is quarantined.
+QUARANTINED: Final = "; quarantined for "
+
 
 class FinalChecker:
     """Yields what is wrong with the pods after the faults have ended.
@@ -108,8 +111,13 @@ class FinalChecker:
         return raises_for_ever(pod) or self._network.is_broken(path)
 
     def starved(self) -> Iterator[str]:
-        """Yields violations of L4: pending pods without a recent attempt."""
+        """Yields violations of L4: pending pods without a recent attempt.
+
+        Pods at which a plugin raises for ever are quarantined, for up to an hour.
+        """
         for pod in self._store.pending():
+            if raises_for_ever(pod):
+                continue
             attempted_at_s = self._checker.attempted_at_s.get(pod.metadata.uid, -1.0)
             if now_s() - attempted_at_s > RETRIED_S:
                 yield f"{key(pod)} was last attempted at {attempted_at_s:.1f} s"
@@ -118,5 +126,5 @@ class FinalChecker:
 def _condition(pod: Pod) -> str:
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.message
+            return condition.message.partition(QUARANTINED)[0]
     return NOTHING

@@ -17,6 +17,7 @@ With ``is_passive`` it rejects no pod, except that each pod may expire once.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Final
 
 from mooring.clock import Rng
@@ -34,6 +35,9 @@ SCRIPTS: Final = ("allow", "expire", "reject", "reject_in_reserve", "prepare", "
 #: Timeout of Permit, and delay until a rejected pod is requeued.
 WAIT_S: Final = 8.0
 RETRY_S: Final = 4.0
+
+#: A third exception in a row would quarantine the pod, for longer than a run takes.
+FAILURES_MAX: Final = 2
 
 
 class Ledger:
@@ -54,6 +58,7 @@ class Ledger:
         self.is_passive = False
         self.open: dict[str, str] = {}
         self._has_expired: set[str] = set()
+        self._failures: Counter[str] = Counter()
         self._findings = findings
         self._store = store
         self._requests = requests
@@ -128,7 +133,8 @@ class Ledger:
         script = self._script(cycle)
         if script in ("prepare", "fail"):
             await asyncio.sleep(self._rng.random() * WAIT_S)
-        if script == "fail":
+        if script == "fail" and self._failures[cycle.pod.uid] < FAILURES_MAX:
+            self._failures[cycle.pod.uid] += 1
             raise RuntimeError("injected failure")
 
     def _script(self, cycle: Cycle) -> str:

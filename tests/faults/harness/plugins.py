@@ -7,6 +7,7 @@ The label ``raises`` names the extension point at which ``Raising`` raises; with
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,8 @@ from tests.faults.harness.checkers import Findings
 SECOND: Final = "second"
 SECOND_SCRIPTS: Final = ("allow", "reject", "expire")
 RAISES: Final = "raises"
+#: A third exception in a row would quarantine the pod, for longer than a run takes.
+RAISED_MAX: Final = 2
 RAISES_FOR: Final = "raises-for"
 EVER: Final = "ever"
 POINTS: Final = ("PreFilter", "Filter", "Score", "Reserve", "Permit", "PreBind", "PostBind")
@@ -114,6 +117,7 @@ class Raising:
     def __init__(self, findings: Findings) -> None:
         self.is_passive = False
         self._findings = findings
+        self._counts: Counter[str] = Counter()
 
     def events(self) -> list[ClusterEventWithHint]:
         """Registers no events: an error is retried after a backoff."""
@@ -161,12 +165,13 @@ class Raising:
 
     def _is_due(self, pod: PodInfo, point: str) -> bool:
         labels = pod.metadata.labels
-        is_on = not self.is_passive or labels.get(RAISES_FOR) == EVER
-        return is_on and labels.get(RAISES) == point
+        is_on = not self.is_passive and self._counts[pod.uid] < RAISED_MAX
+        return (is_on or labels.get(RAISES_FOR) == EVER) and labels.get(RAISES) == point
 
     def _raise(self, pod: PodInfo, point: str) -> None:
         if self._is_due(pod, point):
             self._findings.count(f"raises {point}")
+            self._counts[pod.uid] += 1
             raise RuntimeError(f"injected failure in {point}")
 
 
