@@ -157,11 +157,11 @@ TOPOLOGY_MUTATIONS = [
     miss_relabeled_nodes,
     visit_in_the_wrong_zone,
     lose_columns_that_grow,
-    keep_affine_pods_parked,
     forget_second_term,
 ]
 #: The seeds do not show these: another event wakes the pod first, or no pod is left to be woken.
 UNSEEN_MUTATIONS = [
+    keep_affine_pods_parked,
     count_terminating,
     keep_spread_pods_parked,
     keep_parked_after_relabeling,

@@ -38,7 +38,9 @@ def chromium() -> str:
     return next(filter(None, map(shutil.which, _NAMES)), "")
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: while Playwright is open, its event loop runs in this thread, and no
+# test of another module could run one.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     path = chromium()
     if not path:
