@@ -73,8 +73,8 @@ def run_scenario(
     out: str | None,
     table_format: str,
     output: str,
-) -> None:
-    """Runs a scenario, and prints its results; exits with 1 if an expectation does not hold."""
+) -> int:
+    """Runs a scenario, prints its results, and returns 1 if an expectation does not hold."""
     from mooring.config import load
     from mooring.scenario.read import read_scenario
     from mooring.scenario.results import write_results
@@ -94,11 +94,10 @@ def run_scenario(
         click.echo(result_text(result))
         if out is not None:
             click.echo(f"tables in {out}")
-    if not result.holds:
-        for expectation, value in result.checks:
-            if not expectation.holds(value):
-                click.echo(check_text(expectation, value), err=True)
-        sys.exit(EXPECTATION_FAILED)
+    for expectation, value in result.checks:
+        if not expectation.holds(value):
+            click.echo(check_text(expectation, value), err=True)
+    return 0 if result.holds else EXPECTATION_FAILED
 
 
 def run_with_view(scenario: Scenario, *, is_shown: bool) -> Result:

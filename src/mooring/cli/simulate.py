@@ -106,7 +106,7 @@ class SimulateCommand(click.Command):
         # Imported here: a simulation without time needs none of it.
         from mooring.cli.scenario import run_scenario
 
-        run_scenario(
+        return run_scenario(
             scenario,
             seed=values["seed"] if any(param.name == "seed" for param in chosen) else None,
             config_file=values["config_file"],
@@ -115,7 +115,6 @@ class SimulateCommand(click.Command):
             table_format=table_format,
             output=values["output"],
         )
-        return None
 
 
 @click.command("simulate", cls=SimulateCommand)

@@ -47,6 +47,7 @@ class NodeLife:
 
     Attributes:
         on_evict: Called with the key of a pod, and why, before it is deleted.
+        on_crash: Called with the key of a pod before its run ends without a result.
         down: Name -> number of the crash, of the nodes that are away.
 
     Args:
@@ -67,6 +68,7 @@ class NodeLife:
         clock: Clock,
     ) -> None:
         self.on_evict: Callable[[str, str], None] = lambda *_: None
+        self.on_crash: Callable[[str], None] = lambda _: None
         self.down: dict[str, int] = {}
         self._table = table
         self._engine = engine
@@ -168,6 +170,7 @@ class NodeLife:
         self._crashes += 1
         number = self.down[name] = self._crashes
         for pod in self.pods_on(name):
+            self.on_crash(key(pod))
             self._run_times.stop(key(pod))
         now_s = self._clock.monotonic_s()
         notice = partial(self._notice, name, number)

@@ -136,6 +136,7 @@ class ScenarioRun:
         self.ledger.running_since = self._run_times.running_since
         self._run_times.on_end = self.ledger.will_end
         self._nodes.on_evict = self.ledger.evicted
+        self._nodes.on_crash = self.ledger.lose
         self._autoscaler = self._make_autoscaler(objects) if scenario.groups else None
         self._sampled_s = 0.0
         self._nodes_at_start = sum(isinstance(obj, Node) for obj in objects)

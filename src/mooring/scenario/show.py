@@ -47,6 +47,8 @@ def shown(scenario: Scenario) -> str:
     if len(rows) > 1:
         lines += ["", *aligned(rows, indent="", text_columns=4)]
     lines += _arrival_lines(scenario)
+    if scenario.failures:
+        lines.append("")
     for process in scenario.failures:
         lines.append(
             f"{process.name}: a crash every {process.mtbf.text()}, back after {process.mttr.text()}"
@@ -85,7 +87,7 @@ def _arrival_lines(scenario: Scenario) -> list[str]:
     for name, own in times.items():
         more = " or more" if len(own) == _ARRIVALS_MAX else ""
         lines.append(f"  {name:{width}} {_bars(own, last_s)} {len(own)}{more}")
-    return [*lines, ""]
+    return lines
 
 
 def _bars(times: Sequence[float], last_s: float) -> str:

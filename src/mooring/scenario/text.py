@@ -79,7 +79,7 @@ def _pods(summary: Mapping[str, float]) -> list[str]:
         lines.append(
             f"jobs      {created:.0f} created, {complete:.0f} complete, {failed:.0f} failed"
         )
-    if "throughput" in summary:
+    if summary.get("throughput"):
         lines.append(
             f"          {summary['throughput']:.4g} pods succeeded a second, over"
             f" {_time(summary['makespan'])}"
@@ -125,7 +125,8 @@ def _pending(pending: Mapping[str, str]) -> list[str]:
     if not pending:
         return []
     reasons: Counter[str] = Counter(pending.values())
-    lines = ["", f"{len(pending)} pods were refused and still wait"]
+    count = "1 pod was" if len(pending) == 1 else f"{len(pending)} pods were"
+    lines = ["", f"{count} refused, and still waiting at the end"]
     for reason, count in reasons.most_common(_NAMED):
         names = [name for name, own in pending.items() if own == reason][:_NAMED]
         more = f" and {count - len(names)} more" if count > len(names) else ""

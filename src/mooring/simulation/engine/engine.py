@@ -119,11 +119,11 @@ class Engine:
         self._foreground += not is_background
 
     async def run(self, end_s: float = math.inf) -> None:
-        """Runs until nothing is left to do, or until a time, with what happens then."""
+        """Runs until a time, with what happens then; infinity = until nothing is left to do."""
         while True:
             await self._run_instant()
             next_s = self._next_instant_s()
-            if self._is_settled(next_s) or self._loop.time() >= end_s:
+            if self._loop.time() >= end_s or (end_s == math.inf and self._is_settled(next_s)):
                 return
             await self._wait_until(min(next_s, end_s))
 
