@@ -125,8 +125,8 @@ def _pending(pending: Mapping[str, str]) -> list[str]:
     if not pending:
         return []
     reasons: Counter[str] = Counter(pending.values())
-    count = "1 pod was" if len(pending) == 1 else f"{len(pending)} pods were"
-    lines = ["", f"{count} refused, and still waiting at the end"]
+    who = "1 pod was" if len(pending) == 1 else f"{len(pending)} pods were"
+    lines = ["", f"{who} refused, and still waiting at the end"]
     for reason, count in reasons.most_common(_NAMED):
         names = [name for name, own in pending.items() if own == reason][:_NAMED]
         more = f" and {count - len(names)} more" if count > len(names) else ""

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import polars
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -229,7 +229,7 @@ def test_tables_are_written_and_read_back(tmp_path: Path, table_format: str) -> 
         with (folder / "pods.arrows").open("rb") as stream:
             pods = pa.ipc.open_stream(stream).read_all()["pod"].to_pylist()
     else:
-        pods = polars.read_parquet(folder / "pods.parquet")["pod"].to_list()
+        pods = pl.read_parquet(folder / "pods.parquet")["pod"].to_list()
     assert pods == result.tables["pods"]["pod"]
 
 
