@@ -145,8 +145,8 @@ ALLOWED = {
         *("framework", "plugins", "state"),
         # The lesson on PreScore writes a plugin on columns; the conformance kit compares columns.
         *("learn.steps.step_4", "testing.conformance"),
-        # A trace has millions of rows.
-        "traces",
+        # A trace has millions of rows; a bootstrap draws ten thousand samples.
+        *("statistics", "traces"),
     },
     # It shows that a plugin's state can be pickled, and reads back only what it wrote.
     "Files cannot run code": {"testing.conformance"},
