@@ -20,12 +20,16 @@ from numpy.typing import NDArray
 
 from mooring.clock import Rng
 from mooring.errors import ConfigError
-from mooring.statistics.intervals import CONFIDENCE, Interval, finite
+from mooring.statistics.intervals import CONFIDENCE, Interval, finite, mean_interval
 from mooring.statistics.paired import Better, PairedDifference, checked_pairs, paired_of_interval
 from mooring.statistics.student_t import student_t_quantile
 
 #: With 10 000 resamples, the ends of the interval vary by about 1 % of its width.
 RESAMPLES: Final = 10_000
+
+#: With fewer runs no resample reaches far enough: of normal differences, 91.5 % of the intervals
+#: cover the truth for 5 runs, and 50 % for 2. Student's t is exact there.
+RUNS_MIN: Final = 8
 
 #: Draws at a time: 8 MiB of indices.
 _CHUNK: Final = 1 << 20
@@ -83,6 +87,8 @@ def bootstrap_difference(
 ) -> PairedDifference:
     """Returns the mean difference of pairs with a bootstrap interval.
 
+    With fewer than ``RUNS_MIN`` pairs, the interval is that of Student's t.
+
     Args:
         baseline: The measure of each run, such as its p99 of waits; shape (n,).
         candidate: The measure of the runs with the same seeds, in the same order.
@@ -94,7 +100,11 @@ def bootstrap_difference(
         ConfigError: The numbers of runs differ, or a value is not finite.
     """
     old, new = checked_pairs(baseline, candidate)
-    interval = bootstrap_interval((new - old).tolist(), rng, resamples=resamples)
+    differences = (new - old).tolist()
+    if len(differences) < RUNS_MIN:
+        interval = mean_interval(differences)
+    else:
+        interval = bootstrap_interval(differences, rng, resamples=resamples)
     return paired_of_interval(old, new, interval, better=better)
 
 

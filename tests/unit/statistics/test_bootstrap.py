@@ -10,7 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from mooring.errors import ConfigError
-from mooring.statistics import bootstrap_difference, bootstrap_interval, mean_interval
+from mooring.statistics import (
+    bootstrap_difference,
+    bootstrap_interval,
+    mean_interval,
+    paired_difference,
+)
 
 VALUES = [3.1, 4.7, 2.2, 9.0, 5.5, 4.1, 6.2, 3.9, 7.7, 5.0]
 
@@ -94,3 +99,11 @@ def test_a_difference_of_quantiles() -> None:
     assert difference.verdict == "better"
     assert difference.n_better == difference.n == 20
     assert -6.5 < difference.interval.low < -5.95 < difference.interval.high < -5.4
+
+
+def test_few_pairs_have_the_interval_of_student() -> None:
+    baseline, candidate = [1.0, 5.0, 3.0], [0.5, 4.0, 2.8]
+
+    difference = bootstrap_difference(baseline, candidate, Random(3))
+
+    assert difference == paired_difference(baseline, candidate)
