@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from mooring.chance import Streams
@@ -151,14 +152,11 @@ class TracePods:
         self._item = item
         trace = item.trace
         self._copies = item.item.copies
-        #: Submission of each pod: rows with a count stand for several.
-        if trace.count:
-            self._rows = [row for row, n in enumerate(trace.count) for _ in range(n)]
-        else:
-            self._rows = list(range(len(trace)))
+        #: The row of each pod: one with a count stands for several.
+        self._rows: list[int] = np.repeat(np.arange(len(trace)), trace.count).tolist()
+        names = set(trace.names.tolist())
+        self._has_unique_names = len(names) == len(self._rows) and "" not in names
         self._specs: dict[tuple[Any, ...], PodSpec] = {}
-        self._prefix = "" if self._copies == 1 and trace.names else f"{item.name}-"
-        self._has_unique_names = bool(trace.names) and len({*trace.names}) == len(self._rows)
 
     def __len__(self) -> int:
         """Returns the number of pods."""
@@ -186,11 +184,11 @@ class TracePods:
     def _spec(self, row: int) -> PodSpec:
         trace = self._item.trace
         shape = (
-            trace.cpu_milli[row] if trace.cpu_milli else 0,
-            trace.memory_bytes[row] if trace.memory_bytes else 0,
-            trace.gpu_count[row] * trace.gpu_milli[row] if trace.gpu_count else 0,
-            trace.gpu_models[row] if trace.gpu_models else "",
-            trace.priority[row] if trace.priority else None,
+            int(trace.cpu_milli[row]),
+            int(trace.memory_bytes[row]),
+            int(trace.gpu_count[row] * trace.gpu_milli[row]),
+            str(trace.gpu_models[row]),
+            int(trace.priority[row]),
         )
         spec = self._specs.get(shape)
         if spec is None:
@@ -199,20 +197,20 @@ class TracePods:
 
 
 def _pod_spec(
-    cpu_milli: int, memory_bytes: int, gpu_milli: int, models: str, priority: int | None
+    cpu_milli: int, memory_bytes: int, gpu_milli: int, models: str, priority: int
 ) -> PodSpec:
     amounts: dict[str, str | int | float] = {}
     if cpu_milli:
-        amounts["cpu"] = f"{int(cpu_milli)}m"
+        amounts["cpu"] = f"{cpu_milli}m"
     if memory_bytes:
-        amounts["memory"] = str(int(memory_bytes))
+        amounts["memory"] = str(memory_bytes)
     if gpu_milli:
-        amounts[GPU_RESOURCE] = str(int(gpu_milli))
+        amounts[GPU_RESOURCE] = str(gpu_milli)
     requirements = ResourceRequirements(requests=amounts)
     return PodSpec(
         containers=(Container(name="main", image="trace", resources=requirements),),
         affinity=model_affinity(models) if models and gpu_milli else None,
-        priority=None if priority is None else int(priority),
+        priority=priority,
         scheduler_name=_SCHEDULER,
         tolerations=_TOLERATIONS,
     )

@@ -125,7 +125,7 @@ class ItemReader:
         if not file.startswith(OPENB_PREFIX):
             file = os.path.join(self._times.folder, file)
         try:
-            trace = read_trace(file, trace_format=item.format or None, columns=item.columns or None)
+            trace = read_trace(file, format=item.format or None, columns=item.columns or None)
         except ConfigErrors:
             raise
         except ConfigError as error:

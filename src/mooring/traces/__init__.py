@@ -1,6 +1,6 @@
 """Traces of workloads, in the formats of the field, as columns.
 
-``read_trace`` reads a file; ``Trace`` has one row for each submission of equal pods.
+``read_trace`` reads a file; a ``Trace`` has one row for each submission of equal pods.
 """
 
 from __future__ import annotations

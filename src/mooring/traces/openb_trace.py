@@ -32,18 +32,20 @@ def read_openb(name: str) -> Trace:
         values = columns.get(title)
         return [default if values is None else values[row] for row in order]
 
-    return Trace(
+    return Trace.build(
         name=f"openb:{name}",
         format="openb",
-        submit_s=[float(created[row] - first) for row in order],
-        duration_s=[_duration(created[row], begins[row], ends[row]) for row in order],
-        cpu_milli=of("cpu_milli", 0),
-        memory_bytes=[mib * _MIB for mib in of("memory_mib", 0)],
-        gpu_count=of("num_gpu", 0),
-        gpu_milli=of("gpu_milli", 0),
-        gpu_models=[text or "" for text in of("gpu_spec", "")],
-        group=[text or "" for text in of("qos", "")],
-        names=of("name", ""),
+        columns={
+            "submit_s": [float(created[row] - first) for row in order],
+            "duration_s": [_duration(created[row], begins[row], ends[row]) for row in order],
+            "cpu_milli": of("cpu_milli", 0),
+            "memory_bytes": [mib * _MIB for mib in of("memory_mib", 0)],
+            "gpu_count": of("num_gpu", 0),
+            "gpu_milli": of("gpu_milli", 0),
+            "gpu_models": [text or "" for text in of("gpu_spec", "")],
+            "group": [text or "" for text in of("qos", "")],
+            "names": of("name", ""),
+        },
     )
 
 

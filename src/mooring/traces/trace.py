@@ -3,52 +3,206 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.errors import ConfigError
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Texts: TypeAlias = NDArray[np.object_]
+
+#: Pods of a whole trace: the largest published traces have some tens of millions.
+PODS_MAX: Final = 100_000_000
+
+#: Largest amount of a resource in a column. A double holds every integer up to it, so sums of
+#: amounts and products with a count are computed without a surprise.
+AMOUNT_MAX: Final = 2**53
+
+#: Column -> the value of a row that has none; ``submit_s`` is always required.
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "submit_s": 0.0,
+    "duration_s": math.nan,
+    "cpu_milli": 0,
+    "memory_bytes": 0,
+    "gpu_milli": 0,
+    "gpu_count": 0,
+    "gpu_models": "",
+    "priority": 0,
+    "group": "",
+    "user": "",
+    "names": "",
+    "count": 1,
+}
 
 
-@dataclass(frozen=True, slots=True)
+_AMOUNTS: Final = ("cpu_milli", "memory_bytes", "gpu_milli", "gpu_count", "count")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Trace:
-    """Submissions in order of time; all columns have the same length, or are empty.
+    """Submissions of pods, in order of time. All columns have the shape (n_rows,).
 
     Attributes:
-        name: Of the trace.
+        name: The name of the trace: its file.
         format: The format that was read.
-        submit_s: Times of submission, in seconds; the first is 0 or later.
-        duration_s: Run times in seconds; nan = unknown, infinity = for ever.
-        cpu_milli: Requests in millicores.
-        memory_bytes: Requests.
-        gpu_count: Devices.
-        gpu_milli: Requests of each device in thousandths; 1000 = a whole one.
-        gpu_models: Models that would do, separated by "|"; "" = any.
-        priority: Pod priorities.
-        group: Job, partition or queue.
-        user: Who submitted it.
-        names: Names, which need not be unique.
-        count: Equal pods of the submission.
-        notes: What the reader left out or assumed, in words.
+        submit_s: Times of submission in seconds, ascending, 0 or later.
+        duration_s: Run times in seconds; nan = no end is recorded.
+        cpu_milli: Requests of one pod in millicores.
+        memory_bytes: Requests of one pod.
+        gpu_milli: Request of one device in thousandths; 1000 = a whole device, 0 = no device.
+        gpu_count: Devices of one pod.
+        gpu_models: Device models that are suitable, separated by "|"; "" = any.
+        priority: Pod priorities; 0 = not recorded.
+        group: Queue, partition or owner; "" = not recorded.
+        user: User or namespace; "" = not recorded.
+        names: Names; they need not be unique.
+        count: Equal pods of the submission; at least 1.
+        notes: Sentences about rows that were left out, and about values that were assumed.
     """
 
     name: str
     format: str
-    submit_s: Sequence[float]
-    duration_s: Sequence[float] = ()
-    cpu_milli: Sequence[int] = ()
-    memory_bytes: Sequence[int] = ()
-    gpu_count: Sequence[int] = ()
-    gpu_milli: Sequence[int] = ()
-    gpu_models: Sequence[str] = ()
-    priority: Sequence[int] = ()
-    group: Sequence[str] = ()
-    user: Sequence[str] = ()
-    names: Sequence[str] = ()
-    count: Sequence[int] = ()
-    notes: Sequence[str] = field(default=())
+    submit_s: Floats
+    duration_s: Floats
+    cpu_milli: Ints
+    memory_bytes: Ints
+    gpu_milli: Ints
+    gpu_count: Ints
+    gpu_models: Texts
+    priority: Ints
+    group: Texts
+    user: Texts
+    names: Texts
+    count: Ints
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        name: str,
+        format: str,  # noqa: A002 - the attribute's name
+        columns: Mapping[str, Sequence[Any]],
+        notes: Sequence[str] = (),
+    ) -> Trace:
+        """Returns a trace of columns of equal length, sorted by time of submission.
+
+        Rows of one time keep their order. A column that is left out has its default.
+
+        Args:
+            name: The name of the trace.
+            format: The format that was read.
+            columns: Column -> values; ``submit_s`` is required.
+            notes: Sentences for the user.
+
+        Raises:
+            ConfigError: The trace has too many pods.
+        """
+        n_rows = len(columns["submit_s"])
+        arrays: dict[str, Any] = {}
+        for title, default in DEFAULTS.items():
+            arrays[title] = _array(columns.get(title), default, n_rows)
+        if arrays["count"].sum(dtype=np.float64) > PODS_MAX:
+            raise ConfigError(f"has more than {PODS_MAX} pods", file=name)
+        order = np.argsort(arrays["submit_s"], kind="stable")
+        arrays = {title: array[order] for title, array in arrays.items()}
+        return cls(name=name, format=format, notes=tuple(notes), **arrays)
 
     def __len__(self) -> int:
         """Returns the number of submissions."""
         return len(self.submit_s)
 
     def duration_of(self, row: int) -> float:
-        """Returns the run time of a submission; nan = unknown."""
-        return self.duration_s[row] if self.duration_s else math.nan
+        """Returns the run time of a submission in seconds; nan = no end is recorded."""
+        return float(self.duration_s[row])
+
+    @property
+    def n_pods(self) -> int:
+        """The number of pods: the sum of ``count``."""
+        return int(self.count.sum())
+
+
+class Rows:
+    """Collects the rows of a trace; a value that is left out has its default."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[Any]] = {title: [] for title in DEFAULTS}
+        self._notes: dict[str, int] = {}
+
+    def add(self, *, submit_s: float, **values: Any) -> None:
+        """Adds a row; the keywords are columns of ``Trace``.
+
+        Raises:
+            ConfigError: An amount is too large; the path is the name of its column.
+        """
+        assert not values.keys() - DEFAULTS.keys(), values.keys()
+        check_amounts(values)
+        self._columns["submit_s"].append(submit_s)
+        for title, default in DEFAULTS.items():
+            if title != "submit_s":
+                self._columns[title].append(values.get(title, default))
+
+    def note(self, text: str) -> None:
+        """Counts one case of a note, such as "cancelled before it ran: left out"."""
+        self._notes[text] = self._notes.get(text, 0) + 1
+
+    def __len__(self) -> int:
+        """Returns the number of rows."""
+        return len(self._columns["submit_s"])
+
+    def trace(
+        self,
+        *,
+        name: str,
+        format: str,  # noqa: A002 - the attribute's name
+        is_shifted: bool = False,
+    ) -> Trace:
+        """Returns the trace.
+
+        Args:
+            name: The name of the trace.
+            format: The format that was read.
+            is_shifted: Whether the first submission is moved to 0 s, and all others with it.
+
+        Raises:
+            ConfigError: The trace has no rows, or too many pods.
+        """
+        submit_s = self._columns["submit_s"]
+        if not submit_s:
+            raise ConfigError("has no pods", file=name)
+        if is_shifted:
+            first_s = min(submit_s)
+            self._columns["submit_s"] = [time_s - first_s for time_s in submit_s]
+        notes = [f"{count} x {text}" for text, count in self._notes.items()]
+        return Trace.build(name=name, format=format, columns=self._columns, notes=notes)
+
+
+def check_amounts(columns: Mapping[str, Any], path: str = "") -> None:
+    """Checks that the amounts of a row fit into its columns.
+
+    Args:
+        columns: Column -> value.
+        path: The path of the row in its document, for errors.
+
+    Raises:
+        ConfigError: An amount is too large.
+    """
+    for title in _AMOUNTS:
+        if columns.get(title, 0) > AMOUNT_MAX:
+            place = f"{path}.{title}" if path else title
+            raise ConfigError(f"must be at most {AMOUNT_MAX}", path=place, value=columns[title])
+
+
+def _array(values: Sequence[Any] | None, default: Any, n_rows: int) -> NDArray[Any]:
+    """Returns a column as an array of the type of its default."""
+    kinds: dict[type, Any] = {float: np.float64, int: np.int64, str: np.object_}
+    dtype = kinds[type(default)]
+    if values is None:
+        return np.full(n_rows, default, dtype=dtype)
+    assert len(values) == n_rows, (len(values), n_rows)
+    return np.array(values, dtype=dtype)
