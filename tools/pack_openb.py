@@ -4,7 +4,7 @@
 
 One file per list, gzip'd JSON (``openb/1``), columns instead of rows: a column of few distinct
 values is written as ``{"values": [...], "rows": [index, ...]}``; a time is written as its distance
-to the column that its ``"after"`` names, or to the row before. ``mooring.simulation.openb`` reads
+to the column that its ``"after"`` names, or to the row before. ``mooring.traces.openb`` reads
 it back. Nothing is lost: this program unpacks what it wrote and compares it with the csv.
 """
 

@@ -132,7 +132,7 @@ ALLOWED = {
         *("__main__", "apiserver", "cli", "client", "clock", "devcluster", "errors"),
         *("event_loop", "explain", "extender_server", "extenders", "learn", "load_metrics", "log"),
         *("scheduler", "serving", "simulation", "testing", "virtual_loop", "watchdog"),
-        *("study", "ui"),
+        *("scenario", "study", "ui"),
     },
     "Sockets and HTTP only at the border": {
         *("client", "extenders", "extender_server", "apiserver", "load_metrics", "event_loop"),
@@ -145,8 +145,8 @@ ALLOWED = {
         *("framework", "plugins", "state"),
         # The lesson on PreScore writes a plugin on columns; the conformance kit compares columns.
         *("learn.steps.step_4", "testing.conformance"),
-        # A trace has millions of rows; a bootstrap draws ten thousand samples.
-        *("statistics", "traces"),
+        # Traces and measures of a million pods are columns, too; a bootstrap draws 10 000 samples.
+        *("scenario", "statistics", "traces"),
     },
     # It shows that a plugin's state can be pickled, and reads back only what it wrote.
     "Files cannot run code": {"testing.conformance"},

@@ -57,6 +57,7 @@ COMMANDS = {
     "simulate": Entry(
         "mooring.cli.simulate", "Schedule pending pods offline and report placements."
     ),
+    "scenario": Entry("mooring.cli.scenario", "Check and show scenario files."),
     "explain": Entry("mooring.cli.explain", "Explain a placement or a pending pod."),
     "dump": Entry("mooring.cli.dump", "Write a live cluster's objects to one file."),
     "replay": Entry("mooring.cli.replay", "Replay a recording and report differences."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from mooring import __version__
 from mooring.cli.inputs import Live, for_plugins, print_note, read_live
@@ -73,7 +74,51 @@ class ScaleParameter(click.ParamType[tuple[str, int]]):
         return name, int(replicas)
 
 
-@click.command("simulate")
+#: Options that go with a scenario; the others are said in its file.
+_OF_SCENARIOS: Final = frozenset(
+    {"scenario", "config_file", "plugins", "seed", "output", "out", "table_format"}
+)
+
+
+class SimulateCommand(click.Command):
+    """Runs a scenario if one is given, else schedules the pending pods of files."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command."""
+        values = ctx.params
+        scenario, out = values.pop("scenario"), values.pop("out")
+        table_format = values.pop("table_format")
+        chosen = [
+            param
+            for param in self.params
+            if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        ]
+        if scenario is None:
+            if out is not None:
+                raise click.UsageError("--out needs a scenario", ctx)
+            return super().invoke(ctx)
+        for param in chosen:
+            if param.name not in _OF_SCENARIOS:
+                problem = f"{param.opts[0]} does not go with a scenario, whose file says it"
+                raise click.UsageError(problem, ctx)
+        if values["output"] not in ("table", "json"):
+            raise click.UsageError(f"-o {values['output']} does not go with a scenario: --out", ctx)
+        # Imported here: a simulation without time needs none of it.
+        from mooring.cli.scenario import run_scenario
+
+        return run_scenario(
+            scenario,
+            seed=values["seed"] if any(param.name == "seed" for param in chosen) else None,
+            config_file=values["config_file"],
+            plugins=values["plugins"],
+            out=out,
+            table_format=table_format,
+            output=values["output"],
+        )
+
+
+@click.command("simulate", cls=SimulateCommand)
+@click.argument("scenario", required=False, type=click.Path())
 @workload_options
 @devices_option
 @feature_gates_option
@@ -103,6 +148,15 @@ class ScaleParameter(click.ParamType[tuple[str, int]]):
 @file_option(
     "--save", metavar="RECORDING", help="Save every decision to this file; .gz = compressed."
 )
+@file_option("--out", help="Folder for the tables of a scenario; it is created.")
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(("csv", "arrow", "parquet")),
+    default="csv",
+    show_default=True,
+    help="Format of these tables; all but csv need pyarrow.",
+)
 @output_option(
     "table",
     "wide",
@@ -128,6 +182,8 @@ def command(
     output: str,
 ) -> None:
     """Schedule pending pods offline, and report placements, refusals, evictions and utilization.
+
+    With a SCENARIO file, pods come, run and leave over time; see `mooring scenario`. Without:
 
     Time is virtual: a pod that waits for its victims to leave is bound when their grace period has
     passed. Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.

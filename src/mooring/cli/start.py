@@ -243,7 +243,7 @@ def _live_input(
 def _seeds(workload: Workload, cluster: tuple[str, ...], pods: tuple[str, ...]) -> list[Seed]:
     """Returns the objects of files as written there, and those of the trace as generated."""
     from mooring.devcluster.seeding import seeds_of_objects
-    from mooring.simulation.workload import OPENB_PREFIX
+    from mooring.traces.openb import OPENB_PREFIX
 
     if all(source.startswith(OPENB_PREFIX) for source in (*cluster, *pods)):
         return seeds_of_objects([*workload.objects, *workload.pending])
@@ -256,8 +256,7 @@ def _seeds_of(cluster: Sequence[str], pods: Sequence[str]) -> list[Seed]:
     By source, not by name: the file reader names objects that have only a generateName.
     """
     from mooring.devcluster.seeding import seeds_of_files, seeds_of_objects
-    from mooring.simulation.openb import read_nodes, read_pods
-    from mooring.simulation.workload import OPENB_PREFIX
+    from mooring.traces.openb import OPENB_PREFIX, read_nodes, read_pods
 
     generated: list[KubernetesObject] = []
     for sources, read in ((cluster, read_nodes), (pods, read_pods)):

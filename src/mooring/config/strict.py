@@ -157,10 +157,11 @@ def _unknown(path: Path, names: list[str]) -> FieldError:
     instead = REMOVED_FIELDS.get(key) if len(path) == 1 else None
     if instead is not None:
         return FieldError(path, f"unknown field: removed before {API_VERSION}; {instead}")
-    return FieldError(path, "unknown field", None, _nearest(key, names))
+    return FieldError(path, "unknown field", None, nearest(key, names))
 
 
-def _nearest(key: str, names: list[str]) -> str | None:
+def nearest(key: str, names: list[str]) -> str | None:
+    """Returns the name that was probably meant; None = none is near."""
     by_lower = {name.lower(): name for name in names}
     if key.lower() in by_lower:
         return by_lower[key.lower()]

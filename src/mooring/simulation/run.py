@@ -234,7 +234,7 @@ class SimulationRun:
     def run(self) -> Simulation:
         """Runs to the end."""
         try:
-            with no_running_loop(), gc_thresholds(), _without_warnings():
+            with no_running_loop(), gc_thresholds(), without_warnings():
                 return self._loop.run_until_complete(self._run())
         except BaseExceptionGroup as group:
             raise first_error(group) from None
@@ -334,7 +334,7 @@ class SimulationRun:
 
 
 @contextmanager
-def _without_warnings() -> Iterator[None]:
+def without_warnings() -> Iterator[None]:
     """Silences the warnings of the scheduler: the results have the errors of all attempts."""
     logger = logging.getLogger("mooring.scheduler")
     level = logger.level

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.objects.meta import KubernetesObject, controller_of
 from mooring.objects.node import Node
 from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.types import Object
-from mooring.simulation.openb import read_nodes, read_pods
+from mooring.traces.openb import OPENB_PREFIX, read_nodes, read_pods
 
 if TYPE_CHECKING:
     from mooring.objects.files.reader import Objects
-
-#: Prefix of the trace's list names in file arguments: ``openb:gpushare40``.
-OPENB_PREFIX: Final = "openb:"
 
 
 class Workload(NamedTuple):

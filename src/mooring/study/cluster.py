@@ -90,7 +90,7 @@ class Cluster:
     @classmethod
     def openb(cls, nodes: str = "gpu") -> Cluster:
         """Returns the nodes of the openb trace, 1 213 by default; "all" are 1 523."""
-        from mooring.simulation.openb import read_nodes
+        from mooring.traces.openb import read_nodes
 
         return cls(read_nodes(nodes), name="openb")
 

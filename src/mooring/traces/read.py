@@ -25,6 +25,8 @@ from typing import Any, Final
 from mooring.errors import ConfigError
 from mooring.objects.files.paths import read_bytes, shown_name
 from mooring.traces import batsim, csv_table, pods, recorder, simkube, swf
+from mooring.traces.openb import OPENB_PREFIX
+from mooring.traces.openb_trace import read_openb
 from mooring.traces.trace import Trace
 from mooring.traces.values import parsed_json
 
@@ -53,7 +55,7 @@ def read_trace(
     """Returns the trace of a file, plain or compressed with gzip.
 
     Args:
-        path: The file.
+        path: The file, or a list of the trace that is shipped (``openb:default``).
         format: One of ``FORMATS``; None = as its content says. ``Trace.format`` says which it was.
         columns: For CSV: column of the trace -> column of the file, with an optional factor, such
             as ``{"submit_s": "arrival", "cpu_milli": "cores*1000"}``.
@@ -63,6 +65,8 @@ def read_trace(
             in the document, and the value.
     """
     name = shown_name(os.fspath(path))
+    if name.startswith(OPENB_PREFIX):
+        return read_openb(name.removeprefix(OPENB_PREFIX))
     if format is not None and format not in FORMATS:
         problem = f"is not a format of traces ({', '.join(FORMATS)})"
         raise ConfigError(problem, path="format", value=format)

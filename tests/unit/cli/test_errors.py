@@ -83,7 +83,7 @@ def test_simulate_says_what_is_wrong_and_where(
         (["--seed", "many"], "'many' is not a valid integer"),
         (["-o", "xml"], "'xml' is not one of 'table', 'wide', 'json', 'csv'"),
         (["--sede", "1"], "Did you mean one of: '--save', '--scale', '--seed'?"),
-        (["stray"], "unexpected extra argument"),
+        (["one.yaml", "stray"], "unexpected extra argument"),
     ],
 )
 def test_wrong_options_show_the_usage(

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.simulation import openb
+from mooring.traces import openb
 from tests.helpers.paths import ROOT
 
 

@@ -142,9 +142,30 @@ def read_objects(
         ...
         mooring.errors.ConfigError: /nowhere.yaml: cannot be read: no such file or directory
     """
-    reading = _Reading(validator, created)
+    return read_values(iter_values(paths), validator=validator, created=created)
+
+
+def read_values(
+    values: Iterable[tuple[Source, Object]],
+    *,
+    validator: Validator | None = None,
+    created: str = CREATED,
+    context: Iterable[Object] = (),
+) -> Objects:
+    """Returns the objects of plain values, as ``read_objects`` does for those of files.
+
+    Args:
+        values: The values with their places.
+        validator: As for ``read_objects``.
+        created: As for ``read_objects``.
+        context: Further objects that admission reads, with their defaults.
+
+    Raises:
+        ConfigError: As ``read_objects``.
+    """
+    reading = _Reading(validator, created, context)
     try:
-        for source, raw in iter_values(paths):
+        for source, raw in values:
             reading.add(source, raw)
     except ConfigErrors:
         raise
@@ -165,7 +186,9 @@ class _Pending(NamedTuple):
 class _Reading:
     """The objects and errors read so far."""
 
-    def __init__(self, validator: Validator | None, created: str) -> None:
+    def __init__(
+        self, validator: Validator | None, created: str, context: Iterable[Object]
+    ) -> None:
         self.errors = FileErrors()
         self._validator = validator
         self._created = created
@@ -175,7 +198,7 @@ class _Reading:
         #: None stands for an object that waits in ``_pending``, or was refused.
         self._objects: list[KubernetesObject | None] = []
         self._pending: list[_Pending] = []
-        self._looked_at: list[Object] = []
+        self._looked_at = [part for obj in context if (part := part_looked_at(obj)) is not None]
         self._uids: set[str] = set()
         self._workloads: list[Object] = []
         self._generic = GenericObjects(created)

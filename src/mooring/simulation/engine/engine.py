@@ -41,6 +41,7 @@ class _Action(NamedTuple):
     phase: int
     number: int
     run: Callable[[], None]
+    is_background: bool
 
 
 class Controller(Protocol):
@@ -75,6 +76,8 @@ class Engine:
         loop: The virtual loop that the engine runs on.
         scheduler: The scheduler; nothing else pops its queue.
         controllers: In the order in which they act.
+        attempt_s: How long the scheduler takes for one attempt; the attempt sees the cluster, and
+            changes it, at its end.
     """
 
     def __init__(
@@ -82,6 +85,8 @@ class Engine:
         loop: VirtualLoop,
         scheduler: SimulatedScheduler,
         controllers: Iterable[Controller] = (),
+        *,
+        attempt_s: float = 0.0,
     ) -> None:
         self._loop = loop
         self._scheduler = scheduler
@@ -89,23 +94,38 @@ class Engine:
         self._actions: list[_Action] = []
         self._numbers = itertools.count()
         self._progress_s = loop.time()
+        self._foreground = 0
+        self._attempt_s = attempt_s
+        #: When the attempt that is under way ends; infinity = there is none.
+        self._attempt_ends_s = math.inf
 
     def note_progress(self) -> None:
         """Notes that the cluster has changed: a pod was bound, or has left."""
         self._progress_s = self._loop.time()
 
-    def call_at(self, at_s: float, phase: int, run: Callable[[], None]) -> None:
-        """Runs an action at a time; one of the past runs at once."""
-        heapq.heappush(self._actions, _Action(at_s, phase, next(self._numbers), run))
+    def now_s(self) -> float:
+        """Returns virtual seconds."""
+        return self._loop.time()
+
+    def call_at(
+        self, at_s: float, phase: int, run: Callable[[], None], *, is_background: bool = False
+    ) -> None:
+        """Runs an action at a time; one of the past runs at once.
+
+        A background action does not keep the simulation running: something that goes on for ever.
+        """
+        action = _Action(at_s, phase, next(self._numbers), run, is_background)
+        heapq.heappush(self._actions, action)
+        self._foreground += not is_background
 
     async def run(self, end_s: float = math.inf) -> None:
-        """Runs until nothing is left to do, or until a time."""
+        """Runs until a time, with what happens then; infinity = until nothing is left to do."""
         while True:
             await self._run_instant()
             next_s = self._next_instant_s()
-            if self._is_settled(next_s) or next_s > end_s:
+            if self._loop.time() >= end_s or (end_s == math.inf and self._is_settled(next_s)):
                 return
-            await self._wait_until(next_s)
+            await self._wait_until(min(next_s, end_s))
 
     # -- one instant ------------------------------------------------------------------------------
 
@@ -115,9 +135,23 @@ class Engine:
         await self._settle_controllers()
         if queue.next_flush_at_s() <= self._loop.time():
             queue.flush()
-        while (entry := queue.pop()) is not None:
+        while self._may_attempt() and (entry := queue.pop()) is not None:
             self._scheduler.scheduler.schedule_one(entry)
             await self._settle_controllers()
+
+    def _may_attempt(self) -> bool:
+        """Returns whether an attempt ends now; begins one if the scheduler has none."""
+        if not self._attempt_s:
+            return True
+        now_s = self._loop.time()
+        if not self._scheduler.queue.counts()[QueueName.ACTIVE]:
+            self._attempt_ends_s = math.inf
+        elif self._attempt_ends_s == math.inf:
+            self._attempt_ends_s = now_s + self._attempt_s
+        elif now_s >= self._attempt_ends_s:
+            self._attempt_ends_s += self._attempt_s
+            return True
+        return False
 
     async def _settle_controllers(self) -> None:
         """Runs actions, tasks and controllers until none of them has work at this instant."""
@@ -125,7 +159,9 @@ class Engine:
             if self._scheduler.has_tasks:
                 await self._loop.until_idle()
             if self._actions and self._actions[0].at_s <= self._loop.time():
-                heapq.heappop(self._actions).run()
+                action = heapq.heappop(self._actions)
+                self._foreground -= not action.is_background
+                action.run()
                 continue
             busy = next((item for item in self._controllers if item.has_work), None)
             if busy is None:
@@ -135,9 +171,9 @@ class Engine:
     # -- the next instant -------------------------------------------------------------------------
 
     def _next_instant_s(self) -> float:
-        """Returns the time of the next action or flush; infinity if there is none."""
+        """Returns the time of the next action, attempt or flush; infinity if there is none."""
         action_s = self._actions[0].at_s if self._actions else math.inf
-        return min(action_s, self._next_flush_s())
+        return min(action_s, self._attempt_ends_s, self._next_flush_s())
 
     def _next_flush_s(self) -> float:
         """Returns when the queue is flushed next: on a whole second, as by a running scheduler."""
@@ -146,7 +182,7 @@ class Engine:
 
     def _is_settled(self, next_s: float) -> bool:
         """Returns whether only pods are left that nothing will help."""
-        if self._actions:
+        if self._foreground:
             return False
         if self._loop.time() - self._progress_s > STALLED_S:
             # Also while a pod waits in Permit: the end of each wait may requeue it, for ever.
@@ -158,6 +194,8 @@ class Engine:
 
     async def _wait_until(self, next_s: float) -> None:
         """Lets the time move on to the next instant, or to an earlier timer of a task."""
+        if next_s < math.inf and self._loop.skip_to(next_s):
+            return
         timer = None
         if next_s < math.inf:
             timer = self._loop.call_at(next_s, lambda: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -21,9 +22,18 @@ class Kubelets:
         table: The objects.
         engine: Calls back when a grace period has passed.
         clock: Its time.
+        is_away: Whether a node has no kubelet now: its pods stay.
     """
 
-    def __init__(self, table: ObjectTable, engine: Engine, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        table: ObjectTable,
+        engine: Engine,
+        *,
+        clock: Clock,
+        is_away: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._is_away = is_away
         self._table = table
         self._engine = engine
         self._clock = clock
@@ -50,4 +60,7 @@ class Kubelets:
 
     def _remove(self, pod_key: str, uid: str) -> None:
         with suppress(SchedulerError):  # it is gone already
+            pod: Pod = self._table.get("Pod", pod_key, uid=uid)
+            if self._is_away(pod.spec.node_name):
+                return
             self._table.delete("Pod", pod_key, uid=uid, grace_period_s=0)

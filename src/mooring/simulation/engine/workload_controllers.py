@@ -6,7 +6,7 @@ ReplicaSet and a StatefulSet as the scheduler reads them; the whole objects are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
@@ -26,7 +26,7 @@ from mooring.objects.pod import Pod, PodCondition
 from mooring.objects.schema.decoding import reader_of
 from mooring.objects.schema.types import struct_of
 from mooring.simulation.claim_controller import with_statuses
-from mooring.simulation.controllers.cluster import WorkloadKey
+from mooring.simulation.controllers.cluster import ControlledObjects, WorkloadKey
 from mooring.simulation.controllers.manager import ControllerManager
 from mooring.simulation.controllers.objects import (
     WORKLOAD_KINDS,
@@ -67,6 +67,8 @@ class WorkloadControllers:
         clock: Virtual time.
         rng: For the names and UIDs of pods.
         cron_runs: For how many instants of its schedule a CronJob creates a Job.
+        starts_pods: Whether bound pods of workloads become Running and Ready; else the caller does.
+        on_store: Called with every workload that is stored or removed: old and new.
     """
 
     def __init__(
@@ -77,7 +79,11 @@ class WorkloadControllers:
         clock: Clock,
         rng: Rng,
         cron_runs: int = CRON_RUNS,
+        starts_pods: bool = True,
+        on_store: Callable[[Workload | None, Workload | None], None] = lambda *_: None,
     ) -> None:
+        self._starts_pods = starts_pods
+        self._on_store = on_store
         self._cron_runs = CronRuns(cron_runs)
         self.created: list[str] = []
         self._table = table
@@ -92,6 +98,41 @@ class WorkloadControllers:
     def has_work(self) -> bool:
         """True if a workload must be looked at."""
         return self._manager.has_work
+
+    @property
+    def cluster(self) -> ControlledObjects:
+        """The workloads and their pods; read only."""
+        return self._manager.cluster
+
+    def create(self, manifest: Json) -> None:
+        """Creates a workload, or replaces the spec of one with its name.
+
+        Raises:
+            ConfigError: it cannot be admitted.
+        """
+        metadata = manifest["metadata"]
+        object_key = f"{metadata['namespace']}/{metadata['name']}"
+        existing = self._manager.cluster.workloads[manifest["kind"]].get(object_key)
+        if existing is None:
+            self._create(manifest)
+        else:
+            self._store(existing, patched(existing, {"spec": manifest["spec"]}))
+
+    def delete(self, kind: str, object_key: str) -> bool:
+        """Deletes a workload with all that it controls; returns whether there was one."""
+        workload = self._manager.cluster.workloads[kind].get(object_key)
+        if workload is None:
+            return False
+        self._store(workload, None)
+        uid = workload.metadata.uid
+        for own_kind, workloads in self._manager.cluster.workloads.items():
+            for own in [*workloads.values()]:
+                owner = controller_of(own.metadata)
+                if owner is not None and owner.uid == uid:
+                    self.delete(own_kind, own.key)
+        for pod in self._manager.cluster.pods_of(workload):
+            self._table.delete("Pod", key(pod))
+        return True
 
     def start(self, engine: Engine) -> None:
         """Watches the table; the engine calls ``work``."""
@@ -163,7 +204,7 @@ class WorkloadControllers:
             return
         was_bound = change.old is not None and bool(change.old.spec.node_name)
         owner = controller_of(pod.metadata)
-        is_ours = owner is not None and owner.kind in WORKLOAD_KINDS
+        is_ours = self._starts_pods and owner is not None and owner.kind in WORKLOAD_KINDS
         if is_ours and not was_bound and pod.status.phase in ("", "Pending"):
             self._call_later(START_S, partial(self._run_pod, key(pod), pod.metadata.uid))
 
@@ -205,6 +246,7 @@ class WorkloadControllers:
         if workload is None:
             return
         kind = workload.kind
+        self._on_store(old, new)
         self._manager.on_change(kind, ObjectChange(old, new))
         if kind not in KINDS:
             return

@@ -31,6 +31,8 @@ from mooring.objects.node import Node, NodeStatus
 from mooring.objects.pod import Affinity, Container, NodeAffinity, Pod, PodSpec, PodStatus
 
 FORMAT: Final = "openb/1"
+#: Prefix of the lists' names in files and options: ``openb:gpushare40``.
+OPENB_PREFIX: Final = "openb:"
 GPU_RESOURCE: Final = "alibabacloud.com/gpu-milli"
 GPU_MODEL_LABEL: Final = "alibabacloud.com/gpu-card-model"
 QOS_LABEL: Final = "alibabacloud.com/qos"
@@ -203,12 +205,13 @@ def _pod_spec(
     requirements = ResourceRequirements(requests=amounts, limits=amounts)
     return PodSpec(
         containers=(Container(name="main", image="openb", resources=requirements),),
-        affinity=_model_affinity(gpu_spec) if gpu_spec and num_gpu else None,
+        affinity=model_affinity(gpu_spec) if gpu_spec and num_gpu else None,
         scheduler_name="default-scheduler",
     )
 
 
-def _model_affinity(gpu_spec: str) -> Affinity:
+def model_affinity(gpu_spec: str) -> Affinity:
+    """Returns the affinity to nodes with one of some GPU models, which "|" separates."""
     models = tuple(gpu_spec.split("|"))
     requirement = NodeSelectorRequirement(key=GPU_MODEL_LABEL, operator="In", values=models)
     selector = NodeSelector(

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.errors import ConfigError
 from mooring.objects.pod import Pod
-from mooring.simulation.openb import (
+from mooring.traces.openb import (
     GPU_MODEL_LABEL,
     GPU_RESOURCE,
     HOSTNAME_LABEL,

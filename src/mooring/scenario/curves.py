@@ -1,0 +1,122 @@
+"""Step functions over time: exact integrals, and curves that keep their extremes.
+
+A value holds until it changes. So a mean over time is a sum of value times length, without any
+sampling; only the curves that are kept to be drawn are thinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+#: Rows that are collected before they are thinned.
+_BUFFER_ROWS: Final = 8192
+#: A curve has at most about so many points.
+POINTS_MAX: Final = 1000
+
+
+class Curves:
+    """Several step functions that change at the same instants.
+
+    Args:
+        names: Of the functions.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        n = len(names)
+        self.names = list(names)
+        self._values = np.zeros(n)
+        self._area = np.zeros(n)
+        self._max = np.full(n, -np.inf)
+        self._at_s = 0.0
+        self._times = np.empty(_BUFFER_ROWS)
+        self._rows = np.empty((_BUFFER_ROWS, n))
+        self._n_rows = 0
+        self._kept: list[tuple[Any, Any]] = [(np.empty(0), np.empty(0)) for _ in range(n)]
+
+    def set(self, at_s: float, values: Any) -> None:
+        """Sets the values from an instant on; instants come in order.
+
+        Args:
+            at_s: The instant in seconds.
+            values: float64 (n,), copied.
+        """
+        elapsed_s = at_s - self._at_s
+        if elapsed_s > 0:
+            self._area += self._values * elapsed_s
+            self._at_s = at_s
+            if self._n_rows == _BUFFER_ROWS:
+                self._thin()
+            self._n_rows += 1
+        elif not self._n_rows:
+            self._n_rows = 1
+        self._values[:] = values
+        self._times[self._n_rows - 1] = at_s
+        self._rows[self._n_rows - 1] = values
+
+    def finish(self, end_s: float) -> None:
+        """Ends the functions: the last values hold until then."""
+        self.set(end_s, self._values.copy())
+        self._thin()
+
+    def mean(self, name: str) -> float:
+        """Returns the mean over time of a function that has ended; 0 if no time has passed."""
+        return float(self._area[self.names.index(name)] / self._at_s) if self._at_s else 0.0
+
+    def area(self, name: str) -> float:
+        """Returns the integral of a function, in its unit times seconds."""
+        return float(self._area[self.names.index(name)])
+
+    def max(self, name: str) -> float:
+        """Returns the largest value that held for some time, or at the end."""
+        highest = float(self._max[self.names.index(name)])
+        return highest if highest > -np.inf else 0.0
+
+    def curve(self, name: str) -> tuple[Any, Any]:
+        """Returns the points of a curve: times in seconds and values, float64 (p,) each."""
+        return self._kept[self.names.index(name)]
+
+    def _thin(self) -> None:
+        """Moves the collected rows into the curves."""
+        n_rows, self._n_rows = self._n_rows, 0
+        if not n_rows:
+            return
+        times, rows = self._times[:n_rows], self._rows[:n_rows]
+        np.maximum(self._max, rows.max(axis=0), out=self._max)
+        for column in range(len(self.names)):
+            old_times, old_values = self._kept[column]
+            all_times = np.concatenate([old_times, times])
+            all_values = np.concatenate([old_values, rows[:, column]])
+            changes = np.flatnonzero(np.diff(all_values, prepend=np.nan))
+            if len(all_times) - 1 not in changes[-1:]:
+                changes = np.append(changes, len(all_times) - 1)
+            self._kept[column] = thinned(all_times[changes], all_values[changes])
+
+
+def thinned(times: Any, values: Any, points_max: int = POINTS_MAX) -> tuple[Any, Any]:
+    """Returns a curve with fewer points; first, last, and the extremes of each part are kept.
+
+    Args:
+        times: float64 (p,), ascending.
+        values: float64 (p,).
+        points_max: The result has at most so many points.
+
+    Example:
+        >>> times, values = thinned(np.arange(5000.0), np.arange(5000.0) % 7)
+        >>> len(times) <= 1000, float(values.max()), float(times[-1])
+        (True, 6.0, 4999.0)
+    """
+    n_points = len(times)
+    if n_points <= points_max:
+        return times, values
+    n_parts = (points_max - 2) // 2
+    limits = np.linspace(0, n_points, n_parts + 1).astype(np.int64)
+    keep = {0, n_points - 1}
+    for low, high in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True):
+        if high > low:
+            part = values[low:high]
+            keep.update((low + int(part.argmin()), low + int(part.argmax())))
+    rows = np.array(sorted(keep))
+    return times[rows], values[rows]

@@ -1,0 +1,188 @@
+"""The items of a scenario: traces, arrivals, and what is done at a time."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from mooring.chance import Distribution, arrivals_of, distribution_of
+from mooring.config.field_errors import FieldError
+from mooring.errors import ConfigError, ConfigErrors
+from mooring.objects.files.documents import Path
+from mooring.scenario import scenario as resolved
+from mooring.scenario.document import Item, NodeDeed
+from mooring.scenario.object_reader import ObjectReader
+from mooring.scenario.scenario import FOR_EVER, RunTime, Template
+from mooring.traces import read_trace
+from mooring.traces.openb import OPENB_PREFIX
+
+_NODE_DEEDS: Final = ("drain", "cordon", "uncordon", "fail")
+_DEEDS: Final = ("create", "scale", *_NODE_DEEDS, "delete")
+#: The fields that belong to each form of an item.
+_TRACE_FIELDS: Final = (
+    *("format", "columns", "stretch", "stretch_duration", "copies", "limit"),
+    *("start", "failure", "duration"),
+)
+_FIELDS_OF: Final = {
+    "trace": _TRACE_FIELDS,
+    "arrive": ("object", "duration", "start", "failure"),
+    "at": (*_DEEDS, "duration", "start", "failure"),
+}
+#: Kinds whose pods end by themselves.
+_ENDING: Final = frozenset({"Job", "CronJob"})
+
+
+class TimeReader:
+    """Reads distributions.
+
+    Args:
+        errors: Gets what is wrong.
+        folder: File names are relative to it.
+    """
+
+    def __init__(self, errors: list[FieldError], folder: str) -> None:
+        self._errors = errors
+        self.folder = folder
+
+    def distribution(self, value: Any, path: Path) -> Distribution:
+        """Returns a distribution."""
+        return distribution_of(value, path, self._errors, folder=self.folder)
+
+    def run_time(self, item: Item, path: Path, defaults: RunTime) -> RunTime:
+        """Returns the run time of an item; what it does not say is as the defaults."""
+        start, duration, failure = defaults.start, defaults.duration, defaults.failure
+        if item.start is not None:
+            start = self.distribution(item.start, (*path, "start"))
+        if item.duration is not None:
+            duration = self.distribution(item.duration, (*path, "duration"))
+        if item.failure is not None:
+            failure = self.share(item.failure, (*path, "failure"))
+        return RunTime(start, duration, failure)
+
+    def share(self, value: float, path: Path) -> float:
+        """Returns a number from 0 to 1."""
+        if not 0 <= value <= 1:
+            self._errors.append(FieldError(path, "must be a share from 0 to 1", value))
+        return value
+
+
+class ItemReader:
+    """Reads the items of the workload.
+
+    Args:
+        errors: Gets what is wrong.
+        objects: Reads their objects.
+        times: Reads their distributions.
+    """
+
+    def __init__(self, errors: list[FieldError], objects: ObjectReader, times: TimeReader) -> None:
+        self._errors = errors
+        self._objects = objects
+        self._times = times
+
+    def _error(self, path: Path, problem: str, value: Any = None) -> None:
+        self._errors.append(FieldError(path, problem, value))
+
+    def item(
+        self, item: Item, path: Path, defaults: RunTime
+    ) -> resolved.ArrivalItem | resolved.TraceItem | resolved.DeedItem | None:
+        """Returns an item; None if it is wrong."""
+        forms = [
+            form
+            for form, is_there in (
+                ("trace", bool(item.trace)),
+                ("arrive", item.arrive is not None),
+                ("at", item.at is not None),
+            )
+            if is_there
+        ]
+        if len(forms) != 1:
+            self._error(path, "must have one of trace, arrive and at", forms or None)
+            return None
+        [form] = forms
+        empty = Item()
+        for name in Item.__struct_fields__:
+            is_set = getattr(item, name) != getattr(empty, name)
+            if is_set and name not in ("name", form, *_FIELDS_OF[form]):
+                encoded = Item.__struct_encode_fields__[Item.__struct_fields__.index(name)]
+                self._error((*path, encoded), f"does not go with {form}")
+        name = item.name or f"{form}-{path[-1]}"
+        run_time = self._times.run_time(item, path, defaults)
+        if form == "trace":
+            return self._trace_item(item, path, name, run_time)
+        if form == "arrive":
+            return self._arrival_item(item, path, name, run_time)
+        return self._deed_item(item, path, name, run_time)
+
+    def _trace_item(
+        self, item: Item, path: Path, name: str, run_time: RunTime
+    ) -> resolved.TraceItem | None:
+        for field in ("stretch", "stretch_duration"):
+            if getattr(item, field) <= 0:
+                file_name = field.replace("_d", "D")
+                self._error((*path, file_name), "must be above 0", getattr(item, field))
+        file = item.trace
+        if not file.startswith(OPENB_PREFIX):
+            file = os.path.join(self._times.folder, file)
+        try:
+            trace = read_trace(file, format=item.format or None, columns=item.columns or None)
+        except ConfigErrors:
+            raise
+        except ConfigError as error:
+            if error.file is not None and error.line is not None:
+                raise
+            self._error((*path, "trace"), str(error), None)
+            return None
+        return resolved.TraceItem(name, trace, item, run_time)
+
+    def _arrival_item(
+        self, item: Item, path: Path, name: str, run_time: RunTime
+    ) -> resolved.ArrivalItem | None:
+        arrivals = arrivals_of(item.arrive, (*path, "arrive"), self._errors)
+        if item.object is None:
+            self._error((*path, "object"), "is required with arrive")
+            return None
+        template = self._objects.template(item.object, (*path, "object"), name)
+        self._check_ends(item, template, path)
+        return resolved.ArrivalItem(name, arrivals, template, run_time)
+
+    def _deed_item(
+        self, item: Item, path: Path, name: str, run_time: RunTime
+    ) -> resolved.DeedItem | None:
+        deeds = [deed for deed in _DEEDS if getattr(item, deed) is not None]
+        if len(deeds) != 1:
+            self._error(path, f"must have one of {', '.join(_DEEDS)}", deeds or None)
+            return None
+        [what] = deeds
+        value: Any = getattr(item, what)
+        where = (*path, what)
+        deed: Any = value
+        if what == "create":
+            deed = self._objects.template(value, where, name)
+            self._check_ends(item, deed, path)
+        elif what in _NODE_DEEDS:
+            deed = self._node_deed(what, value, where)
+        elif not value.name and not (what == "delete" and value.match_labels):
+            self._error((*where, "name"), "is required")
+        assert item.at is not None
+        return resolved.DeedItem(name, item.at, deed, run_time)
+
+    def _node_deed(self, what: str, deed: NodeDeed, path: Path) -> resolved.NodeDeed:
+        if bool(deed.node) == bool(deed.match_labels):
+            self._error(path, "must name nodes by one of node and matchLabels")
+        duration: Distribution = FOR_EVER
+        if deed.duration is not None:
+            if what != "fail":
+                self._error((*path, "duration"), f"does not go with {what}")
+            duration = self._times.distribution(deed.duration, (*path, "duration"))
+        nodes = resolved.NodeSelection(deed.node, deed.match_labels)
+        return resolved.NodeDeed(what, nodes, duration)
+
+    def _check_ends(self, item: Item, template: Template, path: Path) -> None:
+        """Reports a run time for pods that their controllers run for ever."""
+        if item.duration is None:
+            return
+        kinds = {raw["kind"] for raw in template.workloads}
+        if not template.pods and kinds and not kinds & _ENDING:
+            kind = min(kinds)
+            self._error((*path, "duration"), f"pods of a {kind} run until they are deleted")

@@ -1,0 +1,269 @@
+"""Notes what becomes of every pod, node and job of a run, one row each."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from mooring.errors import SchedulerError
+from mooring.framework import Attempt, Diagnosis, Placement
+from mooring.framework.status import PostFilterResult, Status
+from mooring.objects.meta import controller_of, key
+from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.queue import QueuedPod
+from mooring.scheduler.observer import Observer
+from mooring.scheduler.reporting import error_text
+
+if TYPE_CHECKING:
+    from mooring.client import ObjectChange
+    from mooring.clock import Clock
+    from mooring.scenario.room import Room
+
+#: The states of a pod at its end, or at the end of the run.
+PENDING: Final = "Pending"
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+DELETED: Final = "Deleted"
+EVICTED: Final = "Evicted"
+PREEMPTED: Final = "Preempted"
+STATES: Final = (PENDING, RUNNING, SUCCEEDED, FAILED, DELETED, EVICTED, PREEMPTED)
+_STATE_OF: Final = {state: number for number, state in enumerate(STATES)}
+_NAN: Final = math.nan
+
+
+class PodRows:
+    """The pods of a run as columns; a pod without a node or an end has nan there."""
+
+    def __init__(self, resources: tuple[str, ...]) -> None:
+        self.names: list[str] = []
+        self.groups: list[str] = []
+        self.nodes: list[str] = []
+        self.priorities = array("q")
+        self.submitted_s = array("d")
+        self.bound_s = array("d")
+        self.finished_s = array("d")
+        self.lost_s = array("d")
+        self.attempts = array("q")
+        self.states = array("b")
+        self.requests = {resource: array("q") for resource in resources}
+
+    def __len__(self) -> int:
+        """Returns the number of pods."""
+        return len(self.names)
+
+    def add(self, pod: Pod, group: str, at_s: float, shape: tuple[int, ...]) -> int:
+        """Adds a pod; returns its row."""
+        self.names.append(key(pod))
+        self.groups.append(group)
+        self.nodes.append("")
+        self.priorities.append(pod.spec.priority or 0)
+        self.submitted_s.append(at_s)
+        self.bound_s.append(_NAN)
+        self.finished_s.append(_NAN)
+        self.lost_s.append(0.0)
+        self.attempts.append(0)
+        self.states.append(0)
+        for column, amount in zip(self.requests.values(), shape, strict=False):
+            column.append(amount)
+        return len(self.names) - 1
+
+
+class JobRow:
+    """One Job: when it came, when its first pod ran, when it ended, and how."""
+
+    __slots__ = ("finished_s", "group", "name", "started_s", "state", "submitted_s")
+
+    def __init__(self, name: str, group: str, submitted_s: float) -> None:
+        self.name = name
+        self.group = group
+        self.submitted_s = submitted_s
+        self.started_s = _NAN
+        self.finished_s = _NAN
+        self.state = RUNNING
+
+
+class NodeRow:
+    """One node: when it came and went, and for how long it was away."""
+
+    __slots__ = ("added_s", "name", "removed_s", "used")
+
+    def __init__(self, name: str, added_s: float) -> None:
+        self.name = name
+        self.added_s = added_s
+        self.removed_s = _NAN
+        #: Pods that were bound to it.
+        self.used = 0
+
+
+class Ledger(Observer):
+    """Follows the writes of a cluster, and the attempts of its scheduler.
+
+    Attributes:
+        pods: A row for every pod.
+        jobs: By "namespace/name".
+        nodes: All nodes that there ever were, in order.
+        refusals: Plugin -> failed attempts that it had a part in.
+        reasons: Key -> the last message of pods that wait.
+        counts: Events by name: evictions, preemptions, errors.
+        group_of: Returns the group of a pod.
+        on_pending: Called when a pod was refused, for an autoscaler.
+        running_since: Returns when a pod began to run; infinity if it does not.
+
+    Args:
+        room: Gives the requests of pods.
+        clock: Virtual time.
+    """
+
+    def __init__(self, room: Room, *, clock: Clock) -> None:
+        self.pods = PodRows(room.resources)
+        self.jobs: dict[str, JobRow] = {}
+        self.nodes: list[NodeRow] = []
+        self.refusals: Counter[str] = Counter()
+        self.reasons: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+        self.group_of: Callable[[Pod], str] = lambda _: ""
+        self.on_pending: Callable[[], None] = lambda: None
+        self.running_since: Callable[[str], float] = lambda _: math.inf
+        self._room = room
+        self._clock = clock
+        self._rows: dict[str, int] = {}
+        self._nodes: dict[str, NodeRow] = {}
+        #: Key -> the state of a pod that is about to leave.
+        self._ends: dict[str, str] = {}
+
+    # -- objects ----------------------------------------------------------------------------------
+
+    def on_change(self, kind: str, change: ObjectChange) -> None:
+        """Follows a write."""
+        if kind == "Pod":
+            self._on_pod(change.old, change.new)
+        elif kind == "Node":
+            self._on_node(change.old, change.new)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        now_s = self._clock.monotonic_s()
+        if old is None and new is not None:
+            shape = self._room.shape_of(new)
+            row = self._rows[key(new)] = self.pods.add(new, self.group_of(new), now_s, shape)
+            if new.spec.node_name:
+                self._bind(row, new, now_s)
+            return
+        if new is None:
+            assert old is not None
+            self._leave(old, now_s)
+        elif old is not None and new.spec.node_name and not old.spec.node_name:
+            row = self._rows[key(new)]
+            self.reasons.pop(key(new), None)
+            self._bind(row, new, now_s)
+        elif old is not None and _has_finished(old, new):
+            self._end(self._rows[key(new)], new.status.phase, now_s)
+
+    def _bind(self, row: int, pod: Pod, now_s: float) -> None:
+        pods, node = self.pods, pod.spec.node_name
+        pods.nodes[row] = node
+        pods.bound_s[row] = now_s
+        pods.states[row] = _STATE_OF[RUNNING]
+        if node in self._nodes:
+            self._nodes[node].used += 1
+        owner = controller_of(pod.metadata)
+        if owner is not None and owner.kind == "Job":
+            job = self.jobs.get(f"{pod.metadata.namespace}/{owner.name}")
+            if job is not None and math.isnan(job.started_s):
+                job.started_s = now_s
+
+    def _end(self, row: int, state: str, now_s: float) -> None:
+        self.pods.states[row] = _STATE_OF[state]
+        self.pods.finished_s[row] = now_s
+
+    def _leave(self, pod: Pod, now_s: float) -> None:
+        pod_key = key(pod)
+        row = self._rows.pop(pod_key)
+        self.reasons.pop(pod_key, None)
+        state = self._ends.pop(pod_key, DELETED)
+        if pod.status.phase not in FINISHED_PHASES:
+            self._end(row, state, now_s)
+
+    def will_end(self, pod_key: str, state: str) -> None:
+        """Notes the state of a pod that is about to be removed."""
+        self._ends[pod_key] = state
+        if state in (EVICTED, PREEMPTED):
+            self.lose(pod_key)
+
+    def evicted(self, pod_key: str, why: str) -> None:
+        """Notes a pod that a drain, a crash or the autoscaler evicts."""
+        self.counts["evictions"] += 1
+        self.counts[f"evictions, {why}"] += 1
+        if pod_key in self._rows:
+            self.will_end(pod_key, EVICTED)
+
+    def lose(self, pod_key: str) -> None:
+        """Counts the work of a pod that is lost: all since it began to run."""
+        row, since_s = self._rows.get(pod_key), self.running_since(pod_key)
+        now_s = self._clock.monotonic_s()
+        if row is not None and since_s < now_s:
+            self.pods.lost_s[row] += now_s - since_s
+
+    def _on_node(self, old: Any, new: Any) -> None:
+        now_s = self._clock.monotonic_s()
+        if old is None:
+            self.add_node(new.metadata.name, now_s)
+        elif new is None:
+            self._nodes.pop(old.metadata.name).removed_s = now_s
+
+    def add_node(self, name: str, at_s: float) -> None:
+        """Adds a row for a node."""
+        row = self._nodes[name] = NodeRow(name, at_s)
+        self.nodes.append(row)
+
+    # -- jobs -------------------------------------------------------------------------------------
+
+    def on_job(self, name: str, status: dict[str, Any], group: str) -> None:
+        """Follows a Job, which is complete or failed by its status."""
+        now_s = self._clock.monotonic_s()
+        job = self.jobs.get(name)
+        if job is None:
+            job = self.jobs[name] = JobRow(name, group, now_s)
+        for condition in status.get("conditions") or ():
+            is_end = condition["type"] in ("Complete", "Failed") and condition["status"] == "True"
+            if is_end and math.isnan(job.finished_s):
+                job.finished_s = now_s
+                job.state = SUCCEEDED if condition["type"] == "Complete" else FAILED
+
+    # -- attempts ---------------------------------------------------------------------------------
+
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
+        """Counts an attempt."""
+        del attempt, result
+        row = self._rows.get(entry.pod.key)
+        if row is not None:
+            self.pods.attempts[row] += 1
+
+    def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
+        """Notes the victims."""
+        del entry
+        for victim in post_filter_result.victims:
+            if victim.metadata.deletion_timestamp is None:
+                self.counts["preemptions"] += 1
+                self.will_end(victim.key, PREEMPTED)
+
+    def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
+        """Notes the reasons."""
+        if isinstance(why, Diagnosis):
+            self.refusals.update(why.unschedulable_plugins | why.pending_plugins)
+            self.reasons[entry.pod.key] = why.message
+        elif isinstance(why, Status):
+            self.refusals[why.plugin or "none"] += 1
+            self.reasons[entry.pod.key] = why.message
+        else:
+            self.counts["errors"] += 1
+            self.reasons[entry.pod.key] = error_text(why)
+        self.on_pending()
+
+
+def _has_finished(old: Pod, new: Pod) -> bool:
+    phase = new.status.phase
+    return phase != old.status.phase and phase in FINISHED_PHASES

@@ -1,0 +1,256 @@
+"""The life of nodes: cordon, drain, crash, recovery; and what becomes of their pods.
+
+A crash ends everything that runs on a node. After 50 s without news the node is marked as
+unreachable; its pods are deleted when their tolerations run out (300 s by default), but stay until
+the node is back, as without a kubelet. Pods that are still there when it comes back begin again;
+those of Jobs fail.
+
+Source: pkg/controller/nodelifecycle (node-monitor-grace-period), pkg/controller/tainteviction,
+kubectl drain (it retries a refused eviction after 5 s).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from mooring.clock import Clock, rfc3339
+from mooring.errors import NotFound, SchedulerError
+from mooring.objects.meta import controller_of, key
+from mooring.objects.node import Node, NodeCondition, Taint
+from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.objects.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
+from mooring.scenario.run_times import FAILED
+from mooring.simulation.engine.engine import PHASE_CONTROLLERS, PHASE_NODES, Engine
+
+if TYPE_CHECKING:
+    from mooring.client import ObjectChange
+    from mooring.scenario.disruption import DisruptionController
+    from mooring.scenario.run_times import RunTimes
+    from mooring.simulation.engine.object_table import ObjectTable
+
+#: From the last news of a node to the mark that it is unreachable.
+MONITOR_GRACE_S: Final = 50.0
+#: From a refused eviction to the next one.
+DRAIN_RETRY_S: Final = 5.0
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+
+
+class NodeLife:
+    """Changes nodes, and removes the pods of those that are away.
+
+    Attributes:
+        on_evict: Called with the key of a pod, and why, before it is deleted.
+        on_crash: Called with the key of a pod before its run ends without a result.
+        down: Name -> number of the crash, of the nodes that are away.
+
+    Args:
+        table: The objects.
+        engine: Calls back.
+        run_times: The runs of pods, which a crash ends.
+        budgets: May refuse the evictions of drains.
+        clock: Virtual time.
+    """
+
+    def __init__(
+        self,
+        table: ObjectTable,
+        engine: Engine,
+        run_times: RunTimes,
+        budgets: DisruptionController,
+        *,
+        clock: Clock,
+    ) -> None:
+        self.on_evict: Callable[[str, str], None] = lambda *_: None
+        self.on_crash: Callable[[str], None] = lambda _: None
+        self.down: dict[str, int] = {}
+        self._table = table
+        self._engine = engine
+        self._run_times = run_times
+        self._budgets = budgets
+        self._clock = clock
+        self._crashes = 0
+        self._drained: set[str] = set()
+        #: Node -> keys of its pods.
+        self._pods: dict[str, dict[str, None]] = {}
+
+    def start(self) -> None:
+        """Watches the pods."""
+        for pod in self._table.objects("Pod").values():
+            self._add(pod)
+        self._table.listen(self._on_change)
+
+    def _on_change(self, kind: str, change: ObjectChange) -> None:
+        if kind != "Pod":
+            return
+        if change.new is None:
+            self._pods.get(change.old.spec.node_name, {}).pop(key(change.old), None)
+        elif change.new.spec.node_name and (change.old is None or not change.old.spec.node_name):
+            self._add(change.new)
+            self._bound(change.new)
+
+    def _add(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            self._pods.setdefault(pod.spec.node_name, {})[key(pod)] = None
+
+    def _bound(self, pod: Pod) -> None:
+        """Looks at a pod that was bound to a node that is away, but not yet marked."""
+        if pod.spec.node_name in self.down:
+            self._run_times.stop(key(pod))
+
+    def pods_on(self, node_name: str) -> list[Pod]:
+        """Returns the unfinished pods of a node, by time of binding."""
+        live = self._table.objects("Pod")
+        pods = [live[pod_key] for pod_key in self._pods.get(node_name, ()) if pod_key in live]
+        return [pod for pod in pods if pod.status.phase not in FINISHED_PHASES]
+
+    # -- cordon and drain -------------------------------------------------------------------------
+
+    def cordon(self, name: str) -> None:
+        """Marks a node as unschedulable."""
+        self._set_unschedulable(name, unschedulable=True)
+
+    def uncordon(self, name: str) -> None:
+        """Lets a node take pods again; ends its drain."""
+        self._drained.discard(name)
+        self._set_unschedulable(name, unschedulable=False)
+
+    def drain(self, name: str) -> None:
+        """Cordons a node, and evicts its pods as their budgets allow; DaemonSets' pods stay."""
+        self._drained.add(name)
+        self.cordon(name)
+        self._evict_all(name)
+
+    def _evict_all(self, name: str) -> None:
+        if name not in self._drained or name not in self._table.objects("Node"):
+            return
+        is_refused = False
+        for pod in self.pods_on(name):
+            owner = controller_of(pod.metadata)
+            if pod.metadata.deletion_timestamp is not None:
+                continue
+            if owner is not None and owner.kind == "DaemonSet":
+                continue
+            if self._budgets.may_evict(pod):
+                self.evict(pod, "drained")
+            else:
+                is_refused = True
+        if is_refused:
+            again_s = self._clock.monotonic_s() + DRAIN_RETRY_S
+            self._engine.call_at(again_s, PHASE_CONTROLLERS, partial(self._evict_all, name))
+
+    def evict(self, pod: Pod, why: str, *, grace_s: int | None = None) -> None:
+        """Deletes a pod."""
+        self.on_evict(key(pod), why)
+        with suppress(SchedulerError):
+            self._table.delete("Pod", key(pod), uid=pod.metadata.uid, grace_period_s=grace_s)
+
+    def _set_unschedulable(self, name: str, *, unschedulable: bool) -> None:
+        node = self._table.objects("Node").get(name)
+        if node is None or node.spec.unschedulable == unschedulable:
+            return
+        taints = [taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE]
+        if unschedulable:
+            taints.append(Taint(key=UNSCHEDULABLE, effect=NO_SCHEDULE))
+        spec = replace(node.spec, unschedulable=unschedulable, taints=tuple(taints))
+        self._table.put(replace(node, spec=spec))
+
+    # -- crash and recovery -----------------------------------------------------------------------
+
+    def crash(self, name: str, back_after_s: float) -> None:
+        """Ends everything on a node; it is back after a time, or never (infinity)."""
+        if name in self.down or name not in self._table.objects("Node"):
+            return
+        self._crashes += 1
+        number = self.down[name] = self._crashes
+        for pod in self.pods_on(name):
+            self.on_crash(key(pod))
+            self._run_times.stop(key(pod))
+        now_s = self._clock.monotonic_s()
+        notice = partial(self._notice, name, number)
+        self._engine.call_at(now_s + MONITOR_GRACE_S, PHASE_NODES, notice)
+        if back_after_s < math.inf:
+            recover = partial(self.recover, name, number)
+            self._engine.call_at(now_s + back_after_s, PHASE_NODES, recover)
+
+    def _notice(self, name: str, number: int) -> None:
+        """Marks a node as unreachable, and plans the deletion of its pods."""
+        node = self._table.objects("Node").get(name)
+        if node is None or self.down.get(name) != number:
+            return
+        now = rfc3339(self._clock.wall_s())
+        marks = [Taint(key=UNREACHABLE, effect=NO_SCHEDULE, time_added=now)]
+        evicting = Taint(key=UNREACHABLE, effect=NO_EXECUTE, time_added=now)
+        spec = replace(node.spec, taints=(*node.spec.taints, *marks, evicting))
+        self._table.put(_with_ready(replace(node, spec=spec), "Unknown", now))
+        for pod in self.pods_on(name):
+            wait_s = _tolerated_s(pod, evicting)
+            if wait_s < math.inf:
+                evict = partial(self._evict_from, key(pod), pod.metadata.uid, name, number)
+                at_s = self._clock.monotonic_s() + wait_s
+                self._engine.call_at(at_s, PHASE_CONTROLLERS, evict)
+
+    def _evict_from(self, pod_key: str, uid: str, name: str, number: int) -> None:
+        pod = self._table.objects("Pod").get(pod_key)
+        if pod is not None and pod.metadata.uid == uid and self.down.get(name) == number:
+            self.evict(pod, "node unreachable")
+
+    def recover(self, name: str, number: int) -> None:
+        """Brings a node back, unless it has crashed again or is gone."""
+        if self.down.get(name) != number:
+            return
+        del self.down[name]
+        node: Node | None = self._table.objects("Node").get(name)
+        if node is None:
+            return
+        taints = tuple(taint for taint in node.spec.taints if taint.key != UNREACHABLE)
+        back = replace(node, spec=replace(node.spec, taints=taints))
+        now = rfc3339(self._clock.wall_s())
+        self._table.put(_with_ready(back, "True", now))
+        for pod in self.pods_on(name):
+            if pod.metadata.deletion_timestamp is not None:
+                with suppress(NotFound):
+                    self._table.delete("Pod", key(pod), grace_period_s=0)
+            elif (owner := controller_of(pod.metadata)) is not None and owner.kind == "Job":
+                self._run_times.finish(pod, FAILED)
+            else:
+                self._run_times.begin(pod)
+
+    # -- removal ----------------------------------------------------------------------------------
+
+    def remove(self, name: str) -> None:
+        """Removes a node, and its pods with it."""
+        self.down.pop(name, None)
+        self._drained.discard(name)
+        if name in self._table.objects("Node"):
+            self._table.delete("Node", name)
+        for pod in self.pods_on(name):
+            self.evict(pod, "node removed", grace_s=0)
+
+
+def _with_ready(node: Node, status: str, now: str) -> Node:
+    others = [condition for condition in node.status.conditions if condition.type != "Ready"]
+    ready = NodeCondition(type="Ready", status=status, last_transition_time=now)
+    return replace(node, status=replace(node.status, conditions=(*others, ready)))
+
+
+def _tolerated_s(pod: Pod, taint: Taint) -> float:
+    """Returns for how long a pod tolerates a NoExecute taint.
+
+    Source: pkg/controller/tainteviction/taint_eviction.go (getMinTolerationTime).
+    """
+    matching = [item for item in pod.spec.tolerations if tolerates(item, taint)]
+    if not matching:
+        return 0.0
+    limits = _limits(item.toleration_seconds for item in matching)
+    return min(limits, default=math.inf)
+
+
+def _limits(seconds: Iterable[int | None]) -> list[float]:
+    return [max(0.0, float(value)) for value in seconds if value is not None]

@@ -1,0 +1,209 @@
+"""The room of a cluster's nodes over time: allocatable, allocated, demanded, stranded.
+
+Plain arithmetic over objects, independent of the scheduler's own state. A resource is *stranded* on
+a node if it is free there while pods wait, and none of the waiting pods would fit by its requests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from mooring.client import ObjectChange
+from mooring.objects.meta import key
+from mooring.objects.node import Node
+from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.objects.requests import allocatable_units
+from mooring.simulation.utilization import PODS, Utilization
+
+#: Requests of a waiting pod: one number for each resource.
+_Shape = tuple[int, ...]
+
+
+class Room:
+    """Follows the nodes and pods of a cluster.
+
+    Attributes:
+        resources: The names of the resources, without ``pods``.
+        allocatable: int64 (r,), in a scheduler's units.
+        allocated: int64 (r,), of bound pods.
+        waiting: int64 (r,), requests of pods without a node.
+        n_nodes: Number of nodes.
+        n_waiting: Number of pods without a node.
+        n_bound: Number of pods with one.
+
+    Args:
+        resources: The names of the resources.
+    """
+
+    def __init__(self, resources: tuple[str, ...]) -> None:
+        self.resources = resources
+        n = len(resources)
+        self.allocatable = np.zeros(n, np.int64)
+        self.allocated = np.zeros(n, np.int64)
+        self.waiting = np.zeros(n, np.int64)
+        self.n_nodes = self.n_waiting = self.n_bound = 0
+        self._requests = Utilization()
+        self._amounts_of: dict[int, _Shape] = {}
+        self._rows: dict[str, int] = {}
+        self._unused_rows: list[int] = []
+        #: Free amounts by row, the number of pods last; and whether a waiting pod would fit.
+        self._free = np.zeros((64, n + 1), np.int64)
+        self._of_node: dict[str, Any] = {}
+        self._fits = np.zeros(64, bool)
+        self._pods: dict[str, tuple[_Shape, str]] = {}
+        self._shapes: Counter[_Shape] = Counter()
+        self._minimal: list[_Shape] = []
+        self._minimal_is_old = True
+        self._changed_rows: set[int] = set()
+        #: Pods on nodes that are not there.
+        self._specs: dict[int, tuple[Any, _Shape]] = {}
+
+    def shape_of(self, pod: Pod) -> _Shape:
+        """Returns the requests of a pod, the number of pods last."""
+        cached = self._specs.get(id(pod.spec))
+        if cached is not None and cached[0] is pod.spec:
+            return cached[1]
+        amounts = self._requests.requests(pod)
+        shape = (*(amounts.get(resource, 0) for resource in self.resources), 1)
+        if len(self._specs) > 10_000:
+            self._specs.clear()
+        self._specs[id(pod.spec)] = pod.spec, shape
+        return shape
+
+    def on_change(self, kind: str, change: ObjectChange) -> None:
+        """Follows a write."""
+        if kind == "Pod":
+            old, new = change.old, change.new
+            if new is None or new.status.phase in FINISHED_PHASES:
+                self._remove(key(old if new is None else new))
+            elif old is None or old.spec.node_name != new.spec.node_name:
+                self._put(new)
+        elif kind == "Node":
+            if change.new is None:
+                self._remove_node(change.old.metadata.name)
+            else:
+                self._put_node(change.new)
+
+    # -- pods -------------------------------------------------------------------------------------
+
+    def _put(self, pod: Pod) -> None:
+        pod_key = key(pod)
+        self._remove(pod_key)
+        shape, node = self.shape_of(pod), pod.spec.node_name
+        self._pods[pod_key] = shape, node
+        if node:
+            self.n_bound += 1
+            self.allocated += shape[:-1]
+            self._change_free(node, shape, -1)
+        else:
+            self.n_waiting += 1
+            self.waiting += shape[:-1]
+            self._shapes[shape] += 1
+            self._minimal_is_old |= self._shapes[shape] == 1
+
+    def _remove(self, pod_key: str) -> None:
+        entry = self._pods.pop(pod_key, None)
+        if entry is None:
+            return
+        shape, node = entry
+        if node:
+            self.n_bound -= 1
+            self.allocated -= shape[:-1]
+            self._change_free(node, shape, 1)
+            return
+        self.n_waiting -= 1
+        self.waiting -= shape[:-1]
+        self._shapes[shape] -= 1
+        if not self._shapes[shape]:
+            del self._shapes[shape]
+            self._minimal_is_old = True
+
+    def _change_free(self, node: str, shape: _Shape, sign: int) -> None:
+        row = self._rows.get(node)
+        if row is not None:
+            self._free[row] += np.multiply(shape, sign)
+            self._changed_rows.add(row)
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    def _put_node(self, node: Node) -> None:
+        name = node.metadata.name
+        units = allocatable_units(node.status.allocatable)
+        amounts = np.array([units.get(resource, 0) for resource in (*self.resources, PODS)])
+        before = self._of_node.get(name)
+        if before is None:
+            self.n_nodes += 1
+            row = self._rows[name] = self._new_row()
+            used = [s for s, on in self._pods.values() if on == name]
+            self._free[row] = amounts - (np.sum(used, axis=0) if used else 0)
+            self.allocatable += amounts[:-1]
+        elif (before != amounts).any():
+            row = self._rows[name]
+            self._free[row] += amounts - before
+            self.allocatable += (amounts - before)[:-1]
+        else:
+            return
+        self._of_node[name] = amounts
+        self._changed_rows.add(row)
+
+    def _new_row(self) -> int:
+        if self._unused_rows:
+            return self._unused_rows.pop()
+        row = len(self._rows)
+        if row == len(self._free):
+            self._free = np.concatenate([self._free, np.zeros_like(self._free)])
+            self._fits = np.concatenate([self._fits, np.zeros_like(self._fits)])
+        return row
+
+    def _remove_node(self, name: str) -> None:
+        amounts = self._of_node.pop(name, None)
+        if amounts is None:
+            return
+        self.n_nodes -= 1
+        self.allocatable -= amounts[:-1]
+        row = self._rows.pop(name)
+        self._free[row] = 0
+        self._unused_rows.append(row)
+        self._changed_rows.add(row)
+
+    # -- stranded ---------------------------------------------------------------------------------
+
+    def stranded(self) -> Any:
+        """Returns the free amounts where no waiting pod would fit: int64 (r,); 0 if none waits."""
+        if not self.n_waiting:
+            return np.zeros(len(self.resources), np.int64)
+        n = len(self._rows) + len(self._unused_rows)
+        free = self._free[:n]
+        if self._minimal_is_old:
+            minimal = _minimal(self._shapes)
+            self._minimal_is_old = False
+            if minimal != self._minimal:
+                self._minimal = minimal
+                self._fits[:n] = self._fitting(free)
+                self._changed_rows.clear()
+        if self._changed_rows:
+            rows = np.fromiter(self._changed_rows, np.int64, len(self._changed_rows))
+            self._fits[rows] = self._fitting(self._free[rows])
+            self._changed_rows.clear()
+        unfit = np.maximum(free[~self._fits[:n]], 0)
+        total: Any = unfit.sum(axis=0)[:-1]
+        return total
+
+    def _fitting(self, free: Any) -> Any:
+        """Returns for each row whether one of the smallest waiting pods would fit."""
+        fits = np.zeros(len(free), bool)
+        for shape in self._minimal:
+            fits |= (free >= np.array(shape)).all(axis=1)
+        return fits
+
+
+def _minimal(shapes: Counter[_Shape]) -> list[_Shape]:
+    """Returns the shapes that are not at least as large as another one in everything."""
+    minimal: list[_Shape] = []
+    for shape in sorted(shapes, key=lambda own: (sum(own), own)):
+        if not any(all(a <= b for a, b in zip(own, shape, strict=True)) for own in minimal):
+            minimal.append(shape)
+    return minimal

@@ -1,0 +1,355 @@
+"""Runs a scenario: what arrives, runs, leaves and fails, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final
+
+from mooring.chance import Streams
+from mooring.client import ObjectChange
+from mooring.clock import seeded_random
+from mooring.config import default_configuration
+from mooring.errors import first_error
+from mooring.objects.meta import controller_of, key
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.objects.workloads import PodDisruptionBudget
+from mooring.scenario.arrivals import Creator, arrivals_of_item, arrivals_of_trace
+from mooring.scenario.autoscaler import Autoscaler
+from mooring.scenario.curves import Curves
+from mooring.scenario.deeds import Deeds
+from mooring.scenario.disruption import DisruptionController
+from mooring.scenario.failures import FailureActor
+from mooring.scenario.ledger import Ledger
+from mooring.scenario.node_life import NodeLife
+from mooring.scenario.object_reader import named_node
+from mooring.scenario.results import Result, RunRecord, result_of
+from mooring.scenario.room import Room
+from mooring.scenario.run_times import Draws, RunTimes
+from mooring.scenario.scenario import (
+    ArrivalItem,
+    DeedItem,
+    NodeDeed,
+    Scenario,
+    Template,
+    TraceItem,
+)
+from mooring.scenario.template_nodes import TemplateNodes
+from mooring.scheduler.gc_tuning import gc_thresholds
+from mooring.scheduler.parts import ServiceOptions
+from mooring.simulation.controllers.objects import Workload
+from mooring.simulation.engine.claim_controller import ClaimController
+from mooring.simulation.engine.engine import (
+    PHASE_ARRIVALS,
+    PHASE_CONTROLLERS,
+    PHASE_NODES,
+    Engine,
+)
+from mooring.simulation.engine.kubelets import Kubelets
+from mooring.simulation.engine.object_table import ObjectTable
+from mooring.simulation.engine.scheduler import EngineScheduler
+from mooring.simulation.engine.volume_controller import VolumeController
+from mooring.simulation.engine.workload_controllers import WorkloadControllers
+from mooring.simulation.run import without_warnings
+from mooring.simulation.unsupported import without_extenders
+from mooring.virtual_loop import LoopClock, VirtualLoop, no_running_loop
+
+#: A CronJob goes on for as long as the run.
+_CRON_RUNS: Final = 1_000_000
+#: What the objects of the files belong to.
+CLUSTER_GROUP: Final = "cluster"
+
+
+class ScenarioRun:
+    """One run of a scenario, which can be run once.
+
+    Args:
+        scenario: The scenario.
+        on_instant: Called when time moves on, with virtual seconds.
+
+    Raises:
+        ConfigError: the configuration or a plugin cannot be used.
+    """
+
+    def __init__(
+        self, scenario: Scenario, *, on_instant: Callable[[float], None] | None = None
+    ) -> None:
+        self.scenario = scenario
+        self._on_instant = on_instant
+        self._loop = VirtualLoop()
+        try:
+            self._build()
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def _build(self) -> None:
+        scenario = self.scenario
+        self._clock = clock = LoopClock(self._loop)
+        self._streams = Streams(scenario.seed)
+        objects = [*scenario.objects, *self._group_nodes()]
+        self._table = ObjectTable(objects, clock=clock)
+        self.room = Room(_resources(scenario, objects))
+        self.curves = Curves(curve_names(self.room.resources))
+        self.ledger = Ledger(self.room, clock=clock)
+        self._scheduler = EngineScheduler(
+            self._table,
+            without_extenders(scenario.config or default_configuration()),
+            ServiceOptions(
+                plugins=scenario.plugins, observer=self.ledger, feature_gates=scenario.gates
+            ),
+            clock=clock,
+            rng=seeded_random(scenario.seed),
+        )
+        self._workloads = WorkloadControllers(
+            self._table,
+            scenario.controlled,
+            clock=clock,
+            rng=self._streams.stream("names"),
+            cron_runs=_CRON_RUNS if scenario.end_s is not None else 1,
+            starts_pods=False,
+            on_store=self._on_workload,
+        )
+        self._budgets = DisruptionController(self._table, self._workloads.cluster)
+        self._engine = Engine(
+            self._loop,
+            self._scheduler,
+            [self._workloads, self._budgets],
+            attempt_s=scenario.attempt_s,
+        )
+        writes_phases = any(map(_is_budget, _all_objects(scenario, objects)))
+        self._run_times = RunTimes(
+            self._table, self._engine, clock=clock, writes_phases=writes_phases
+        )
+        self._nodes = NodeLife(
+            self._table, self._engine, self._run_times, self._budgets, clock=clock
+        )
+        self._kubelets = Kubelets(
+            self._table, self._engine, clock=clock, is_away=self._nodes.down.__contains__
+        )
+        self._creator = Creator(self._table, self._workloads, self._run_times)
+        self._defaults = Draws(CLUSTER_GROUP, scenario.defaults, self._streams)
+        self.ledger.group_of = self._group_of
+        self.ledger.running_since = self._run_times.running_since
+        self._run_times.on_end = self.ledger.will_end
+        self._nodes.on_evict = self.ledger.evicted
+        self._nodes.on_crash = self.ledger.lose
+        self._autoscaler = self._make_autoscaler(objects) if scenario.groups else None
+        self._sampled_s = 0.0
+        self._nodes_at_start = sum(isinstance(obj, Node) for obj in objects)
+
+    def _make_autoscaler(self, objects: list[Any]) -> Autoscaler:
+        scenario = self.scenario
+        template_nodes = TemplateNodes(scenario, objects)
+        autoscaler = Autoscaler(
+            scenario.groups,
+            scenario.autoscaler,
+            table=self._table,
+            engine=self._engine,
+            nodes=self._nodes,
+            streams=self._streams,
+            clock=self._clock,
+            template_nodes=template_nodes,
+        )
+        self.ledger.on_pending = autoscaler.wake
+        self._table.listen(template_nodes.on_change)
+        self._table.listen(autoscaler.on_change)
+        return autoscaler
+
+    # -- the run ----------------------------------------------------------------------------------
+
+    def run(self) -> Result:
+        """Runs to the end, and returns the results.
+
+        Raises:
+            ConfigError: an object cannot be created.
+        """
+        try:
+            with no_running_loop(), gc_thresholds(), without_warnings():
+                self._loop.run_until_complete(self._run())
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
+        finally:
+            self._loop.close()
+        return result_of(
+            RunRecord(
+                self.scenario,
+                self.ledger,
+                self.curves,
+                self.room.resources,
+                self._nodes_at_start,
+                self._clock.monotonic_s(),
+                () if self._autoscaler is None else self._autoscaler.explanations(),
+            )
+        )
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            self._table.listen(self._before_change)
+            background = self._scheduler.start(tasks)
+            self._table.listen(VolumeController(self._table).on_change)
+            self._table.listen(ClaimController(self._table).on_change)
+            self._begin()
+            self._kubelets.start()
+            self._budgets.start()
+            self._nodes.start()
+            self._workloads.start(self._engine)
+            self._table.listen(self._run_times.on_change)
+            self._plan()
+            try:
+                end_s = self.scenario.end_s
+                await self._engine.run(math.inf if end_s is None else end_s)
+            finally:
+                self._scheduler.stop()
+                for task in background:
+                    task.cancel()
+        self._sample()
+        self.curves.finish(self._clock.monotonic_s())
+
+    def _begin(self) -> None:
+        """Notes the nodes and pods of the start."""
+        for node in self._table.objects("Node").values():
+            self.room.on_change("Node", ObjectChange(None, node))
+            self.ledger.on_change("Node", ObjectChange(None, node))
+        for pod in [*self._table.objects("Pod").values()]:
+            self._draw(pod)
+            self.room.on_change("Pod", ObjectChange(None, pod))
+            self.ledger.on_change("Pod", ObjectChange(None, pod))
+            self._run_times.begin(pod)
+
+    def _plan(self) -> None:
+        """Plans what arrives and happens."""
+        engine, streams = self._engine, self._streams
+        deeds = Deeds(self._table, self._workloads, self._creator, self._nodes, streams)
+        if self.scenario.pending:
+            engine.call_at(0.0, PHASE_ARRIVALS, self._arrive)
+        for item in self.scenario.items:
+            if isinstance(item, ArrivalItem):
+                arrivals_of_item(item, self._creator, streams, engine).start()
+            elif isinstance(item, TraceItem):
+                arrivals_of_trace(item, self._creator, streams, engine).start()
+            else:
+                phase = PHASE_NODES if isinstance(item.deed, NodeDeed) else PHASE_CONTROLLERS
+                engine.call_at(item.at_s, phase, partial(deeds.do, item))
+        for process in self.scenario.failures:
+            FailureActor(process, self._table, self._nodes, streams, engine).start()
+
+    def _arrive(self) -> None:
+        for pod in self.scenario.pending:
+            self._table.create(pod)
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def _before_change(self, kind: str, change: ObjectChange) -> None:
+        """Follows a write, before the scheduler and the controllers."""
+        now_s = self._clock.monotonic_s()
+        if now_s != self._sampled_s:
+            self._sample()
+            self._sampled_s = now_s
+            if self._on_instant is not None:
+                self._on_instant(now_s)
+        if kind == "Pod":
+            new = change.new
+            if change.old is None:
+                self._draw(new)
+            if new is None or new.spec.node_name:
+                self._engine.note_progress()
+        self.room.on_change(kind, change)
+        self.ledger.on_change(kind, change)
+
+    def _draw(self, pod: Pod) -> None:
+        """Draws the run time of a pod that a controller has created, or that was there."""
+        plans, pod_key = self._run_times.plans, key(pod)
+        if pod_key in plans:
+            return
+        owner = controller_of(pod.metadata)
+        ends = owner is None or owner.kind == "Job"
+        draws = self._draws_of(pod) if owner is not None else None
+        plans[pod_key] = (draws or self._defaults).next(ends=ends)
+
+    def _draws_of(self, pod: Pod) -> Draws | None:
+        """Returns the draws of the workload that a pod belongs to, at whatever distance."""
+        owner = controller_of(pod.metadata)
+        namespace, draws_of = pod.metadata.namespace, self._creator.draws_of
+        workloads = self._workloads.cluster.workloads
+        while owner is not None:
+            name = f"{namespace}/{owner.name}"
+            if (draws := draws_of.get((owner.kind, name))) is not None:
+                return draws
+            workload = workloads.get(owner.kind, {}).get(name)
+            owner = None if workload is None else controller_of(workload.metadata)
+        return None
+
+    def _group_of(self, pod: Pod) -> str:
+        plan = self._run_times.plans.get(key(pod))
+        return CLUSTER_GROUP if plan is None else plan.group
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        workload = new if new is not None else old
+        if workload is not None and workload.kind == "Job":
+            draws = self._creator.draws_of.get(("Job", workload.key))
+            owner = controller_of(workload.metadata)
+            if draws is None and owner is not None:
+                name = f"{workload.metadata.namespace}/{owner.name}"
+                draws = self._creator.draws_of.get((owner.kind, name))
+            group = CLUSTER_GROUP if draws is None else draws.group
+            self.ledger.on_job(workload.key, workload.status, group)
+
+    def _sample(self) -> None:
+        """Notes what holds from the last instant on."""
+        room = self.room
+        values = [
+            *room.allocatable,
+            *room.allocated,
+            *(room.allocated + room.waiting),
+            *room.stranded(),
+            room.n_waiting,
+            room.n_bound,
+            room.n_nodes,
+        ]
+        self.curves.set(self._sampled_s, values)
+
+    def _group_nodes(self) -> list[Node]:
+        """Returns the nodes that the autoscaler's groups have at the start."""
+        return [
+            named_node(group.template, f"{group.name}-{number}")
+            for group in self.scenario.groups
+            for number in range(group.min)
+        ]
+
+
+def curve_names(resources: tuple[str, ...]) -> list[str]:
+    """Returns the names of the curves."""
+    kinds = ("allocatable", "allocated", "demanded", "stranded")
+    return [f"{kind}.{resource}" for kind in kinds for resource in resources] + [
+        "pending",
+        "running",
+        "nodes",
+    ]
+
+
+def _all_objects(scenario: Scenario, objects: list[Any]) -> Iterator[Any]:
+    """Yields the objects of the start, and those of all templates."""
+    yield from objects
+    for item in scenario.items:
+        template = item.template if isinstance(item, ArrivalItem) else None
+        if isinstance(item, DeedItem) and isinstance(item.deed, Template):
+            template = item.deed
+        if template is not None:
+            yield from template.others
+
+
+def _is_budget(obj: Any) -> bool:
+    return isinstance(obj, PodDisruptionBudget)
+
+
+def _resources(scenario: Scenario, objects: list[Any]) -> tuple[str, ...]:
+    """Returns the resources that nodes have: cpu and memory first."""
+    names: dict[str, None] = {"cpu": None, "memory": None}
+    templates = [group.template for group in scenario.groups]
+    for node in [*(obj for obj in objects if isinstance(obj, Node)), *templates]:
+        names |= dict.fromkeys(node.status.allocatable)
+    return tuple(name for name in names if name != "pods")

@@ -1,0 +1,101 @@
+"""Allocated, demanded and stranded amounts against a plain count over all objects."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.client import ObjectChange
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.scenario.room import Room
+from mooring.testing import make_node, make_pod
+
+RESOURCES = ("cpu", "memory", "example.com/gpu")
+GI = 1 << 30
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_equals_a_count_over_all_objects(seed: int) -> None:
+    rng = random.Random(seed)
+    room = Room(RESOURCES)
+    nodes: dict[str, Node] = {}
+    pods: dict[str, Pod] = {}
+    for number in range(250):
+        change(rng, room, nodes, pods, number)
+        stranded = room.stranded().tolist()  # also when nothing is compared: it keeps state
+        if number % 5 == 0:
+            check(room, stranded, nodes, pods)
+
+
+def change(
+    rng: random.Random, room: Room, nodes: dict[str, Node], pods: dict[str, Pod], number: int
+) -> None:
+    """Makes one random change."""
+    what = rng.random()
+    if what < 0.15 or not nodes:
+        sizes = {"cpu": str(rng.randint(1, 8)), "memory": f"{rng.randint(1, 16)}Gi", "pods": "5"}
+        if rng.random() < 0.5:
+            sizes["example.com/gpu"] = str(rng.randint(1, 4))
+        name = rng.choice([f"node-{number}", *nodes])
+        old, nodes[name] = nodes.get(name), make_node(name, allocatable=sizes)
+        room.on_change("Node", ObjectChange(old, nodes[name]))
+    elif what < 0.2:
+        name = rng.choice([*nodes])
+        room.on_change("Node", ObjectChange(nodes.pop(name), None))
+    elif what < 0.55 or not pods:
+        requests = {"cpu": f"{rng.randint(1, 40)}00m", "memory": f"{rng.randint(0, 4)}Gi"}
+        if rng.random() < 0.3:
+            requests["example.com/gpu"] = "1"
+        node = rng.choice([*nodes, "", ""])
+        pod = make_pod(f"pod-{number}", requests=requests, node=node)
+        pods[pod.metadata.name] = pod
+        room.on_change("Pod", ObjectChange(None, pod))
+    elif what < 0.75:
+        name = rng.choice([*pods])
+        old_pod = pods[name]
+        if not old_pod.spec.node_name:
+            spec = replace(old_pod.spec, node_name=rng.choice([*nodes]))
+            pods[name] = replace(old_pod, spec=spec)
+            room.on_change("Pod", ObjectChange(old_pod, pods[name]))
+    else:
+        name = rng.choice([*pods])
+        room.on_change("Pod", ObjectChange(pods.pop(name), None))
+
+
+def check(room: Room, stranded: list[int], nodes: dict[str, Node], pods: dict[str, Pod]) -> None:
+    """Compares with sums over the objects."""
+    free = {name: [*units(node.status.allocatable), 5] for name, node in nodes.items()}
+    allocatable = [sum(own[i] for own in free.values()) for i in range(3)]
+    allocated, waiting, shapes = [0, 0, 0], [0, 0, 0], []
+    for pod in pods.values():
+        asked = units(pod.spec.containers[0].resources.requests)
+        if pod.spec.node_name:
+            allocated = [a + b for a, b in zip(allocated, asked, strict=True)]
+            if pod.spec.node_name in free:
+                own = free[pod.spec.node_name]
+                free[pod.spec.node_name] = [a - b for a, b in zip(own, [*asked, 1], strict=True)]
+        else:
+            waiting = [a + b for a, b in zip(waiting, asked, strict=True)]
+            shapes.append([*asked, 1])
+    expected = [0, 0, 0]
+    for own in free.values():
+        fits = any(all(a <= b for a, b in zip(shape, own, strict=True)) for shape in shapes)
+        if shapes and not fits:
+            expected = [a + max(0, b) for a, b in zip(expected, own, strict=False)]
+    assert room.allocatable.tolist() == allocatable
+    assert room.allocated.tolist() == allocated
+    assert room.waiting.tolist() == waiting
+    assert stranded == expected
+    bound = sum(bool(pod.spec.node_name) for pod in pods.values())
+    assert (room.n_nodes, room.n_bound, room.n_waiting) == (len(nodes), bound, len(pods) - bound)
+
+
+def units(quantities: object) -> list[int]:
+    """Returns millicores, bytes and devices of quantities as this test writes them."""
+    assert isinstance(quantities, dict)
+    cpu, memory = str(quantities.get("cpu", "0")), str(quantities.get("memory", "0Gi"))
+    milli = int(cpu[:-1]) if cpu.endswith("m") else int(cpu) * 1000
+    return [milli, int(memory.removesuffix("Gi")) * GI, int(quantities.get("example.com/gpu", 0))]
