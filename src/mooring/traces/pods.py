@@ -49,7 +49,7 @@ def columns_of_pod(pod: Pod, path: str) -> dict[str, Any]:
     """Returns the columns of a pod except its times; ``names`` is its name.
 
     Raises:
-        ConfigError: A request is too large; the path begins with ``path``.
+        ConfigError: A request is negative or too large; the path begins with ``path``.
     """
     requests = pod_requests(pod)
     units = {name: amount.value() for name, amount in requests.items()}

@@ -138,7 +138,7 @@ class Rows:
         """Adds a row; the keywords are columns of ``Trace``.
 
         Raises:
-            ConfigError: An amount is too large; the path is the name of its column.
+            ConfigError: An amount is negative or too large; the path is the name of its column.
         """
         assert not values.keys() - DEFAULTS.keys(), values.keys()
         check_amounts(values)
@@ -190,12 +190,13 @@ def check_amounts(columns: Mapping[str, Any], path: str = "") -> None:
         path: The path of the row in its document, for errors.
 
     Raises:
-        ConfigError: An amount is too large.
+        ConfigError: An amount is negative or too large.
     """
     for title in _AMOUNTS:
-        if columns.get(title, 0) > AMOUNT_MAX:
+        if not 0 <= columns.get(title, 0) <= AMOUNT_MAX:
             place = f"{path}.{title}" if path else title
-            raise ConfigError(f"must be at most {AMOUNT_MAX}", path=place, value=columns[title])
+            problem = f"must be from 0 to {AMOUNT_MAX}"
+            raise ConfigError(problem, path=place, value=columns[title])
 
 
 def _array(values: Sequence[Any] | None, default: Any, n_rows: int) -> NDArray[Any]:

@@ -137,7 +137,7 @@ def test_a_list_of_openb_without_times_has_all_pods_at_once() -> None:
         ),
         (b"12000", b"12e", "line 3: cpu_milli: must be a number, got '12e'"),
         (b"350.0", b"-1", "line 2: deletion_time: must be a number from 0"),
-        (b"16384", b"9007199254740992", "line 3: memory_bytes: must be at most"),
+        (b"16384", b"9007199254740992", "line 3: memory_bytes: must be from 0 to"),
     ],
 )
 def test_a_malformed_list_of_openb(old: bytes, new: bytes, message: str) -> None:

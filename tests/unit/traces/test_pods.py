@@ -116,7 +116,8 @@ def test_a_single_pod_and_other_objects_in_a_list_are_accepted() -> None:
             {"items": [pod("a", status={"phase": "Failed", "containerStatuses": [1]})]},
             "items[0].status.containerStatuses[0]: must be a mapping, got 1",
         ),
-        ({"items": [pod("a", spec=requests(cpu="1E"))]}, "items[0].cpu_milli: must be at most"),
+        ({"items": [pod("a", spec=requests(cpu="-1"))]}, "items[0].cpu_milli: must be from 0 to"),
+        ({"items": [pod("a", spec=requests(cpu="1E"))]}, "items[0].cpu_milli: must be from 0 to"),
     ],
 )
 def test_a_malformed_document_is_an_error_with_path_and_value(document: Any, message: str) -> None:

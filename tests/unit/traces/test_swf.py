@@ -89,7 +89,7 @@ def test_fractions_of_seconds_are_kept() -> None:
         (job(run_time="nan"), "line 4: run time: must be a number, got 'nan'"),
         (job(run_time=-2), "line 4: run time: must be a number from -1 to 9007199254740992"),
         (job(submit_time=-1), "line 4: submit time: must be 0 or more, got -1.0"),
-        (job(requested_memory=2**52), "line 4: memory_bytes: must be at most 9007199254740992"),
+        (job(requested_memory=2**52), "line 4: memory_bytes: must be from 0 to 9007199254740992"),
     ],
 )
 def test_a_malformed_line_is_an_error_with_its_line_and_value(line: str, message: str) -> None:

@@ -54,7 +54,7 @@ def test_a_trace_without_pods_is_refused() -> None:
 
 
 def test_amounts_that_no_column_can_hold_are_refused() -> None:
-    with pytest.raises(ConfigError, match=f"memory_bytes: must be at most {AMOUNT_MAX}, got"):
+    with pytest.raises(ConfigError, match=f"memory_bytes: must be from 0 to {AMOUNT_MAX}, got"):
         Rows().add(submit_s=0.0, memory_bytes=AMOUNT_MAX + 1)
 
 
