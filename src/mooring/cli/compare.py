@@ -16,6 +16,7 @@ from mooring.cli.options import file_option, output_option, plugins_option
 
 if TYPE_CHECKING:
     from mooring.experiments.compare import Comparison
+    from mooring.experiments.text import FirstDecision
     from mooring.experiments.trials import Variant
 
 #: Exit code if a limit is broken.
@@ -52,6 +53,7 @@ LIMIT_BROKEN: Final = 1
     type=click.IntRange(min=1),
     help="How many runs at once; default: one for each processor.",
 )
+@file_option("--report", help="HTML file with the comparison.")
 @output_option("table", "json", help="json: all numbers.")
 def command(
     scenarios: tuple[str, ...],
@@ -61,6 +63,7 @@ def command(
     measures: tuple[str, ...],
     limits: tuple[str, ...],
     jobs: int | None,
+    report: str | None,
     output: str,
 ) -> int:
     """Run scenarios with several configurations, and tell differences from chance.
@@ -69,7 +72,11 @@ def command(
     baseline: several SCENARIOs are variants of each other; else configurations or plugins are.
     """
     from mooring.experiments.compare import broken_limits, compare, limit_from
-    from mooring.experiments.text import comparison_document, comparison_text
+    from mooring.experiments.text import (
+        comparison_document,
+        comparison_text,
+        first_decision_text,
+    )
     from mooring.experiments.trials import run_trials
 
     variants = variants_of(scenarios, configs, plugins)
@@ -82,13 +89,22 @@ def command(
     with _progress(is_shown=output == "table" and sys.stderr.isatty()) as on_done:
         trials = run_trials(variants, numbers, jobs=jobs or 0, on_done=on_done)
     comparisons = [compare(trials[0], own, measures) for own in trials[1:]]
+    decisions = [
+        _first_decision(own, variants) for own in comparisons if output == "table" or report
+    ]
+    if report is not None:
+        from mooring.cli.scenario import write_text
+        from mooring.experiments.report import comparison_report
+
+        write_text(report, comparison_report(comparisons, decisions))
     if output == "json":
         documents = [comparison_document(comparison) for comparison in comparisons]
         click.echo(msgspec.json.format(msgspec.json.encode(documents), indent=2).decode())
     else:
-        for number, comparison in enumerate(comparisons):
+        for number, (comparison, decision) in enumerate(zip(comparisons, decisions, strict=True)):
             click.echo(("\n" if number else "") + comparison_text(comparison))
-            _print_first_decision(comparison, variants)
+            if decision is not None:
+                click.echo(f"\n{first_decision_text(decision)}")
     broken = [
         (comparison, limit, row)
         for comparison in comparisons
@@ -139,17 +155,18 @@ def _short_names(files: Sequence[str]) -> list[str]:
     return [name if counts[name] == 1 else file for name, file in zip(short, files, strict=True)]
 
 
-def _print_first_decision(comparison: Comparison, variants: Sequence[Variant]) -> None:
+def _first_decision(comparison: Comparison, variants: Sequence[Variant]) -> FirstDecision | None:
+    """Returns the first decision that differs; None = none does."""
     from mooring.experiments.compare import decision_of
-    from mooring.experiments.text import first_decision_text
+    from mooring.experiments.text import FirstDecision
 
     moves = comparison.moves
     if not moves.first:
-        return
+        return None
     names = comparison.baseline, comparison.candidate
     by_name = {variant.name: variant for variant in variants}
     decisions = [decision_of(by_name[name], moves.seed, moves.first) for name in names]
-    click.echo("\n" + first_decision_text(moves, names, (decisions[0], decisions[1])))
+    return FirstDecision(moves, names, (decisions[0], decisions[1]))
 
 
 @contextmanager

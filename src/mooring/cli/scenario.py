@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -14,6 +15,7 @@ import msgspec
 
 from mooring.cli.inputs import print_note
 from mooring.clock import SystemClock
+from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from mooring.scenario.results import Result
@@ -74,6 +76,7 @@ def run_scenario(
     plugins: Sequence[str],
     out: str | None,
     table_format: str,
+    report: str | None,
     output: str,
 ) -> int:
     """Runs a scenario, prints its results, and returns 1 if an expectation does not hold."""
@@ -91,6 +94,11 @@ def run_scenario(
     result = run_with_view(scenario, is_shown=output != "json" and sys.stdout.isatty())
     if out is not None:
         write_results(result, out, table_format=table_format)
+    if report is not None:
+        # Imported here: it carries a library of charts.
+        from mooring.experiments.report import result_report
+
+        write_text(report, result_report(result))
     if output == "json":
         document = msgspec.json.encode(result.document())
         click.echo(msgspec.json.format(document, indent=2).decode())
@@ -98,10 +106,25 @@ def run_scenario(
         click.echo(result_text(result))
         if out is not None:
             click.echo(f"tables in {out}")
+        if report is not None:
+            click.echo(f"report in {report}")
     for expectation, value in result.checks:
         if not expectation.holds(value):
             click.echo(check_text(expectation, value), err=True)
     return 0 if result.holds else EXPECTATION_FAILED
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise ConfigError(f"cannot be written: {problem}", file=path) from error
 
 
 def run_with_view(scenario: Scenario, *, is_shown: bool) -> Result:

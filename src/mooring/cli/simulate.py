@@ -76,7 +76,7 @@ class ScaleParameter(click.ParamType[tuple[str, int]]):
 
 #: Options that go with a scenario; the others are said in its file.
 _OF_SCENARIOS: Final = frozenset(
-    {"scenario", "config_file", "plugins", "seed", "output", "out", "table_format"}
+    {"scenario", "config_file", "plugins", "seed", "output", "out", "table_format", "report"}
 )
 
 
@@ -87,6 +87,7 @@ class SimulateCommand(click.Command):
         """Runs the command."""
         values = ctx.params
         scenario, out = values.pop("scenario"), values.pop("out")
+        report = values.pop("report")
         table_format = values.pop("table_format")
         chosen = [
             param
@@ -94,8 +95,9 @@ class SimulateCommand(click.Command):
             if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         ]
         if scenario is None:
-            if out is not None:
-                raise click.UsageError("--out needs a scenario", ctx)
+            for name, value in (("--out", out), ("--report", report)):
+                if value is not None:
+                    raise click.UsageError(f"{name} needs a scenario", ctx)
             return super().invoke(ctx)
         for param in chosen:
             if param.name not in _OF_SCENARIOS:
@@ -113,6 +115,7 @@ class SimulateCommand(click.Command):
             plugins=values["plugins"],
             out=out,
             table_format=table_format,
+            report=report,
             output=values["output"],
         )
 
@@ -149,6 +152,7 @@ class SimulateCommand(click.Command):
     "--save", metavar="RECORDING", help="Save every decision to this file; .gz = compressed."
 )
 @file_option("--out", help="Folder for the tables of a scenario; it is created.")
+@file_option("--report", help="HTML file with plots and tables of a scenario's results.")
 @click.option(
     "--format",
     "table_format",

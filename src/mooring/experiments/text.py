@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mooring.config.durations import duration_text
 from mooring.decision import Decision
@@ -85,48 +85,74 @@ def _moves(moves: Moves) -> list[str]:
     return lines
 
 
-def first_decision_text(
-    moves: Moves, names: tuple[str, str], decisions: tuple[Decision | None, Decision | None]
-) -> str:
-    """Returns the first decision that differs, with the scores of both nodes.
+class FirstDecision(NamedTuple):
+    """The first decision that differs between two runs.
 
-    Args:
-        moves: Names the pod.
+    Attributes:
+        moves: Names the pod and the time.
         names: Of baseline and candidate.
-        decisions: Of baseline and candidate.
+        decisions: Of baseline and candidate; None = the pod was never tried.
     """
-    at = duration_text(round(moves.at_s, 3))
-    lines = [f"first difference: {moves.first}, at {at}"]
-    nodes = [None if decision is None else decision.node for decision in decisions]
-    for name, decision, node in zip(names, decisions, nodes, strict=True):
-        if decision is None:
-            lines.append(f"  {name}: it was never tried")
-        elif node is None:
-            lines.append(f"  {name}: refused: {decision.message}")
-        else:
-            lines.append(f"  {name}: {node}")
-    both = [node for node in dict.fromkeys(nodes) if node is not None]
-    for name, decision in zip(names, decisions, strict=True):
-        if decision is not None and decision.total and len(both) == 2:
-            lines += ["", *_scores(name, decision, both)]
+
+    moves: Moves
+    names: tuple[str, str]
+    decisions: tuple[Decision | None, Decision | None]
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes that were selected, each once."""
+        nodes = [None if own is None else own.node for own in self.decisions]
+        return [node for node in dict.fromkeys(nodes) if node is not None]
+
+    def sentences(self) -> list[str]:
+        """Returns the pod, and what became of it in both runs."""
+        at = duration_text(round(self.moves.at_s, 3))
+        lines = [f"first difference: {self.moves.first}, at {at}"]
+        for name, decision in zip(self.names, self.decisions, strict=True):
+            if decision is None:
+                lines.append(f"{name}: it was never tried")
+            elif decision.node is None:
+                lines.append(f"{name}: refused: {decision.message}")
+            else:
+                lines.append(f"{name}: {decision.node}")
+        return lines
+
+    def tables(self) -> dict[str, list[tuple[str, ...]]]:
+        """Returns variant -> the scores of both nodes: those of plugins, and the weighted sum.
+
+        The first row is the head. A variant that scored nothing has no table.
+        """
+        nodes = self.nodes
+        return {
+            name: [("", *nodes), *_scores(decision, nodes)]
+            for name, decision in zip(self.names, self.decisions, strict=True)
+            if decision is not None and decision.total and len(nodes) == 2
+        }
+
+
+def first_decision_text(first: FirstDecision) -> str:
+    """Returns the first decision that differs, with the scores of both nodes."""
+    head, *others = first.sentences()
+    lines = [head, *(f"  {line}" for line in others)]
+    for name, (columns, *rows) in first.tables().items():
+        titled: list[tuple[str, ...]] = [(f"scores by {name}", *columns[1:]), *rows]
+        lines += ["", *aligned(titled, indent="  ", text_columns=1)]
     return "\n".join(lines)
 
 
-def _scores(name: str, decision: Decision, nodes: Sequence[str]) -> list[str]:
-    """Returns the scores of two nodes: those of plugins from 0 to 100, and the weighted sum."""
-    rows: list[tuple[str, ...]] = [(f"scores by {name}", *nodes)]
+def _scores(decision: Decision, nodes: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns the scores (0 to 100) that differ between nodes, and their weighted sums."""
+    rows: list[tuple[str, ...]] = []
     for plugin, scores in sorted((decision.scores or {}).items()):
         values = [scores.get(node) for node in nodes]
         if values[0] != values[1]:
             rows.append((plugin, *("-" if value is None else str(value) for value in values)))
-    total = decision.total or {}
     for node in nodes:
         if node in decision.rejected:
             reasons = ", ".join(decision.rejected[node].reasons)
             rows.append((f"{node} was rejected: {reasons}", *("" for _ in nodes)))
-    sums = [str(total[node]) if node in total else "-" for node in nodes]
-    rows.append(("weighted sum", *sums))
-    return aligned(rows, indent="  ", text_columns=1)
+    total = decision.total or {}
+    return [*rows, ("weighted sum", *(str(total.get(node, "-")) for node in nodes))]
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
