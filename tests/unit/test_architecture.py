@@ -132,21 +132,25 @@ ALLOWED = {
         *("__main__", "apiserver", "cli", "client", "clock", "devcluster", "errors"),
         *("event_loop", "explain", "extender_server", "extenders", "learn", "load_metrics", "log"),
         *("scheduler", "serving", "simulation", "testing", "virtual_loop", "watchdog"),
-        *("scenario", "study", "ui"),
+        *("experiments", "scenario", "study", "ui"),
     },
     "Sockets and HTTP only at the border": {
         *("client", "extenders", "extender_server", "apiserver", "load_metrics", "event_loop"),
         *("serving", "ui.server"),
     },
     # A loop that hangs can be watched from a thread only; a server for tests runs beside them.
-    "No threads and no processes": {"study.server", "testing.controlplane", "watchdog"},
+    "No threads and no processes": {
+        *("study.server", "testing.controlplane", "watchdog"),
+        # A run of a scenario takes a processor for itself.
+        "experiments",
+    },
     "Time and randomness come from the clock": {"clock"},
     "numpy only where columns are": {
         *("framework", "plugins", "state"),
         # The lesson on PreScore writes a plugin on columns; the conformance kit compares columns.
         *("learn.steps.step_4", "testing.conformance"),
         # Traces and measures of a million pods are columns, too; a bootstrap draws 10 000 samples.
-        *("scenario", "statistics", "traces"),
+        *("experiments", "scenario", "statistics", "traces"),
     },
     # It shows that a plugin's state can be pickled, and reads back only what it wrote.
     "Files cannot run code": {"testing.conformance"},

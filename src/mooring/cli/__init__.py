@@ -58,6 +58,7 @@ COMMANDS = {
         "mooring.cli.simulate", "Schedule pending pods offline and report placements."
     ),
     "scenario": Entry("mooring.cli.scenario", "Check and show scenario files."),
+    "compare": Entry("mooring.cli.compare", "Compare scenarios and configurations over seeds."),
     "explain": Entry("mooring.cli.explain", "Explain a placement or a pending pod."),
     "dump": Entry("mooring.cli.dump", "Write a live cluster's objects to one file."),
     "replay": Entry("mooring.cli.replay", "Replay a recording and report differences."),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
+from mooring.cli.inputs import print_note
 from mooring.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def check(files: tuple[str, ...]) -> None:
     from mooring.scenario.read import read_scenario
 
     for file in files:
-        read_scenario(file)
+        for note in read_scenario(file).notes:
+            print_note("scenario check", note)
         click.echo(f"{file}: ok")
 
 
@@ -81,6 +83,8 @@ def run_scenario(
     from mooring.scenario.text import check_text, result_text
 
     scenario = read_scenario(file, seed=seed)
+    for note in scenario.notes:
+        print_note("simulate", note)
     if config_file is not None:
         scenario = replace(scenario, config=load(config_file))
     scenario = replace(scenario, plugins=(*scenario.plugins, *plugins))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from mooring.simulation.engine.object_table import ObjectTable
     from mooring.simulation.engine.workload_controllers import WorkloadControllers
 
+#: Names that the API accepts for pods, with room for the number of a copy.
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME_LENGTH_MAX: Final = 240
 _PENDING: Final = PodStatus(phase="Pending")
 #: A pod without them leaves a node that fails at once: admission adds them.
 _TOLERATIONS: Final = tuple(
@@ -155,7 +159,7 @@ class TracePods:
         #: The row of each pod: one with a count stands for several.
         self._rows: list[int] = np.repeat(np.arange(len(trace)), trace.count).tolist()
         names = set(trace.names.tolist())
-        self._has_unique_names = len(names) == len(self._rows) and "" not in names
+        self._has_unique_names = len(names) == len(self._rows) and all(map(_is_name, names))
         self._specs: dict[tuple[Any, ...], PodSpec] = {}
 
     def __len__(self) -> int:
@@ -194,6 +198,10 @@ class TracePods:
         if spec is None:
             spec = self._specs[shape] = _pod_spec(*shape)
         return spec
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= _NAME_LENGTH_MAX and _NAME.fullmatch(text) is not None
 
 
 def _pod_spec(

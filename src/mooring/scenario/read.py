@@ -172,6 +172,12 @@ class _Reading:
             attempt_s=self._attempt_s(),
             expectations=expectations,
             source=value,
+            notes=[
+                f"{item.trace.name}: {note}"
+                for item in items
+                if isinstance(item, resolved.TraceItem)
+                for note in item.trace.notes
+            ],
         )
 
     def _error(self, path: Path, problem: str, value: Any = None) -> None:

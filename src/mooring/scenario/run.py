@@ -39,6 +39,7 @@ from mooring.scenario.scenario import (
 )
 from mooring.scenario.template_nodes import TemplateNodes
 from mooring.scheduler.gc_tuning import gc_thresholds
+from mooring.scheduler.observer import Observer, ObserverGroup
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.controllers.objects import Workload
 from mooring.simulation.engine.claim_controller import ClaimController
@@ -69,14 +70,20 @@ class ScenarioRun:
     Args:
         scenario: The scenario.
         on_instant: Called when time moves on, with virtual seconds.
+        observer: Called for everything that the scheduler does, too.
 
     Raises:
         ConfigError: the configuration or a plugin cannot be used.
     """
 
     def __init__(
-        self, scenario: Scenario, *, on_instant: Callable[[float], None] | None = None
+        self,
+        scenario: Scenario,
+        *,
+        on_instant: Callable[[float], None] | None = None,
+        observer: Observer | None = None,
     ) -> None:
+        self._observer = observer
         self.scenario = scenario
         self._on_instant = on_instant
         self._loop = VirtualLoop()
@@ -90,16 +97,19 @@ class ScenarioRun:
         scenario = self.scenario
         self._clock = clock = LoopClock(self._loop)
         self._streams = Streams(scenario.seed)
-        objects = [*scenario.objects, *self._group_nodes()]
+        objects = [*scenario.objects, *group_nodes(scenario)]
         self._table = ObjectTable(objects, clock=clock)
         self.room = Room(_resources(scenario, objects))
         self.curves = Curves(curve_names(self.room.resources))
         self.ledger = Ledger(self.room, clock=clock)
+        observer: Observer = self.ledger
+        if self._observer is not None:
+            observer = ObserverGroup(self.ledger, self._observer)
         self._scheduler = EngineScheduler(
             self._table,
             without_extenders(scenario.config or default_configuration()),
             ServiceOptions(
-                plugins=scenario.plugins, observer=self.ledger, feature_gates=scenario.gates
+                plugins=scenario.plugins, observer=observer, feature_gates=scenario.gates
             ),
             clock=clock,
             rng=seeded_random(scenario.seed),
@@ -312,14 +322,6 @@ class ScenarioRun:
         ]
         self.curves.set(self._sampled_s, values)
 
-    def _group_nodes(self) -> list[Node]:
-        """Returns the nodes that the autoscaler's groups have at the start."""
-        return [
-            named_node(group.template, f"{group.name}-{number}")
-            for group in self.scenario.groups
-            for number in range(group.min)
-        ]
-
 
 def curve_names(resources: tuple[str, ...]) -> list[str]:
     """Returns the names of the curves."""
@@ -353,3 +355,12 @@ def _resources(scenario: Scenario, objects: list[Any]) -> tuple[str, ...]:
     for node in [*(obj for obj in objects if isinstance(obj, Node)), *templates]:
         names |= dict.fromkeys(node.status.allocatable)
     return tuple(name for name in names if name != "pods")
+
+
+def group_nodes(scenario: Scenario) -> list[Node]:
+    """Returns the nodes that the autoscaler's groups have at the start."""
+    return [
+        named_node(group.template, f"{group.name}-{number}")
+        for group in scenario.groups
+        for number in range(group.min)
+    ]

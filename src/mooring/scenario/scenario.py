@@ -165,6 +165,7 @@ class Scenario:
         attempt_s: How long an attempt takes.
         expectations: What the results are held to.
         source: The scenario as plain values, for the results.
+        notes: What was left out of traces, and assumed.
     """
 
     name: str
@@ -185,3 +186,4 @@ class Scenario:
     attempt_s: float
     expectations: Sequence[Expectation]
     source: Object
+    notes: Sequence[str] = ()

@@ -1,0 +1,166 @@
+"""``mooring compare``: scenarios, configurations and plugins side by side, over several seeds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from mooring.cli.options import file_option, output_option, plugins_option
+
+if TYPE_CHECKING:
+    from mooring.experiments.compare import Comparison
+    from mooring.experiments.trials import Variant
+
+#: Exit code if a limit is broken.
+LIMIT_BROKEN: Final = 1
+
+
+@click.command("compare")
+@click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
+@file_option(
+    "--config",
+    "configs",
+    multiple=True,
+    help="Configuration to compare; several times for several. With one, the scenario as it is"
+    " written is the baseline; else the first.",
+)
+@plugins_option(help="Plugin of the candidates; the current folder is searched first.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1, max=10_000),
+    default=1,
+    show_default=True,
+    help="How many seeds, from that of the scenario on; every variant runs with all.",
+)
+@click.option("--measure", "measures", multiple=True, help="Compare this measure; several times.")
+@click.option(
+    "--fail-if",
+    "limits",
+    multiple=True,
+    metavar="'MEASURE +CHANGE'",
+    help="Exit with 1 if a measure changes by more than this: 'wait.p99 +5%', 'wait.mean +30s'.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="How many runs at once; default: one for each processor.",
+)
+@output_option("table", "json", help="json: all numbers.")
+def command(
+    scenarios: tuple[str, ...],
+    configs: tuple[str, ...],
+    plugins: tuple[str, ...],
+    seeds: int,
+    measures: tuple[str, ...],
+    limits: tuple[str, ...],
+    jobs: int | None,
+    output: str,
+) -> int:
+    """Run scenarios with several configurations, and tell differences from chance.
+
+    All variants see the same draws, so runs are compared pair by pair. The first variant is the
+    baseline: several SCENARIOs are variants of each other; else configurations or plugins are.
+    """
+    from mooring.experiments.compare import broken_limits, compare, limit_from
+    from mooring.experiments.text import comparison_document, comparison_text
+    from mooring.experiments.trials import run_trials
+
+    variants = variants_of(scenarios, configs, plugins)
+    own_limits = [limit_from(text) for text in limits]
+    first = variants[0].scenario(0)  # what is wrong is said before anything runs
+    for variant in variants[1:]:
+        variant.scenario(0)
+    first_seed = int(first.source["spec"].get("seed", 0))
+    numbers = range(first_seed, first_seed + seeds)
+    with _progress(is_shown=output == "table" and sys.stderr.isatty()) as on_done:
+        trials = run_trials(variants, numbers, jobs=jobs or 0, on_done=on_done)
+    comparisons = [compare(trials[0], own, measures) for own in trials[1:]]
+    if output == "json":
+        documents = [comparison_document(comparison) for comparison in comparisons]
+        click.echo(msgspec.json.format(msgspec.json.encode(documents), indent=2).decode())
+    else:
+        for number, comparison in enumerate(comparisons):
+            click.echo(("\n" if number else "") + comparison_text(comparison))
+            _print_first_decision(comparison, variants)
+    broken = [
+        (comparison, limit, row)
+        for comparison in comparisons
+        for limit, row in broken_limits(comparison, own_limits)
+    ]
+    for comparison, limit, row in broken:
+        sentence = row.difference.sentence(row.measure)
+        click.echo(f"FAILED {comparison.candidate}: {limit.text}: {sentence}", err=True)
+    return LIMIT_BROKEN if broken else 0
+
+
+def variants_of(
+    scenarios: Sequence[str], configs: Sequence[str], plugins: tuple[str, ...]
+) -> list[Variant]:
+    """Returns what is compared, the baseline first.
+
+    Raises:
+        click.UsageError: there is nothing to compare.
+    """
+    from mooring.experiments.trials import Variant
+
+    if len(scenarios) > 1:
+        if len(configs) > 1:
+            raise click.UsageError("compare several scenarios or several configurations, not both")
+        config = configs[0] if configs else ""
+        return [
+            Variant(name, file, config, plugins)
+            for name, file in zip(_short_names(scenarios), scenarios, strict=True)
+        ]
+    [file] = scenarios
+    names = _short_names(configs)
+    if len(configs) > 1:
+        return [
+            Variant(name, file, config, plugins)
+            for name, config in zip(names, configs, strict=True)
+        ]
+    if not configs and not plugins:
+        raise click.UsageError("give a second scenario, --config or --plugin to compare with")
+    name = ", ".join([*names, *(plugin.partition(":")[2] or plugin for plugin in plugins)])
+    config = configs[0] if configs else ""
+    return [Variant("as written", file), Variant(name, file, config, plugins)]
+
+
+def _short_names(files: Sequence[str]) -> list[str]:
+    """Returns the names of files without folders, unless two are called the same."""
+    short = [os.path.basename(file) for file in files]
+    counts = Counter(short)
+    return [name if counts[name] == 1 else file for name, file in zip(short, files, strict=True)]
+
+
+def _print_first_decision(comparison: Comparison, variants: Sequence[Variant]) -> None:
+    from mooring.experiments.compare import decision_of
+    from mooring.experiments.text import first_decision_text
+
+    moves = comparison.moves
+    if not moves.first:
+        return
+    names = comparison.baseline, comparison.candidate
+    by_name = {variant.name: variant for variant in variants}
+    decisions = [decision_of(by_name[name], moves.seed, moves.first) for name in names]
+    click.echo("\n" + first_decision_text(moves, names, (decisions[0], decisions[1])))
+
+
+@contextmanager
+def _progress(*, is_shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """Gives what is called after every run."""
+    if not is_shown:
+        yield lambda *_: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("runs", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
