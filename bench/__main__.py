@@ -11,7 +11,7 @@ BENCHMARKS = (
 )  # fmt: skip
 
 #: Run only if named, because they take long.
-LONG = ("soak", "fuzz")
+LONG = ("soak", "fuzz", "scenarios")
 
 
 def main(arguments: list[str]) -> int:

@@ -63,6 +63,8 @@ from mooring.study.cluster import Cluster as Cluster
 from mooring.study.compare import Comparison as Comparison
 from mooring.study.compare import compare as compare
 from mooring.study.result import Result as Result
+from mooring.study.scenario import Scenario as Scenario
+from mooring.study.scenario import ScenarioResult as ScenarioResult
 from mooring.study.server import Server as Server
 from mooring.study.suggestions import Suggestion as Suggestion
 from mooring.study.suggestions import Suggestions as Suggestions

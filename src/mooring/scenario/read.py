@@ -73,7 +73,16 @@ def read_scenario(path: str | os.PathLike[str], *, seed: int | None = None) -> S
         ConfigError: it cannot be read, or says what cannot be run; ``ConfigErrors`` if there are
             several errors.
     """
-    text = Text(os.fspath(path))
+    name = os.fspath(path)
+    return read_scenario_text(Text(name), folder=os.path.dirname(name) or ".", seed=seed)
+
+
+def read_scenario_text(text: Text, *, folder: str = ".", seed: int | None = None) -> Scenario:
+    """Reads a scenario from text; names of files in it are relative to ``folder``.
+
+    Raises:
+        ConfigError: as ``read_scenario``.
+    """
     data = text.read()
     try:
         value = only_document(data, kind=KIND)
@@ -88,7 +97,7 @@ def read_scenario(path: str | os.PathLike[str], *, seed: int | None = None) -> S
     if errors:
         raise _located(errors, data, text.name)
     document: Document = strict.build(plain, Document)
-    reading = _Reading(document, text, errors)
+    reading = _Reading(document, text, folder, errors)
     scenario = reading.scenario(value, seed)
     if errors:
         raise _located(errors, data, text.name)
@@ -112,13 +121,14 @@ def _located(errors: Iterable[FieldError], data: bytes, file: str) -> ConfigErro
 class _Reading:
     """Resolves a document; errors are collected."""
 
-    def __init__(self, document: Document, text: Text, errors: list[FieldError]) -> None:
+    def __init__(
+        self, document: Document, text: Text, folder: str, errors: list[FieldError]
+    ) -> None:
         self._document = document
         self._spec = document.spec
         self._text = text
         self._errors = errors
-        name = text.name
-        self._folder = "." if name.startswith("<") else os.path.dirname(name) or "."
+        self._folder = folder
         self._objects = ObjectReader(text, errors)
         self._times = TimeReader(errors, self._folder)
 

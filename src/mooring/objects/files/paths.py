@@ -84,15 +84,16 @@ class Text:
         name: As errors show it.
     """
 
-    def __init__(self, path: str) -> None:
-        """Reads the file.
+    def __init__(self, path: str, data: bytes | None = None) -> None:
+        """Reads the file; with ``data``, it is that text, and ``path`` its name for errors.
 
         Raises:
             ConfigError: It cannot be read.
         """
         self.name = shown_name(path)
-        self._path = path
-        self._data: bytes | None = read_bytes(path)
+        # Like standard input, a text from memory cannot be read a second time.
+        self._path = path if data is None else STANDARD_INPUT
+        self._data: bytes | None = read_bytes(path) if data is None else data
 
     def read(self) -> bytes:
         """Returns the content; b"" if the file was released and cannot be read again."""
