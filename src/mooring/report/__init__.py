@@ -16,6 +16,7 @@ from mooring.report.charts import (
 )
 from mooring.report.html import html_report
 from mooring.report.sections import Plot, Section, Table
+from mooring.report.series import wide_series
 
 __all__ = [
     "Plot",
@@ -27,4 +28,5 @@ __all__ = [
     "html_report",
     "stacked_areas",
     "step_curves",
+    "wide_series",
 ]

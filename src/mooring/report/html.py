@@ -29,6 +29,8 @@ _JSON_ESCAPES: Final = str.maketrans(
     {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
 )
 _DIGITS: Final = 6
+#: Whole numbers below it are written with all digits.
+_WHOLE_MAX: Final = 1e15
 
 
 def html_report(
@@ -190,6 +192,8 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
+        if value.is_integer() and abs(value) < _WHOLE_MAX:
+            return str(int(value))
         return f"{value:.{_DIGITS}g}" if math.isfinite(value) else str(value)
     if isinstance(value, str | int):
         return str(value)
