@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from mooring import __version__
 from mooring.experiments.compare import Comparison
@@ -21,6 +20,7 @@ from mooring.report import (
     cdf_by_group,
     html_report,
     step_curves,
+    wide_series,
 )
 from mooring.scenario.results import Result
 from mooring.scenario.text import unit_of, value_text
@@ -127,7 +127,7 @@ def _over_time(result: Result) -> Section:
     for name in result.resources.values():
         kinds = ("allocated", "demanded", "stranded")
         names = [f"{kind}.{name}" for kind in ("allocatable", *kinds)]
-        wide = wide_table(result.tables["series"], names)
+        wide = wide_series(result.tables["series"], names)
         whole = wide.pop(f"allocatable.{name}")
         table: dict[str, Any] = {"time_s": wide.pop("time_s")}
         for kind in kinds:
@@ -145,37 +145,11 @@ def _over_time(result: Result) -> Section:
         plots.append(
             step_curves(title, table, curves=kinds, y_title="share", is_share=True, summary=summary)
         )
-    counts = wide_table(result.tables["series"], ["pending", "running", "nodes"])
+    counts = wide_series(result.tables["series"], ["pending", "running", "nodes"])
     for curves, title in ((("pending", "running"), "Pods over time"), (("nodes",), "Nodes")):
         plots.append(step_curves(title, counts, curves=curves, y_title="number"))
     text = ["Demand beyond the whole cluster is drawn at 100 %."]
     return Section("Over time", text, plots=plots)
-
-
-def wide_table(series: Mapping[str, Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Returns curves side by side: the times of all of them, and the value that holds then.
-
-    Args:
-        series: The table ``series`` of a result.
-        names: Measures in it.
-
-    Example:
-        >>> series = {"measure": ["a", "a", "b"], "time_s": [0, 5, 3], "value": [1, 2, 7]}
-        >>> wide_table(series, ["a", "b"])
-        {'time_s': [0, 3, 5], 'a': [1, 1, 2], 'b': [0, 7, 7]}
-    """
-    points: dict[str, list[tuple[float, Any]]] = {name: [] for name in names}
-    for measure, at_s, value in zip(
-        series["measure"], series["time_s"], series["value"], strict=True
-    ):
-        if measure in points:
-            points[measure].append((at_s, value))
-    times = sorted({at_s for own in points.values() for at_s, _ in own})
-    table: dict[str, list[Any]] = {"time_s": times}
-    for name, own in points.items():
-        starts = np.searchsorted([at_s for at_s, _ in own], times, side="right") - 1
-        table[name] = [own[row][1] if row >= 0 else 0 for row in starts.tolist()]
-    return table
 
 
 # -- pods ---------------------------------------------------------------------------------------

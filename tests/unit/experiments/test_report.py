@@ -5,12 +5,11 @@ from __future__ import annotations
 import html
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mooring.experiments.compare import compare
-from mooring.experiments.report import comparison_report, result_report, verdict, wide_table
+from mooring.experiments.report import comparison_report, result_report, verdict
 from mooring.experiments.trials import Variant, run_trials
 from mooring.scenario.read import read_scenario
 from mooring.scenario.run import ScenarioRun
@@ -61,19 +60,6 @@ def test_a_name_with_markup_stays_text(tmp_path: Path) -> None:
     page = result_report(ScenarioRun(read_scenario(path)).run())
     assert name not in page.partition("<script type")[0]
     assert html.escape(name) in page
-
-
-def test_curves_side_by_side() -> None:
-    series: dict[str, list[Any]] = {
-        "measure": ["a", "b", "a", "b", "c"],
-        "time_s": [0, 0, 2, 3, 1],
-        "value": [1, 5, 2, 6, 9],
-    }
-    assert wide_table(series, ["a", "b"]) == {
-        "time_s": [0, 2, 3],
-        "a": [1, 2, 2],
-        "b": [5, 5, 6],
-    }
 
 
 def test_a_report_of_a_comparison(tmp_path: Path) -> None:
