@@ -86,7 +86,7 @@ def command(
         variant.scenario(0)
     first_seed = int(first.source["spec"].get("seed", 0))
     numbers = range(first_seed, first_seed + seeds)
-    with _progress(is_shown=output == "table" and sys.stderr.isatty()) as on_done:
+    with progress(is_shown=output == "table" and sys.stderr.isatty()) as on_done:
         trials = run_trials(variants, numbers, jobs=jobs or 0, on_done=on_done)
     comparisons = [compare(trials[0], own, measures) for own in trials[1:]]
     decisions = [
@@ -170,7 +170,7 @@ def _first_decision(comparison: Comparison, variants: Sequence[Variant]) -> Firs
 
 
 @contextmanager
-def _progress(*, is_shown: bool) -> Iterator[Callable[[int, int], None]]:
+def progress(*, is_shown: bool) -> Iterator[Callable[[int, int], None]]:
     """Gives what is called after every run."""
     if not is_shown:
         yield lambda *_: None

@@ -135,7 +135,7 @@ def _results(plan: Sequence[tuple[Variant, int]], first_seed: int, workers: int)
             yield run_trial(variant, seed, with_placements=seed == first_seed)
         return
     with executor(min(len(plan), workers)) as pool:
-        with _without_main_file():
+        with without_main_file():
             futures = [
                 pool.submit(_trial_or_error, variant, seed, with_placements=seed == first_seed)
                 for variant, seed in plan
@@ -178,7 +178,7 @@ def executor(workers: int) -> Iterator[Executor]:
 
 
 @contextmanager
-def _without_main_file() -> Iterator[None]:
+def without_main_file() -> Iterator[None]:
     """Keeps new processes from importing the main script: it would be run there once more.
 
     What they run is imported by its name from here.

@@ -1,0 +1,67 @@
+"""``mooring sweep``: a scenario over a grid of values and seeds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from mooring.cli.options import file_option, output_option
+
+
+@click.command("sweep")
+@click.argument("file", metavar="SWEEP")
+@file_option("--out", help="Folder for the runs; a second call goes on there. Default: SWEEP.runs.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="How many runs at once; default: one for each processor.",
+)
+@click.option("--retry-failed", is_flag=True, help="Make runs again that failed.")
+@click.option("--check", "is_check", is_flag=True, help="Read everything, and run nothing.")
+@file_option("--report", help="HTML file with the results.")
+@output_option("table", "json", help="json: all numbers.")
+def command(
+    file: str,
+    out: str | None,
+    jobs: int | None,
+    retry_failed: bool,
+    is_check: bool,
+    report: str | None,
+    output: str,
+) -> int:
+    """Run a scenario with every combination of some values, and with several seeds.
+
+    Every run is kept in a folder as soon as it is done; a sweep that was interrupted goes on there,
+    and none is made twice.
+    """
+    from mooring.cli.compare import progress
+    from mooring.cli.scenario import write_text
+    from mooring.experiments.sweep import Store, default_measures, results_of, run_sweep
+    from mooring.experiments.sweep_file import read_sweep
+    from mooring.experiments.sweep_text import sweep_document, sweep_report, sweep_text
+
+    sweep = read_sweep(file)
+    if is_check:
+        seeds = f"{sweep.seeds}" if sweep.until is None else f"at least {sweep.seeds}"
+        click.echo(f"{file}: ok, {len(sweep.cells)} cells with {seeds} seeds")
+        return 0
+    is_shown = output == "table" and sys.stderr.isatty()
+    with Store(out or f"{file}.runs") as store, progress(is_shown=is_shown) as on_done:
+        run_sweep(sweep, store, jobs=jobs or 0, retry_failed=retry_failed, on_done=on_done)
+    results = results_of(sweep, store)
+    measures = list(sweep.measures) or default_measures(results)
+    if report is not None:
+        source = Path(file).read_text(encoding="utf-8")
+        write_text(report, sweep_report(sweep, results, measures, source))
+    if output == "json":
+        document = msgspec.json.encode(sweep_document(sweep, results, measures))
+        click.echo(msgspec.json.format(document, indent=2).decode())
+    else:
+        click.echo(sweep_text(sweep, results, measures))
+    failed = [run for run in store.runs.values() if run.error]
+    for run in failed[:5]:
+        click.echo(f"failed with seed {run.seed}: {run.error}", err=True)
+    return 1 if failed else 0

@@ -1,0 +1,298 @@
+"""Runs sweeps: every cell with every seed, once; a second call goes on where the first one ended.
+
+The parent alone writes: one line for each run into ``runs.jsonl``, on the disk before the next is
+looked at. A torn last line, of a parent that was killed, is dropped. A worker that is killed takes
+its runs with it: they are made again, in a new pool.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from mooring.errors import ConfigError, SchedulerError
+from mooring.experiments.sweep_file import Cell, Sweep, Values
+from mooring.experiments.trials import executor, without_main_file
+from mooring.scenario.run import ScenarioRun
+from mooring.statistics import Interval, mean_interval
+
+RUNS: Final = "runs.jsonl"
+#: A run whose worker was killed so often has failed.
+KILLS_MAX: Final = 3
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of ``runs.jsonl``.
+
+    Attributes:
+        key: Of the run; see ``Cell.key``.
+        values: Path -> value.
+        seed: Of the run.
+        summary: Measure -> value; empty if it failed.
+        resources: Resource -> short name.
+        digest: Of the results.
+        error: Why it failed; "" = it did not.
+    """
+
+    key: str
+    values: Values
+    seed: int
+    summary: dict[str, float] = {}
+    resources: dict[str, str] = {}
+    digest: str = ""
+    error: str = ""
+
+
+class Store:
+    """The runs of a folder.
+
+    Args:
+        folder: It is created.
+
+    Raises:
+        ConfigError: it cannot be used, or a line that is not the last cannot be read.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.path = Path(folder, RUNS)
+        self.runs: dict[str, Run] = {}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._read()
+            self._file = self.path.open("ab")
+        except OSError as error:
+            problem = (error.strerror or str(error)).lower()
+            raise ConfigError(f"cannot be used: {problem}", file=folder) from error
+
+    def _read(self) -> None:
+        if not self.path.exists():
+            return
+        data = self.path.read_bytes()
+        end = data.rfind(b"\n") + 1
+        if end < len(data):
+            with self.path.open("r+b") as file:
+                file.truncate(end)  # a line that was not written to its end
+        for number, line in enumerate(data[:end].splitlines(), start=1):
+            try:
+                run = msgspec.json.decode(line, type=Run)
+            except msgspec.DecodeError as error:
+                name = str(self.path)
+                raise ConfigError(f"is no run: {error}", file=name, line=number) from error
+            self.runs[run.key] = run
+
+    def add(self, run: Run) -> None:
+        """Writes a run; it is on the disk when this returns."""
+        self.runs[run.key] = run
+        self._file.write(msgspec.json.encode(run) + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+#: A run to be made: its cell and seed.
+Planned = tuple[Cell, int]
+Pools = Callable[[int], AbstractContextManager[Executor]]
+
+
+def run_cell(cell: Cell, seed: int) -> Run:
+    """Runs a cell with a seed; an error is part of the result."""
+    try:
+        result = ScenarioRun(cell.scenario(seed)).run()
+    except SchedulerError as error:
+        return Run(key=cell.key(seed), values=cell.values, seed=seed, error=str(error))
+    return Run(
+        key=cell.key(seed),
+        values=cell.values,
+        seed=seed,
+        summary=dict(result.summary),
+        resources=dict(result.resources),
+        digest=result.digest,
+    )
+
+
+def run_sweep(
+    sweep: Sweep,
+    store: Store,
+    *,
+    jobs: int = 0,
+    retry_failed: bool = False,
+    pools: Pools = executor,
+    on_done: Callable[[int, int], None] = lambda *_: None,
+) -> None:
+    """Makes the runs of a sweep that the store does not have.
+
+    Args:
+        sweep: The sweep.
+        store: Gets the runs.
+        jobs: How many at once; 0 = one for each processor.
+        retry_failed: Whether runs that failed are made again.
+        pools: Makes a pool of so many workers.
+        on_done: Called with the number of runs that are done, and of all that are planned so far.
+    """
+    if retry_failed:
+        store.runs = {key: run for key, run in store.runs.items() if not run.error}
+    while True:
+        every = [*planned(sweep, store)]
+        missing = [(cell, seed) for cell, seed in every if cell.key(seed) not in store.runs]
+        done = len(every) - len(missing)
+        on_done(done, len(every))
+        if not missing:
+            return
+        for run in _made(missing, jobs or os.cpu_count() or 1, pools):
+            store.add(run)
+            done += 1
+            on_done(done, len(every))
+
+
+def planned(sweep: Sweep, store: Store) -> Iterator[Planned]:
+    """Yields the runs that the sweep needs, as far as is known from the runs so far."""
+    for cell in sweep.cells:
+        for number in range(seeds_of(sweep, cell, store)):
+            yield cell, sweep.first_seed + number
+
+
+def seeds_of(sweep: Sweep, cell: Cell, store: Store) -> int:
+    """Returns how many seeds a cell needs: more, while the interval of its measure is too wide."""
+    count, until = sweep.seeds, sweep.until
+    if until is None:
+        return count
+    while count < until.max_seeds:
+        runs = [store.runs.get(cell.key(sweep.first_seed + number)) for number in range(count)]
+        values = [r.summary[until.measure] for r in runs if r and until.measure in r.summary]
+        if any(run is None for run in runs) or len(values) < 2:
+            return count  # to be looked at when these are there
+        if mean_interval(values).half_width <= sweep.half_width:
+            return count
+        count = min(until.max_seeds, count + max(1, count // 2))
+    return count
+
+
+def _made(missing: Sequence[Planned], workers: int, pools: Pools) -> Iterator[Run]:
+    """Makes runs, in new pools if workers are killed."""
+    if workers == 1:
+        yield from (run_cell(cell, seed) for cell, seed in missing)
+        return
+    left = dict.fromkeys((cell.key(seed) for cell, seed in missing), 0)
+    by_key = {cell.key(seed): (cell, seed) for cell, seed in missing}
+    while left:
+        # After a kill one run at a time, so that the next kill names its run.
+        is_careful = any(left.values())
+        keys = [*left][:1] if is_careful else [*left]
+        for run in _in_pool([by_key[key] for key in keys], min(workers, len(keys)), pools):
+            del left[run.key]
+            yield run
+        for key in keys:
+            if key not in left:
+                continue
+            left[key] += 1
+            if left[key] >= KILLS_MAX:
+                del left[key]
+                cell, seed = by_key[key]
+                problem = f"its worker was killed {KILLS_MAX} times"
+                yield Run(key=key, values=cell.values, seed=seed, error=problem)
+
+
+def _in_pool(plan: Iterable[Planned], workers: int, pools: Pools) -> Iterator[Run]:
+    """Yields the runs of one pool, until all are done or a worker is killed."""
+    try:
+        with pools(workers) as pool:
+            with without_main_file():
+                futures: list[Future[Run]] = [
+                    pool.submit(run_cell, cell, seed) for cell, seed in plan
+                ]
+            yield from _as_done(futures)
+    except (BrokenProcessPool, ConfigError):
+        return
+
+
+def _as_done(futures: Sequence[Future[Run]]) -> Iterator[Run]:
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+# -- results ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """A cell with its runs.
+
+    Attributes:
+        values: Path -> value.
+        runs: Those that did not fail.
+        n_failed: Those that did.
+    """
+
+    values: Values
+    runs: Sequence[Run]
+    n_failed: int
+
+    def values_of(self, measure: str) -> list[float]:
+        """Returns the values of a measure, by seed."""
+        return [run.summary[measure] for run in self.runs if measure in run.summary]
+
+    def interval(self, measure: str) -> Interval | None:
+        """Returns mean and 95 % interval of a measure; None = there is no value."""
+        values = self.values_of(measure)
+        return mean_interval(values) if values else None
+
+
+def results_of(sweep: Sweep, store: Store) -> list[CellResult]:
+    """Returns the cells with their runs."""
+    results = []
+    for cell in sweep.cells:
+        count = seeds_of(sweep, cell, store)
+        runs = [store.runs.get(cell.key(sweep.first_seed + number)) for number in range(count)]
+        there = [run for run in runs if run is not None]
+        good = [run for run in there if not run.error]
+        results.append(CellResult(cell.values, good, len(there) - len(good)))
+    return results
+
+
+def main_effects(
+    results: Sequence[CellResult], paths: Sequence[str], measure: str
+) -> dict[str, list[tuple[Any, float]]]:
+    """Returns path -> its values with the mean of a measure over all cells with the value.
+
+    A cell counts once, however many seeds it has.
+    """
+    effects: dict[str, list[tuple[Any, float]]] = {}
+    for path in paths:
+        means: dict[bytes, list[float]] = {}
+        values: dict[bytes, Any] = {}
+        for result in results:
+            interval = result.interval(measure)
+            if interval is not None:
+                packed = msgspec.json.encode(result.values[path])
+                values[packed] = result.values[path]
+                means.setdefault(packed, []).append(interval.mean)
+        effects[path] = [(values[k], sum(own) / len(own)) for k, own in means.items()]
+    return effects
+
+
+def default_measures(results: Sequence[CellResult]) -> list[str]:
+    """Returns the measures that are shown if a sweep names none."""
+    summaries: list[Mapping[str, float]] = [run.summary for own in results for run in own.runs]
+    names = ("wait.mean", "wait.p99", "pods.pending", "allocated.cpu", "stranded.cpu", "cost")
+    return [name for name in names if any(summary.get(name) for summary in summaries)]
