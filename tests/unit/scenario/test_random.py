@@ -1,0 +1,200 @@
+"""Random scenarios: no node has more than it can hold, and the tables say what has happened."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.objects.node import Node
+from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.scenario.read import read_scenario
+from mooring.scenario.results import Result
+from mooring.scenario.run import ScenarioRun
+from tests.helpers.scenario_files import Spec, deployment, job, node, nodes, pod, rows, write
+
+SEEDS = range(12)
+CLASSES = [
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
+    for name, value in (("low", 0), ("high", 1000))
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_random_scenario(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    (tmp_path / "classes.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": CLASSES}), encoding="utf-8"
+    )
+    path = write(tmp_path, random_spec(rng))
+    scenario = read_scenario(path)
+    checks = Checks()
+    run = ScenarioRun(scenario, on_instant=lambda now_s: checks.at(run, now_s))
+    result = run.run()
+    assert checks.problems == []
+    check_tables(result)
+    assert ScenarioRun(read_scenario(path)).run().digest == result.digest
+
+
+def random_spec(rng: random.Random) -> Spec:
+    """Returns a scenario with some of everything."""
+    spec: Spec = {
+        "seed": rng.randint(0, 99),
+        "end": {"at": "100m"},
+        "cluster": {"files": ["classes.json"], "nodes": [nodes(rng.randint(1, 6))]},
+        "pods": {
+            "start": rng.choice(["0s", "3s", {"uniform": {"max": "20s"}}]),
+            "duration": {"lognormal": {"median": "6m", "p99": "50m"}},
+            "failure": rng.choice([0.0, 0.1]),
+        },
+        "workload": [random_item(rng, number) for number in range(rng.randint(3, 9))],
+    }
+    if rng.random() < 0.5:
+        big = node(cpu=rng.choice(["4", "16"]))
+        spec["cluster"]["groups"] = [
+            {"name": "g", "min": rng.randint(0, 1), "max": 4, "template": big, "price": 1.0}
+        ]
+        spec["autoscaler"] = {"scaleDownUnneededTime": "3m", "scaleDownDelayAfterAdd": "2m"}
+    if rng.random() < 0.5:
+        spec["failures"] = [{"mtbf": "2h", "mttr": rng.choice(["30s", "10m"])}]
+    if rng.random() < 0.3:
+        spec["scheduler"] = {"attemptTime": rng.choice(["50ms", "2s"])}
+    return spec
+
+
+def random_item(rng: random.Random, number: int) -> Spec:
+    """Returns an item of the workload."""
+    name, at = f"item-{number}", f"{rng.randint(0, 90)}m"
+    cpu = rng.choice(["250m", "1", "2", "5"])
+    which = rng.randint(0, 9)
+    if which <= 2:
+        more = {"priorityClassName": rng.choice(["low", "high"])}
+        if rng.random() < 0.3:
+            more["terminationGracePeriodSeconds"] = rng.choice([0, 7])  # type: ignore[assignment]
+        rate = rng.choice(["10/h", "1/min"])
+        return {
+            "name": name,
+            "arrive": {"poisson": {"rate": rate, "until": "1h"}},
+            "object": pod(cpu, **more),
+        }
+    if which == 3:
+        arrive = {"bursts": {"size": 4, "every": "25m", "until": "1h"}}
+        own = job(name, cpu, parallelism=2, completions=rng.randint(1, 4))
+        return {"name": name, "arrive": arrive, "object": own}
+    if which == 4:
+        created: Any = deployment(f"web-{number}", rng.randint(1, 5), cpu)
+        if rng.random() < 0.5:
+            created = [budget(f"web-{number}"), created]
+        return {"name": name, "at": at, "create": created}
+    if which == 5:
+        replicas = rng.randint(0, 6)
+        return {
+            "name": name,
+            "at": at,
+            "scale": {"name": f"web-{number - 1}", "replicas": replicas},
+        }
+    node_name = f"node-{rng.randint(0, 5)}"
+    if which == 6:
+        return {"name": name, "at": at, "drain": {"node": node_name}}
+    if which == 7:
+        deed = {"node": node_name}
+        if rng.random() < 0.7:
+            deed["duration"] = rng.choice(["20s", "3m", "40m"])
+        return {"name": name, "at": at, "fail": deed}
+    if which == 8:
+        return {"name": name, "at": at, "uncordon": {"node": node_name}}
+    return {"name": name, "at": at, "delete": {"kind": "Node", "name": node_name}}
+
+
+def budget(name: str) -> Spec:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}},
+    }
+
+
+class Checks:
+    """Looks at the objects of a run at every instant, without its own counts."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._bound: dict[str, str] = {}
+        #: Nodes that are gone, and when that was first seen: their pods go in the same instant.
+        self._gone_s: dict[str, float] = {}
+
+    def at(self, run: ScenarioRun, now_s: float) -> None:
+        table = run._table  # the test reads what the scheduler writes
+        nodes_: dict[str, Node] = table.objects("Node")
+        used: Counter[str] = Counter()
+        for key, live in table.objects("Pod").items():
+            assert isinstance(live, Pod)
+            on = live.spec.node_name
+            if live.metadata.uid in self._bound and on != self._bound[live.metadata.uid]:
+                self.problems.append(f"{now_s}: {key} moved to {on}")
+            if on:
+                self._bound[live.metadata.uid] = on
+                if live.status.phase not in FINISHED_PHASES:
+                    used[on] += milli(live.spec.containers[0].resources.requests["cpu"])
+        for name, amount in used.items():
+            if name not in nodes_:
+                if self._gone_s.setdefault(name, now_s) == now_s:
+                    continue
+                self.problems.append(f"{now_s}: pods on {name}, which is not there")
+            elif amount > milli(nodes_[name].status.allocatable["cpu"]):
+                self.problems.append(f"{now_s}: {name} has {amount}m")
+
+
+def milli(quantity: object) -> int:
+    text = str(quantity)
+    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
+
+
+def check_tables(result: Result) -> None:
+    """Compares the summary with sums over the tables."""
+    summary, table = result.summary, rows(result, "pods")
+    end = summary["length"]
+    assert summary["pods.created"] == len(table)
+    lives = {
+        row["node"]: (row["added_s"], row["removed_s"] or end) for row in rows(result, "nodes")
+    }
+    for row in table:
+        times = [row["submission_time_s"], row["starting_time_s"], row["finish_time_s"]]
+        known = [at_s for at_s in times if at_s is not None]
+        assert known == sorted(known), row
+        assert 0 <= row["lost_time_s"] <= end * 10
+        assert (row["node"] == "") == (row["starting_time_s"] is None)
+        ended = row["final_state"] not in ("Pending", "Running")
+        assert ended == (row["finish_time_s"] is not None), row
+        if row["node"]:
+            added, removed = lives[row["node"]]
+            assert added <= row["starting_time_s"]
+            assert (row["finish_time_s"] or end) <= removed + 1e-6, row
+    used = sum(
+        row["cpu_milli"] * ((row["finish_time_s"] or end) - row["starting_time_s"])
+        for row in table
+        if row["starting_time_s"] is not None
+    )
+    whole = sum(
+        (b - a) * (16000 if name.startswith("g-") and is_big(result) else 4000)
+        for name, (a, b) in lives.items()
+    )
+    if whole:
+        assert summary["allocated.cpu"] == pytest.approx(used / whole, rel=1e-6)
+
+
+def is_big(result: Result) -> bool:
+    """Returns whether the nodes of the group have 16 cpus."""
+    groups = result.source["spec"]["cluster"].get("groups") or [{}]
+    cpu = groups[0].get("template", {}).get("status", {}).get("allocatable", {}).get("cpu")
+    return bool(cpu == "16")
