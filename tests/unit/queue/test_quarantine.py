@@ -60,6 +60,7 @@ def test_the_third_exception_of_a_plugin_in_a_row_quarantines_and_each_more_doub
         PluginError("Score", "Filter", "a Status with the code Error"),
         raised("Other"),
         raised(cause=TimeoutError("slow network")),
+        raised(cause=SchedulerError("provisioning failed")),
     ],
 )
 def test_any_other_end_of_an_attempt_starts_the_count_again(between: SchedulerError | None) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from mooring.errors import PluginError
+from mooring.errors import PluginError, SchedulerError
 from mooring.framework.interface import Handle
 from mooring.objects.csi_migration import TranslationError, in_tree, translated_affinity
 from mooring.objects.meta import ObjectMeta, key
@@ -212,8 +212,12 @@ def _patched(metadata: ObjectMeta, annotation: str) -> dict[str, Any]:
     return patch
 
 
-class BindingFailed(Exception):
-    """Binding failed permanently; the text is kube-scheduler's."""
+class BindingFailed(SchedulerError):
+    """Binding failed on this node; the text is kube-scheduler's.
+
+    A SchedulerError, so that the pod has the usual backoff: a provisioner without capacity or a
+    slow controller says nothing about the pod, and must not quarantine it.
+    """
 
 
 class BindProgress:
