@@ -71,7 +71,7 @@ class Creator:
 
     def create_pod(self, pod: Pod, draws: Draws, duration_s: float = math.nan) -> None:
         """Creates a pod; ``duration_s`` is its run time if it is known."""
-        self._run_times.plans[key(pod)] = draws.next(duration_s)
+        self._run_times.plans[key(pod)] = draws.next(pod.metadata.annotations, duration_s)
         self._table.create(pod)
 
     def create_workload(self, raw: Object, draws: Draws, suffix: str = "") -> None:

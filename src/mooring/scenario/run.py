@@ -278,7 +278,7 @@ class ScenarioRun:
         owner = controller_of(pod.metadata)
         ends = owner is None or owner.kind == "Job"
         draws = self._draws_of(pod) if owner is not None else None
-        plans[pod_key] = (draws or self._defaults).next(ends=ends)
+        plans[pod_key] = (draws or self._defaults).next(pod.metadata.annotations, ends=ends)
 
     def _draws_of(self, pod: Pod) -> Draws | None:
         """Returns the draws of the workload that a pod belongs to, at whatever distance."""

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from mooring.chance import Streams
-from mooring.clock import Clock, rfc3339
+from mooring.clock import Clock, Rng, rfc3339
+from mooring.config.durations import parse_duration_s
 from mooring.errors import SchedulerError
 from mooring.objects.meta import controller_of, key
 from mooring.objects.pod import FINISHED_PHASES, Pod, PodCondition
@@ -64,21 +65,59 @@ class Draws:
         self._duration = streams.stream(group, "duration")
         self._failure = streams.stream(group, "failure")
 
-    def next(self, duration_s: float = math.nan, *, ends: bool = True) -> RunPlan:
+    def next(
+        self, annotations: Mapping[str, str], duration_s: float = math.nan, *, ends: bool = True
+    ) -> RunPlan:
         """Returns the draws of the next pod.
 
         Args:
+            annotations: Of the pod; those of KWOK replace what the scenario says.
             duration_s: Its run time, if it is known.
             ends: False for pods that their controller runs for ever.
         """
         run_time = self._run_time
         drawn_s = run_time.duration.draw(self._duration)
+        if annotations:
+            annotated_s = annotated_duration_s(annotations, self._duration)
+            duration_s = duration_s if annotated_s is None else annotated_s
         fails = bool(run_time.failure) and self._failure.random() < run_time.failure
         if not ends:
             drawn_s = math.inf
         elif not math.isnan(duration_s):
             drawn_s = duration_s
         return RunPlan(self.group, run_time.start.draw(self._start), drawn_s, fails)
+
+
+def annotated_duration_s(annotations: Mapping[str, str], rng: Rng) -> float | None:
+    """Returns the run time that KWOK's annotations ask for; None = they do not.
+
+    Between ``delay`` and ``jitter-delay``, if that is given. A text that is no duration counts as
+    none.
+
+    Source: KWOK's default stage pod-complete.
+
+    Example:
+        >>> delay = {"pod-complete.stage.kwok.x-k8s.io/delay": "90s"}
+        >>> annotated_duration_s(delay, Rng(0))
+        90.0
+    """
+    times = [_annotated_s(annotations, name) for name in ("delay", "jitter-delay")]
+    delay_s, jitter_s = times
+    if delay_s is None:
+        return jitter_s if jitter_s is None else rng.random() * jitter_s
+    if jitter_s is None or jitter_s <= delay_s:
+        return delay_s
+    return delay_s + rng.random() * (jitter_s - delay_s)
+
+
+def _annotated_s(annotations: Mapping[str, str], name: str) -> float | None:
+    text = annotations.get(f"pod-complete.stage.kwok.x-k8s.io/{name}")
+    if text is None:
+        return None
+    try:
+        return max(0.0, parse_duration_s(text))
+    except ValueError:
+        return None
 
 
 class _Running(NamedTuple):

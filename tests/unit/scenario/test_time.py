@@ -121,6 +121,33 @@ def test_what_is_free_where_no_waiting_pod_fits_is_stranded(tmp_path: Path) -> N
     assert "Insufficient cpu" in result.pending["default/large-0"]
 
 
+def test_the_annotations_of_kwok_say_how_long_a_pod_runs(tmp_path: Path) -> None:
+    prefix = "pod-complete.stage.kwok.x-k8s.io/"
+    fixed = {**pod(), "metadata": {"annotations": {f"{prefix}delay": "70s"}}}
+    between = {f"{prefix}delay": "70s", f"{prefix}jitter-delay": "90s"}
+    jittered = {**pod("10m"), "metadata": {"annotations": between}}
+    broken = {**pod(), "metadata": {"annotations": {f"{prefix}delay": "soon"}}}
+    arrive = {"at": ["0s"]}
+    result = run(
+        tmp_path,
+        {
+            "cluster": {"nodes": [nodes(3)]},
+            "pods": {"duration": "5s"},
+            "workload": [
+                {"name": "fixed", "arrive": arrive, "object": fixed},
+                {"name": "between", "arrive": {"at": ["0s"] * 50}, "object": jittered},
+                {"name": "broken", "arrive": arrive, "object": broken},
+            ],
+        },
+    )
+    times = {name: row["execution_time_s"] for name, row in by_pod(result).items()}
+    assert (times["fixed-0"], times["broken-0"]) == (70, 5)
+    jitter = [own for name, own in times.items() if name.startswith("between")]
+    assert min(jitter) >= 70
+    assert max(jitter) <= 90
+    assert max(jitter) - min(jitter) > 10
+
+
 def test_pods_fail_at_the_end_of_their_time(tmp_path: Path) -> None:
     result = run(
         tmp_path,
