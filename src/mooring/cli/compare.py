@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
-import msgspec
 
 from mooring.cli.options import file_option, output_option, plugins_option
+from mooring.cli.outputs import json_text, progress_bar, write_text
 
 if TYPE_CHECKING:
     from mooring.experiments.compare import Comparison
@@ -81,25 +80,22 @@ def command(
 
     variants = variants_of(scenarios, configs, plugins)
     own_limits = [limit_from(text) for text in limits]
-    first = variants[0].scenario(0)  # what is wrong is said before anything runs
-    for variant in variants[1:]:
-        variant.scenario(0)
-    first_seed = int(first.source["spec"].get("seed", 0))
+    # What is wrong is said before anything runs.
+    first_seed, *_ = [variant.scenario().seed for variant in variants]
     numbers = range(first_seed, first_seed + seeds)
-    with progress(is_shown=output == "table" and sys.stderr.isatty()) as on_done:
+    with progress_bar(is_shown=output == "table" and sys.stderr.isatty()) as on_done:
         trials = run_trials(variants, numbers, jobs=jobs or 0, on_done=on_done)
     comparisons = [compare(trials[0], own, measures) for own in trials[1:]]
     decisions = [
         _first_decision(own, variants) for own in comparisons if output == "table" or report
     ]
     if report is not None:
-        from mooring.cli.scenario import write_text
         from mooring.experiments.report import comparison_report
 
         write_text(report, comparison_report(comparisons, decisions))
     if output == "json":
         documents = [comparison_document(comparison) for comparison in comparisons]
-        click.echo(msgspec.json.format(msgspec.json.encode(documents), indent=2).decode())
+        click.echo(json_text(documents))
     else:
         for number, (comparison, decision) in enumerate(zip(comparisons, decisions, strict=True)):
             click.echo(("\n" if number else "") + comparison_text(comparison))
@@ -167,17 +163,3 @@ def _first_decision(comparison: Comparison, variants: Sequence[Variant]) -> Firs
     by_name = {variant.name: variant for variant in variants}
     decisions = [decision_of(by_name[name], moves.seed, moves.first) for name in names]
     return FirstDecision(moves, names, (decisions[0], decisions[1]))
-
-
-@contextmanager
-def progress(*, is_shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """Gives what is called after every run."""
-    if not is_shown:
-        yield lambda *_: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("runs", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -7,15 +7,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
-import msgspec
 
 from mooring.cli.inputs import print_note
+from mooring.cli.outputs import json_text, write_text
 from mooring.clock import SystemClock
-from mooring.errors import ConfigError
 
 if TYPE_CHECKING:
     from mooring.scenario.results import Result
@@ -100,8 +98,7 @@ def run_scenario(
 
         write_text(report, result_report(result))
     if output == "json":
-        document = msgspec.json.encode(result.document())
-        click.echo(msgspec.json.format(document, indent=2).decode())
+        click.echo(json_text(result.document()))
     else:
         click.echo(result_text(result))
         if out is not None:
@@ -112,19 +109,6 @@ def run_scenario(
         if not expectation.holds(value):
             click.echo(check_text(expectation, value), err=True)
     return 0 if result.holds else EXPECTATION_FAILED
-
-
-def write_text(path: str, text: str) -> None:
-    """Writes a file.
-
-    Raises:
-        ConfigError: it cannot be written.
-    """
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        problem = (error.strerror or str(error)).lower()
-        raise ConfigError(f"cannot be written: {problem}", file=path) from error
 
 
 def run_with_view(scenario: Scenario, *, is_shown: bool) -> Result:
@@ -163,11 +147,11 @@ class _View:
         if self._clock.monotonic_s() < self._next_s or self.run is None or self._update is None:
             return
         self._next_s = self._clock.monotonic_s() + _VIEW_S
-        room = self.run.room
+        usage = self.run.usage
         share = "" if self._end_s is None else f" ({now_s / self._end_s:.0%})"
         self._update(
-            f"{duration_text(float(round(now_s)))}{share}: {len(self.run.ledger.pods)} pods came,"
-            f" {room.n_bound} run, {room.n_waiting} wait, {room.n_nodes} nodes"
+            f"{duration_text(float(round(now_s)))}{share}: {len(self.run.history.pods)} pods came,"
+            f" {usage.n_bound} run, {usage.n_waiting} wait, {usage.n_nodes} nodes"
         )
 
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import msgspec
 from click.core import ParameterSource
 
 from mooring import __version__
@@ -20,6 +19,7 @@ from mooring.cli.options import (
     output_option,
     workload_options,
 )
+from mooring.cli.outputs import json_text
 from mooring.clock import Clock, SystemClock
 from mooring.config import load, to_document
 from mooring.recordings.format import RecordingWriter
@@ -251,7 +251,7 @@ def _print_simulation(summary: Summary, simulation: Simulation, output: str) -> 
     if output == "csv":
         click.echo(csv_text(simulation.results), nl=False)
     elif output == "json":
-        click.echo(_json(document_of(summary, simulation)))
+        click.echo(json_text(document_of(summary, simulation)))
     else:
         limit = None if output == "wide" else NAMED
         print_summary(summary, "table", named_pods(simulation, limit=limit))
@@ -288,15 +288,10 @@ def _view(
 def print_summary(summary: Summary, output: str, named: Sequence[Section] = ()) -> None:
     """Prints a summary as JSON, or as tables: for a terminal or as plain text."""
     if output == "json":
-        click.echo(_json(summary))
+        click.echo(json_text(summary))
     elif sys.stdout.isatty():
         from rich.console import Console
 
         print_tables(summary, Console(), named)
     else:
         click.echo("\n" + plain_text(summary, named))
-
-
-def _json(document: Any) -> str:
-    """Returns JSON text of several lines; msgspec indents many times faster than ``json``."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

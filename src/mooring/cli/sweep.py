@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from mooring.cli.options import file_option, output_option
+from mooring.cli.outputs import json_text, progress_bar, write_text
 
 
 @click.command("sweep")
@@ -37,8 +37,6 @@ def command(
     Every run is kept in a folder as soon as it is done; a sweep that was interrupted goes on there,
     and none is made twice.
     """
-    from mooring.cli.compare import progress
-    from mooring.cli.scenario import write_text
     from mooring.experiments.sweep import Store, default_measures, results_of, run_sweep
     from mooring.experiments.sweep_file import read_sweep
     from mooring.experiments.sweep_text import sweep_document, sweep_report, sweep_text
@@ -49,7 +47,7 @@ def command(
         click.echo(f"{file}: ok, {len(sweep.cells)} cells with {seeds} seeds")
         return 0
     is_shown = output == "table" and sys.stderr.isatty()
-    with Store(out or f"{file}.runs") as store, progress(is_shown=is_shown) as on_done:
+    with Store(out or f"{file}.runs") as store, progress_bar(is_shown=is_shown) as on_done:
         run_sweep(sweep, store, jobs=jobs or 0, retry_failed=retry_failed, on_done=on_done)
     results = results_of(sweep, store)
     measures = list(sweep.measures) or default_measures(results)
@@ -57,8 +55,7 @@ def command(
         source = Path(file).read_text(encoding="utf-8")
         write_text(report, sweep_report(sweep, results, measures, source))
     if output == "json":
-        document = msgspec.json.encode(sweep_document(sweep, results, measures))
-        click.echo(msgspec.json.format(document, indent=2).decode())
+        click.echo(json_text(sweep_document(sweep, results, measures)))
     else:
         click.echo(sweep_text(sweep, results, measures))
     failed = [run for run in store.runs.values() if run.error]

@@ -27,10 +27,10 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from mooring import __version__
-from mooring.config import strict
 from mooring.config.field_errors import FieldError
-from mooring.config.load import located_error, only_document
-from mooring.errors import ConfigError, ConfigErrors
+from mooring.config.load import only_document
+from mooring.config.strict_document import read_strict
+from mooring.errors import ConfigError
 from mooring.objects.files.documents import path_text
 from mooring.objects.files.paths import Text, read_bytes
 from mooring.objects.types import Object
@@ -174,24 +174,10 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
             are several errors.
     """
     text = Text(os.fspath(path))
-    data = text.read()
-    try:
-        value = only_document(data, kind=KIND)
-    except ConfigError as error:
-        raise error.located(file=text.name) from None
-    errors: list[FieldError] = []
-    plain = strict.checked(value, Document, (), errors)
-    if isinstance(value, dict):
-        for name, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-            if name in value and value[name] != expected:
-                errors.insert(0, FieldError((name,), f'must be "{expected}"', value[name]))
-    if not errors:
-        document: Document = strict.build(plain, Document)
-        grid, half_width = _checked(document.spec, errors)
-    if errors:
-        located = [located_error(error, data, text.name) for error in errors]
-        raise located[0] if len(located) == 1 else ConfigErrors(located)
-    spec = document.spec
+    read = read_strict(text, Document, api_version=API_VERSION, kind=KIND)
+    document, spec = read.document, read.document.spec
+    grid, half_width = _checked(spec, read.errors)
+    read.raise_errors()
     file = os.path.join(os.path.dirname(os.fspath(path)) or ".", spec.scenario)
     base = only_document(read_bytes(file), kind=SCENARIO)
     try:

@@ -36,8 +36,8 @@ class Variant:
     config: str = ""
     plugins: tuple[str, ...] = ()
 
-    def scenario(self, seed: int) -> Scenario:
-        """Returns the scenario with a seed.
+    def scenario(self, seed: int | None = None) -> Scenario:
+        """Returns the scenario with a seed; None = its own.
 
         Raises:
             ConfigError: a file cannot be read, or says what cannot be run.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mooring.simulation.engine.object_table import ObjectTable
     from mooring.simulation.engine.workload_controllers import WorkloadControllers
 
-#: Names that the API accepts for pods, with room for the number of a copy.
+#: Names that the API accepts for pods, with space for the number of a copy.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME_LENGTH_MAX: Final = 240
 _PENDING: Final = PodStatus(phase="Pending")

@@ -172,10 +172,10 @@ class Autoscaler:
         return sorted(pods, key=self._templates.size_of, reverse=True)
 
     def _option(self, group: NodeGroup, waiting: Sequence[Pod]) -> Option | None:
-        room = group.max - self._count_of(group)
+        n_more = group.max - self._count_of(group)
         now_s = self._clock.monotonic_s()
         problem = ""
-        if room <= 0:
+        if n_more <= 0:
             problem = f"has its {group.max} nodes"
         elif self._backoff_until_s.get(group.name, -math.inf) > now_s:
             problem = "its last nodes did not come"
@@ -183,7 +183,7 @@ class Autoscaler:
             for pod in waiting:
                 self._refuse(pod, group, problem)
             return None
-        packing = self._templates.pack(group.template, group.name, waiting, room)
+        packing = self._templates.pack(group.template, group.name, waiting, n_more)
         for pod, why in packing.refused:
             self._refuse(pod, group, why)
         if not packing.pods:
@@ -296,7 +296,7 @@ class Autoscaler:
         self._nodes.cordon(name)
         for pod in self._nodes.pods_on(name):
             if not _is_daemon(pod):
-                self._nodes.evict(pod, "node not needed", grace_s=0)
+                self._nodes.evict(pod, grace_s=0)
         self._nodes.remove(name)
         self._group_of.pop(name)
 

@@ -132,7 +132,7 @@ class Scale(Struct, frozen=True, rename="camel"):
     namespace: str = "default"
 
 
-class NodeDeed(Struct, frozen=True, rename="camel"):
+class NodeAction(Struct, frozen=True, rename="camel"):
     """Nodes, by name or by label; ``duration`` is for ``fail``: distribution, None = for ever."""
 
     node: str = ""
@@ -150,7 +150,7 @@ class Deletion(Struct, frozen=True, rename="camel"):
 
 
 class Item(Struct, frozen=True, rename="camel"):
-    """One entry of the workload: a trace, something that arrives, or a deed at a time.
+    """One entry of the workload: a trace, something that arrives, or an action at a time.
 
     Attributes:
         name: For results, and for the streams of chance; "" = its place in the list.
@@ -166,7 +166,7 @@ class Item(Struct, frozen=True, rename="camel"):
         duration: Distribution of the run time of its pods.
         start: Distribution of the time from binding to running.
         failure: The share of its pods that fail.
-        at: The time of a deed, in seconds.
+        at: The time of an action, in seconds.
         create: Objects to create.
         scale: Other replicas.
         drain: A node that is cordoned, and whose pods are evicted as budgets allow.
@@ -192,10 +192,10 @@ class Item(Struct, frozen=True, rename="camel"):
     at: Seconds | None = None
     create: Any = None
     scale: Scale | None = None
-    drain: NodeDeed | None = None
-    cordon: NodeDeed | None = None
-    uncordon: NodeDeed | None = None
-    fail: NodeDeed | None = None
+    drain: NodeAction | None = None
+    cordon: NodeAction | None = None
+    uncordon: NodeAction | None = None
+    fail: NodeAction | None = None
     delete: Deletion | None = None
 
 

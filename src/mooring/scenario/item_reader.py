@@ -10,14 +10,14 @@ from mooring.config.field_errors import FieldError
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.documents import Path
 from mooring.scenario import scenario as resolved
-from mooring.scenario.document import Item, NodeDeed
+from mooring.scenario.document import Item, NodeAction
 from mooring.scenario.object_reader import ObjectReader
 from mooring.scenario.scenario import FOR_EVER, RunTime, Template
 from mooring.traces import read_trace
 from mooring.traces.openb import OPENB_PREFIX
 
-_NODE_DEEDS: Final = ("drain", "cordon", "uncordon", "fail")
-_DEEDS: Final = ("create", "scale", *_NODE_DEEDS, "delete")
+_NODE_ACTIONS: Final = ("drain", "cordon", "uncordon", "fail")
+_ACTIONS: Final = ("create", "scale", *_NODE_ACTIONS, "delete")
 #: The fields that belong to each form of an item.
 _TRACE_FIELDS: Final = (
     *("format", "columns", "stretch", "stretch_duration", "copies", "limit"),
@@ -26,7 +26,7 @@ _TRACE_FIELDS: Final = (
 _FIELDS_OF: Final = {
     "trace": _TRACE_FIELDS,
     "arrive": ("object", "duration", "start", "failure"),
-    "at": (*_DEEDS, "duration", "start", "failure"),
+    "at": (*_ACTIONS, "duration", "start", "failure"),
 }
 #: Kinds whose pods end by themselves.
 _ENDING: Final = frozenset({"Job", "CronJob"})
@@ -85,7 +85,7 @@ class ItemReader:
 
     def item(
         self, item: Item, path: Path, defaults: RunTime
-    ) -> resolved.ArrivalItem | resolved.TraceItem | resolved.DeedItem | None:
+    ) -> resolved.ArrivalItem | resolved.TraceItem | resolved.ActionItem | None:
         """Returns an item; None if it is wrong."""
         forms = [
             form
@@ -112,7 +112,7 @@ class ItemReader:
             return self._trace_item(item, path, name, run_time)
         if form == "arrive":
             return self._arrival_item(item, path, name, run_time)
-        return self._deed_item(item, path, name, run_time)
+        return self._action_item(item, path, name, run_time)
 
     def _trace_item(
         self, item: Item, path: Path, name: str, run_time: RunTime
@@ -146,37 +146,37 @@ class ItemReader:
         self._check_ends(item, template, path)
         return resolved.ArrivalItem(name, arrivals, template, run_time)
 
-    def _deed_item(
+    def _action_item(
         self, item: Item, path: Path, name: str, run_time: RunTime
-    ) -> resolved.DeedItem | None:
-        deeds = [deed for deed in _DEEDS if getattr(item, deed) is not None]
-        if len(deeds) != 1:
-            self._error(path, f"must have one of {', '.join(_DEEDS)}", deeds or None)
+    ) -> resolved.ActionItem | None:
+        actions = [action for action in _ACTIONS if getattr(item, action) is not None]
+        if len(actions) != 1:
+            self._error(path, f"must have one of {', '.join(_ACTIONS)}", actions or None)
             return None
-        [what] = deeds
+        [what] = actions
         value: Any = getattr(item, what)
         where = (*path, what)
-        deed: Any = value
+        action: Any = value
         if what == "create":
-            deed = self._objects.template(value, where, name)
-            self._check_ends(item, deed, path)
-        elif what in _NODE_DEEDS:
-            deed = self._node_deed(what, value, where)
+            action = self._objects.template(value, where, name)
+            self._check_ends(item, action, path)
+        elif what in _NODE_ACTIONS:
+            action = self._node_action(what, value, where)
         elif not value.name and not (what == "delete" and value.match_labels):
             self._error((*where, "name"), "is required")
         assert item.at is not None
-        return resolved.DeedItem(name, item.at, deed, run_time)
+        return resolved.ActionItem(name, item.at, action, run_time)
 
-    def _node_deed(self, what: str, deed: NodeDeed, path: Path) -> resolved.NodeDeed:
-        if bool(deed.node) == bool(deed.match_labels):
+    def _node_action(self, what: str, action: NodeAction, path: Path) -> resolved.NodeAction:
+        if bool(action.node) == bool(action.match_labels):
             self._error(path, "must name nodes by one of node and matchLabels")
         duration: Distribution = FOR_EVER
-        if deed.duration is not None:
+        if action.duration is not None:
             if what != "fail":
                 self._error((*path, "duration"), f"does not go with {what}")
-            duration = self._times.distribution(deed.duration, (*path, "duration"))
-        nodes = resolved.NodeSelection(deed.node, deed.match_labels)
-        return resolved.NodeDeed(what, nodes, duration)
+            duration = self._times.distribution(action.duration, (*path, "duration"))
+        nodes = resolved.NodeSelection(action.node, action.match_labels)
+        return resolved.NodeAction(what, nodes, duration)
 
     def _check_ends(self, item: Item, template: Template, path: Path) -> None:
         """Reports a run time for pods that their controllers run for ever."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from mooring.scenario.ledger import (
+from mooring.scenario.history import (
     DELETED,
     EVICTED,
     FAILED,
@@ -26,7 +26,7 @@ from mooring.scenario.ledger import (
 
 if TYPE_CHECKING:
     from mooring.scenario.curves import Curves
-    from mooring.scenario.ledger import Ledger, NodeRow
+    from mooring.scenario.history import History, NodeRow
 
 #: The least run time in a slowdown, so that tiny pods do not decide it.
 SLOWDOWN_RUN_MIN_S: Final = 10.0
@@ -146,7 +146,7 @@ def slowdowns(wait_s: Any, run_s: Any) -> Any:
 
 
 def summary_of(
-    ledger: Ledger,
+    history: History,
     curves: Curves,
     *,
     end_s: float,
@@ -157,7 +157,7 @@ def summary_of(
     """Returns all measures of a run by name.
 
     Args:
-        ledger: Its pods, nodes, jobs and counts.
+        history: Its pods, nodes, jobs and counts.
         curves: Its step functions, finished.
         end_s: Its length.
         names: Resource -> short name.
@@ -165,8 +165,8 @@ def summary_of(
         nodes_at_start: Number of nodes at the start.
     """
     summary: dict[str, float] = {}
-    summary.update(_of_pods(ledger))
-    for plugin, count in sorted(ledger.refusals.items()):
+    summary.update(_of_pods(history))
+    for plugin, count in sorted(history.refusals.items()):
         summary[f"refused.{plugin}"] = count
     for resource, name in names.items():
         whole = curves.area(f"allocatable.{resource}")
@@ -178,10 +178,10 @@ def summary_of(
     summary["length"] = end_s
     summary["nodes.mean"], summary["nodes.max"] = curves.mean("nodes"), curves.max("nodes")
     summary["nodes.hours"] = curves.area("nodes") / _HOUR_S
-    summary["nodes.added"] = len(ledger.nodes) - nodes_at_start
-    summary["nodes.removed"] = sum(not math.isnan(node.removed_s) for node in ledger.nodes)
-    summary["cost"] = math.fsum(cost_of(node, prices, end_s) for node in ledger.nodes)
-    summary.update(_of_jobs(ledger))
+    summary["nodes.added"] = len(history.nodes) - nodes_at_start
+    summary["nodes.removed"] = sum(not math.isnan(node.removed_s) for node in history.nodes)
+    summary["cost"] = math.fsum(cost_of(node, prices, end_s) for node in history.nodes)
+    summary.update(_of_jobs(history))
     return summary
 
 
@@ -194,8 +194,8 @@ def cost_of(node: NodeRow, prices: Mapping[str, float], end_s: float) -> float:
     return (removed_s - node.added_s) / _HOUR_S * prices[max(prefixes, key=len)]
 
 
-def _of_pods(ledger: Ledger) -> dict[str, float]:
-    pods = ledger.pods
+def _of_pods(history: History) -> dict[str, float]:
+    pods = history.pods
     states = np.array(pods.states, np.int8)
     submitted, bound = np.array(pods.submitted_s), np.array(pods.bound_s)
     finished, lost = np.array(pods.finished_s), np.array(pods.lost_s)
@@ -214,9 +214,9 @@ def _of_pods(ledger: Ledger) -> dict[str, float]:
     ):
         summary.update({f"{name}.{which}": v for which, v in quantiles(values).items()})
     summary["attempts.mean"] = _ratio(sum(pods.attempts), len(pods))
-    summary["attempts.errors"] = ledger.counts["errors"]
-    summary["evictions"] = ledger.counts["evictions"]
-    summary["preemptions"] = ledger.counts["preemptions"]
+    summary["attempts.errors"] = history.counts["errors"]
+    summary["evictions"] = history.counts["evictions"]
+    summary["preemptions"] = history.counts["preemptions"]
     summary["lost.pods"] = math.fsum(lost)
     cpu = np.array(pods.requests["cpu"], np.float64)
     summary["lost.cpu"] = math.fsum(lost * cpu) / 1000 / _HOUR_S
@@ -227,8 +227,8 @@ def _of_pods(ledger: Ledger) -> dict[str, float]:
     return summary
 
 
-def _of_jobs(ledger: Ledger) -> dict[str, float]:
-    jobs = [*ledger.jobs.values()]
+def _of_jobs(history: History) -> dict[str, float]:
+    jobs = [*history.jobs.values()]
     summary: dict[str, float] = {"jobs.created": len(jobs)}
     for name, state in (("complete", SUCCEEDED), ("failed", FAILED)):
         summary[f"jobs.{name}"] = sum(job.state == state for job in jobs)

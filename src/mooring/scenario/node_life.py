@@ -46,7 +46,7 @@ class NodeLife:
     """Changes nodes, and removes the pods of those that are away.
 
     Attributes:
-        on_evict: Called with the key of a pod, and why, before it is deleted.
+        on_evict: Called with the key of a pod before it is deleted.
         on_crash: Called with the key of a pod before its run ends without a result.
         down: Name -> number of the crash, of the nodes that are away.
 
@@ -67,7 +67,7 @@ class NodeLife:
         *,
         clock: Clock,
     ) -> None:
-        self.on_evict: Callable[[str, str], None] = lambda *_: None
+        self.on_evict: Callable[[str], None] = lambda _: None
         self.on_crash: Callable[[str], None] = lambda _: None
         self.down: dict[str, int] = {}
         self._table = table
@@ -138,16 +138,16 @@ class NodeLife:
             if owner is not None and owner.kind == "DaemonSet":
                 continue
             if self._budgets.may_evict(pod):
-                self.evict(pod, "drained")
+                self.evict(pod)
             else:
                 is_refused = True
         if is_refused:
             again_s = self._clock.monotonic_s() + DRAIN_RETRY_S
             self._engine.call_at(again_s, PHASE_CONTROLLERS, partial(self._evict_all, name))
 
-    def evict(self, pod: Pod, why: str, *, grace_s: int | None = None) -> None:
+    def evict(self, pod: Pod, *, grace_s: int | None = None) -> None:
         """Deletes a pod."""
-        self.on_evict(key(pod), why)
+        self.on_evict(key(pod))
         with suppress(SchedulerError):
             self._table.delete("Pod", key(pod), uid=pod.metadata.uid, grace_period_s=grace_s)
 
@@ -199,7 +199,7 @@ class NodeLife:
     def _evict_from(self, pod_key: str, uid: str, name: str, number: int) -> None:
         pod = self._table.objects("Pod").get(pod_key)
         if pod is not None and pod.metadata.uid == uid and self.down.get(name) == number:
-            self.evict(pod, "node unreachable")
+            self.evict(pod)
 
     def recover(self, name: str, number: int) -> None:
         """Brings a node back, unless it has crashed again or is gone."""
@@ -231,7 +231,7 @@ class NodeLife:
         if name in self._table.objects("Node"):
             self._table.delete("Node", name)
         for pod in self.pods_on(name):
-            self.evict(pod, "node removed", grace_s=0)
+            self.evict(pod, grace_s=0)
 
 
 def _with_ready(node: Node, status: str, now: str) -> Node:

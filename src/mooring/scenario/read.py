@@ -9,15 +9,16 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from mooring.apiserver.registry.existing_objects import ExistingObjects
 from mooring.chance import Distribution
-from mooring.config import load, strict
+from mooring.config import load
 from mooring.config.field_errors import FieldError
-from mooring.config.load import located_error, only_document
 from mooring.config.strict import nearest
+from mooring.config.strict_document import read_strict
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.files.documents import Path
@@ -44,22 +45,8 @@ from mooring.simulation.utilization import ResourceNames
 from mooring.simulation.workload import workload_of
 from mooring.traces.openb import OPENB_PREFIX, read_nodes
 
-_HOSTNAME: Final = "kubernetes.io/hostname"
-_NODE_DEEDS: Final = ("drain", "cordon", "uncordon", "fail")
-_DEEDS: Final = ("create", "scale", *_NODE_DEEDS, "delete")
-#: The fields that belong to each form of an item.
-_TRACE_FIELDS: Final = (
-    *("format", "columns", "stretch", "stretch_duration", "copies", "limit"),
-    *("start", "failure", "duration"),
-)
-_FIELDS_OF: Final = {
-    "trace": _TRACE_FIELDS,
-    "arrive": ("object", "duration", "start", "failure"),
-    "at": (*_DEEDS, "duration", "start", "failure"),
-}
-#: Kinds whose pods end by themselves.
-_ENDING: Final = frozenset({"Job", "CronJob"})
-_LOOKED_AT: Final = ("PriorityClass", "StorageClass", "Node")
+#: Kinds of the cluster that pods of the workload refer to by name.
+_REFERRED_KINDS: Final = ("PriorityClass", "StorageClass")
 
 
 def read_scenario(path: str | os.PathLike[str], *, seed: int | None = None) -> Scenario:
@@ -83,39 +70,10 @@ def read_scenario_text(text: Text, *, folder: str = ".", seed: int | None = None
     Raises:
         ConfigError: as ``read_scenario``.
     """
-    data = text.read()
-    try:
-        value = only_document(data, kind=KIND)
-    except ConfigError as error:
-        raise error.located(file=text.name) from None
-    errors: list[FieldError] = []
-    plain = strict.checked(value, Document, (), errors)
-    if isinstance(value, dict):
-        for name, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-            if name in value and value[name] != expected:
-                errors.insert(0, FieldError((name,), f'must be "{expected}"', value[name]))
-    if errors:
-        raise _located(errors, data, text.name)
-    document: Document = strict.build(plain, Document)
-    reading = _Reading(document, text, folder, errors)
-    scenario = reading.scenario(value, seed)
-    if errors:
-        raise _located(errors, data, text.name)
+    read = read_strict(text, Document, api_version=API_VERSION, kind=KIND)
+    scenario = _Reading(read.document, text, folder, read.errors).scenario(read.value, seed)
+    read.raise_errors()
     return scenario
-
-
-def is_scenario(path: str) -> bool:
-    """Returns whether a file says that it is a scenario."""
-    if path == "-" or not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        head = file.read(1 << 16).decode("utf-8", "replace")
-    return API_VERSION in head and KIND in head
-
-
-def _located(errors: Iterable[FieldError], data: bytes, file: str) -> ConfigError:
-    located = [located_error(error, data, file) for error in errors]
-    return located[0] if len(located) == 1 else ConfigErrors(located)
 
 
 class _Reading:
@@ -230,18 +188,15 @@ class _Reading:
                 self._error((*path, "name"), "must not be empty", entry.name)
             nodes += [named_node(node, f"{entry.name}{number}") for number in range(entry.count)]
         own = [obj.metadata.name for obj in [*nodes, *objects] if isinstance(obj, Node)]
-        twice = (
-            next((name for name in sorted(own) if own.count(name) > 1), None)
-            if (len(set(own)) < len(own))
-            else None
-        )
+        twice = next((name for name, count in sorted(Counter(own).items()) if count > 1), None)
         if twice is not None:
             self._error(("spec", "cluster"), "has two nodes with one name", twice)
         if not own and not cluster.groups:
             self._error(("spec", "cluster"), "has no nodes: give files, nodes or groups")
-        looked_at = [obj for obj in objects if type(obj).__name__ in _LOOKED_AT[:2]]
         self._objects.context = [
-            {**to_builtins(obj), "kind": type(obj).__name__} for obj in (*looked_at, *nodes[:0])
+            {**to_builtins(obj), "kind": type(obj).__name__}
+            for obj in objects
+            if type(obj).__name__ in _REFERRED_KINDS
         ]
         merged = Objects([*nodes, *objects])
         merged.workloads, merged.skipped = objects.workloads, objects.skipped

@@ -19,13 +19,13 @@ from mooring import __version__
 from mooring.errors import ConfigError
 from mooring.objects.types import Object
 from mooring.scenario.expectations import Expectation
-from mooring.scenario.ledger import STATES
+from mooring.scenario.history import STATES
 from mooring.scenario.measures import cost_of, quantiles, slowdowns, summary_of
 from mooring.simulation.utilization import ResourceNames
 
 if TYPE_CHECKING:
     from mooring.scenario.curves import Curves
-    from mooring.scenario.ledger import Ledger
+    from mooring.scenario.history import History
     from mooring.scenario.scenario import Scenario
 
 #: A table: column -> values.
@@ -95,7 +95,7 @@ class RunRecord(NamedTuple):
 
     Attributes:
         scenario: The scenario.
-        ledger: Its pods, nodes and jobs.
+        history: Its pods, nodes and jobs.
         curves: Its step functions, finished.
         resources: The names of the nodes' resources.
         nodes_at_start: Number of nodes at the start.
@@ -104,7 +104,7 @@ class RunRecord(NamedTuple):
     """
 
     scenario: Scenario
-    ledger: Ledger
+    history: History
     curves: Curves
     resources: tuple[str, ...]
     nodes_at_start: int
@@ -117,7 +117,7 @@ def result_of(run: RunRecord) -> Result:
     scenario, names = run.scenario, ResourceNames(run.resources)
     resources = {resource: names.short(resource) for resource in run.resources}
     summary = summary_of(
-        run.ledger,
+        run.history,
         run.curves,
         end_s=run.end_s,
         names=resources,
@@ -137,7 +137,7 @@ def result_of(run: RunRecord) -> Result:
         scenario.source,
         summary,
         tables,
-        dict(run.ledger.reasons),
+        dict(run.history.reasons),
         [(item, summary.get(item.measure)) for item in scenario.expectations],
         resources,
         run.notes,
@@ -148,7 +148,7 @@ def result_of(run: RunRecord) -> Result:
 
 
 def _pods(run: RunRecord, resources: Mapping[str, str]) -> Columns:
-    pods = run.ledger.pods
+    pods = run.history.pods
     submitted = np.array(pods.submitted_s)
     bound, finished = np.array(pods.bound_s), np.array(pods.finished_s)
     waits, runs = bound - submitted, finished - bound
@@ -180,7 +180,7 @@ def _column(short: str) -> str:
 
 
 def _jobs(run: RunRecord) -> Columns:
-    jobs = [*run.ledger.jobs.values()]
+    jobs = [*run.history.jobs.values()]
     return {
         "job": [job.name for job in jobs],
         "group": [job.group for job in jobs],
@@ -192,7 +192,7 @@ def _jobs(run: RunRecord) -> Columns:
 
 
 def _nodes(run: RunRecord) -> Columns:
-    nodes, prices = run.ledger.nodes, run.scenario.prices
+    nodes, prices = run.history.nodes, run.scenario.prices
     return {
         "node": [node.name for node in nodes],
         "added_s": _times(node.added_s for node in nodes),

@@ -12,33 +12,31 @@ from mooring.chance import Streams
 from mooring.client import ObjectChange
 from mooring.clock import seeded_random
 from mooring.config import default_configuration
-from mooring.errors import first_error
 from mooring.objects.meta import controller_of, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.workloads import PodDisruptionBudget
+from mooring.scenario.actions import Actions
 from mooring.scenario.arrivals import Creator, arrivals_of_item, arrivals_of_trace
 from mooring.scenario.autoscaler import Autoscaler
 from mooring.scenario.curves import Curves
-from mooring.scenario.deeds import Deeds
 from mooring.scenario.disruption import DisruptionController
 from mooring.scenario.failures import FailureActor
-from mooring.scenario.ledger import Ledger
+from mooring.scenario.history import History
 from mooring.scenario.node_life import NodeLife
 from mooring.scenario.object_reader import named_node
 from mooring.scenario.results import Result, RunRecord, result_of
-from mooring.scenario.room import Room
 from mooring.scenario.run_times import Draws, RunTimes
 from mooring.scenario.scenario import (
+    ActionItem,
     ArrivalItem,
-    DeedItem,
-    NodeDeed,
+    NodeAction,
     Scenario,
     Template,
     TraceItem,
 )
 from mooring.scenario.template_nodes import TemplateNodes
-from mooring.scheduler.gc_tuning import gc_thresholds
+from mooring.scenario.usage import ClusterUsage
 from mooring.scheduler.observer import Observer, ObserverGroup
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.controllers.objects import Workload
@@ -54,9 +52,9 @@ from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
 from mooring.simulation.engine.volume_controller import VolumeController
 from mooring.simulation.engine.workload_controllers import WorkloadControllers
-from mooring.simulation.run import without_warnings
+from mooring.simulation.run import run_to_end
 from mooring.simulation.unsupported import without_extenders
-from mooring.virtual_loop import LoopClock, VirtualLoop, no_running_loop
+from mooring.virtual_loop import LoopClock, VirtualLoop
 
 #: A CronJob goes on for as long as the run.
 _CRON_RUNS: Final = 1_000_000
@@ -99,12 +97,12 @@ class ScenarioRun:
         self._streams = Streams(scenario.seed)
         objects = [*scenario.objects, *group_nodes(scenario)]
         self._table = ObjectTable(objects, clock=clock)
-        self.room = Room(_resources(scenario, objects))
-        self.curves = Curves(curve_names(self.room.resources))
-        self.ledger = Ledger(self.room, clock=clock)
-        observer: Observer = self.ledger
+        self.usage = ClusterUsage(_resources(scenario, objects))
+        self.curves = Curves(curve_names(self.usage.resources))
+        self.history = History(self.usage, clock=clock)
+        observer: Observer = self.history
         if self._observer is not None:
-            observer = ObserverGroup(self.ledger, self._observer)
+            observer = ObserverGroup(self.history, self._observer)
         self._scheduler = EngineScheduler(
             self._table,
             without_extenders(scenario.config or default_configuration()),
@@ -142,11 +140,11 @@ class ScenarioRun:
         )
         self._creator = Creator(self._table, self._workloads, self._run_times)
         self._defaults = Draws(CLUSTER_GROUP, scenario.defaults, self._streams)
-        self.ledger.group_of = self._group_of
-        self.ledger.running_since = self._run_times.running_since
-        self._run_times.on_end = self.ledger.will_end
-        self._nodes.on_evict = self.ledger.evicted
-        self._nodes.on_crash = self.ledger.lose
+        self.history.group_of = self._group_of
+        self.history.running_since = self._run_times.running_since
+        self._run_times.on_end = self.history.will_end
+        self._nodes.on_evict = self.history.evicted
+        self._nodes.on_crash = self.history.lose
         self._autoscaler = self._make_autoscaler(objects) if scenario.groups else None
         self._sampled_s = 0.0
         self._nodes_at_start = sum(isinstance(obj, Node) for obj in objects)
@@ -164,7 +162,7 @@ class ScenarioRun:
             clock=self._clock,
             template_nodes=template_nodes,
         )
-        self.ledger.on_pending = autoscaler.wake
+        self.history.on_pending = autoscaler.wake
         self._table.listen(template_nodes.on_change)
         self._table.listen(autoscaler.on_change)
         return autoscaler
@@ -177,19 +175,13 @@ class ScenarioRun:
         Raises:
             ConfigError: an object cannot be created.
         """
-        try:
-            with no_running_loop(), gc_thresholds(), without_warnings():
-                self._loop.run_until_complete(self._run())
-        except BaseExceptionGroup as group:
-            raise first_error(group) from None
-        finally:
-            self._loop.close()
+        run_to_end(self._loop, self._run())
         return result_of(
             RunRecord(
                 self.scenario,
-                self.ledger,
+                self.history,
                 self.curves,
-                self.room.resources,
+                self.usage.resources,
                 self._nodes_at_start,
                 self._clock.monotonic_s(),
                 () if self._autoscaler is None else self._autoscaler.explanations(),
@@ -222,18 +214,18 @@ class ScenarioRun:
     def _begin(self) -> None:
         """Notes the nodes and pods of the start."""
         for node in self._table.objects("Node").values():
-            self.room.on_change("Node", ObjectChange(None, node))
-            self.ledger.on_change("Node", ObjectChange(None, node))
+            self.usage.on_change("Node", ObjectChange(None, node))
+            self.history.on_change("Node", ObjectChange(None, node))
         for pod in [*self._table.objects("Pod").values()]:
             self._draw(pod)
-            self.room.on_change("Pod", ObjectChange(None, pod))
-            self.ledger.on_change("Pod", ObjectChange(None, pod))
+            self.usage.on_change("Pod", ObjectChange(None, pod))
+            self.history.on_change("Pod", ObjectChange(None, pod))
             self._run_times.begin(pod)
 
     def _plan(self) -> None:
         """Plans what arrives and happens."""
         engine, streams = self._engine, self._streams
-        deeds = Deeds(self._table, self._workloads, self._creator, self._nodes, streams)
+        actions = Actions(self._table, self._workloads, self._creator, self._nodes, streams)
         if self.scenario.pending:
             engine.call_at(0.0, PHASE_ARRIVALS, self._arrive)
         for item in self.scenario.items:
@@ -242,8 +234,8 @@ class ScenarioRun:
             elif isinstance(item, TraceItem):
                 arrivals_of_trace(item, self._creator, streams, engine).start()
             else:
-                phase = PHASE_NODES if isinstance(item.deed, NodeDeed) else PHASE_CONTROLLERS
-                engine.call_at(item.at_s, phase, partial(deeds.do, item))
+                phase = PHASE_NODES if isinstance(item.action, NodeAction) else PHASE_CONTROLLERS
+                engine.call_at(item.at_s, phase, partial(actions.do, item))
         for process in self.scenario.failures:
             FailureActor(process, self._table, self._nodes, streams, engine).start()
 
@@ -267,8 +259,8 @@ class ScenarioRun:
                 self._draw(new)
             if new is None or new.spec.node_name:
                 self._engine.note_progress()
-        self.room.on_change(kind, change)
-        self.ledger.on_change(kind, change)
+        self.usage.on_change(kind, change)
+        self.history.on_change(kind, change)
 
     def _draw(self, pod: Pod) -> None:
         """Draws the run time of a pod that a controller has created, or that was there."""
@@ -306,19 +298,19 @@ class ScenarioRun:
                 name = f"{workload.metadata.namespace}/{owner.name}"
                 draws = self._creator.draws_of.get((owner.kind, name))
             group = CLUSTER_GROUP if draws is None else draws.group
-            self.ledger.on_job(workload.key, workload.status, group)
+            self.history.on_job(workload.key, workload.status, group)
 
     def _sample(self) -> None:
         """Notes what holds from the last instant on."""
-        room = self.room
+        usage = self.usage
         values = [
-            *room.allocatable,
-            *room.allocated,
-            *(room.allocated + room.waiting),
-            *room.stranded(),
-            room.n_waiting,
-            room.n_bound,
-            room.n_nodes,
+            *usage.allocatable,
+            *usage.allocated,
+            *(usage.allocated + usage.waiting),
+            *usage.stranded(),
+            usage.n_waiting,
+            usage.n_bound,
+            usage.n_nodes,
         ]
         self.curves.set(self._sampled_s, values)
 
@@ -338,8 +330,8 @@ def _all_objects(scenario: Scenario, objects: list[Any]) -> Iterator[Any]:
     yield from objects
     for item in scenario.items:
         template = item.template if isinstance(item, ArrivalItem) else None
-        if isinstance(item, DeedItem) and isinstance(item.deed, Template):
-            template = item.deed
+        if isinstance(item, ActionItem) and isinstance(item.action, Template):
+            template = item.action
         if template is not None:
             yield from template.others
 

@@ -154,11 +154,6 @@ class RunTimes:
         self._running: dict[str, _Running] = {}
         self._numbers = 0
 
-    @property
-    def running(self) -> Mapping[str, float]:
-        """Key -> when the pod began to run (or will), of all pods on nodes."""
-        return {pod_key: run.running_s for pod_key, run in self._running.items()}
-
     def running_since(self, pod_key: str) -> float:
         """Returns when a pod began to run; infinity if it does not."""
         run = self._running.get(pod_key)

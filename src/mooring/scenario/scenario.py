@@ -36,11 +36,6 @@ class RunTime:
     duration: Distribution = FOR_EVER
     failure: float = 0.0
 
-    @property
-    def ends(self) -> bool:
-        """True if the pods end by themselves."""
-        return self.duration is not FOR_EVER
-
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -100,7 +95,7 @@ class NodeSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDeed:
+class NodeAction:
     """Something that is done to nodes: drain, cordon, uncordon or fail."""
 
     what: str
@@ -109,12 +104,12 @@ class NodeDeed:
 
 
 @dataclass(frozen=True, slots=True)
-class DeedItem:
+class ActionItem:
     """Something that is done at a time."""
 
     name: str
     at_s: float
-    deed: Template | NodeDeed | Scale | Deletion
+    action: Template | NodeAction | Scale | Deletion
     run_time: RunTime
 
 
@@ -177,7 +172,7 @@ class Scenario:
     groups: Sequence[NodeGroup]
     prices: Mapping[str, float]
     autoscaler: Autoscaler
-    items: Sequence[ArrivalItem | TraceItem | DeedItem]
+    items: Sequence[ArrivalItem | TraceItem | ActionItem]
     defaults: RunTime
     failures: Sequence[FailureProcess]
     config: KubeSchedulerConfiguration | None

@@ -14,9 +14,9 @@ from mooring.objects.node import Node
 from mooring.scenario.arrivals import TracePods
 from mooring.scenario.document import Deletion, Scale
 from mooring.scenario.scenario import (
+    ActionItem,
     ArrivalItem,
-    DeedItem,
-    NodeDeed,
+    NodeAction,
     RunTime,
     Scenario,
     Template,
@@ -98,27 +98,27 @@ def _bars(times: Sequence[float], last_s: float) -> str:
     return "".join(_BARS[math.ceil(counts[part] * steps / highest)] for part in range(_PARTS))
 
 
-def _row(item: ArrivalItem | TraceItem | DeedItem) -> tuple[str, str, str, str]:
+def _row(item: ArrivalItem | TraceItem | ActionItem) -> tuple[str, str, str, str]:
     if isinstance(item, ArrivalItem):
         return item.name, item.arrivals.text, _objects(item.template), _run_time(item.run_time)
     if isinstance(item, TraceItem):
         stretch = item.item.stretch
         when = "as in the trace" if stretch == 1 else f"as in the trace, times {stretch:g}"
         return item.name, when, f"{len(TracePods(item))} pods", "as in the trace"
-    deed = item.deed
-    what = _objects(deed) if isinstance(deed, Template) else _deed(deed)
-    run_time = _run_time(item.run_time) if isinstance(deed, Template) else ""
+    action = item.action
+    what = _objects(action) if isinstance(action, Template) else _action(action)
+    run_time = _run_time(item.run_time) if isinstance(action, Template) else ""
     return item.name, f"at {_time(item.at_s)}", what, run_time
 
 
-def _deed(deed: NodeDeed | Scale | Deletion) -> str:
-    if isinstance(deed, Scale):
-        return f"scale {deed.kind} {deed.namespace}/{deed.name} to {deed.replicas}"
-    if isinstance(deed, Deletion):
-        return f"delete {deed.kind} {deed.name or _labels(deed.match_labels)}"
-    nodes = deed.nodes.name or _labels(deed.nodes.match_labels)
-    back = f", back after {deed.duration.text()}" if deed.what == "fail" else ""
-    return f"{deed.what} node {nodes}{back}"
+def _action(action: NodeAction | Scale | Deletion) -> str:
+    if isinstance(action, Scale):
+        return f"scale {action.kind} {action.namespace}/{action.name} to {action.replicas}"
+    if isinstance(action, Deletion):
+        return f"delete {action.kind} {action.name or _labels(action.match_labels)}"
+    nodes = action.nodes.name or _labels(action.nodes.match_labels)
+    back = f", back after {action.duration.text()}" if action.what == "fail" else ""
+    return f"{action.what} node {nodes}{back}"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

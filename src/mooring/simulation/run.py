@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from mooring.client import ObjectChange
 from mooring.clock import Clock, Rng, seeded_random
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from mooring.scheduler.observer import Observer
     from mooring.simulation.engine.recorder import StepRecorder
     from mooring.simulation.workload import Workload
+
+_Result = TypeVar("_Result")
 
 #: In which order the pending pods arrive: as a queue orders them, or at random, by the seed.
 ORDERS: Final = ("queue", "shuffle")
@@ -123,6 +125,17 @@ def run_simulation(workload: Workload, options: SimulationOptions | None = None)
         'a'
     """
     return SimulationRun(workload, options or SimulationOptions()).run()
+
+
+def run_to_end(loop: VirtualLoop, run: Coroutine[Any, Any, _Result]) -> _Result:
+    """Runs a simulation on its loop, and closes the loop; of several errors the first is raised."""
+    try:
+        with no_running_loop(), gc_thresholds(), without_warnings():
+            return loop.run_until_complete(run)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None
+    finally:
+        loop.close()
 
 
 class SimulationRun:
@@ -233,13 +246,7 @@ class SimulationRun:
 
     def run(self) -> Simulation:
         """Runs to the end."""
-        try:
-            with no_running_loop(), gc_thresholds(), without_warnings():
-                return self._loop.run_until_complete(self._run())
-        except BaseExceptionGroup as group:
-            raise first_error(group) from None
-        finally:
-            self._loop.close()
+        return run_to_end(self._loop, self._run())
 
     async def _run(self) -> Simulation:
         async with asyncio.TaskGroup() as tasks:

@@ -106,10 +106,10 @@ def random_item(rng: random.Random, number: int) -> Spec:
     if which == 6:
         return {"name": name, "at": at, "drain": {"node": node_name}}
     if which == 7:
-        deed = {"node": node_name}
+        action = {"node": node_name}
         if rng.random() < 0.7:
-            deed["duration"] = rng.choice(["20s", "3m", "40m"])
-        return {"name": name, "at": at, "fail": deed}
+            action["duration"] = rng.choice(["20s", "3m", "40m"])
+        return {"name": name, "at": at, "fail": action}
     if which == 8:
         return {"name": name, "at": at, "uncordon": {"node": node_name}}
     return {"name": name, "at": at, "delete": {"kind": "Node", "name": node_name}}

@@ -10,7 +10,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from mooring.errors import ConfigError, ConfigErrors
-from mooring.scenario.read import is_scenario, read_scenario
+from mooring.scenario.read import read_scenario
 from mooring.scenario.schema import schema
 from tests.helpers.scenario_files import Spec, deployment, nodes, pod, read, write
 
@@ -167,15 +167,6 @@ def test_priority_classes_of_files_count_for_templates(tmp_path: Path) -> None:
     wrong = {"arrive": ARRIVE, "object": pod(priorityClassName="higher")}
     error = first_error(tmp_path, {"cluster": cluster, "workload": [wrong]})
     assert "higher" in str(error)
-
-
-def test_a_file_is_known_as_a_scenario(tmp_path: Path) -> None:
-    path = write(tmp_path, {"cluster": CLUSTER})
-    other = tmp_path / "pod.yaml"
-    other.write_text("kind: Pod\n", encoding="utf-8")
-    assert is_scenario(str(path))
-    assert not is_scenario(str(other))
-    assert not is_scenario(str(tmp_path))
 
 
 # -- the schema ---------------------------------------------------------------------------------

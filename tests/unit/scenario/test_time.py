@@ -285,12 +285,12 @@ def test_a_preempted_pod_loses_its_work(tmp_path: Path) -> None:
 
 def crash(duration: str | None, **more: Any) -> dict[str, Any]:
     """Returns a scenario in which a node with a pod of ten minutes crashes after one minute."""
-    deed = {"node": "node-0"} | ({} if duration is None else {"duration": duration})
+    action = {"node": "node-0"} | ({} if duration is None else {"duration": duration})
     return {
         "cluster": {"nodes": [nodes(1)]},
         "workload": [
             {"name": "p", "arrive": {"at": ["0s"]}, "object": pod(), "duration": "10m"},
-            {"at": "60s", "fail": deed},
+            {"at": "60s", "fail": action},
         ],
         **more,
     }

@@ -1,4 +1,4 @@
-"""The room of a cluster's nodes over time: allocatable, allocated, demanded, stranded.
+"""Allocatable, allocated, demanded and stranded resources of a cluster over time.
 
 Plain arithmetic over objects, independent of the scheduler's own state. A resource is *stranded* on
 a node if it is free there while pods wait, and none of the waiting pods would fit by its requests.
@@ -22,7 +22,7 @@ from mooring.simulation.utilization import PODS, Utilization
 _Shape = tuple[int, ...]
 
 
-class Room:
+class ClusterUsage:
     """Follows the nodes and pods of a cluster.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Deeds at a time: objects are created, scaled and deleted, nodes drained and crashed."""
+"""Actions at a time: objects are created, scaled and deleted, nodes drained and crashed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mooring.scenario.document import Deletion, Scale
 from mooring.scenario.failures import selected
 from mooring.scenario.node_life import NodeLife
 from mooring.scenario.run_times import Draws
-from mooring.scenario.scenario import DeedItem, NodeDeed, Template
+from mooring.scenario.scenario import ActionItem, NodeAction, Template
 from mooring.simulation.controllers.objects import WORKLOAD_KINDS
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mooring.simulation.engine.workload_controllers import WorkloadControllers
 
 
-class Deeds:
+class Actions:
     """Does what the items of a scenario say.
 
     Args:
@@ -46,40 +46,40 @@ class Deeds:
         self._nodes = nodes
         self._streams = streams
 
-    def do(self, item: DeedItem) -> None:
+    def do(self, item: ActionItem) -> None:
         """Does what an item says."""
-        deed = item.deed
-        if isinstance(deed, Template):
-            self._creator.create(deed, Draws(item.name, item.run_time, self._streams))
-        elif isinstance(deed, Scale):
-            self._workloads.scale(deed.kind, f"{deed.namespace}/{deed.name}", deed.replicas)
-        elif isinstance(deed, Deletion):
-            self._delete(deed)
+        action = item.action
+        if isinstance(action, Template):
+            self._creator.create(action, Draws(item.name, item.run_time, self._streams))
+        elif isinstance(action, Scale):
+            self._workloads.scale(action.kind, f"{action.namespace}/{action.name}", action.replicas)
+        elif isinstance(action, Deletion):
+            self._delete(action)
         else:
-            self._do_to_nodes(item.name, deed)
+            self._do_to_nodes(item.name, action)
 
-    def _do_to_nodes(self, name: str, deed: NodeDeed) -> None:
+    def _do_to_nodes(self, name: str, action: NodeAction) -> None:
         rng = self._streams.stream(name, "duration")
-        for node in selected(deed.nodes, self._table):
-            if deed.what == "fail":
-                self._nodes.crash(node, deed.duration.draw(rng))
+        for node in selected(action.nodes, self._table):
+            if action.what == "fail":
+                self._nodes.crash(node, action.duration.draw(rng))
             else:
-                getattr(self._nodes, deed.what)(node)
+                getattr(self._nodes, action.what)(node)
 
-    def _delete(self, deed: Deletion) -> None:
-        if deed.kind == "Node":
-            self._nodes.remove(deed.name)
-        elif deed.kind in WORKLOAD_KINDS:
-            self._workloads.delete(deed.kind, f"{deed.namespace}/{deed.name}")
-        elif deed.name:
-            is_in_namespace = KINDS[deed.kind].namespaced if deed.kind in KINDS else True
-            name = f"{deed.namespace}/{deed.name}" if is_in_namespace else deed.name
+    def _delete(self, action: Deletion) -> None:
+        if action.kind == "Node":
+            self._nodes.remove(action.name)
+        elif action.kind in WORKLOAD_KINDS:
+            self._workloads.delete(action.kind, f"{action.namespace}/{action.name}")
+        elif action.name:
+            is_in_namespace = KINDS[action.kind].namespaced if action.kind in KINDS else True
+            name = f"{action.namespace}/{action.name}" if is_in_namespace else action.name
             with suppress(NotFound):
-                self._table.delete(deed.kind, name)
+                self._table.delete(action.kind, name)
         else:
             for pod_key, pod in [*self._table.objects("Pod").items()]:
                 labels = pod.metadata.labels.items()
-                if pod.metadata.namespace == deed.namespace and (
-                    deed.match_labels.items() <= labels
+                if pod.metadata.namespace == action.namespace and (
+                    action.match_labels.items() <= labels
                 ):
                     self._table.delete("Pod", pod_key)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mooring.client import ObjectChange
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.scenario.room import Room
+from mooring.scenario.usage import ClusterUsage
 from mooring.testing import make_node, make_pod
 
 RESOURCES = ("cpu", "memory", "example.com/gpu")
@@ -20,18 +20,22 @@ GI = 1 << 30
 @pytest.mark.parametrize("seed", range(15))
 def test_equals_a_count_over_all_objects(seed: int) -> None:
     rng = random.Random(seed)
-    room = Room(RESOURCES)
+    usage = ClusterUsage(RESOURCES)
     nodes: dict[str, Node] = {}
     pods: dict[str, Pod] = {}
     for number in range(250):
-        change(rng, room, nodes, pods, number)
-        stranded = room.stranded().tolist()  # also when nothing is compared: it keeps state
+        change(rng, usage, nodes, pods, number)
+        stranded = usage.stranded().tolist()  # also when nothing is compared: it keeps state
         if number % 5 == 0:
-            check(room, stranded, nodes, pods)
+            check(usage, stranded, nodes, pods)
 
 
 def change(
-    rng: random.Random, room: Room, nodes: dict[str, Node], pods: dict[str, Pod], number: int
+    rng: random.Random,
+    usage: ClusterUsage,
+    nodes: dict[str, Node],
+    pods: dict[str, Pod],
+    number: int,
 ) -> None:
     """Makes one random change."""
     what = rng.random()
@@ -41,10 +45,10 @@ def change(
             sizes["example.com/gpu"] = str(rng.randint(1, 4))
         name = rng.choice([f"node-{number}", *nodes])
         old, nodes[name] = nodes.get(name), make_node(name, allocatable=sizes)
-        room.on_change("Node", ObjectChange(old, nodes[name]))
+        usage.on_change("Node", ObjectChange(old, nodes[name]))
     elif what < 0.2:
         name = rng.choice([*nodes])
-        room.on_change("Node", ObjectChange(nodes.pop(name), None))
+        usage.on_change("Node", ObjectChange(nodes.pop(name), None))
     elif what < 0.55 or not pods:
         requests = {"cpu": f"{rng.randint(1, 40)}00m", "memory": f"{rng.randint(0, 4)}Gi"}
         if rng.random() < 0.3:
@@ -52,20 +56,22 @@ def change(
         node = rng.choice([*nodes, "", ""])
         pod = make_pod(f"pod-{number}", requests=requests, node=node)
         pods[pod.metadata.name] = pod
-        room.on_change("Pod", ObjectChange(None, pod))
+        usage.on_change("Pod", ObjectChange(None, pod))
     elif what < 0.75:
         name = rng.choice([*pods])
         old_pod = pods[name]
         if not old_pod.spec.node_name:
             spec = replace(old_pod.spec, node_name=rng.choice([*nodes]))
             pods[name] = replace(old_pod, spec=spec)
-            room.on_change("Pod", ObjectChange(old_pod, pods[name]))
+            usage.on_change("Pod", ObjectChange(old_pod, pods[name]))
     else:
         name = rng.choice([*pods])
-        room.on_change("Pod", ObjectChange(pods.pop(name), None))
+        usage.on_change("Pod", ObjectChange(pods.pop(name), None))
 
 
-def check(room: Room, stranded: list[int], nodes: dict[str, Node], pods: dict[str, Pod]) -> None:
+def check(
+    usage: ClusterUsage, stranded: list[int], nodes: dict[str, Node], pods: dict[str, Pod]
+) -> None:
     """Compares with sums over the objects."""
     free = {name: [*units(node.status.allocatable), 5] for name, node in nodes.items()}
     allocatable = [sum(own[i] for own in free.values()) for i in range(3)]
@@ -85,12 +91,12 @@ def check(room: Room, stranded: list[int], nodes: dict[str, Node], pods: dict[st
         fits = any(all(a <= b for a, b in zip(shape, own, strict=True)) for shape in shapes)
         if shapes and not fits:
             expected = [a + max(0, b) for a, b in zip(expected, own, strict=False)]
-    assert room.allocatable.tolist() == allocatable
-    assert room.allocated.tolist() == allocated
-    assert room.waiting.tolist() == waiting
+    assert usage.allocatable.tolist() == allocatable
+    assert usage.allocated.tolist() == allocated
+    assert usage.waiting.tolist() == waiting
     assert stranded == expected
     bound = sum(bool(pod.spec.node_name) for pod in pods.values())
-    assert (room.n_nodes, room.n_bound, room.n_waiting) == (len(nodes), bound, len(pods) - bound)
+    assert (usage.n_nodes, usage.n_bound, usage.n_waiting) == (len(nodes), bound, len(pods) - bound)
 
 
 def units(quantities: object) -> list[int]:

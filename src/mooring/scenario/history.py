@@ -20,7 +20,7 @@ from mooring.scheduler.reporting import error_text
 if TYPE_CHECKING:
     from mooring.client import ObjectChange
     from mooring.clock import Clock
-    from mooring.scenario.room import Room
+    from mooring.scenario.usage import ClusterUsage
 
 #: The states of a pod at its end, or at the end of the run.
 PENDING: Final = "Pending"
@@ -87,7 +87,7 @@ class JobRow:
 
 
 class NodeRow:
-    """One node: when it came and went, and for how long it was away."""
+    """One node: when it was added and removed, and how many pods were bound to it."""
 
     __slots__ = ("added_s", "name", "removed_s", "used")
 
@@ -99,7 +99,7 @@ class NodeRow:
         self.used = 0
 
 
-class Ledger(Observer):
+class History(Observer):
     """Follows the writes of a cluster, and the attempts of its scheduler.
 
     Attributes:
@@ -114,12 +114,12 @@ class Ledger(Observer):
         running_since: Returns when a pod began to run; infinity if it does not.
 
     Args:
-        room: Gives the requests of pods.
+        usage: Gives the requests of pods.
         clock: Virtual time.
     """
 
-    def __init__(self, room: Room, *, clock: Clock) -> None:
-        self.pods = PodRows(room.resources)
+    def __init__(self, usage: ClusterUsage, *, clock: Clock) -> None:
+        self.pods = PodRows(usage.resources)
         self.jobs: dict[str, JobRow] = {}
         self.nodes: list[NodeRow] = []
         self.refusals: Counter[str] = Counter()
@@ -128,7 +128,7 @@ class Ledger(Observer):
         self.group_of: Callable[[Pod], str] = lambda _: ""
         self.on_pending: Callable[[], None] = lambda: None
         self.running_since: Callable[[str], float] = lambda _: math.inf
-        self._room = room
+        self._usage = usage
         self._clock = clock
         self._rows: dict[str, int] = {}
         self._nodes: dict[str, NodeRow] = {}
@@ -147,7 +147,7 @@ class Ledger(Observer):
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         now_s = self._clock.monotonic_s()
         if old is None and new is not None:
-            shape = self._room.shape_of(new)
+            shape = self._usage.shape_of(new)
             row = self._rows[key(new)] = self.pods.add(new, self.group_of(new), now_s, shape)
             if new.spec.node_name:
                 self._bind(row, new, now_s)
@@ -193,10 +193,9 @@ class Ledger(Observer):
         if state in (EVICTED, PREEMPTED):
             self.lose(pod_key)
 
-    def evicted(self, pod_key: str, why: str) -> None:
+    def evicted(self, pod_key: str) -> None:
         """Notes a pod that a drain, a crash or the autoscaler evicts."""
         self.counts["evictions"] += 1
-        self.counts[f"evictions, {why}"] += 1
         if pod_key in self._rows:
             self.will_end(pod_key, EVICTED)
 
