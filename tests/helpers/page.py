@@ -14,9 +14,9 @@ from mooring.devcluster.cluster import InMemoryCluster
 from mooring.devcluster.seeding import Seed
 from mooring.scheduler.service import ServiceOptions
 from mooring.ui.attempts import AttemptLog
+from mooring.ui.cluster_copy import SchedulerSettings
 from mooring.ui.guard import Guard
-from mooring.ui.live_board import LiveBoard
-from mooring.ui.server import PageServer
+from mooring.ui.live_page import LivePage
 
 
 def node(name: str, cpu: str = "4", **labels: str) -> dict[str, Any]:
@@ -81,8 +81,8 @@ async def page_of(
         instant_deletion=True,
     )
     pending = await cluster.seed([Seed(raw) for raw in objects])
-    board = LiveBoard(
-        cluster.service, log, clock, cluster.client, title="test", kubeconfig="export"
+    page = LivePage(
+        cluster, clock, log, SchedulerSettings(), title="test", kubeconfig="export", tick_s=tick_s
     )
     # Cookies of an address, not of a name, are stored only by an "unsafe" jar.
     jar = aiohttp.CookieJar(unsafe=True)
@@ -91,10 +91,7 @@ async def page_of(
         await cluster.service.wait_until_synced()
         await cluster.submit(pending)
         await cluster.settle()
-        server = PageServer(board, tick_s=tick_s)
-        await server.start()
-        async with aiohttp.ClientSession(cookie_jar=jar) as http:
-            yield Page(cluster, server.guard, http)
-        await server.stop()
+        async with page.serve(), aiohttp.ClientSession(cookie_jar=jar) as http:
+            yield Page(cluster, page.server.guard, http)
         cluster.service.stop()
         await running

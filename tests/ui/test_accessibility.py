@@ -20,6 +20,7 @@ VIEWS = {
     "#/queue": "Queue",
     "#/decisions": "Decisions",
     "#/objects": "Objects",
+    "#/configuration": "Configuration",
 }
 
 

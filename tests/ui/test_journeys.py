@@ -161,3 +161,38 @@ def test_without_the_token_nothing_is_shown(open_page: Open, mooring: Started) -
 
     expect(page.get_by_role("alert")).to_contain_text("open the address that mooring printed")
     expect(page.get_by_role("main")).to_be_empty()
+
+
+def test_a_configuration_is_edited_tried_out_and_applied(open_page: Open) -> None:
+    page = open_page()
+    go(page, "Configuration")
+    text = page.get_by_label("YAML or JSON")
+    written = text.input_value()
+    assert "kind: KubeSchedulerConfiguration" in written
+
+    text.fill(written.replace("parallelism: 16", "parallelism: 0"))
+    page.get_by_role("button", name="Check").click()
+    errors = page.get_by_role("table", name="1 error")
+    line = written.splitlines().index("parallelism: 16") + 1
+    expect(errors.get_by_role("row", name="parallelism")).to_contain_text("greater than zero")
+    errors.get_by_role("button", name=f"Go to line {line}").click()
+    selected = text.evaluate("area => area.value.slice(area.selectionStart, area.selectionEnd)")
+    assert selected == "parallelism: 0"
+
+    # The pod that fits nowhere is placed when neither cordons nor resources are regarded.
+    text.fill(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {multiPoint: {disabled: "
+        "[{name: NodeUnschedulable}, {name: NodeResourcesFit}]}}}]"
+    )
+    page.get_by_role("button", name="What if").click()
+    expect(page.locator(".summary")).to_contain_text("1 of 2 pods would have another node")
+    row = page.get_by_role("table", name="Pods").get_by_role("row", name="default/late")
+    expect(row).to_contain_text("yes")
+
+    page.get_by_role("button", name="Apply").click()
+    page.get_by_role("button", name="Really apply").click()
+    expect(page.get_by_role("status").filter(has_text="applied")).to_be_visible()
+    expect(page.get_by_text("3 bound", exact=True)).to_be_visible()
+    go(page, "Cluster")
+    expect(page.get_by_text("3 nodes", exact=True)).to_be_visible()

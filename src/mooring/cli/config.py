@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
 from mooring.cli import EXIT_DONE
 from mooring.cli.options import file_names, output_option, plugins_option
-from mooring.clock import SystemClock, VirtualClock, seeded_random
 from mooring.config import (
     KubeSchedulerConfiguration,
     convert_policy,
@@ -91,16 +89,14 @@ def _loaded(file: str) -> tuple[KubeSchedulerConfiguration, bytes]:
     return loads(data, file=shown_name(file)), data
 
 
-def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) -> Any:
+def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) -> None:
     """Builds the profiles as a scheduler does: this finds unknown plugins and invalid arguments.
 
     Also reads the files that the configuration names.
     """
     from mooring.client.transport.kubeconfig import read_kubeconfig
     from mooring.extenders.tls import check_trust
-    from mooring.scheduler.profiles import load_profiles  # here: keeps --help fast
-    from mooring.simulation.offline import OfflineHandle
-    from mooring.state.cache import Cache
+    from mooring.simulation.offline import check_profiles  # here: keeps --help fast
 
     check_trust(config.extenders)
     kubeconfig = config.client_connection.kubeconfig
@@ -115,7 +111,4 @@ def _put_together(config: KubeSchedulerConfiguration, plugins: tuple[str, ...]) 
             read_kubeconfig([kubeconfig])
         except ConfigError as error:
             raise ConfigError(str(error), path="clientConnection.kubeconfig") from error
-    handle = OfflineHandle(Cache(), VirtualClock(), seeded_random(0))
-    return load_profiles(
-        config, handle, clock=SystemClock(), waiting=handle.waiting, plugins=plugins
-    )
+    check_profiles(config, plugins)

@@ -376,7 +376,7 @@ async def _served(
 
     try:
         async with serve(
-            ExplainEndpoint(cluster.api, cluster.service, clock), port=options.port
+            ExplainEndpoint(cluster.api, lambda: cluster.service, clock), port=options.port
         ) as server:
             export = write_kubeconfig(options.kubeconfig, KUBECONFIG, server.kubeconfig())
             async with served_page(cluster, clock, page, export) as lines:

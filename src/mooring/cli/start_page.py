@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.clock import Clock
@@ -47,25 +47,13 @@ async def served_page(
     if source.port is None:
         yield []
         return
-    from mooring.ui.live_board import LiveBoard
-    from mooring.ui.server import PageServer
+    from mooring.ui.live_page import LivePage
 
-    board = LiveBoard(
-        cluster.service,
-        source.log,
-        clock,
-        cluster.client,
-        title="mooring start",
-        kubeconfig=export,
-        settings=source.settings,
-    )
-    server = PageServer(board)
-    try:
-        await server.start(source.port)
-    except OSError as error:
-        place = f"--page-port {source.port}"
-        raise ConfigError(error.strerror or str(error), path=place) from error
-    try:
-        yield [f"page: {server.guard.address}"]
-    finally:
-        await server.stop()
+    page = LivePage(cluster, clock, source.log, source.settings, kubeconfig=export)
+    async with AsyncExitStack() as stack:
+        try:
+            address = await stack.enter_async_context(page.serve(source.port))
+        except OSError as error:
+            place = f"--page-port {source.port}"
+            raise ConfigError(error.strerror or str(error), path=place) from error
+        yield [f"page: {address}"]

@@ -84,17 +84,11 @@ class InMemoryCluster:
         )
         self.client = self._client(ADMIN.headers(), rng)
         self.seeder = Seeder(self.client)
-        self.service = Service(
-            self._client(IDENTITIES["mooring"].headers(), rng),
-            config,
-            clock=clock,
-            rng=rng,
-            options=options,
-            sleep=sleep,
-        )
         self._clock = clock
         self._rng = rng
+        self._options = options
         self._sleep = sleep
+        self.service = self._make_service(config)
         self._kubelets = Kubelets(self.client, clock=clock, rng=rng) if with_kubelets else None
         self._workloads = (
             WorkloadActor(self.client, clock=clock, rng=rng) if with_controllers else None
@@ -106,6 +100,16 @@ class InMemoryCluster:
             self._may_begin.set()
         self._claims = ClaimActor(self.client, clock=clock, rng=rng) if with_claims else None
         self._devices = devices
+
+    def _make_service(self, config: KubeSchedulerConfiguration | None) -> Service:
+        return Service(
+            self._client(IDENTITIES["mooring"].headers(), self._rng),
+            config,
+            clock=self._clock,
+            rng=self._rng,
+            options=self._options,
+            sleep=self._sleep,
+        )
 
     def _client(self, headers: dict[str, str], rng: Rng) -> Client:
         return Client(InProcessTransport(self.api.handle, headers=headers), rng=rng)
@@ -128,9 +132,32 @@ class InMemoryCluster:
             if self._devices is not None:
                 drivers = DriverActor(self.client, self._devices, clock=self._clock, rng=self._rng)
                 simulators.append(tasks.create_task(drivers.run()))
-            await self.service.run()
+            await self._run_schedulers()
             for task in simulators:
                 task.cancel()
+
+    async def _run_schedulers(self) -> None:
+        """Runs the scheduler, and those that replace it, one after the other."""
+        service = None
+        while service is not self.service:
+            service = self.service
+            await service.run()
+
+    async def reconfigure(self, config: KubeSchedulerConfiguration) -> None:
+        """Replaces the scheduler by one with another configuration.
+
+        The old one finishes its binding cycles; the new one begins as after a restart: it lists all
+        objects, and pods without a node are in its queue.
+
+        Args:
+            config: With defaults.
+
+        Raises:
+            ConfigError: the configuration cannot be used; the scheduler goes on as it was.
+        """
+        service = self._make_service(config)
+        previous, self.service = self.service, service
+        previous.stop()
 
     def begin(self) -> None:
         """Lets kubelets and controllers begin that wait for it."""

@@ -5,7 +5,7 @@ Requests need the same credentials as all others.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from mooring.apiserver import ApiServer
 from mooring.clock import Clock
@@ -14,9 +14,15 @@ from mooring.scheduler.service import Service
 
 
 class ExplainEndpoint:
-    """An API server with the explain endpoint of its scheduler."""
+    """An API server with the explain endpoint of its scheduler.
 
-    def __init__(self, api: ApiServer, service: Service, clock: Clock) -> None:
+    Args:
+        api: The API server.
+        service: Returns the scheduler that runs now.
+        clock: Its clock.
+    """
+
+    def __init__(self, api: ApiServer, service: Callable[[], Service], clock: Clock) -> None:
         self.clock = api.clock
         self.tokens = api.tokens
         self.authorizer = api.authorizer
@@ -39,7 +45,7 @@ class ExplainEndpoint:
         words = dict(query)
         is_json = words.get("output") == "json"
         answer = explain_running(
-            self._service,
+            self._service(),
             words.get("pod", ""),
             self._clock,
             as_json=is_json,

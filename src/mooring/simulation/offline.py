@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from mooring.clock import Rng, VirtualClock
+from mooring.clock import Rng, SystemClock, VirtualClock, seeded_random
+from mooring.config import KubeSchedulerConfiguration
 from mooring.errors import PluginError
+from mooring.scheduler.profiles import load_profiles
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
 from mooring.simulation.offline_claims import OfflineClaims
 from mooring.simulation.offline_volumes import OfflineVolumes
@@ -96,3 +98,13 @@ def run_to_end(coroutine: Coroutine[Any, Any, Any]) -> Any:
     raise PluginError(
         "", "wait", "awaited something other than handle.until, which never completes offline"
     )
+
+
+def check_profiles(config: KubeSchedulerConfiguration, plugins: Sequence[str | Any]) -> None:
+    """Builds the profiles of a configuration as a scheduler does, and lets them go.
+
+    Raises:
+        ConfigError: a plugin is unknown, or its arguments are invalid.
+    """
+    handle = OfflineHandle(Cache(), VirtualClock(), seeded_random(0))
+    load_profiles(config, handle, clock=SystemClock(), waiting=handle.waiting, plugins=plugins)

@@ -155,7 +155,7 @@ class Server:
         objects = seeds_of_objects(self._cluster.objects)
         pending = await running.seed([*workloads, *objects])
         async with (
-            serve(ExplainEndpoint(running.api, running.service, clock), port=0) as server,
+            serve(ExplainEndpoint(running.api, lambda: running.service, clock), port=0) as server,
             asyncio.TaskGroup() as tasks,
         ):
             work = tasks.create_task(running.run())

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from mooring.clock import seeded_random
+from mooring.config import KubeSchedulerConfiguration, loads
 from mooring.devcluster.cluster import ERRORS_MAX, InMemoryCluster
 from mooring.devcluster.seeding import Seed, seeds_of_objects
-from mooring.errors import InvariantViolation
+from mooring.errors import ConfigError, InvariantViolation
+from mooring.queue import QueueName
 from mooring.scheduler.service import ServiceOptions
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
@@ -173,3 +175,44 @@ def test_the_same_seed_gives_the_same_world() -> None:
 def test_a_seed_is_its_raw_object() -> None:
     seed = Seed({"kind": "Node", "metadata": {"name": "n"}})
     assert (seed.kind, seed.source, seed.is_pending_pod) == ("Node", None, False)
+
+
+# -- another configuration ----------------------------------------------------------------------
+
+
+def configured(text: str) -> KubeSchedulerConfiguration:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    return loads(head + text)
+
+
+@virtually
+async def test_another_scheduler_takes_over() -> None:
+    second = make_pod("second", requests={"cpu": "1"}, scheduler_name="second")
+    full = make_pod("full", requests={"cpu": "9"})
+    async with cluster(
+        make_node("n", allocatable={"cpu": "4", "pods": "9"}), second, full
+    ) as running:
+        await running.settle()
+        assert running.service.queue.counts()[QueueName.UNSCHEDULABLE] == 1
+        old = running.service
+        await running.reconfigure(configured("profiles: [{schedulerName: second}]"))
+        await running.service.wait_until_synced()
+        await running.settle()
+        assert running.service is not old
+        assert [placed.info.pod.metadata.name for placed in running.service.cache.pods] == [
+            "second"
+        ]
+        assert sum(running.service.queue.counts().values()) == 0  # "full" has no profile now
+
+
+@virtually
+async def test_a_configuration_that_cannot_be_used_changes_nothing() -> None:
+    async with cluster(make_node("n", allocatable={"cpu": "4", "pods": "9"})) as running:
+        old = running.service
+        wrong = configured("profiles: [{plugins: {score: {enabled: [{name: Nothing}]}}}]")
+        with pytest.raises(ConfigError, match="Nothing"):
+            await running.reconfigure(wrong)
+        assert running.service is old
+        await running.submit(seeds_of_objects([make_pod("web")]))
+        await running.settle()
+        assert len(old.cache.pods) == 1

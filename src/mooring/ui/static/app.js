@@ -3,6 +3,7 @@
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { openSession } from "./api.js";
 import { ClusterView, NodeView } from "./cluster.js";
+import { ConfigurationView } from "./configuration.js";
 import { counted, useStore } from "./hooks.js";
 import { ObjectsView } from "./objects.js";
 import { PodView, PodsView } from "./pods.js";
@@ -15,6 +16,7 @@ const VIEWS = {
   queue: ["Queue", QueueView],
   decisions: ["Decisions", DecisionsView],
   objects: ["Objects", ObjectsView],
+  configuration: ["Configuration", ConfigurationView],
 };
 
 /** The parts of a route: "#/pods/default/web" has "pods" and "default/web". */
