@@ -113,10 +113,11 @@ def run_scenario(
 
 def run_with_view(scenario: Scenario, *, is_shown: bool) -> Result:
     """Runs a scenario; on a terminal with a line that tells how far it is."""
+    from mooring.scenario.hooks import RunHooks
     from mooring.scenario.run import ScenarioRun
 
     with _view(scenario, is_shown=is_shown) as connect:
-        run = ScenarioRun(scenario, on_instant=connect.on_instant)
+        run = ScenarioRun(scenario, RunHooks(on_instant=connect.on_instant))
         connect.run = run
         return run.run()
 

@@ -12,6 +12,7 @@ import pytest
 
 from mooring.objects.node import Node
 from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.scenario.hooks import RunHooks
 from mooring.scenario.read import read_scenario
 from mooring.scenario.results import Result
 from mooring.scenario.run import ScenarioRun
@@ -38,7 +39,7 @@ def test_a_random_scenario(tmp_path: Path, seed: int) -> None:
     path = write(tmp_path, random_spec(rng))
     scenario = read_scenario(path)
     checks = Checks()
-    run = ScenarioRun(scenario, on_instant=lambda now_s: checks.at(run, now_s))
+    run = ScenarioRun(scenario, RunHooks(on_instant=lambda now_s: checks.at(run, now_s)))
     result = run.run()
     assert checks.problems == []
     check_tables(result)
