@@ -137,6 +137,7 @@ class ScenarioRun:
         self.history.group_of = self._group_of
         self.history.running_since = self._run_times.running_since
         self._run_times.on_end = self.history.will_end
+        self._run_times.on_running = self._hooks.on_running
         self._nodes.on_evict = self.history.evicted
         self._nodes.on_crash = self.history.lose
         self._autoscaler = self._make_autoscaler(objects) if scenario.groups else None
