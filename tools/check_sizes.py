@@ -33,7 +33,7 @@ NESTING_MAX = 3
 #: Folders whose modules have the names of upstream's plugins, steps or columns of a lesson.
 FIELD_NAMES = frozenset({"plugins", "steps"})
 
-FOLDERS = ("src", "tests", "tools", "bench")
+FOLDERS = ("src", "tests", "tools", "bench", "studies")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 BLOCKS = (

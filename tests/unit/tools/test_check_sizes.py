@@ -84,11 +84,11 @@ def test_a_chain_of_elifs_is_one_level() -> None:
 
 
 def test_every_folder_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for folder in ("src", "tests", "tools", "bench"):
+    for folder in ("src", "tests", "tools", "bench", "studies"):
         (tmp_path / folder / "deep").mkdir(parents=True)
         (tmp_path / folder / "deep" / "a.py").write_text(function(FUNCTION_LINES_MAX + 1))
     assert main(tmp_path) == 1
-    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert len(capsys.readouterr().out.splitlines()) == 5
 
 
 def test_a_clean_tree_passes(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Studies: experiments of papers, done again with mooring."""
