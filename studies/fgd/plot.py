@@ -64,8 +64,9 @@ def chart(
             f'<path d="M{LEFT} {y(value):.1f}H{WIDTH - RIGHT}" stroke="#dddddd"/>'
             f'<text x="{LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>'
         )
+    base = HEIGHT - BOTTOM + 18
     parts += [
-        f'<text x="{x(percent):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{percent}</text>'
+        f'<text x="{x(percent):.1f}" y="{base}" text-anchor="middle">{percent}</text>'
         for percent in range(first, LAST + 1, 10)
     ]
     ends = sorted((y(values[LAST]), policy) for policy, values in curves.items())
