@@ -108,7 +108,7 @@ class FinalChecker:
     def _is_broken(self, pod: Pod) -> bool:
         """Returns whether the bindings of the pod are refused, or a plugin raises for ever."""
         path = f"{PODS}/{pod.metadata.name}/binding"
-        return raises_for_ever(pod) or self._network.is_broken(path)
+        return raises_for_ever(pod) or bool(self._network.broken_code(path))
 
     def starved(self) -> Iterator[str]:
         """Yields violations of L4: pending pods without a recent attempt.
