@@ -59,7 +59,7 @@ class Faults:
         repeated: Chunks of a watch before which older lines are repeated (F13).
         restarts: Restarts of the server per minute (F1).
         refused_status: 409 or 422 to a patch of a pod's status, which is not applied (F4).
-        broken_pods: Share of pods whose bindings are refused until ``repair``, with 500, 403, 409 or
+        broken_pods: Share of pods whose bindings are refused until ``repair``: 500, 403, 409 or
             422 (F4, F6).
     """
 
