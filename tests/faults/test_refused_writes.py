@@ -91,12 +91,10 @@ async def prepare(lab: Lab) -> None:
 
 def message_of(lab: Lab, name: str) -> str:
     """Returns the message of a pod's PodScheduled condition; "" if it has none."""
-    for pod in lab.store.pods.values():
-        if pod.metadata.name == name:
-            for condition in pod.status.conditions:
-                if condition.type == "PodScheduled":
-                    return condition.message
-    return ""
+    pods = [pod for pod in lab.store.pods.values() if pod.metadata.name == name]
+    conditions = [condition for pod in pods for condition in pod.status.conditions]
+    messages = [entry.message for entry in conditions if entry.type == "PodScheduled"]
+    return messages[0] if messages else ""
 
 
 def notes(lab: Lab, name: str) -> list[str]:
@@ -106,7 +104,7 @@ def notes(lab: Lab, name: str) -> list[str]:
     return [
         str(event.get("note") or event.get("message"))
         for event in objects
-        if (event.get("regarding") or event.get("involvedObject"))["name"] == name
+        if (event.get("regarding") or event["involvedObject"])["name"] == name
     ]
 
 

@@ -196,7 +196,7 @@ def test_a_process_that_was_stopped_sends_nothing_after_the_deadline() -> None:
             with pytest.raises(Unreachable):
                 await transport.request(request)
         finally:
-            del asyncio.get_running_loop().time  # type: ignore[misc]
+            del asyncio.get_running_loop().time
             await transport.close()
         assert len(server.requests) == 1
 

@@ -2,7 +2,7 @@
 
 ::
 
-    running ── freeze ──> its callbacks are held back; clocks, network and other processes go on
+    running ── freeze ──> its callbacks wait; clocks, network and other processes go on
        ▲                                        │
        └──────────── thaw: all at once, in random order
 
@@ -55,23 +55,25 @@ class FreezableLoop(VirtualLoop):
         self, callback: Callable[..., object], args: Any, context: Context | None
     ) -> asyncio.Handle:
         handle: asyncio.Handle = super()._call_soon(callback, args, context)  # type: ignore[misc]
-        return self._guarded(handle)
+        self._guard(handle)
+        return handle
 
-    def call_at(self, *args: Any, **more: Any) -> asyncio.TimerHandle:
+    def call_at(  # type: ignore[override]
+        self, *args: Any, **more: Any
+    ) -> asyncio.TimerHandle:
         """Schedules a timer; that of a stopped process runs when the process continues."""
         timer = super().call_at(*args, **more)
-        self._guarded(timer)
+        self._guard(timer)
         return timer
 
-    def _guarded(self, handle: Any) -> Any:
+    def _guard(self, handle: Any) -> None:
         """Makes a callback check at the last moment whether its process is stopped."""
         handle._args = (handle, handle._callback, handle._args)
         handle._callback = self._run_or_hold
-        return handle
 
     def _run_or_hold(self, handle: Any, callback: Callable[..., object], args: Any) -> None:
-        held = self._frozen.get(handle._context.get(OWNER, ""))
-        if held is None:
+        buffered = self._frozen.get(handle._context.get(OWNER, ""))
+        if buffered is None:
             callback(*args)
         else:
-            held.append(handle)
+            buffered.append(handle)
