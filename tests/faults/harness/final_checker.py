@@ -16,7 +16,7 @@ from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import SCHEDULER, StoreChecker
 from tests.faults.harness.faults import FaultyNetwork, now_s
 from tests.faults.harness.plugins import raises_for_ever
-from tests.faults.harness.reference_topology import World
+from tests.faults.harness.reference_topology import World, has_affinity_to
 from tests.faults.harness.scenario_user import PODS
 from tests.faults.harness.scheduler_checker import SchedulerChecker
 
@@ -53,8 +53,10 @@ class FinalChecker:
         """Yields violations of L2: pods that fit a node but are not bound."""
         pods = self._store.pods.values()
         world = World(self._store.nodes, [(pod, pod.spec.node_name) for pod in pods])
+        # As in kube-scheduler, the deletion of their nodes requeues no pod with affinity to them.
+        orphans = [pod for pod in pods if pod.spec.node_name not in ("", *self._store.nodes)]
         for pod in self._store.pending():
-            if self._is_broken(pod):
+            if self._is_broken(pod) or any(has_affinity_to(pod, orphan) for orphan in orphans):
                 continue
             for name in self._store.nodes:
                 if not world.fit_error(pod, name):

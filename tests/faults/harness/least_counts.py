@@ -45,6 +45,7 @@ LEAST: Final = {
     "user return_node": 6,
     "user shrink_node": 20,
     "user taint_node": 20,
+    "user tolerate_taint": 12,
     "user ungate_pod": 25,
     # Plugins of the harness.
     "Ledger allow": 100,
