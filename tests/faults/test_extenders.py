@@ -143,8 +143,8 @@ class RandomUser:
                 await self._lab.add(small_node(f"n{number}", pods=PODS))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_f22_extenders_extenders_and_a_cluster_that_changes_break_nothing(seed: int) -> None:
+def run_extenders(seed: int) -> FaultyExtender:
+    """Runs a seed; an exception if an invariant is violated."""
     rng = seeded_random(seed)
     extenders = FaultyExtender(rng)
     config = configured(
@@ -169,4 +169,10 @@ def test_f22_extenders_extenders_and_a_cluster_that_changes_break_nothing(seed: 
             )
 
     run_in_lab(work, seed=seed, config=config, transport_factory=extenders.play.transport_factory)
+    return extenders
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_f22_extenders_extenders_and_a_cluster_that_changes_break_nothing(seed: int) -> None:
+    extenders = run_extenders(seed)
     assert {verb for _, verb, _ in extenders.play.asked} == {"filter", "prioritize"}

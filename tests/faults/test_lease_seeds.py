@@ -20,7 +20,7 @@ import pytest
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.resources import BY_PATH
-from mooring.client import Client, Elector, InProcessTransport
+from mooring.client import Client, Elector, InProcessTransport, Transport
 from mooring.clock import Rng, seeded_random
 from mooring.errors import LeaseLost
 from mooring.objects.codec.decode import encode
@@ -57,8 +57,8 @@ class SkewedClock:
         rate: Seconds of this clock in a second.
     """
 
-    def __init__(self, rng: Rng) -> None:
-        self.rate = rng.uniform(0.8, 1.2)
+    def __init__(self, rng: Rng, skew: float = 0.2) -> None:
+        self.rate = rng.uniform(1.0 - skew, 1.0 + skew)
         self._offset_s = rng.uniform(-3600.0, 3600.0)
         self._clock = LoopClock(asyncio.get_running_loop())
 
@@ -80,6 +80,9 @@ class LeaseLab:
         problems: The violations, in order.
         paths: Path -> how often it was taken.
     """
+
+    #: How much too fast or slow the clocks are, at most.
+    skew: float = 0.2
 
     def __init__(self, seed: int) -> None:
         self.rng = seeded_random(seed)
@@ -123,15 +126,20 @@ class LeaseLab:
             self.paths["leader changed"] += 1
         return response
 
+    def wire(self, network: FaultyTransport, tasks: asyncio.TaskGroup) -> Transport:
+        """Returns the transport of a scheduler over its network."""
+        return network
+
     async def run_scheduler(self, name: str, tasks: asyncio.TaskGroup) -> None:
         """Runs a scheduler, and a new one when it ends, until cancelled."""
-        network, clock = FaultyNetwork(self.rng), SkewedClock(self.rng)
+        network, clock = FaultyNetwork(self.rng), SkewedClock(self.rng, self.skew)
         network.open(tasks)
         network.faults = FAULTS
         self.networks.append(network)
         for number in range(1000):
             identity = f"{name}-{number}"
-            transport = FaultyTransport(network, InProcessTransport(partial(self.judged, identity)))
+            server = InProcessTransport(partial(self.judged, identity))
+            transport = self.wire(FaultyTransport(network, server), tasks)
             elector = Elector(
                 transport,
                 "kube-system",

@@ -169,3 +169,35 @@ def test_old_connections_are_closed_when_many_certificates_have_come_and_gone() 
             await transport.close()
 
     run(says(OK), test)
+
+
+class StoppedAtCredentials(Names):
+    """Credentials after which the loop's clock is an hour ahead: the process was stopped."""
+
+    is_stopped = False
+
+    async def headers(self) -> Mapping[str, str]:
+        if self.is_stopped:
+            loop = asyncio.get_running_loop()
+            now_s = loop.time() + 3600.0
+            loop.time = lambda: now_s  # type: ignore[method-assign]
+        return await super().headers()
+
+
+def test_a_process_that_was_stopped_sends_nothing_after_the_deadline() -> None:
+    async def test(server: Server, _: HttpTransport) -> None:
+        names = StoppedAtCredentials()
+        transport = HttpTransport(server.url, authorization=names)
+        request = Request("POST", "/", deadline_s=10.0)
+        try:
+            # Its connection is ready for the next one, which need not wait.
+            assert (await transport.request(request)).status == 200
+            names.is_stopped = True
+            with pytest.raises(Unreachable):
+                await transport.request(request)
+        finally:
+            del asyncio.get_running_loop().time
+            await transport.close()
+        assert len(server.requests) == 1
+
+    run(says(OK), test)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from mooring.client import Client
-from mooring.client.bound_node import is_other_uid
+from mooring.client.bound_node import is_other_uid, read_bound_node
 from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, retry
 from mooring.clock import Clock, Rng
 from mooring.errors import ApiError, Conflict, NotFound, SchedulerError
@@ -78,8 +78,18 @@ class Evictor:
                 TRANSIENT,
             )
         except (NotFound, Conflict) as error:
-            # The only precondition is the UID: there is another pod of the same name.
+            # The only precondition is the UID; but a webhook may refuse with Conflict, too.
+            if isinstance(error, Conflict) and await self._exists(pod):
+                raise
             _log.info("victim already deleted", extra={"pod": metadata.name, "error": str(error)})
+            return False
+        return True
+
+    async def _exists(self, pod: Pod) -> bool:
+        """Returns whether this pod exists; False if another one has its name."""
+        try:
+            await read_bound_node(self._client, pod)
+        except NotFound:
             return False
         return True
 

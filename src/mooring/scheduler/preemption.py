@@ -208,6 +208,7 @@ class PreemptionExecutor:
             except SchedulerError as error:
                 fields = {"pod": victim.key, "preemptor": preemptor.key, "error": str(error)}
                 _log.warning("victim could not be evicted", extra=fields)
+                self._reporting.eviction_failed(victim, preemptor, error)
                 return False
         self._reporting.preempted(victim, preemptor, note)
         return True

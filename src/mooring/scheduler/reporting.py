@@ -22,6 +22,9 @@ from mooring.state import PodInfo
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
 
+#: The reason of the event of a pod whose victims could not be evicted.
+FAILED_PREEMPTION: Final = "FailedPreemption"
+
 #: The reason of the event of a pod at which a plugin raised again and again.
 QUARANTINED: Final = "Quarantined"
 
@@ -82,6 +85,15 @@ class Reporting:
             note=note,
             related=preemptor.pod,
         )
+
+    def eviction_failed(self, victim: PodInfo, preemptor: PodInfo, error: SchedulerError) -> None:
+        """Reports to the preemptor that one of its victims could not be evicted.
+
+        *Differs:* kube-scheduler only logs it. A preemptor whose victim may not be deleted waits
+        for ever, and its user cannot read that log.
+        """
+        note = f"preemption: cannot evict pod {victim.key}: {error_text(error)}"
+        self._record(preemptor, "Warning", FAILED_PREEMPTION, "Preempting", _cut(note))
 
     def reported(self, pod: PodInfo, reason: str, action: str, note: str) -> None:
         """Reports what a plugin says about a pod."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -26,7 +27,7 @@ from typing import Final, NamedTuple
 from mooring.client.transport.transport import Request, Transport
 from mooring.clock import Rng
 from mooring.errors import Unreachable
-from tests.faults.harness.request_checker import RequestChecker
+from tests.faults.harness.request_checker import RequestChecker, name_in_body
 
 #: F7 of the fault list: range of the delay of a response.
 DELAY_S_MIN: Final = 0.001
@@ -35,6 +36,8 @@ DELAY_S_MAX: Final = 120.0
 RETRY_AFTER_S_MAX: Final = 120.0
 #: Maximum number of lines of a watch that may be repeated.
 REPEATABLE: Final = 30
+#: The statuses with which the bindings of a broken pod are refused.
+BROKEN_CODES: Final = (500, 403, 409, 422)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,8 @@ class Faults:
         repeated: Chunks of a watch before which older lines are repeated (F13).
         restarts: Restarts of the server per minute (F1).
         refused_status: 409 or 422 to a patch of a pod's status, which is not applied (F4).
-        broken_pods: Share of pods whose bindings are refused with 500 until ``repair`` (F6).
+        broken_pods: Share of pods whose bindings are refused until ``repair``: 500, 403, 409 or
+            422 (F4, F6).
     """
 
     unreachable: float = 0.0
@@ -98,6 +102,13 @@ class Faults:
 _RATE_MAX: Final = {"silent": 0.03, "expired": 0.2, "cut": 0.3, "restarts": 2.0, "too_many": 0.3}
 
 
+class Refusal(NamedTuple):
+    """The writes that are refused for ever, and the status of the response."""
+
+    pattern: re.Pattern[str]
+    code: int
+
+
 class Fired(NamedTuple):
     """A fault that occurred: virtual time, name, and the request or watch."""
 
@@ -137,8 +148,9 @@ class FaultyNetwork:
         #: The timeouts that end open streams, in the order of opening.
         self._streams: dict[asyncio.Timeout, bool] = {}
         self._recent: dict[str, deque[bytes]] = {}
-        #: Path of a binding -> whether it is refused until ``repair``.
-        self._broken: dict[str, bool] = {}
+        #: Path of a binding -> the status with which it is refused until ``repair``; 0 = it is not.
+        self._broken: dict[str, int] = {}
+        self._refusals: list[Refusal] = []
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
         """Sets the task group for requests that arrive after their client timed out."""
@@ -160,21 +172,44 @@ class FaultyNetwork:
         self.faults = Faults()
         self._break(lambda is_silent: is_silent)
 
-    def repair(self) -> None:
-        """Accepts the bindings of broken pods from now on."""
-        self._broken = dict.fromkeys(self._broken, False)
+    def refuse(self, pattern: str, code: int) -> None:
+        """Refuses all writes that match, until ``repair``.
 
-    def is_broken(self, path: str) -> bool:
-        """Returns whether the binding at this path is refused until ``repair``.
+        Args:
+            pattern: A regular expression for "METHOD path name", where the name is that of the
+                object in the body; "" if the body has none.
+            code: The status of the response: 403, 409 or 422.
+        """
+        self._refusals.append(Refusal(re.compile(pattern), code))
+
+    def refusal_of(self, request: Request) -> int:
+        """Returns the status with which a write is refused; 0 if it is not."""
+        if not self._refusals or request.method == "GET":
+            return 0
+        what = f"{request.method} {request.path} {name_in_body(request)}"
+        for refusal in self._refusals:
+            if refusal.pattern.search(what):
+                self.fire("refused_write", what)
+                return refusal.code
+        return 0
+
+    def repair(self) -> None:
+        """Accepts the bindings of broken pods, and all refused writes, from now on."""
+        self._broken = dict.fromkeys(self._broken, 0)
+        self._refusals = []
+
+    def broken_code(self, path: str) -> int:
+        """Returns the status with which the binding at this path is refused; 0 if it is not.
 
         This is drawn at the first binding of a pod; the fault outlasts ``heal``.
         """
         if path not in self._broken:
-            self._broken[path] = bool(self.faults.broken_pods) and (
-                self.rng.random() < self.faults.broken_pods
-            )
-            if self._broken[path]:
+            is_broken = self.faults.broken_pods and self.rng.random() < self.faults.broken_pods
+            code = self.rng.choice(BROKEN_CODES) if is_broken else 0
+            self._broken[path] = code
+            if code:
                 self.fire("broken_pods", path)
+                self.fired[f"broken_pods {code}"] += 1
         return self._broken[path]
 
     # -- for the transport ------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from mooring.errors import OutcomeUnknown, Unreachable
 from tests.faults.harness.faults import FaultyNetwork, now_s
 
 _NO_IDLE_LIMIT_S: Final = 1e9
+#: Status of a response -> its reason.
+REASONS: Final = {403: "Forbidden", 409: "Conflict", 422: "Invalid", 500: "InternalError"}
 _LIST_ENDS: Final = b"k8s.io/initial-events-end"
 
 
@@ -53,6 +55,8 @@ class FaultyTransport:
 
     async def _carry(self, request: Request, what: str) -> Response:
         network = self._network
+        if code := network.refusal_of(request):
+            return _error(code, REASONS[code])
         if network.draws("unreachable", what):
             raise Unreachable(f"{what}: connection refused")
         if network.draws("too_many", what):
@@ -61,8 +65,8 @@ class FaultyTransport:
             return await self._fail(request)
         if request.path.endswith("/status") and network.draws("refused_status", what):
             return _error(*network.rng.choice(((409, "Conflict"), (422, "Invalid"))))
-        if request.path.endswith("/binding") and network.is_broken(request.path):
-            return _error(500, "InternalError")
+        if request.path.endswith("/binding") and (code := network.broken_code(request.path)):
+            return _error(code, REASONS[code])
         if request.path.endswith("/binding") and network.draws("conflict", what):
             return await self._spurious_conflict(request)
         if network.draws("slow", what):

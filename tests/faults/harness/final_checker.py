@@ -16,7 +16,7 @@ from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import SCHEDULER, StoreChecker
 from tests.faults.harness.faults import FaultyNetwork, now_s
 from tests.faults.harness.plugins import raises_for_ever
-from tests.faults.harness.reference_topology import World
+from tests.faults.harness.reference_topology import World, has_affinity_to
 from tests.faults.harness.scenario_user import PODS
 from tests.faults.harness.scheduler_checker import SchedulerChecker
 
@@ -53,8 +53,10 @@ class FinalChecker:
         """Yields violations of L2: pods that fit a node but are not bound."""
         pods = self._store.pods.values()
         world = World(self._store.nodes, [(pod, pod.spec.node_name) for pod in pods])
+        # As in kube-scheduler, the deletion of their nodes requeues no pod with affinity to them.
+        orphans = [pod for pod in pods if pod.spec.node_name not in ("", *self._store.nodes)]
         for pod in self._store.pending():
-            if self._is_broken(pod):
+            if self._is_broken(pod) or any(has_affinity_to(pod, orphan) for orphan in orphans):
                 continue
             for name in self._store.nodes:
                 if not world.fit_error(pod, name):
@@ -108,7 +110,7 @@ class FinalChecker:
     def _is_broken(self, pod: Pod) -> bool:
         """Returns whether the bindings of the pod are refused, or a plugin raises for ever."""
         path = f"{PODS}/{pod.metadata.name}/binding"
-        return raises_for_ever(pod) or self._network.is_broken(path)
+        return raises_for_ever(pod) or bool(self._network.broken_code(path))
 
     def starved(self) -> Iterator[str]:
         """Yields violations of L4: pending pods without a recent attempt.

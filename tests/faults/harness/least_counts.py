@@ -11,6 +11,10 @@ from typing import Final
 LEAST: Final = {
     # Faults of the network.
     "fault broken_pods": 4,
+    "fault broken_pods 403": 1,
+    "fault broken_pods 409": 1,
+    "fault broken_pods 422": 1,
+    "fault broken_pods 500": 1,
     "fault conflict": 10,
     "fault cut": 40,
     "fault expired": 50,
@@ -41,6 +45,7 @@ LEAST: Final = {
     "user return_node": 6,
     "user shrink_node": 20,
     "user taint_node": 20,
+    "user tolerate_taint": 12,
     "user ungate_pod": 25,
     # Plugins of the harness.
     "Ledger allow": 100,

@@ -120,6 +120,11 @@ class World:
         return counts
 
 
+def has_affinity_to(pod: Pod, other: Pod) -> bool:
+    """Returns whether a required affinity term of a pod selects another pod, wherever it is."""
+    return any(_selects(term, other) for term in _terms(pod, is_anti=False))
+
+
 def _terms(pod: Pod, *, is_anti: bool) -> Iterator[PodAffinityTerm]:
     affinity = pod.spec.affinity
     if affinity is None:

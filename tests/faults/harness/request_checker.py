@@ -107,6 +107,11 @@ class RequestChecker:
             yield "F1", message
 
 
+def name_in_body(request: Request) -> str:
+    """Returns the name of the object in the body of a request; "" if there is none."""
+    return _decoded(request).metadata.name
+
+
 def _decoded(request: Request) -> _Body:
     if not request.body:
         return _Body()

@@ -5,6 +5,7 @@ Their network has no faults, so their writes always succeed.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from mooring.client import Client
+from mooring.client.transport.transport import Request
 from mooring.clock import Rng
 from mooring.errors import ApiError
 from mooring.objects.pod import Pod
@@ -34,6 +36,7 @@ NODES: Final = "/api/v1/nodes"
 MERGE: Final = "application/merge-patch+json"
 GATE: Final = "example.com/wait"
 TAINT: Final = {"key": "example.com/reserved", "value": "yes", "effect": "NoSchedule"}
+TOLERATION: Final = {"key": TAINT["key"], "operator": "Exists"}
 EVERYTHING: Final = {"operator": "Exists"}
 #: The label by which a budget selects its pods: its value -> how many may be disrupted.
 TIER: Final = "tier"
@@ -57,7 +60,8 @@ WEIGHTS: Final = {
     "ungate_pod": 3,
     "relabel_pod": 2,
     "finish_pod": 2,
-    "bind_pod": 1,
+    "bind_pod": 2,
+    "tolerate_taint": 2,
     "add_node": 1,
     "return_node": 1,
     "delete_node": 1,
@@ -156,9 +160,26 @@ class Users:
         await self._post(PODS, self._pod(name))
 
     async def ungate_pod(self) -> None:
-        """Removes the scheduling gates of a pod."""
+        """Removes the scheduling gates of a pod; mostly that is the second of two changes."""
         pod = self._any_pod(lambda pod: bool(pod.spec.scheduling_gates))
-        await self._patch(f"{PODS}/{pod.metadata.name}", {"spec": {"schedulingGates": None}})
+        spec = {"schedulingGates": None}
+        await self._patch(f"{PODS}/{pod.metadata.name}", {**self._touched(), "spec": spec})
+
+    async def tolerate_taint(self) -> None:
+        """Adds a toleration to a pending pod; mostly that is the second of two changes."""
+        pod = self._any_pod(lambda pod: not pod.spec.node_name)
+        name = pod.metadata.name
+        stored = json.loads(await self._client.read(Request("GET", f"{PODS}/{name}", 10.0)))
+        tolerations = [*stored["spec"].get("tolerations", []), TOLERATION]
+        await self._patch(
+            f"{PODS}/{name}", {**self._touched(), "spec": {"tolerations": tolerations}}
+        )
+
+    def _touched(self) -> Object:
+        """Returns a patch of a label that scheduling ignores, in two of three cases."""
+        if self._rng.random() < 0.33:
+            return {}
+        return {"metadata": {"labels": {"touched": str(self._rng.randrange(10))}}}
 
     async def relabel_pod(self) -> None:
         """Changes a label that scheduling ignores."""
@@ -174,7 +195,11 @@ class Users:
 
     async def bind_pod(self) -> None:
         """Binds a pod, as another scheduler would."""
-        pod = self._any_pod(lambda pod: not pod.spec.node_name)
+        # Half of the time one that is delayed in Permit.
+        is_delayed = self._rng.random() < 0.5
+        pod = self._any_pod(
+            lambda pod: not pod.spec.node_name and (not is_delayed or LABEL in pod.metadata.labels)
+        )
         await self._client.bind(pod, self._any_node())
 
     async def change_priority(self) -> None:
@@ -242,9 +267,9 @@ class Users:
         await self._patch(f"{NODES}/{self._any_node()}", {"spec": {"unschedulable": True}})
 
     async def clear_node(self) -> None:
-        """Removes taint and cordon of a node."""
+        """Removes taint and cordon of a node; mostly that is the second of two changes."""
         spec = {"taints": None, "unschedulable": None}
-        await self._patch(f"{NODES}/{self._any_node()}", {"spec": spec})
+        await self._patch(f"{NODES}/{self._any_node()}", {**self._touched(), "spec": spec})
 
     async def relabel_node(self) -> None:
         """Changes the zone of a node."""
@@ -274,7 +299,7 @@ class Users:
         if rng.random() < 0.2:
             spec["nodeSelector"] = {ZONE: rng.choice(ZONES)}
         if rng.random() < 0.3:
-            spec["tolerations"] = [{"key": TAINT["key"], "operator": "Exists"}]
+            spec["tolerations"] = [TOLERATION]
         if rng.random() < 0.05:
             spec["schedulerName"] = "other-scheduler"
         if rng.random() < 0.3:

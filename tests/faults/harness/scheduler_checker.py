@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from mooring.errors import SchedulerError
+from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPod
@@ -22,6 +23,10 @@ from tests.faults.harness.preemption_checker import (
     unjustified_evictions,
 )
 from tests.faults.harness.reference_topology import World
+
+#: F16: before this exception at a pod, and later ones, there is a pause of so many seconds.
+RAISES_MAX: Final = 4
+QUARANTINE_S: Final = 300.0
 
 
 class SchedulerChecker(Observer):
@@ -47,6 +52,8 @@ class SchedulerChecker(Observer):
         self._decisions = decisions
         self._checked: tuple[object, ...] = ()
         self._audited = -1
+        #: UID, labels and tolerations of a pod -> when a plugin raised in an attempt at it.
+        self._raised_at_s: dict[tuple[str, frozenset[tuple[str, str]], int], list[float]] = {}
         #: Of the last attempt that failed.
         self._diagnosis: Diagnosis | None = None
 
@@ -126,7 +133,20 @@ class SchedulerChecker(Observer):
         # An attempt in which a plugin raised has no decision.
         self.attempted_at_s[entry.uid] = now_s()
         self._findings.count(f"failed {_kind_of(why, text)}")
+        if isinstance(why, PluginError) and why.location:
+            self._check_quarantine(entry)
         self._trace.add(now_s(), f"failed {entry.pod.key} {text}")
+
+    def _check_quarantine(self, entry: QueuedPod) -> None:
+        """Checks F16: the fourth exception for a pod comes five minutes after the third."""
+        labels, spec = entry.pod.metadata.labels, entry.pod.pod.spec
+        # A user who edits the pod ends its quarantine.
+        edited = (entry.uid, frozenset(labels.items()), len(spec.tolerations))
+        times = self._raised_at_s.setdefault(edited, [])
+        times.append(now_s())
+        if len(times) >= RAISES_MAX and times[-1] - times[-2] < QUARANTINE_S - 1.0:
+            message = f"{entry.pod.key} raised {len(times)} times, but was not quarantined"
+            self._findings.report("F16", message)
 
     # -- after every step -------------------------------------------------------------------------
 
@@ -157,6 +177,8 @@ class SchedulerChecker(Observer):
         for message in queue_problems(service):
             yield "L1", message
         for message in cache_problems(service):
+            yield "S3", message
+        for message in nomination_problems(service):
             yield "S3", message
         generation = service.cache.nodes.log.generation
         if generation != self._audited:
@@ -190,6 +212,10 @@ def queue_problems(service: Service) -> Iterator[str]:
         if pod.spec.node_name or not is_ours or pod.metadata.deletion_timestamp is not None:
             continue
         is_in_flight = queue.queue_of(uid) is QueueName.IN_FLIGHT
+        entry = queue.get(uid)
+        if entry is not None and entry.pod.pod is not pod:
+            version = entry.pod.metadata.resource_version
+            yield f"{name} is queued in version {version}, not {pod.metadata.resource_version}"
         if is_queued + (is_assumed or is_in_flight) != 1:
             message = f"queued: {is_queued}, assumed: {is_assumed}, in flight: {is_in_flight}"
             yield f"{name} ({uid}) is not in exactly one state: {message}"
@@ -228,6 +254,18 @@ def cache_problems(service: Service) -> Iterator[str]:
         # A pod in Permit has been rejected by now, and is released in the next step.
         if is_assumed and uid not in visited and service.handle.waiting.get(uid) is None:
             yield f"{cached_pod.info.key} ({uid}) is assumed, but does not exist"
+
+
+def nomination_problems(service: Service) -> Iterator[str]:
+    """Yields violations of S3: nominations of pods that are bound, assumed, or do not exist."""
+    visited = _buffered_pods(service)
+    objects = service.informers["Pod"].objects.values()
+    pending = {pod.metadata.uid for pod in objects if not pod.spec.node_name}
+    for info, node_name in service.cache.nominator.pods():
+        if info.uid in visited:
+            continue
+        if info.uid not in pending or service.cache.is_assumed(info.uid):
+            yield f"{info.key} ({info.uid}) is not pending, but nominated to {node_name}"
 
 
 def leaks(service: Service) -> Iterator[str]:

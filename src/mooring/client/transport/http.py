@@ -9,6 +9,7 @@ and the renewal of a lease must never wait for either: so each ``Pool`` has its 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import ssl
@@ -119,7 +120,7 @@ class HttpTransport:
 
     async def request(self, request: Request) -> Response:
         """Sends a request and reads the complete response, as ``Transport.request``."""
-        is_sent = _Sent()
+        is_sent = _Sent(asyncio.get_running_loop().time() + request.deadline_s)
         try:
             async with asyncio.timeout(request.deadline_s):
                 response = await self._once(request, is_sent)
@@ -139,6 +140,7 @@ class HttpTransport:
         sent = await self._headers(request.headers)
         if self._proxy is None:
             return await self._http1_pool(request.pool).request(request, sent, is_sent.note)
+        is_sent.check_deadline()
         async with self._session(request.pool).request(
             request.method,
             self._url(request.path, request.query),
@@ -185,7 +187,7 @@ class HttpTransport:
             server_hostname=self._server_name,
             proxy=self._proxy,
             allow_redirects=False,
-            trace_request_ctx=_Sent(),
+            trace_request_ctx=_Sent(math.inf),
         )
 
     async def close(self) -> None:
@@ -308,16 +310,38 @@ async def _close(session: aiohttp.ClientSession) -> None:
 
 
 class _Sent:
-    """A flag that is set when the request head is sent: from then on it may have happened."""
+    """A flag that is set when the request head is sent: from then on it may have happened.
 
-    __slots__ = ("value",)
+    Args:
+        due_s: When the deadline passes, in seconds of the event loop.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_due_s", "value")
+
+    def __init__(self, due_s: float) -> None:
+        self._due_s = due_s
         self.value = False
 
     def note(self) -> None:
-        """Marks the request as sent."""
+        """Marks the request as sent.
+
+        Raises:
+            TimeoutError: its deadline has passed; it must not be sent.
+        """
+        self.check_deadline()
         self.value = True
+
+    def check_deadline(self) -> None:
+        """Does nothing within the deadline.
+
+        After a process was stopped for a while, a connection may be ready before the loop runs the
+        timer of the deadline; and the deadline of a write is the end of the lease.
+
+        Raises:
+            TimeoutError: the deadline has passed.
+        """
+        if asyncio.get_running_loop().time() >= self._due_s:
+            raise TimeoutError
 
 
 async def _note_sent(_session: object, context: object, _parameters: object) -> None:

@@ -117,7 +117,7 @@ class Http1Pool:
         Args:
             request: The request.
             headers: All headers, except those derived from the server and the body.
-            is_sent: Called just before the first byte is written.
+            is_sent: Called just before the first byte is written; what it raises stops the request.
 
         Raises:
             OSError, TimeoutError, HttpParserError: ``HTTP_FAILURES``.
@@ -126,9 +126,9 @@ class Http1Pool:
         """
         text = self._text(request, headers)
         connection = await self._acquire()
-        is_sent()
         self._requests[connection] = asyncio.get_running_loop().time()
         try:
+            is_sent()
             return await connection.exchange(text, request.bytes_max)
         except AnswerTooLong as error:
             raise AnswerTooLong(f"{request.method} {request.path}: {error}") from None

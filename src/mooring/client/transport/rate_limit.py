@@ -16,6 +16,7 @@ from typing import Protocol
 from mooring.client.retry import Sleep
 from mooring.client.transport.transport import Pool, Request, Response, Stream, Transport
 from mooring.clock import Clock
+from mooring.errors import Unreachable
 
 
 class Limit(Protocol):
@@ -77,15 +78,21 @@ class RateLimitedTransport:
         self, transport: Transport, limit: Limit, *, clock: Clock, sleep: Sleep = asyncio.sleep
     ) -> None:
         self._transport = transport
+        self._clock = clock
         self._sleep = sleep
         self._lease, self._events, self._others = (
             TokenBucket(limit, clock=clock) for _ in range(3)
         )
 
     async def request(self, request: Request) -> Response:
-        """Waits for a token, then sends the request; raises as the other transport does."""
-        await self._wait(request)
-        return await self._transport.request(request)
+        """Waits for a token, then sends the request; raises as the other transport does.
+
+        The wait counts for the deadline: a write is never sent later than the lease allows.
+
+        Raises:
+            Unreachable: there was no token within the deadline; nothing was sent.
+        """
+        return await self._transport.request(await self._wait(request))
 
     def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
         """Waits for a token, then streams; raises as the other transport does."""
@@ -93,7 +100,7 @@ class RateLimitedTransport:
 
     @asynccontextmanager
     async def _stream(self, request: Request, idle_s: float) -> AsyncIterator[Stream]:
-        await self._wait(request)
+        request = await self._wait(request)
         async with self._transport.stream(request, idle_s=idle_s) as stream:
             yield stream
 
@@ -101,10 +108,20 @@ class RateLimitedTransport:
         """Closes the other transport."""
         await self._transport.close()
 
-    async def _wait(self, request: Request) -> None:
+    async def _wait(self, request: Request) -> Request:
+        """Waits for a token; returns the request with what is left of its deadline."""
+        started_s = self._clock.monotonic_s()
         wait_s = self._bucket(request).take()
-        if wait_s > 0:
-            await self._sleep(wait_s)
+        if not wait_s:
+            return request
+        await self._sleep(min(wait_s, request.deadline_s))
+        # Longer than the wait, if the process was stopped meanwhile.
+        left_s = request.deadline_s - max(wait_s, self._clock.monotonic_s() - started_s)
+        if left_s <= 0:
+            what = f"{request.method} {request.path}"
+            message = f"{what}: no token of the rate limit in {request.deadline_s:g} s"
+            raise Unreachable(message)
+        return request._replace(deadline_s=left_s)
 
     def _bucket(self, request: Request) -> TokenBucket:
         if request.pool is Pool.LEASE:

@@ -11,6 +11,7 @@ from mooring.client.transport.rate_limit import RateLimitedTransport, TokenBucke
 from mooring.client.transport.transport import InProcessTransport, Pool, Request
 from mooring.clock import VirtualClock
 from mooring.component.options import RateLimit
+from mooring.errors import Unreachable
 
 
 def test_a_bucket_holds_the_burst_and_fills_at_the_rate() -> None:
@@ -46,9 +47,9 @@ def sent(paths: list[Request]) -> list[float]:
 
 
 def test_events_and_the_lease_have_their_own_buckets() -> None:
-    pods = Request("GET", "/api/v1/pods", 1.0)
-    events = Request("POST", "/apis/events.k8s.io/v1/namespaces/a/events", 1.0)
-    lease = Request("PUT", "/apis/coordination.k8s.io/v1/leases/a", 1.0, pool=Pool.LEASE)
+    pods = Request("GET", "/api/v1/pods", 3.0)
+    events = Request("POST", "/apis/events.k8s.io/v1/namespaces/a/events", 3.0)
+    lease = Request("PUT", "/apis/coordination.k8s.io/v1/leases/a", 3.0, pool=Pool.LEASE)
     assert sent([pods, events, lease]) == []
     assert sent([pods, events, lease, pods, events, events]) == pytest.approx([1, 1, 2])
 
@@ -59,3 +60,32 @@ def test_without_a_limit_the_transport_is_the_same() -> None:
 
     transport = InProcessTransport(handle)
     assert limited(transport, None, clock=VirtualClock()) is transport
+
+
+def test_the_wait_for_a_token_counts_for_the_deadline() -> None:
+    # A write must not be sent later than the lease allows, for which its deadline stands.
+    clock, deadlines = VirtualClock(), []
+
+    class Sent(InProcessTransport):
+        async def request(self, request: Request) -> Any:
+            deadlines.append(request.deadline_s)
+            return await super().request(request)
+
+    async def handle(*_request: Any) -> Any:
+        return 200, {}, b"{}"
+
+    async def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+        # The process was stopped meanwhile, or another task ran for long.
+        clock.advance(0.5)
+
+    transport = RateLimitedTransport(Sent(handle), RateLimit(1, 1), clock=clock, sleep=sleep)
+
+    async def run() -> None:
+        await transport.request(Request("POST", "/api/v1/pods", 2.0))
+        await transport.request(Request("POST", "/api/v1/pods", 2.0))
+        with pytest.raises(Unreachable, match="no token of the rate limit in 1 s"):
+            await transport.request(Request("POST", "/api/v1/pods", 1.0))
+
+    asyncio.run(run())
+    assert deadlines == pytest.approx([2.0, 0.5])

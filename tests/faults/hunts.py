@@ -1,0 +1,84 @@
+"""Plants subtle bugs one at a time, and looks for the first seed that detects them.
+
+``python -m tests.faults.hunts [SEEDS] [NAME ...]`` prints each bug with its seed and how it was
+detected, and the rate of each package.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pytest
+
+from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
+from tests.faults.harness.scenario import run_scenario
+from tests.faults.harness.swarm import crowded, scenario_of
+from tests.faults.planted import PlantedBug
+from tests.faults.subtle_mutations import SUBTLE_BUGS
+from tests.faults.test_extenders import run_extenders
+
+#: Seeds that are tried for each bug.
+SEEDS: Final = 30
+
+#: Kind of runs -> runs one seed; any exception is a detection.
+RUNS: Final[Mapping[str, Callable[[int], object]]] = {
+    "swarm": lambda seed: run_scenario(scenario_of(seed)),
+    "crowd": lambda seed: run_scenario(crowded(seed)),
+    "volume": test_volume_seeds.run_seed,
+    "device": test_device_seeds.run_seed,
+    "lease": test_lease_seeds.run_seed,
+    "pause": test_pause_seeds.run_seed,
+    "extender": run_extenders,
+}
+
+
+def detected_by(bug: PlantedBug, seed: int) -> str:
+    """Runs a seed with a planted bug; returns what is wrong, "" if nothing is."""
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        try:
+            RUNS[bug.runs](seed)
+        except Exception as error:  # noqa: BLE001 - the scheduler may detect the bug itself
+            return _first_line(error)
+        finally:
+            # Collects cancelled tasks now, and not in another test.
+            gc.collect()
+    return ""
+
+
+def _first_line(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def main() -> int:
+    """Hunts for all bugs; returns 0."""
+    arguments = sys.argv[1:]
+    seeds = int(arguments.pop(0)) if arguments and arguments[0].isdigit() else SEEDS
+    planted: Counter[str] = Counter()
+    detected: Counter[str] = Counter()
+    for bug in SUBTLE_BUGS:
+        if arguments and bug.name not in arguments:
+            continue
+        planted[bug.room] += 1
+        for seed in range(seeds):
+            if how := detected_by(bug, seed):
+                detected[bug.room] += 1
+                print(f"{bug.room:12} {bug.name:30} seed {seed}: {how[:150]}", flush=True)
+                break
+        else:
+            print(f"{bug.room:12} {bug.name:30} NOT DETECTED", flush=True)
+    for room in planted:
+        print(f"{room}: {detected[room]} of {planted[room]}")
+    return 0
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    sys.exit(main())
