@@ -9,6 +9,7 @@ import msgspec
 
 from mooring.ui.attempts import AttemptRecord
 from mooring.ui.node_columns import NodeChanges, NodeColumns
+from mooring.ui.verdicts import VerdictPage, VerdictQuery
 
 
 class Counts(msgspec.Struct, rename="camel"):
@@ -288,6 +289,14 @@ class Board(Protocol):
 
     def attempts(self, *, result: str, text: str) -> list[AttemptRecord]:
         """Returns the latest attempts with a result and a part of the pod's name."""
+        ...
+
+    def verdicts(self, number: int, query: VerdictQuery) -> VerdictPage:
+        """Returns the verdicts on nodes in an attempt.
+
+        Raises:
+            BoardError: the attempt, or its verdicts, are not kept.
+        """
         ...
 
     async def apply(self, text: str) -> list[Applied]:

@@ -12,7 +12,7 @@ from mooring.explain.running import explain_running
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
-from mooring.queue import QueueName
+from mooring.queue import QueueName, profile_of
 from mooring.scheduler.service import Service
 from mooring.simulation.utilization import Utilization, amounts_text
 from mooring.ui.attempts import AttemptLog, AttemptRecord
@@ -32,6 +32,7 @@ from mooring.ui.cluster_copy import ClusterCopy, SchedulerSettings
 from mooring.ui.node_columns import NodeReader
 from mooring.ui.objects import ObjectWriter
 from mooring.ui.queue_reader import QueueReader
+from mooring.ui.verdicts import VerdictPage, VerdictQuery, verdict_page
 
 if TYPE_CHECKING:
     from mooring.client import Client
@@ -75,6 +76,7 @@ class LiveBoard:
     ) -> None:
         self._service = service
         self._log = log
+        log.weights_of = self._weights_of
         self._clock = clock
         self._title = title
         self._kubeconfig = kubeconfig
@@ -213,6 +215,23 @@ class LiveBoard:
     def attempts(self, *, result: str, text: str) -> list[AttemptRecord]:
         """Returns the latest attempts with a result and a part of the pod's name."""
         return list(self._log.matching(result=result, text=text, limit=ATTEMPTS_PAGE))
+
+    def verdicts(self, number: int, query: VerdictQuery) -> VerdictPage:
+        """Returns the verdicts on nodes in an attempt.
+
+        Raises:
+            BoardError: the attempt, or its verdicts, are not kept.
+        """
+        record, whole = self._log.get(number), self._log.whole(number)
+        if record is None:
+            raise BoardError(f"attempt {number} is not kept")
+        if whole is None:
+            raise BoardError(f"the verdicts of attempt {number} are not kept", 410)
+        return verdict_page(record, whole.decision(), whole.weights, query)
+
+    def _weights_of(self, pod: Pod) -> Mapping[str, int]:
+        framework = self._service.profiles.get(profile_of(pod))
+        return {} if framework is None else framework.profile.weights
 
     def _row(self, pod: Pod) -> PodRow:
         return PodRow(

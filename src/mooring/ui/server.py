@@ -7,7 +7,7 @@
     GET  /api/v1/state                      everything
     GET  /api/v1/stream                     server-sent events: changes, four times a second
     GET  /api/v1/queue, /pods, /pods/NS/NAME, /explain/NS/NAME, /help/NS/NAME,
-         /nodes/NAME, /attempts, /export
+         /nodes/NAME, /attempts, /attempts/NUMBER, /export
     POST /api/v1/apply {text}, /delete {kind, namespace, name}
     GET  /api/v1/configuration, /what-if    see ``configuration_routes``
 
@@ -29,7 +29,15 @@ from mooring.ui.board import Board, BoardError
 from mooring.ui.configuration_routes import Handle, configuration_handlers
 from mooring.ui.guard import HEADERS, Guard
 from mooring.ui.node_columns import NodeChanges
-from mooring.ui.replies import JSON, body_of, json_reply, problem_reply, text_of
+from mooring.ui.replies import (
+    JSON,
+    body_of,
+    json_reply,
+    number_of,
+    problem_reply,
+    text_of,
+    verdict_query_of,
+)
 
 if TYPE_CHECKING:
     from mooring.ui.configuration import ConfigurationEditor
@@ -181,7 +189,9 @@ class PageServer:
         return json_reply(await self.board.node("/".join(request.path.split("/")[4:])))
 
     async def _attempts(self, request: web.BaseRequest) -> web.StreamResponse:
-        query = request.query
+        query, number = request.query, request.path.removeprefix("/api/v1/attempts").strip("/")
+        if number:
+            return json_reply(self.board.verdicts(number_of(number), verdict_query_of(query)))
         records = self.board.attempts(result=query.get("result", ""), text=query.get("q", ""))
         return json_reply(records)
 

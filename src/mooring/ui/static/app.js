@@ -9,6 +9,7 @@ import { ObjectsView } from "./objects.js";
 import { PodView, PodsView } from "./pods.js";
 import { DecisionsView, QueueView } from "./queue.js";
 import { store } from "./store.js";
+import { AttemptView } from "./verdicts.js";
 
 const VIEWS = {
   cluster: ["Cluster", ClusterView],
@@ -18,6 +19,9 @@ const VIEWS = {
   objects: ["Objects", ObjectsView],
   configuration: ["Configuration", ConfigurationView],
 };
+
+/** The views whose navigation entry is that of another one. */
+const PARENTS = { nodes: "cluster", attempts: "decisions" };
 
 /** The parts of a route: "#/pods/default/web" has "pods" and "default/web". */
 export function route(hash) {
@@ -32,6 +36,7 @@ export function route(hash) {
 function View({ view, name }) {
   if (view === "nodes" && name) return html`<${NodeView} name=${name} key=${name} />`;
   if (view === "pods" && name) return html`<${PodView} name=${name} key=${name} />`;
+  if (view === "attempts" && name) return html`<${AttemptView} name=${name} key=${name} />`;
   const [, Component] = VIEWS[view] || VIEWS.cluster;
   return html`<${Component} key=${view} />`;
 }
@@ -71,7 +76,7 @@ function App() {
         ${Object.entries(VIEWS).map(
           ([key, [title]]) => html`<a
             href=${`#/${key}`}
-            aria-current=${key === view || (key === "cluster" && view === "nodes") ? "page" : undefined}
+            aria-current=${key === (PARENTS[view] || view) ? "page" : undefined}
             >${title}</a
           >`,
         )}

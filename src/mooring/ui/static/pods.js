@@ -192,13 +192,21 @@ function Explanation({ explanation }) {
     </details></div>`;
 }
 
+/** The time of an attempt; it opens the verdicts, if they were kept. */
+function AttemptTime({ attempt }) {
+  const text = clockText(attempt.timeS);
+  if (!attempt.isWhole) return text;
+  const label = `${text}: attempt ${attempt.number}, the verdict on each node`;
+  return html`<a href=${`#/attempts/${attempt.number}`} aria-label=${label}>${text}</a>`;
+}
+
 /** A table of attempts. */
 export function Attempts({ attempts, caption, withPods = false }) {
   return html`<${Table}
     caption=${caption}
     limit=${300}
     columns=${[
-      ["Time", (attempt) => clockText(attempt.timeS)],
+      ["Time", (attempt) => html`<${AttemptTime} attempt=${attempt} />`],
       ...(withPods ? [["Pod", (attempt) => html`<${PodLink} name=${attempt.pod} />`]] : []),
       ["Result", (attempt) => html`<span class=${`result ${attempt.result}`}>${attempt.result}</span>`],
       ["Node", (attempt) => html`<${NodeLink} name=${attempt.node} />`],
