@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mooring.clock import Clock
 from mooring.explain.explain import Options
@@ -18,7 +18,6 @@ from mooring.simulation.utilization import Utilization, amounts_text
 from mooring.ui.attempts import AttemptLog, AttemptRecord
 from mooring.ui.board import (
     Applied,
-    BoardError,
     Counts,
     NodeDetails,
     PodDetails,
@@ -28,9 +27,11 @@ from mooring.ui.board import (
     State,
     Tick,
 )
+from mooring.ui.board_error import BoardError
 from mooring.ui.cluster_copy import ClusterCopy, SchedulerSettings
 from mooring.ui.node_columns import NodeReader
 from mooring.ui.objects import ObjectWriter
+from mooring.ui.player import PlayerState
 from mooring.ui.queue_reader import QueueReader
 from mooring.ui.verdicts import VerdictPage, VerdictQuery, verdict_page
 
@@ -251,6 +252,11 @@ class LiveBoard:
             return _BINDING
         queue = self._service.queue.queue_of(uid)
         return "not ours" if queue is QueueName.NONE else queue.value
+
+    def play(self, command: Mapping[str, Any]) -> PlayerState:
+        """Raises BoardError: this cluster is live."""
+        del command
+        raise BoardError("this cluster is live: there is nothing to play", 405)
 
     # -- writes -----------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from mooring.ui.board import BoardError
+from mooring.ui.board_error import BoardError
 from mooring.ui.guard import HEADERS
 from mooring.ui.verdicts import SCORE, TOTAL, VerdictQuery
 

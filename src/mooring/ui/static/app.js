@@ -6,6 +6,7 @@ import { ClusterView, NodeView } from "./cluster.js";
 import { ConfigurationView } from "./configuration.js";
 import { counted, useStore } from "./hooks.js";
 import { ObjectsView } from "./objects.js";
+import { Player } from "./player.js";
 import { PodView, PodsView } from "./pods.js";
 import { DecisionsView, QueueView } from "./queue.js";
 import { store } from "./store.js";
@@ -19,6 +20,9 @@ const VIEWS = {
   objects: ["Objects", ObjectsView],
   configuration: ["Configuration", ConfigurationView],
 };
+
+/** The views that only change things. */
+const WRITING = ["objects", "configuration"];
 
 /** The views whose navigation entry is that of another one. */
 const PARENTS = { nodes: "cluster", attempts: "decisions" };
@@ -59,7 +63,7 @@ function Status() {
 }
 
 function App() {
-  const { counts, connection } = useStore();
+  const { counts, connection, isWritable } = useStore();
   const [[view, name], setRoute] = useState(route(location.hash));
   useEffect(() => {
     const follow = () => setRoute(route(location.hash));
@@ -73,7 +77,9 @@ function App() {
   return html`<div><header>
       <nav aria-label="Views">
         <strong>mooring</strong>
-        ${Object.entries(VIEWS).map(
+        ${Object.entries(VIEWS)
+          .filter(([key]) => isWritable || !WRITING.includes(key))
+          .map(
           ([key, [title]]) => html`<a
             href=${`#/${key}`}
             aria-current=${key === (PARENTS[view] || view) ? "page" : undefined}
@@ -82,6 +88,7 @@ function App() {
         )}
       </nav>
       <${Status} />
+      <${Player} />
     </header>
     <main>${counts && connection !== "denied" && html`<${View} view=${view} name=${name} />`}</main></div>`;
 }

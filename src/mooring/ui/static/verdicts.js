@@ -3,6 +3,7 @@
 import { html, useState } from "./vendor/preact-htm.js";
 import { get } from "./api.js";
 import { Heading, NodeLink, PodLink, Problem, clockText, counted, useDocument } from "./hooks.js";
+import { store } from "./store.js";
 
 const KINDS = ["weighted", "normalised", "raw"];
 const PAGE = 200;
@@ -59,7 +60,7 @@ const pluginsOf = (page) => (page ? [...new Set([...page.plugins, ...page.reject
 function Summary({ page }) {
   const { attempt } = page;
   return html`<p>
-    <${PodLink} name=${attempt.pod} /> at ${clockText(attempt.timeS)}:
+    <${PodLink} name=${attempt.pod} />${store.player ? "" : ` at ${clockText(attempt.timeS)}`}:
     ${" "}<strong>${attempt.result}</strong>
     ${attempt.node && html`${attempt.result === "preempts" ? ", nominated to " : " on "}<${NodeLink} name=${attempt.node} />`}.
     ${" "}${page.message || attempt.message || ""}
