@@ -72,14 +72,21 @@ def started(folder: Path, objects: list[dict[str, Any]]) -> Iterator[Started]:
     """Runs ``mooring start`` with these objects."""
     text = "\n---\n".join(map(json.dumps, objects))
     (folder / "cluster.yaml").write_text(text)
-    command = [sys.executable, "-m", "mooring", "start", f"--cluster={folder / 'cluster.yaml'}"]
-    command += ["--kubelets", f"--kubeconfig-out={folder / 'kubeconfig'}"]
+    options = [f"--cluster={folder / 'cluster.yaml'}", f"--kubeconfig-out={folder / 'kubeconfig'}"]
+    with serving(folder, "start", "--kubelets", *options) as running:
+        yield running
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[Started]:
+    """Runs a command of mooring that serves the page."""
+    command = [sys.executable, "-m", "mooring", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
         addresses = (re.search(r"^page: (\S+)$", line) for line in lines)
         address = next((match[1] for match in addresses if match), "")
-        assert address, f"mooring start ended with {process.poll()}"
+        assert address, f"mooring {arguments[0]} ended with {process.poll()}"
         try:
             yield Started(process, address)
         finally:

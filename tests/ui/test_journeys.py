@@ -136,6 +136,34 @@ def test_decisions_flow_in_and_can_be_filtered(open_page: Open) -> None:
     expect(row).to_have_count(0)
 
 
+def test_an_attempt_shows_the_verdict_on_each_node(open_page: Open) -> None:
+    page = open_page()
+    apply(page, json.dumps(pod("tiny", cpu="1m")))
+    go(page, "Decisions")
+    row = page.get_by_role("row", name="default/tiny")
+    row.get_by_role("link", name="the verdict on each node").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Attempt ")
+    verdicts = page.get_by_role("table", name="3 nodes: the weighted score")
+    rows = verdicts.get_by_role("row")
+    expect(rows).to_have_count(4)
+    expect(verdicts.get_by_role("row", name="node-c")).to_contain_text("NodeUnschedulable")
+    verdicts.get_by_role("button", name="Total").click()
+    expect(rows.nth(1)).to_contain_text("node-c")  # ascending: a node without a score is first
+
+    # The weight of TaintToleration is 3.
+    taints = verdicts.get_by_role("columnheader").filter(has_text="TaintToleration x 3")
+    expect(taints).to_have_count(1)
+    page.get_by_role("combobox", name="Scores").select_option("normalised")
+    page.get_by_role("combobox", name="Plugin").select_option("TaintToleration")
+    scored = page.get_by_role("table", name="2 nodes: the normalised score")
+    expect(scored.get_by_role("row", name="node-a")).to_contain_text("100")
+    page.get_by_role("combobox", name="Plugin").select_option("NodeUnschedulable")
+    expect(page.get_by_role("table", name="1 node: ")).to_contain_text("node-c")
+    page.get_by_role("combobox", name="Plugin").select_option("")
+    page.get_by_label("Node or reason contains").fill("NODE-B")
+    expect(page.get_by_role("table", name="1 node: ")).to_contain_text("node-b")
+
+
 def test_a_reload_keeps_the_session_and_two_tabs_see_the_same(open_page: Open) -> None:
     first = open_page()
     first.reload()

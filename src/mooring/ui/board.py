@@ -9,6 +9,8 @@ import msgspec
 
 from mooring.ui.attempts import AttemptRecord
 from mooring.ui.node_columns import NodeChanges, NodeColumns
+from mooring.ui.player import PlayerState, Timeline
+from mooring.ui.verdicts import VerdictPage, VerdictQuery
 
 
 class Counts(msgspec.Struct, rename="camel"):
@@ -52,6 +54,8 @@ class State(msgspec.Struct, rename="camel"):
         nodes: All nodes.
         counts: The numbers.
         attempt: The number of the last attempt.
+        player: The position of what is played back; None = the cluster is live.
+        timeline: Its markers.
     """
 
     title: str
@@ -63,6 +67,8 @@ class State(msgspec.Struct, rename="camel"):
     nodes: NodeColumns
     counts: Counts
     attempt: int
+    player: PlayerState | None = None
+    timeline: Timeline | None = None
 
 
 class Tick(msgspec.Struct, rename="camel"):
@@ -74,6 +80,7 @@ class Tick(msgspec.Struct, rename="camel"):
         counts: The numbers.
         attempt: The number of the last attempt.
         attempts: The latest attempts since the last tick, the oldest first.
+        player: The position of what is played back; None = the cluster is live.
     """
 
     time_s: float
@@ -81,6 +88,7 @@ class Tick(msgspec.Struct, rename="camel"):
     counts: Counts
     attempt: int
     attempts: list[AttemptRecord]
+    player: PlayerState | None = None
 
 
 class QueuedPodRow(msgspec.Struct, omit_defaults=True, rename="camel"):
@@ -219,18 +227,6 @@ class Applied(msgspec.Struct, rename="camel"):
     is_ok: bool
 
 
-class BoardError(Exception):
-    """A question that cannot be answered.
-
-    Attributes:
-        status: The HTTP status.
-    """
-
-    def __init__(self, message: str, status: int = 404) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class Board(Protocol):
     """The source of everything that the page shows."""
 
@@ -288,6 +284,22 @@ class Board(Protocol):
 
     def attempts(self, *, result: str, text: str) -> list[AttemptRecord]:
         """Returns the latest attempts with a result and a part of the pod's name."""
+        ...
+
+    def verdicts(self, number: int, query: VerdictQuery) -> VerdictPage:
+        """Returns the verdicts on nodes in an attempt.
+
+        Raises:
+            BoardError: the attempt, or its verdicts, are not kept.
+        """
+        ...
+
+    def play(self, command: Mapping[str, Any]) -> PlayerState:
+        """Plays, pauses or seeks: see ``Player.command``.
+
+        Raises:
+            BoardError: the cluster is live, or the command is invalid.
+        """
         ...
 
     async def apply(self, text: str) -> list[Applied]:

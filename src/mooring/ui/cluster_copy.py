@@ -16,7 +16,7 @@ from mooring.explain.offline import Source, explain_offline
 from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import Pod
 from mooring.simulation.workload import workload_of
-from mooring.ui.board import BoardError
+from mooring.ui.board_error import BoardError
 
 #: A larger copy would delay the scheduler: both share one interpreter.
 OBJECTS_MAX: Final = 40_000

@@ -18,7 +18,7 @@ from mooring.config import (
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.yaml_text import yaml_text
 from mooring.simulation.offline import check_profiles
-from mooring.ui.board import BoardError
+from mooring.ui.board_error import BoardError
 from mooring.ui.cluster_copy import SchedulerSettings
 from mooring.ui.what_if import Request, WhatIf, WhatIfStatus
 

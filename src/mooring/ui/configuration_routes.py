@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from mooring.ui.board import BoardError
+from mooring.ui.board_error import BoardError
 from mooring.ui.replies import body_of, json_reply, text_of
 from mooring.ui.what_if import SCOPES
 

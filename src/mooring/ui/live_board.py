@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mooring.clock import Clock
 from mooring.explain.explain import Options
@@ -12,13 +12,12 @@ from mooring.explain.running import explain_running
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
-from mooring.queue import QueueName
+from mooring.queue import QueueName, profile_of
 from mooring.scheduler.service import Service
 from mooring.simulation.utilization import Utilization, amounts_text
 from mooring.ui.attempts import AttemptLog, AttemptRecord
 from mooring.ui.board import (
     Applied,
-    BoardError,
     Counts,
     NodeDetails,
     PodDetails,
@@ -28,10 +27,13 @@ from mooring.ui.board import (
     State,
     Tick,
 )
+from mooring.ui.board_error import BoardError
 from mooring.ui.cluster_copy import ClusterCopy, SchedulerSettings
 from mooring.ui.node_columns import NodeReader
 from mooring.ui.objects import ObjectWriter
+from mooring.ui.player import PlayerState
 from mooring.ui.queue_reader import QueueReader
+from mooring.ui.verdicts import VerdictPage, VerdictQuery, verdict_page
 
 if TYPE_CHECKING:
     from mooring.client import Client
@@ -75,6 +77,7 @@ class LiveBoard:
     ) -> None:
         self._service = service
         self._log = log
+        log.weights_of = self._weights_of
         self._clock = clock
         self._title = title
         self._kubeconfig = kubeconfig
@@ -214,6 +217,23 @@ class LiveBoard:
         """Returns the latest attempts with a result and a part of the pod's name."""
         return list(self._log.matching(result=result, text=text, limit=ATTEMPTS_PAGE))
 
+    def verdicts(self, number: int, query: VerdictQuery) -> VerdictPage:
+        """Returns the verdicts on nodes in an attempt.
+
+        Raises:
+            BoardError: the attempt, or its verdicts, are not kept.
+        """
+        record, whole = self._log.get(number), self._log.whole(number)
+        if record is None:
+            raise BoardError(f"attempt {number} is not kept")
+        if whole is None:
+            raise BoardError(f"the verdicts of attempt {number} are not kept", 410)
+        return verdict_page(record, whole.decision(), whole.weights, query)
+
+    def _weights_of(self, pod: Pod) -> Mapping[str, int]:
+        framework = self._service.profiles.get(profile_of(pod))
+        return {} if framework is None else framework.profile.weights
+
     def _row(self, pod: Pod) -> PodRow:
         return PodRow(
             key(pod),
@@ -232,6 +252,11 @@ class LiveBoard:
             return _BINDING
         queue = self._service.queue.queue_of(uid)
         return "not ours" if queue is QueueName.NONE else queue.value
+
+    def play(self, command: Mapping[str, Any]) -> PlayerState:
+        """Raises BoardError: this cluster is live."""
+        del command
+        raise BoardError("this cluster is live: there is nothing to play", 405)
 
     # -- writes -----------------------------------------------------------------------------------
 

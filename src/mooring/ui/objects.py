@@ -14,7 +14,8 @@ from mooring.errors import ApiError, ConfigError, NotFound, SchedulerError
 from mooring.objects.files.documents import line_of, yaml_documents
 from mooring.objects.kinds import KINDS
 from mooring.simulation.inputs.live_cluster import NOT_USED, WORKLOADS
-from mooring.ui.board import Applied, BoardError
+from mooring.ui.board import Applied
+from mooring.ui.board_error import BoardError
 
 #: Names the page in managed fields.
 FIELD_MANAGER: Final = "mooring-page"

@@ -1,17 +1,20 @@
-"""The bodies of requests, and the replies of the page's server."""
+"""The bodies and queries of requests, and the replies of the page's server."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
-from mooring.ui.board import BoardError
+from mooring.ui.board_error import BoardError
 from mooring.ui.guard import HEADERS
+from mooring.ui.verdicts import SCORE, TOTAL, VerdictQuery
 
 BODY_BYTES_MAX: Final = 8 << 20
 JSON: Final = "application/json"
+NUMBER_DIGITS_MAX: Final = 15
 
 
 async def body_of(request: web.BaseRequest) -> dict[str, Any]:
@@ -41,6 +44,33 @@ async def text_of(request: web.BaseRequest, name: str = "text") -> str:
     if not isinstance(text, str):
         raise BoardError(f'"{name}" must be a text', 400)
     return text
+
+
+def number_of(text: str) -> int:
+    """Returns a number of an address or a query.
+
+    Raises:
+        BoardError: it is none.
+    """
+    if not text.isascii() or not text.isdecimal() or len(text) > NUMBER_DIGITS_MAX:
+        raise BoardError(f"must be a number from 0, got {text!r}", 400)
+    return int(text)
+
+
+def verdict_query_of(query: Mapping[str, str]) -> VerdictQuery:
+    """Returns the query for the verdicts of an attempt.
+
+    Raises:
+        BoardError: the offset is no number.
+    """
+    return VerdictQuery(
+        text=query.get("q", ""),
+        plugin=query.get("plugin", ""),
+        sort=query.get("sort", TOTAL),
+        kind=query.get("kind", SCORE),
+        is_descending=query.get("order") != "ascending",
+        offset=number_of(query.get("offset") or "0"),
+    )
 
 
 def json_reply(document: object) -> web.Response:

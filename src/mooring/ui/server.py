@@ -7,7 +7,8 @@
     GET  /api/v1/state                      everything
     GET  /api/v1/stream                     server-sent events: changes, four times a second
     GET  /api/v1/queue, /pods, /pods/NS/NAME, /explain/NS/NAME, /help/NS/NAME,
-         /nodes/NAME, /attempts, /export
+         /nodes/NAME, /attempts, /attempts/NUMBER, /export
+    POST /api/v1/time {position, speed, isPlaying}, of what is played back
     POST /api/v1/apply {text}, /delete {kind, namespace, name}
     GET  /api/v1/configuration, /what-if    see ``configuration_routes``
 
@@ -25,11 +26,20 @@ import msgspec
 from aiohttp import web
 
 from mooring.log import ConnectionLog
-from mooring.ui.board import Board, BoardError
+from mooring.ui.board import Board
+from mooring.ui.board_error import BoardError
 from mooring.ui.configuration_routes import Handle, configuration_handlers
 from mooring.ui.guard import HEADERS, Guard
 from mooring.ui.node_columns import NodeChanges
-from mooring.ui.replies import JSON, body_of, json_reply, problem_reply, text_of
+from mooring.ui.replies import (
+    JSON,
+    body_of,
+    json_reply,
+    number_of,
+    problem_reply,
+    text_of,
+    verdict_query_of,
+)
 
 if TYPE_CHECKING:
     from mooring.ui.configuration import ConfigurationEditor
@@ -87,6 +97,7 @@ class PageServer:
             ("GET", "nodes"): self._node,
             ("GET", "attempts"): self._attempts,
             ("GET", "export"): self._export,
+            ("POST", "time"): self._time,
             ("POST", "apply"): self._apply,
             ("POST", "delete"): self._delete,
         }
@@ -181,7 +192,9 @@ class PageServer:
         return json_reply(await self.board.node("/".join(request.path.split("/")[4:])))
 
     async def _attempts(self, request: web.BaseRequest) -> web.StreamResponse:
-        query = request.query
+        query, number = request.query, request.path.removeprefix("/api/v1/attempts").strip("/")
+        if number:
+            return json_reply(self.board.verdicts(number_of(number), verdict_query_of(query)))
         records = self.board.attempts(result=query.get("result", ""), text=query.get("q", ""))
         return json_reply(records)
 
@@ -227,6 +240,9 @@ class PageServer:
             self.board.watched(self._streams)
 
     # -- writes -----------------------------------------------------------------------------------
+
+    async def _time(self, request: web.BaseRequest) -> web.StreamResponse:
+        return json_reply(self.board.play(await body_of(request)))
 
     async def _apply(self, request: web.BaseRequest) -> web.StreamResponse:
         return json_reply(await self.board.apply(await text_of(request)))

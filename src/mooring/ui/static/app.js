@@ -6,9 +6,11 @@ import { ClusterView, NodeView } from "./cluster.js";
 import { ConfigurationView } from "./configuration.js";
 import { counted, useStore } from "./hooks.js";
 import { ObjectsView } from "./objects.js";
+import { Player } from "./player.js";
 import { PodView, PodsView } from "./pods.js";
 import { DecisionsView, QueueView } from "./queue.js";
 import { store } from "./store.js";
+import { AttemptView } from "./verdicts.js";
 
 const VIEWS = {
   cluster: ["Cluster", ClusterView],
@@ -18,6 +20,12 @@ const VIEWS = {
   objects: ["Objects", ObjectsView],
   configuration: ["Configuration", ConfigurationView],
 };
+
+/** The views that only change things. */
+const WRITING = ["objects", "configuration"];
+
+/** The views whose navigation entry is that of another one. */
+const PARENTS = { nodes: "cluster", attempts: "decisions" };
 
 /** The parts of a route: "#/pods/default/web" has "pods" and "default/web". */
 export function route(hash) {
@@ -32,6 +40,7 @@ export function route(hash) {
 function View({ view, name }) {
   if (view === "nodes" && name) return html`<${NodeView} name=${name} key=${name} />`;
   if (view === "pods" && name) return html`<${PodView} name=${name} key=${name} />`;
+  if (view === "attempts" && name) return html`<${AttemptView} name=${name} key=${name} />`;
   const [, Component] = VIEWS[view] || VIEWS.cluster;
   return html`<${Component} key=${view} />`;
 }
@@ -54,7 +63,7 @@ function Status() {
 }
 
 function App() {
-  const { counts, connection } = useStore();
+  const { counts, connection, isWritable } = useStore();
   const [[view, name], setRoute] = useState(route(location.hash));
   useEffect(() => {
     const follow = () => setRoute(route(location.hash));
@@ -68,15 +77,18 @@ function App() {
   return html`<div><header>
       <nav aria-label="Views">
         <strong>mooring</strong>
-        ${Object.entries(VIEWS).map(
+        ${Object.entries(VIEWS)
+          .filter(([key]) => isWritable || !WRITING.includes(key))
+          .map(
           ([key, [title]]) => html`<a
             href=${`#/${key}`}
-            aria-current=${key === view || (key === "cluster" && view === "nodes") ? "page" : undefined}
+            aria-current=${key === (PARENTS[view] || view) ? "page" : undefined}
             >${title}</a
           >`,
         )}
       </nav>
       <${Status} />
+      <${Player} />
     </header>
     <main>${counts && connection !== "denied" && html`<${View} view=${view} name=${name} />`}</main></div>`;
 }

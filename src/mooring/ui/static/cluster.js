@@ -218,11 +218,12 @@ export function NodeView({ name }) {
           </div>`,
         )}
       </dl>
-      <p>
+      ${store.isWritable &&
+      html`<p>
         ${node.flags & UNSCHEDULABLE
           ? html`<button type="button" onClick=${() => cordon(false)}>Uncordon</button>`
           : html`<${SureButton} label="Cordon" onSure=${() => cordon(true)} />`}
-      </p></section>`}
+      </p>`}</section>`}
     ${taints.length > 0 &&
     html`<section><h2>Taints</h2>
       <ul>
@@ -235,7 +236,9 @@ export function NodeView({ name }) {
         ["Requests", (pod) => pod.requests, (pod) => pod.requests],
         ["Priority", (pod) => pod.priority || 0, (pod) => pod.priority || 0],
         ["Created", (pod) => pod.created, (pod) => pod.created],
-        ["Action", (pod) => html`<${SureButton} label="Delete" onSure=${() => remove(pod.pod)} />`],
+        ...(store.isWritable
+          ? [["Action", (pod) => html`<${SureButton} label="Delete" onSure=${() => remove(pod.pod)} />`]]
+          : []),
       ]}
       rows=${pods}
       rowKey=${(pod) => pod.pod}

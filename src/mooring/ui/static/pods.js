@@ -14,6 +14,7 @@ import {
   secondsText,
   useDocument,
 } from "./hooks.js";
+import { store } from "./store.js";
 
 const STATES = ["", "bound", "binding", "active", "backoff", "unschedulable", "gated"];
 
@@ -77,7 +78,7 @@ export function PodView({ name }) {
       ${row.node && html`${row.state === "bound" ? " on " : ", nominated to "}<${NodeLink} name=${row.node} />`}
       ; requests ${row.requests}; priority ${row.priority || 0}.
     </p>
-    <p><${SureButton} label="Delete" onSure=${remove} /></p>
+    ${store.isWritable && html`<p><${SureButton} label="Delete" onSure=${remove} /></p>`}
     <${Why} name=${name} state=${row.state} key=${`${name} ${row.state}`} />
     <${Attempts} attempts=${[...attempts].reverse()} caption="Attempts, the latest first" />
     <details>
@@ -192,13 +193,22 @@ function Explanation({ explanation }) {
     </details></div>`;
 }
 
+/** The time of an attempt; it opens the verdicts, if they were kept. */
+function AttemptTime({ attempt }) {
+  const { player, timeline } = store;
+  const text = player ? `${timeline.unit} ${attempt.number}` : clockText(attempt.timeS);
+  if (!attempt.isWhole) return text;
+  const label = `${text}: attempt ${attempt.number}, the verdict on each node`;
+  return html`<a href=${`#/attempts/${attempt.number}`} aria-label=${label}>${text}</a>`;
+}
+
 /** A table of attempts. */
 export function Attempts({ attempts, caption, withPods = false }) {
   return html`<${Table}
     caption=${caption}
     limit=${300}
     columns=${[
-      ["Time", (attempt) => clockText(attempt.timeS)],
+      ["Time", (attempt) => html`<${AttemptTime} attempt=${attempt} />`],
       ...(withPods ? [["Pod", (attempt) => html`<${PodLink} name=${attempt.pod} />`]] : []),
       ["Result", (attempt) => html`<span class=${`result ${attempt.result}`}>${attempt.result}</span>`],
       ["Node", (attempt) => html`<${NodeLink} name=${attempt.node} />`],

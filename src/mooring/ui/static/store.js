@@ -24,6 +24,10 @@ class Store {
     this.attempts = [];
     this.title = "";
     this.kubeconfig = "";
+    this.isWritable = true;
+    /** The position in what is played back, and its markers; null = the cluster is live. */
+    this.player = null;
+    this.timeline = null;
     this.connection = "connecting";
     this.problem = "";
     this.timeS = 0;
@@ -78,6 +82,10 @@ class Store {
     this.resources = state.resources;
     this.title = state.title;
     this.kubeconfig = state.kubeconfig;
+    this.isWritable = state.isWritable;
+    this.player = state.player;
+    this.timeline = state.timeline;
+    if (state.player) this.attempts = []; // those after an earlier position
     this.generation = state.generation;
     this.attempt = state.attempt;
     this.counts = state.counts;
@@ -118,6 +126,7 @@ class Store {
     this.generation = tick.nodes.generation;
     this.attempt = tick.attempt;
     this.counts = tick.counts;
+    this.player = tick.player;
     this.timeS = tick.timeS;
     this.count(tick);
     if (tick.nodes.isComplete === false) {
