@@ -14,7 +14,7 @@ from pathlib import Path
 from studies.fgd.experiment import LISTS, SEEDS, Result, all_runs, run
 from studies.fgd.policies import POLICIES
 from studies.fgd.published import read_published
-from studies.fgd.report import cells_of, headline, table, verdict
+from studies.fgd.report import cells_of, curves, headline, table, verdict
 from studies.fgd.store import Store
 
 
@@ -43,10 +43,12 @@ def main(arguments: Sequence[str]) -> int:
         minutes = (time.monotonic() - begun_s) / 60
         print(f"{len(missing)} runs in {minutes:.1f} minutes, {options.jobs} processes\n")
     results: dict[tuple[str, str, int], Result] = {key: store.results[key] for key in runs}
-    cells = cells_of(results, read_published())
+    published = read_published()
+    cells = cells_of(results, published)
     print(f"Unallocated GPUs, ours / published:\n\n{table(cells)}\n\n{verdict(cells)}")
-    if text := headline(results):
-        print(f"\n{text}")
+    for text in (curves(results, published), headline(results)):
+        if text:
+            print(f"\n{text}")
     return 0 if all(cell.is_near for cell in cells) else 1
 
 

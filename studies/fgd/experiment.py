@@ -108,7 +108,7 @@ def run(pods: str, policy: str, seed: int) -> Result:
         clock=SystemClock(),
     )
     for framework in driver.frameworks.values():
-        framework.tie_break = _first
+        framework.tie_break = first_name
     curves = Curves(devices, fragmentation, nodes)
     n_failed = 0
     arrivals = inflated(shapes, int(devices.counts.sum()) * 1000, rng)
@@ -123,7 +123,7 @@ def run(pods: str, policy: str, seed: int) -> Result:
     return curves.result(pods, policy, seed, len(arrivals), n_failed)
 
 
-def _first(names: Sequence[str]) -> str:
+def first_name(names: Sequence[str]) -> str:
     """Returns the first of the nodes with equal scores: their order is fixed for a run."""
     return names[0]
 

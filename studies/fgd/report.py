@@ -86,7 +86,7 @@ def verdict(cells: list[Cell]) -> str:
     far = [cell for cell in cells if not cell.is_near]
     seeds = sorted({cell.n_seeds for cell in cells})
     lines = [
-        f"{len(cells)} of {len(LISTS) * len(POLICIES)} cells, {_span(seeds)} seeds each",
+        f"{len(cells)} of {len(LISTS) * len(POLICIES)} cells, seeds in each: {_span(seeds)}",
         f"{len(cells) - len(far)} within {CELL_MAX} points of the published mean (FGD: {FGD_MAX})",
     ]
     lines += [
@@ -127,3 +127,29 @@ def headline(results: Results) -> str:
                 f" {gained / 100 * GPUS:.0f} more in use"
             )
     return "\n".join(lines)
+
+
+def curves(results: Results, published: Published) -> str:
+    """Returns how far the curves of the default list are from the published ones, over all per cent.
+
+    Medians of the seeds, as in figures 7 and 9a of the paper.
+    """
+    lines = []
+    for policy in POLICIES:
+        runs = _runs_of(results, "default", policy)
+        if runs:
+            own = {
+                "allocated": [run.allocated for run in runs],
+                "fragmented": [run.fragmented for run in runs],
+            }
+            far = [
+                f"{measure} {_distance(rows, published[measure]['default'][policy].median):.2f}"
+                for measure, rows in own.items()
+            ]
+            lines.append(f"largest difference of the curves of {policy}: {', '.join(far)} points")
+    return "\n".join(lines)
+
+
+def _distance(rows: list[list[float]], other: list[float]) -> float:
+    medians = map(statistics.median, zip(*rows, strict=True))
+    return max(abs(own - old) for own, old in zip(medians, other, strict=True))

@@ -11,6 +11,7 @@ import pytest
 
 from mooring.errors import ConfigError
 from mooring.traces.openb import GPU_MODEL_LABEL, read_nodes
+from studies.fgd import in_time
 from studies.fgd.devices import DEVICES_MAX, Devices, GpuDevices
 from studies.fgd.experiment import LAST, Result, inflated, run
 from studies.fgd.fragmentation import Fragmentation
@@ -266,7 +267,7 @@ def test_tables_name_what_is_far_from_the_published() -> None:
     cells = cells_of(results, published)
     assert "| default |  | 12.00 / 9.38 |  |  |  | 4.80 / 4.77 |" in table(cells)
     text = verdict(cells)
-    assert "2 of 102 cells, 1 seeds each" in text
+    assert "2 of 102 cells, seeds in each: 1" in text
     assert "default DotProd: 12.00, published 9.38" in text
     assert headline(results) == (
         "FGD beside DotProd: 60.0% fewer unallocated GPUs, 447 more in use"
@@ -279,3 +280,13 @@ def test_the_published_headline() -> None:
     assert (round(dot, 2), round(fgd, 2)) == (9.44, 4.77)
     assert round(100 * (dot - fgd) / dot, 1) == 49.5
     assert sum(len(policies) for policies in read_published()["allocated"].values()) == 102
+
+
+@pytest.mark.slow
+def test_pods_that_leave_give_their_devices_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_time, "WARM_UP", 0.3)
+    monkeypatch.setattr(in_time, "MEASURED", 0.3)
+    light = in_time.run_in_time("gpushare40", "BestFit", 42, load=0.05)
+    assert light.lost == 0.0
+    # After 0.3 to 0.6 mean lifetimes, 1 - exp(-t) of the load is there.
+    assert 0.05 * 26 < light.allocated < 0.05 * 45
