@@ -1,7 +1,7 @@
 """Plants subtle bugs one at a time, and looks for the first seed that detects them.
 
-``python -m tests.faults.hunts [SEEDS] [NAME ...]`` prints each bug with its seed and how it was
-detected, and the rate of each package.
+``python -m tests.faults.hunts [[FIRST-]LAST] [NAME ...]`` prints the seed that detects each bug and
+how, and the rate of each package.
 """
 
 from __future__ import annotations
@@ -90,14 +90,17 @@ def _first_line(error: BaseException) -> str:
 def main() -> int:
     """Hunts for all bugs; returns 0."""
     arguments = sys.argv[1:]
-    seeds = int(arguments.pop(0)) if arguments and arguments[0].isdigit() else SEEDS
+    first, last = 0, SEEDS
+    if arguments and arguments[0][0].isdigit():
+        from_seed, _, to_seed = arguments.pop(0).rpartition("-")
+        first, last = int(from_seed or 0), int(to_seed)
     planted: Counter[str] = Counter()
     detected: Counter[str] = Counter()
     for bug in SUBTLE_BUGS:
         if arguments and bug.name not in arguments:
             continue
         planted[bug.room] += 1
-        for seed in range(seeds):
+        for seed in range(first, last):
             if how := detected_by(bug, seed):
                 detected[bug.room] += 1
                 print(f"{bug.room:12} {bug.name:30} seed {seed}: {how[:150]}", flush=True)
