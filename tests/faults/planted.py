@@ -48,7 +48,7 @@ class PlantedBug(NamedTuple):
         """
         module = _module_of(self.owner)
         static = inspect.getattr_static(self.owner, self.function)
-        function = static.fget if isinstance(static, property) else static
+        function: Any = static.fget if isinstance(static, property) else static
         # A context manager made by a decorator has the function inside; its source has both.
         source = textwrap.dedent(inspect.getsource(function))
         assert source.count(self.before) == 1, f"{self.name}: {source.count(self.before)} places"

@@ -304,7 +304,7 @@ class Users:
             spec["schedulerName"] = "other-scheduler"
         if rng.random() < 0.3:
             # No victims for affinity or spreading: the checks of preemption know one node alone.
-            self._constrain(metadata, spec)
+            _constrain(rng, metadata, spec)
         elif rng.random() < 0.4:
             spec["priorityClassName"] = rng.choice(PRIORITIES)
         if rng.random() < 0.4:
@@ -315,28 +315,6 @@ class Users:
             metadata["labels"][RAISES] = rng.choice(POINTS)
             metadata["labels"][RAISES_FOR] = rng.choice(("a-while", "a-while", EVER))
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-    def _constrain(self, metadata: Object, spec: Object) -> None:
-        """Makes a pod the member of a group, with a constraint over the group or without."""
-        rng = self._rng
-        group = {GROUP: rng.choice(GROUPS)}
-        metadata["labels"].update(group)
-        selector = {"matchLabels": {GROUP: rng.choice(GROUPS)} if rng.random() < 0.2 else group}
-        key, kind = rng.choice((ZONE, HOST)), rng.random()
-        term = {"labelSelector": selector, "topologyKey": key}
-        required = "requiredDuringSchedulingIgnoredDuringExecution"
-        if kind < 0.25:
-            spec["affinity"] = {"podAntiAffinity": {required: [term]}}
-        elif kind < 0.5:
-            spec["affinity"] = {"podAffinity": {required: [term]}}
-        elif kind < 0.8:
-            constraint = {
-                "maxSkew": rng.choice((1, 2)),
-                "topologyKey": key,
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": selector,
-            }
-            spec["topologySpreadConstraints"] = [constraint]
 
     def _any_pod(self, selects: Callable[[Pod], bool]) -> Pod:
         """Returns a random pod that ``selects`` accepts; raises IndexError if there is none."""
@@ -355,3 +333,25 @@ class Users:
     async def _patch(self, path: str, patch: Object) -> None:
         body = msgspec.json.encode(patch)
         await self._client.write("PATCH", path, body, content_type=MERGE)
+
+
+def _constrain(rng: Rng, metadata: Object, spec: Object) -> None:
+    """Makes a pod the member of a group, with a constraint over the group or without."""
+    group = {GROUP: rng.choice(GROUPS)}
+    metadata["labels"].update(group)
+    selector = {"matchLabels": {GROUP: rng.choice(GROUPS)} if rng.random() < 0.2 else group}
+    key, kind = rng.choice((ZONE, HOST)), rng.random()
+    term = {"labelSelector": selector, "topologyKey": key}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    if kind < 0.25:
+        spec["affinity"] = {"podAntiAffinity": {required: [term]}}
+    elif kind < 0.5:
+        spec["affinity"] = {"podAffinity": {required: [term]}}
+    elif kind < 0.8:
+        constraint = {
+            "maxSkew": rng.choice((1, 2)),
+            "topologyKey": key,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": selector,
+        }
+        spec["topologySpreadConstraints"] = [constraint]

@@ -52,8 +52,8 @@ class SchedulerChecker(Observer):
         self._decisions = decisions
         self._checked: tuple[object, ...] = ()
         self._audited = -1
-        #: UID, labels and tolerations of a pod -> when a plugin raised in an attempt at it.
-        self._raised_at_s: dict[tuple[str, frozenset[tuple[str, str]], int], list[float]] = {}
+        #: UID -> what a user may edit of the pod and the plugin that raised; when it did, in a row.
+        self._raised: dict[str, tuple[object, list[float]]] = {}
         #: Of the last attempt that failed.
         self._diagnosis: Diagnosis | None = None
 
@@ -134,16 +134,18 @@ class SchedulerChecker(Observer):
         self.attempted_at_s[entry.uid] = now_s()
         self._findings.count(f"failed {_kind_of(why, text)}")
         if isinstance(why, PluginError) and why.location:
-            self._check_quarantine(entry)
+            self._check_quarantine(entry, why.plugin)
+        else:
+            self._raised.pop(entry.uid, None)
         self._trace.add(now_s(), f"failed {entry.pod.key} {text}")
 
-    def _check_quarantine(self, entry: QueuedPod) -> None:
-        """Checks F16: the fourth exception for a pod comes five minutes after the third."""
-        labels, spec = entry.pod.metadata.labels, entry.pod.pod.spec
+    def _check_quarantine(self, entry: QueuedPod, plugin: str) -> None:
+        """Checks F16: the fourth exception of a plugin comes five minutes after the third."""
         # A user who edits the pod ends its quarantine.
-        edited = (entry.uid, frozenset(labels.items()), len(spec.tolerations))
-        times = self._raised_at_s.setdefault(edited, [])
-        times.append(now_s())
+        state = entry.pod.metadata.labels, len(entry.pod.pod.spec.tolerations), plugin
+        before, times = self._raised.get(entry.uid, (None, []))
+        times = [*times, now_s()] if before == state else [now_s()]
+        self._raised[entry.uid] = state, times
         if len(times) >= RAISES_MAX and times[-1] - times[-2] < QUARANTINE_S - 1.0:
             message = f"{entry.pod.key} raised {len(times)} times, but was not quarantined"
             self._findings.report("F16", message)

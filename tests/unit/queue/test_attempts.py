@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.queue import QueueName
 from mooring.queue.in_flight import InFlight
-from tests.helpers.queues import NODE_ADD, PV_ADD, PV_UPDATE, SKIP, Bench, Refuser, on
+from tests.helpers.queues import NODE_ADD, PV_ADD, PV_UPDATE, SKIP, Bench, Refuser, on, pod
+
+TOLERATED = ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.UPDATE_POD_TOLERATION)
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = QueueName.ACTIVE, QueueName.BACKOFF, QueueName.UNSCHEDULABLE
 IN_FLIGHT, NONE = QueueName.IN_FLIGHT, QueueName.NONE
@@ -21,6 +24,34 @@ def bench(**options: Any) -> Bench:
 
 
 # -- an attempt and what happens during it --------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["in flight", "unschedulable"])
+def test_the_second_of_two_changes_of_a_pod_counts_too(when: str) -> None:
+    it = Bench(Refuser("Tolerant", on(TOLERATED)))
+    old = it.add("a")
+    new = pod("a", labels={"a": "1"}, tolerations=[{"key": "gpu", "operator": "Exists"}])
+    with it.queue.in_flight(it.pop()) as flight:
+        if when == "in flight":
+            it.queue.update(old, new)
+        it.queue.add_unschedulable(flight.entry, old, refused_by=["Tolerant"])
+    if when == "unschedulable":
+        assert it.queue_name("a") is UNSCHEDULABLE
+        it.queue.update(old, new)
+
+    assert it.queue_name("a") is BACKOFF
+
+
+def test_a_retry_after_a_failed_eviction_is_not_popped_before_its_backoff() -> None:
+    it = bench()
+    it.unschedulable("a", "Fit")
+    it.queue.retry_after_backoff("a")
+
+    assert it.queue_name("a") is BACKOFF
+    assert it.queue.pop() is None
+    it.clock.advance(2.0)
+    it.queue.flush()
+    assert it.pops() == ["a"]
 
 
 def test_events_are_kept_only_while_somebody_needs_them() -> None:

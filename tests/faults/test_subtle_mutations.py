@@ -1,0 +1,37 @@
+"""Subtle bugs: all fit the code, and the recorded seed of each detects it.
+
+``MOORING_SEEDS=1000`` tries all; by default one of three is tried, since each takes a run.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.faults.hunts import SEED_OF, detected_by
+from tests.faults.subtle_mutations import SUBTLE_BUGS
+
+BY_NAME = {bug.name: bug for bug in SUBTLE_BUGS}
+STEP = 1 if int(os.environ.get("MOORING_SEEDS", "200")) >= 1000 else 3
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_subtle_bug_can_be_planted(name: str) -> None:
+    bug = BY_NAME[name]
+    before = getattr(bug.owner, bug.function)
+    with pytest.MonkeyPatch.context() as patch:
+        bug.plant(patch)
+        assert getattr(bug.owner, bug.function) is not before
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", list(SEED_OF)[::STEP])
+def test_a_subtle_bug_is_detected_by_its_seed(name: str) -> None:
+    assert detected_by(BY_NAME[name], SEED_OF[name])
+
+
+def test_without_a_bug_a_seed_of_each_kind_of_runs_detects_nothing() -> None:
+    nothing = BY_NAME["second_rejector"]._replace(before="sorted(", after="sorted(")
+    for runs in ("swarm", "volume", "lease"):
+        assert detected_by(nothing._replace(runs=runs), 0) == ""
