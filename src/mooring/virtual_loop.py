@@ -71,6 +71,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     Args:
         rng: Draws the order of what is ready at once; None = first come, first served.
+        before_move: Called with the new time before it moves on; what it raises ends the run.
 
     Attributes:
         on_step: Called after every round of callbacks, when no callback is half done; what it
@@ -81,9 +82,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     _scheduled: list[asyncio.TimerHandle]
     _ready: deque[asyncio.Handle]
 
-    def __init__(self, rng: Rng | None = None) -> None:
+    def __init__(
+        self, rng: Rng | None = None, *, before_move: Callable[[float], None] | None = None
+    ) -> None:
         super().__init__()
         self._now_s = 0.0
+        self._before_move = before_move
         self._selector = _NoSelector(self._move_on)
         self._clock_resolution = RESOLUTION_S
         if rng is not None:
@@ -122,7 +126,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """
         if self._ready or (self._scheduled and self._scheduled[0].when() <= when_s):
             return False
-        self._now_s = max(self._now_s, when_s)
+        self._move_to(when_s)
         return True
 
     async def until_idle(self) -> None:
@@ -158,8 +162,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         due_s = self._scheduled[0].when()
         # What runs now reads a time that is not before the one it waited for.
         if timeout > 0 or due_s <= self._now_s + RESOLUTION_S:
-            self._now_s = max(self._now_s, due_s)
+            self._move_to(due_s)
             _set_all(self._wait_for_time)
+
+    def _move_to(self, when_s: float) -> None:
+        if when_s > self._now_s:
+            if self._before_move is not None:
+                self._before_move(when_s)
+            self._now_s = when_s
 
     def _run_once(self) -> None:
         super()._run_once()  # type: ignore[misc]

@@ -179,3 +179,84 @@ def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path, files: list[st
         assert done.stderr.count("\n") == 1
         assert not list(other.iterdir())
         assert program.end(signal.SIGTERM) == 0
+
+
+# -- scenarios ----------------------------------------------------------------------------------
+
+SCENARIO = """\
+apiVersion: mooring.dev/v1alpha1
+kind: Scenario
+spec:
+  end: {at: 20m}
+  cluster:
+    nodes:
+    - {name: n-, count: 2, template: {status: {allocatable: {cpu: "4", memory: 8Gi, pods: "9"}}}}
+  workload:
+  - at: 1m
+    name: web
+    create:
+      apiVersion: apps/v1
+      kind: Deployment
+      metadata: {name: web}
+      spec:
+        replicas: 3
+        selector: {matchLabels: {app: web}}
+        template:
+          metadata: {labels: {app: web}}
+          spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}
+  - {at: 2m, name: out, cordon: {node: n-1}}
+  expect: [{pods.running: "%s"}]
+"""
+
+
+def a_scenario(folder: Path, expected: str = ">= 3") -> str:
+    path = folder / "scenario.yaml"
+    path.write_text(SCENARIO % expected)
+    return str(path)
+
+
+def test_kubectl_watches_a_scenario_and_cannot_write(
+    programs: Path, tmp_path: Path, runtime_folder: Path
+) -> None:
+    path = runtime_folder / "mooring" / "start.kubeconfig"
+    with mooring(tmp_path, "start", "--scenario", a_scenario(tmp_path), "--speed=600") as program:
+        program.wait_for("the scenario has ended")
+        kubectl = Kubectl(programs / "kubectl", Embedded(program.process, "", path), tmp_path)  # type: ignore[arg-type]
+        pods = [line.split() for line in kubectl("get", "pods", "--no-headers").splitlines()]
+        assert [pod[1:3] for pod in pods] == [["1/1", "Running"]] * 3
+        assert "3/3" in kubectl("get", "deployment", "web")
+        statuses = [line.split()[1] for line in kubectl("get", "nodes").splitlines()[1:]]
+        assert statuses == ["Ready", "Ready,SchedulingDisabled"]
+        with pytest.raises(AssertionError, match="it can be read, and not written"):
+            kubectl("delete", "node", "n-0")
+        assert program.end(signal.SIGINT) == 0
+        assert program.err.read_text() == ""
+
+
+def test_a_scenario_decides_as_in_a_simulation(tmp_path: Path) -> None:
+    file = a_scenario(tmp_path)
+    shown = once(tmp_path, "start", "--scenario", file, "--speed=1e6", "--once", "--seed=5")
+    simulated = once(tmp_path, "simulate", file, "--seed=5")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.splitlines()[2:] == simulated.stdout.splitlines()
+
+
+def test_a_broken_expectation_of_a_scenario_is_an_exit_code(tmp_path: Path) -> None:
+    file = a_scenario(tmp_path, "< 3")
+    done = once(tmp_path, "start", "--scenario", file, "--speed=1e6", "--once")
+    assert done.returncode == 1
+    assert "pods.running < 3" in done.stderr
+
+
+def test_a_scenario_in_mid_run_is_interrupted(tmp_path: Path) -> None:
+    with mooring(tmp_path, "start", "--scenario", a_scenario(tmp_path), "--speed=1") as program:
+        program.wait_for("export KUBECONFIG")
+        assert program.end(signal.SIGTERM) == 0
+        assert program.err.read_text() == ""
+
+
+@pytest.mark.parametrize("option", ["--cluster=x.yaml", "--virtual", "--no-kubelets", "-ojson"])
+def test_options_that_a_scenario_has_no_use_for(tmp_path: Path, option: str) -> None:
+    done = once(tmp_path, "start", "--scenario", a_scenario(tmp_path), option)
+    assert done.returncode == 2
+    assert "cannot be combined with --scenario" in done.stderr

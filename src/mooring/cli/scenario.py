@@ -89,7 +89,7 @@ def run_scenario(
     if config_file is not None:
         scenario = replace(scenario, config=load(config_file))
     scenario = replace(scenario, plugins=(*scenario.plugins, *plugins))
-    result = run_with_view(scenario, is_shown=output != "json" and sys.stdout.isatty())
+    result = run_withscenario_view(scenario, is_shown=output != "json" and sys.stdout.isatty())
     if out is not None:
         write_results(result, out, table_format=table_format)
     if report is not None:
@@ -111,17 +111,18 @@ def run_scenario(
     return 0 if result.holds else EXPECTATION_FAILED
 
 
-def run_with_view(scenario: Scenario, *, is_shown: bool) -> Result:
+def run_withscenario_view(scenario: Scenario, *, is_shown: bool) -> Result:
     """Runs a scenario; on a terminal with a line that tells how far it is."""
+    from mooring.scenario.hooks import RunHooks
     from mooring.scenario.run import ScenarioRun
 
-    with _view(scenario, is_shown=is_shown) as connect:
-        run = ScenarioRun(scenario, on_instant=connect.on_instant)
+    with scenario_view(scenario, is_shown=is_shown) as connect:
+        run = ScenarioRun(scenario, RunHooks(on_instant=connect.on_instant))
         connect.run = run
         return run.run()
 
 
-class _View:
+class View:
     """A line with virtual time and counts.
 
     Args:
@@ -156,11 +157,12 @@ class _View:
 
 
 @contextmanager
-def _view(scenario: Scenario, *, is_shown: bool) -> Iterator[_View]:
+def scenario_view(scenario: Scenario, *, is_shown: bool) -> Iterator[View]:
+    """Gives a view of a run; it is shown during the block."""
     if not is_shown:
-        yield _View(None, scenario.end_s)
+        yield View(None, scenario.end_s)
         return
     from rich.console import Console
 
     with Console().status("starting") as status:
-        yield _View(status.update, scenario.end_s)
+        yield View(status.update, scenario.end_s)

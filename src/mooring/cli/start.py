@@ -63,6 +63,17 @@ class Options(NamedTuple):
 @devices_option
 @feature_gates_option
 @file_option(
+    "--scenario",
+    help="Run a scenario in real time, times --speed, instead of --cluster; kubectl can watch it.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds of the scenario in a second.",
+)
+@file_option(
     "--kubeconfig",
     "live",
     help="Copy the objects of this live cluster instead of --cluster; nothing is written to it.",
@@ -108,6 +119,8 @@ def command(
     seed: int,
     devices_file: str | None,
     gates: dict[str, bool],
+    scenario: str | None,
+    speed: float,  # noqa: ARG001 - only with a scenario
     live: str | None,
     context: str | None,
     port: int,
@@ -119,11 +132,15 @@ def command(
     page: bool,
     page_port: int,
     output: str,
-) -> None:
+) -> int:
     """Run an API server, a cluster and the scheduler in one process, for use with kubectl.
 
     Default input: the openb trace, 1 213 nodes and 8 152 pods of a real GPU cluster.
     """
+    if scenario is not None:
+        from mooring.cli.start_scenario import start_scenario
+
+        return start_scenario(click.get_current_context(), KUBECONFIG)
     if STANDARD_INPUT in (*cluster, *pods, devices_file):
         raise click.UsageError("standard input (-) is not supported: the files are read twice")
     _check_options(gates, output, ends=once or virtual)
@@ -132,20 +149,11 @@ def command(
     from mooring.simulation.controllers.objects import WORKLOAD_KINDS
     from mooring.simulation.device_file import read_device_file
     from mooring.simulation.inputs.plugin_kinds import generic_kinds
-    from mooring.simulation.unsupported import notes, without_extenders
-    from mooring.simulation.workload import read_workload
 
     configure("WARNING")
-    config = load(config_file) if config_file else None
-    if live is None:
-        workload = read_workload(cluster, pods, skip_validation=skip_validation)
-        seeds = _seeds(workload, cluster, pods)
-    else:
-        source = Live("start", live, context, generic_kinds(config, plugins))
-        workload, seeds = _live_input(source, pods, skip_validation=skip_validation)
-    _print_notes(notes(config, {}, is_offline=virtual))
-    if virtual and config is not None:
-        config = without_extenders(config)  # they answer in real time
+    config = _config(config_file, is_virtual=virtual)
+    source = Live("start", live, context, generic_kinds(config, plugins)) if live else None
+    workload, seeds = _input(source, cluster, pods, skip_validation=skip_validation)
     devices = read_device_file(devices_file) if devices_file else None
     seeds += _device_seeds(devices, workload)
     has_workloads = controllers and any(seed.kind in WORKLOAD_KINDS for seed in seeds)
@@ -163,6 +171,17 @@ def command(
         page_port=page_port if page and not once else None,
     )
     _run(_start(workload, seeds, config, plugins, seed, options), is_virtual=virtual)
+    return 0
+
+
+def _config(file: str | None, *, is_virtual: bool) -> KubeSchedulerConfiguration | None:
+    """Returns the configuration; without extenders on virtual time: they answer in real time."""
+    from mooring.simulation.unsupported import notes, without_extenders
+
+    config = load(file) if file else None
+    for text in notes(config, {}, is_offline=is_virtual):
+        print_note("start", text)
+    return without_extenders(config) if is_virtual and config is not None else config
 
 
 def _check_options(gates: dict[str, bool], output: str, *, ends: bool) -> None:
@@ -191,11 +210,6 @@ def _check_sources(live: str | None, context: str | None, cluster: tuple[str, ..
         raise click.UsageError("--kubeconfig cannot be combined with --cluster")
 
 
-def _print_notes(texts: Sequence[str]) -> None:
-    for text in texts:
-        print_note("start", text)
-
-
 def _run(work: Coroutine[Any, Any, None], *, is_virtual: bool) -> None:
     """Runs a coroutine to its end; an error of a task is raised alone."""
     with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=is_virtual)) as runner:
@@ -217,6 +231,22 @@ def _device_seeds(devices: DeviceFile | None, workload: Workload) -> list[Seed]:
 
     nodes = [obj for obj in workload.objects if isinstance(obj, Node)]
     return seeds_of_objects(device_objects(devices, nodes))
+
+
+def _input(
+    source: Live | None,
+    cluster: tuple[str, ...],
+    pods: tuple[str, ...],
+    *,
+    skip_validation: bool,
+) -> tuple[Workload, list[Seed]]:
+    """Reads files and lists, or a live cluster."""
+    from mooring.simulation.workload import read_workload
+
+    if source is not None:
+        return _live_input(source, pods, skip_validation=skip_validation)
+    workload = read_workload(cluster, pods, skip_validation=skip_validation)
+    return workload, _seeds(workload, cluster, pods)
 
 
 def _live_input(

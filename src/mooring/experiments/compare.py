@@ -13,6 +13,7 @@ from mooring.experiments.trials import Trial, Variant
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.queue import QueuedPod
 from mooring.scenario.expectations import limit_of
+from mooring.scenario.hooks import RunHooks
 from mooring.scenario.run import ScenarioRun
 from mooring.scheduler.observer import Observer
 from mooring.simulation.outcome import decision_of as outcome_decision
@@ -182,7 +183,7 @@ class _DecisionOf(Observer):
 def decision_of(variant: Variant, seed: int, pod: str) -> Decision | None:
     """Runs a variant once more, and returns the decision that bound a pod (or its last one)."""
     observer = _DecisionOf(pod)
-    ScenarioRun(variant.scenario(seed), observer=observer).run()
+    ScenarioRun(variant.scenario(seed), RunHooks(observer=observer)).run()
     return observer.decision
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from mooring.scenario.curves import Curves
 from mooring.scenario.disruption import DisruptionController
 from mooring.scenario.failures import FailureActor
 from mooring.scenario.history import History
+from mooring.scenario.hooks import RunHooks
 from mooring.scenario.node_life import NodeLife
 from mooring.scenario.object_reader import named_node
 from mooring.scenario.results import Result, RunRecord, result_of
@@ -58,6 +59,7 @@ from mooring.virtual_loop import LoopClock, VirtualLoop
 
 #: A CronJob goes on for as long as the run.
 _CRON_RUNS: Final = 1_000_000
+NO_HOOKS: Final = RunHooks()
 #: What the objects of the files belong to.
 CLUSTER_GROUP: Final = "cluster"
 
@@ -67,24 +69,16 @@ class ScenarioRun:
 
     Args:
         scenario: The scenario.
-        on_instant: Called when time moves on, with virtual seconds.
-        observer: Called for everything that the scheduler does, too.
+        hooks: Functions that are called during the run.
 
     Raises:
         ConfigError: the configuration or a plugin cannot be used.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        on_instant: Callable[[float], None] | None = None,
-        observer: Observer | None = None,
-    ) -> None:
-        self._observer = observer
+    def __init__(self, scenario: Scenario, hooks: RunHooks = NO_HOOKS) -> None:
         self.scenario = scenario
-        self._on_instant = on_instant
-        self._loop = VirtualLoop()
+        self._hooks = hooks
+        self._loop = VirtualLoop(before_move=hooks.before_instant)
         try:
             self._build()
         except BaseException:
@@ -101,8 +95,8 @@ class ScenarioRun:
         self.curves = Curves(curve_names(self.usage.resources))
         self.history = History(self.usage, clock=clock)
         observer: Observer = self.history
-        if self._observer is not None:
-            observer = ObserverGroup(self.history, self._observer)
+        if self._hooks.observer is not None:
+            observer = ObserverGroup(self.history, self._hooks.observer)
         self._scheduler = EngineScheduler(
             self._table,
             without_extenders(scenario.config or default_configuration()),
@@ -143,6 +137,7 @@ class ScenarioRun:
         self.history.group_of = self._group_of
         self.history.running_since = self._run_times.running_since
         self._run_times.on_end = self.history.will_end
+        self._run_times.on_running = self._hooks.on_running
         self._nodes.on_evict = self.history.evicted
         self._nodes.on_crash = self.history.lose
         self._autoscaler = self._make_autoscaler(objects) if scenario.groups else None
@@ -191,6 +186,8 @@ class ScenarioRun:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             self._table.listen(self._before_change)
+            if self._hooks.on_change is not None:
+                self._table.listen(self._hooks.on_change)
             background = self._scheduler.start(tasks)
             self._table.listen(VolumeController(self._table).on_change)
             self._table.listen(ClaimController(self._table).on_change)
@@ -251,8 +248,8 @@ class ScenarioRun:
         if now_s != self._sampled_s:
             self._sample()
             self._sampled_s = now_s
-            if self._on_instant is not None:
-                self._on_instant(now_s)
+            if self._hooks.on_instant is not None:
+                self._hooks.on_instant(now_s)
         if kind == "Pod":
             new = change.new
             if change.old is None:
@@ -290,6 +287,8 @@ class ScenarioRun:
         return CLUSTER_GROUP if plan is None else plan.group
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        if self._hooks.on_workload is not None:
+            self._hooks.on_workload(old, new)
         workload = new if new is not None else old
         if workload is not None and workload.kind == "Job":
             draws = self._creator.draws_of.get(("Job", workload.key))

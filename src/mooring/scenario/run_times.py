@@ -133,6 +133,7 @@ class RunTimes:
 
     Attributes:
         on_end: Called with key and final phase before a pod that has no controller is removed.
+        on_running: Called with a pod that begins to run if its phase is not written.
 
     Args:
         table: The objects.
@@ -146,6 +147,7 @@ class RunTimes:
         self, table: ObjectTable, engine: Engine, *, clock: Clock, writes_phases: bool
     ) -> None:
         self.on_end: Callable[[str, str], None] = lambda *_: None
+        self.on_running: Callable[[Pod], None] | None = None
         self.plans: dict[str, RunPlan] = {}
         self._table = table
         self._engine = engine
@@ -187,6 +189,9 @@ class RunTimes:
         if self._writes_phases or pod.metadata.owner_references:
             begin = partial(self._set_running, pod_key, run)
             self._engine.call_at(run.running_s, PHASE_PODS, begin)
+        elif self.on_running is not None:
+            report = partial(self._report_running, pod_key, run)
+            self._engine.call_at(run.running_s, PHASE_PODS, report)
         if plan is not None and plan.duration_s < math.inf:
             end = partial(self._end, pod_key, run)
             self._engine.call_at(run.running_s + plan.duration_s, PHASE_PODS, end)
@@ -204,6 +209,11 @@ class RunTimes:
         others = [item for item in pod.status.conditions if item.type != "Ready"]
         status = replace(pod.status, phase="Running", conditions=(*others, ready))
         self._table.put(replace(pod, status=status))
+
+    def _report_running(self, pod_key: str, run: _Running) -> None:
+        pod = self._live(pod_key, run)
+        if pod is not None and self.on_running is not None:
+            self.on_running(pod)
 
     def _end(self, pod_key: str, run: _Running) -> None:
         pod = self._live(pod_key, run)

@@ -135,6 +135,11 @@ def run_to_end(loop: VirtualLoop, run: Coroutine[Any, Any, _Result]) -> _Result:
     except BaseExceptionGroup as group:
         raise first_error(group) from None
     finally:
+        if tasks := asyncio.all_tasks(loop):  # the run was ended from outside
+            for task in tasks:
+                task.cancel()
+            with no_running_loop():
+                loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.close()
 
 

@@ -258,7 +258,7 @@ class Board(Protocol):
         """
         ...
 
-    def explain(self, name: str) -> bytes:
+    async def explain(self, name: str) -> bytes:
         """Returns the JSON of a pod's state and of the decision about it now.
 
         Raises:

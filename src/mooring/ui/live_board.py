@@ -169,7 +169,7 @@ class LiveBoard:
         attempts = self._log.of_pod(pod.metadata.uid)
         return PodDetails(self._row(pod), to_builtins(pod), attempts)
 
-    def explain(self, name: str) -> bytes:
+    async def explain(self, name: str) -> bytes:
         """Returns the JSON of a pod's state and of the decision about it now.
 
         Raises:

@@ -181,7 +181,7 @@ class PageServer:
         return json_reply(page)
 
     async def _explain(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = self.board.explain("/".join(request.path.split("/")[4:]))
+        body = await self.board.explain("/".join(request.path.split("/")[4:]))
         return web.Response(body=body, headers={**HEADERS, "Content-Type": JSON})
 
     async def _help(self, request: web.BaseRequest) -> web.StreamResponse:
