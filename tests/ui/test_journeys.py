@@ -96,7 +96,7 @@ def test_files_are_read_and_the_cluster_is_exported(open_page: Open, tmp_path: P
     page = open_page()
     go(page, "Objects")
     page.get_by_label("Files").set_input_files(file)
-    expect(page.get_by_role("status").filter(has_text="1 files read")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="1 file read")).to_be_visible()
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_role("table", name="1 of 1 objects stored")).to_be_visible()
 
@@ -105,6 +105,33 @@ def test_files_are_read_and_the_cluster_is_exported(open_page: Open, tmp_path: P
     exported = json.loads(Path(download.value.path()).read_text())
     names = {item["metadata"]["name"] for item in exported["items"]}
     assert {"node-a", "web-1", "late", "from-a-file"} <= names
+
+
+def test_a_snapshot_is_exported_removed_and_imported_again(open_page: Open, tmp_path: Path) -> None:
+    page = open_page()
+    go(page, "Objects")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export all objects").click()
+    file = tmp_path / "cluster.json"
+    download.value.save_as(file)
+
+    expect(page.get_by_role("button", name="Replace all objects")).to_be_disabled()
+    page.get_by_role("button", name="Remove all objects").click()
+    page.get_by_role("button", name="Really remove all objects").click()
+    expect(page.get_by_role("status").filter(has_text="objects removed")).to_be_visible()
+    expect(page.get_by_text("0 nodes", exact=True)).to_be_visible()
+    expect(page.get_by_text("0 pending", exact=False)).to_be_visible()
+
+    apply(page, json.dumps(pod("other")))
+    expect(page.get_by_text("1 pending", exact=False)).to_be_visible()
+    page.get_by_label("Files").set_input_files(file)
+    expect(page.get_by_role("status").filter(has_text="1 file read")).to_be_visible()
+    page.get_by_role("button", name="Replace all objects").click()
+    page.get_by_role("button", name="Really replace all objects").click()
+    expect(page.get_by_role("table", name="7 of 7 objects stored")).to_be_visible()
+    expect(page.get_by_text("3 nodes", exact=True)).to_be_visible()
+    expect(page.get_by_text("2 bound", exact=True)).to_be_visible()
+    expect(page.get_by_text("1 gated", exact=False)).to_be_visible()
 
 
 def test_everything_is_reached_by_the_keyboard(open_page: Open) -> None:

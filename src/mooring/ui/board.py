@@ -317,6 +317,18 @@ class Board(Protocol):
         """
         ...
 
+    async def load(self, text: str, *, replaces: bool) -> list[Applied]:
+        """Applies the objects of a snapshot; with ``replaces`` all others are removed before."""
+        ...
+
+    async def reset(self) -> str:
+        """Removes all objects; returns what was done.
+
+        Raises:
+            BoardError: some cannot be removed.
+        """
+        ...
+
     async def export(self) -> bytes:
         """Returns the objects of the cluster as one JSON list, which mooring reads."""
         ...
