@@ -38,6 +38,21 @@ def test_the_cluster_is_shown_at_once(open_page: Open) -> None:
     expect(table.get_by_role("row", name="node-c")).to_contain_text("unschedulable")
 
 
+def test_curves_follow_the_cluster_and_have_a_table(open_page: Open) -> None:
+    page = open_page()
+    allocated = page.get_by_role("img", name="Allocated: cpu, memory")
+    expect(allocated.locator("polyline")).to_have_count(2)
+    apply(page, json.dumps(pod("another", cpu="900m")))
+    expect(page.get_by_text("3 bound", exact=True)).to_be_visible()
+    go(page, "Cluster")
+    page.get_by_role("button", name="Curves as a table").click()
+    rows = page.get_by_role("table", name="Over the last 15 minutes").get_by_role("row")
+    # 6 of 10 cores are requested at first, then 6.9; two pods are pending all the time.
+    expect(rows.nth(1)).to_contain_text("69 %")
+    expect(rows.last).to_contain_text("60 %")
+    expect(rows.last.get_by_role("cell").last).to_have_text("2")
+
+
 def test_a_pending_pod_is_found_explained_and_gets_room(open_page: Open) -> None:
     page = open_page()
     go(page, "Queue")

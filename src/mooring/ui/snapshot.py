@@ -56,9 +56,9 @@ class SnapshotWriter:
         if replaces:
             await self.reset()
         controllers = {item.metadata.get("uid") for item in items} - {None}
-        wanted = [item for item in items if not _controllers_of(item) & controllers]
-        wanted.sort(key=lambda item: _order(str(item.raw.get("kind"))))
-        return [await self._writer.apply_item(item) for item in wanted if not _is_system(item)]
+        applied = [item for item in items if not _controllers_of(item) & controllers]
+        applied.sort(key=lambda item: _order(str(item.raw.get("kind"))))
+        return [await self._writer.apply_item(item) for item in applied if not _is_system(item)]
 
     async def reset(self) -> str:
         """Removes all objects; returns how many.
