@@ -38,6 +38,21 @@ def test_the_cluster_is_shown_at_once(open_page: Open) -> None:
     expect(table.get_by_role("row", name="node-c")).to_contain_text("unschedulable")
 
 
+def test_curves_follow_the_cluster_and_have_a_table(open_page: Open) -> None:
+    page = open_page()
+    allocated = page.get_by_role("img", name="Allocated: cpu, memory")
+    expect(allocated.locator("polyline")).to_have_count(2)
+    apply(page, json.dumps(pod("another", cpu="900m")))
+    expect(page.get_by_text("3 bound", exact=True)).to_be_visible()
+    go(page, "Cluster")
+    page.get_by_role("button", name="Curves as a table").click()
+    rows = page.get_by_role("table", name="Over the last 15 minutes").get_by_role("row")
+    # 6 of 10 cores are requested at first, then 6.9; two pods are pending all the time.
+    expect(rows.nth(1)).to_contain_text("69 %")
+    expect(rows.last).to_contain_text("60 %")
+    expect(rows.last.get_by_role("cell").last).to_have_text("2")
+
+
 def test_a_pending_pod_is_found_explained_and_gets_room(open_page: Open) -> None:
     page = open_page()
     go(page, "Queue")
@@ -96,7 +111,7 @@ def test_files_are_read_and_the_cluster_is_exported(open_page: Open, tmp_path: P
     page = open_page()
     go(page, "Objects")
     page.get_by_label("Files").set_input_files(file)
-    expect(page.get_by_role("status").filter(has_text="1 files read")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="1 file read")).to_be_visible()
     page.get_by_role("button", name="Apply").click()
     expect(page.get_by_role("table", name="1 of 1 objects stored")).to_be_visible()
 
@@ -105,6 +120,33 @@ def test_files_are_read_and_the_cluster_is_exported(open_page: Open, tmp_path: P
     exported = json.loads(Path(download.value.path()).read_text())
     names = {item["metadata"]["name"] for item in exported["items"]}
     assert {"node-a", "web-1", "late", "from-a-file"} <= names
+
+
+def test_a_snapshot_is_exported_removed_and_imported_again(open_page: Open, tmp_path: Path) -> None:
+    page = open_page()
+    go(page, "Objects")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export all objects").click()
+    file = tmp_path / "cluster.json"
+    download.value.save_as(file)
+
+    expect(page.get_by_role("button", name="Replace all objects")).to_be_disabled()
+    page.get_by_role("button", name="Remove all objects").click()
+    page.get_by_role("button", name="Really remove all objects").click()
+    expect(page.get_by_role("status").filter(has_text="objects removed")).to_be_visible()
+    expect(page.get_by_text("0 nodes", exact=True)).to_be_visible()
+    expect(page.get_by_text("0 pending", exact=False)).to_be_visible()
+
+    apply(page, json.dumps(pod("other")))
+    expect(page.get_by_text("1 pending", exact=False)).to_be_visible()
+    page.get_by_label("Files").set_input_files(file)
+    expect(page.get_by_role("status").filter(has_text="1 file read")).to_be_visible()
+    page.get_by_role("button", name="Replace all objects").click()
+    page.get_by_role("button", name="Really replace all objects").click()
+    expect(page.get_by_role("table", name="7 of 7 objects stored")).to_be_visible()
+    expect(page.get_by_text("3 nodes", exact=True)).to_be_visible()
+    expect(page.get_by_text("2 bound", exact=True)).to_be_visible()
+    expect(page.get_by_text("1 gated", exact=False)).to_be_visible()
 
 
 def test_everything_is_reached_by_the_keyboard(open_page: Open) -> None:

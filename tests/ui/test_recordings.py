@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,12 @@ def test_a_recording_is_stepped_scrubbed_and_played(open_page: Open) -> None:
     expect(page.get_by_role("table", name="The latest decisions").get_by_role("row")).to_have_count(
         11
     )
+
+    navigation.get_by_role("link", name="Cluster").click()
+    page.get_by_role("button", name="Curves as a table").click()
+    seen = page.get_by_role("table", name="Over the steps").get_by_role("row")
+    expect(seen.nth(1)).to_contain_text(re.compile("step (39|40)"))
+    expect(seen.last).to_contain_text("step 0")
 
     page.get_by_role("combobox", name="Speed").select_option("100")
     page.get_by_role("button", name="Play").click()

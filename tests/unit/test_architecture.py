@@ -136,7 +136,7 @@ ALLOWED = {
     },
     "Sockets and HTTP only at the border": {
         *("client", "extenders", "extender_server", "apiserver", "load_metrics", "event_loop"),
-        *("serving", "ui.server", "ui.replies", "ui.configuration_routes"),
+        *("serving", "ui.configuration_routes", "ui.replies", "ui.server"),
     },
     # A loop that hangs can be watched from a thread only; a server for tests runs beside them.
     "No threads and no processes": {

@@ -258,7 +258,7 @@ class Board(Protocol):
         """
         ...
 
-    def explain(self, name: str) -> bytes:
+    async def explain(self, name: str) -> bytes:
         """Returns the JSON of a pod's state and of the decision about it now.
 
         Raises:
@@ -314,6 +314,18 @@ class Board(Protocol):
 
         Raises:
             BoardError: it cannot be deleted.
+        """
+        ...
+
+    async def load(self, text: str, *, replaces: bool) -> list[Applied]:
+        """Applies the objects of a snapshot; with ``replaces`` all others are removed before."""
+        ...
+
+    async def reset(self) -> str:
+        """Removes all objects; returns what was done.
+
+        Raises:
+            BoardError: some cannot be removed.
         """
         ...
 

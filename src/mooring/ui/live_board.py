@@ -33,6 +33,7 @@ from mooring.ui.node_columns import NodeReader
 from mooring.ui.objects import ObjectWriter
 from mooring.ui.player import PlayerState
 from mooring.ui.queue_reader import QueueReader
+from mooring.ui.snapshot import SnapshotWriter
 from mooring.ui.verdicts import VerdictPage, VerdictQuery, verdict_page
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class LiveBoard:
         self._title = title
         self._kubeconfig = kubeconfig
         self._writer = ObjectWriter(client)
+        self._snapshot = SnapshotWriter(self._writer)
         self._nodes = NodeReader(service.cache.nodes)
         self._utilization = Utilization()
         self._copy = ClusterCopy(settings)
@@ -169,7 +171,7 @@ class LiveBoard:
         attempts = self._log.of_pod(pod.metadata.uid)
         return PodDetails(self._row(pod), to_builtins(pod), attempts)
 
-    def explain(self, name: str) -> bytes:
+    async def explain(self, name: str) -> bytes:
         """Returns the JSON of a pod's state and of the decision about it now.
 
         Raises:
@@ -267,6 +269,14 @@ class LiveBoard:
     async def delete(self, reference: Mapping[str, str]) -> str:
         """Deletes an object."""
         return await self._writer.delete(reference)
+
+    async def load(self, text: str, *, replaces: bool) -> list[Applied]:
+        """Applies the objects of a snapshot."""
+        return await self._snapshot.load(text, replaces=replaces)
+
+    async def reset(self) -> str:
+        """Removes all objects."""
+        return await self._snapshot.reset()
 
     async def export(self) -> bytes:
         """Returns the objects of the cluster as one JSON list."""

@@ -21,9 +21,10 @@ from mooring.ui.board_error import BoardError
 FIELD_MANAGER: Final = "mooring-page"
 _READ_S: Final = 10.0
 _LIST: Final = "List"
+_AT_ONCE: Final = b'{"gracePeriodSeconds": 0}'
 
 
-class _Item(NamedTuple):
+class Item(NamedTuple):
     """An object of a text, and the line where its document begins."""
 
     line: int
@@ -31,6 +32,7 @@ class _Item(NamedTuple):
 
     @property
     def metadata(self) -> dict[str, Any]:
+        """Returns its metadata; empty if there is none."""
         metadata = self.raw.get("metadata")
         return metadata if isinstance(metadata, dict) else {}
 
@@ -57,10 +59,10 @@ class ObjectWriter:
         Nothing is applied of a text that cannot be read.
         """
         try:
-            items = _items(text)
+            items = items_of(text)
         except ConfigError as error:
             return [Applied(error.line or 1, "", str(error), is_ok=False)]
-        return [await self._apply(item) for item in items]
+        return [await self.apply_item(item) for item in items]
 
     async def delete(self, reference: Mapping[str, str]) -> str:
         """Deletes an object: ``kind``, ``namespace`` and ``name``, ``apiVersion`` if not v1.
@@ -73,7 +75,7 @@ class ObjectWriter:
             "kind": reference.get("kind", ""),
             "metadata": {key: reference.get(key, "") for key in ("namespace", "name")},
         }
-        item = _Item(1, raw)
+        item = Item(1, raw)
         try:
             path = await self._path(item)
             await self._client.write("DELETE", path, b"{}")
@@ -83,8 +85,27 @@ class ObjectWriter:
             raise BoardError(str(error), 409) from None
         return f"{item.title} deleted"
 
+    async def remove(self, item: Item) -> bool:
+        """Deletes an object at once; returns False if there is none any more.
+
+        Raises:
+            BoardError: it cannot be deleted.
+        """
+        try:
+            await self._client.write("DELETE", await self._path(item), _AT_ONCE)
+        except NotFound:
+            return False
+        except (ConfigError, SchedulerError) as error:
+            raise BoardError(f"{item.title}: {error}", 409) from None
+        return True
+
     async def export(self) -> bytes:
         """Returns the objects that decisions need as one JSON list."""
+        objects = await self.listed()
+        return json.dumps({"apiVersion": "v1", "kind": _LIST, "items": objects}, indent=1).encode()
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """Returns the objects that decisions need, and the workloads."""
         objects: list[dict[str, Any]] = []
         paths = [kind.path for kind in KINDS.values() if kind.name not in NOT_USED]
         for path in (*paths, *(path for _, path in WORKLOADS)):
@@ -98,9 +119,10 @@ class ObjectWriter:
                 item.setdefault("apiVersion", page["apiVersion"])
                 item["metadata"].pop("managedFields", None)
                 objects.append(item)
-        return json.dumps({"apiVersion": "v1", "kind": _LIST, "items": objects}, indent=1).encode()
+        return objects
 
-    async def _apply(self, item: _Item) -> Applied:
+    async def apply_item(self, item: Item) -> Applied:
+        """Applies one object."""
         try:
             path = await self._path(item)
             body = await self._client.write(
@@ -115,7 +137,7 @@ class ObjectWriter:
         version = msgspec.json.decode(body)["metadata"].get("resourceVersion", "")
         return Applied(item.line, item.title, f"stored as version {version}", is_ok=True)
 
-    async def _path(self, item: _Item) -> str:
+    async def _path(self, item: Item) -> str:
         """Returns the URL of an object.
 
         Raises:
@@ -148,16 +170,16 @@ class ObjectWriter:
         }
 
 
-def _items(text: str) -> list[_Item]:
+def items_of(text: str) -> list[Item]:
     """Returns the objects of a text, also those in lists.
 
     Raises:
         ConfigError: it cannot be read, or has no object.
     """
-    items: list[_Item] = []
+    items: list[Item] = []
     for document in yaml_documents(text):
         line = line_of(text, document.number, ()) or 1
-        items += [_Item(line, raw) for raw in _unfolded(document.value, line)]
+        items += [Item(line, raw) for raw in _unfolded(document.value, line)]
     if not items:
         raise ConfigError("the text contains no objects")
     return items

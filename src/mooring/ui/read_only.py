@@ -32,6 +32,15 @@ class ReadOnly:
         del reference
         raise self._refusal()
 
+    async def load(self, text: str, *, replaces: bool) -> list[Applied]:
+        """Raises BoardError."""
+        del text, replaces
+        raise self._refusal()
+
+    async def reset(self) -> str:
+        """Raises BoardError."""
+        raise self._refusal()
+
     async def export(self) -> bytes:
         """Raises BoardError."""
         raise self._refusal()

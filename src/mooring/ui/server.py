@@ -9,7 +9,8 @@
     GET  /api/v1/queue, /pods, /pods/NS/NAME, /explain/NS/NAME, /help/NS/NAME,
          /nodes/NAME, /attempts, /attempts/NUMBER, /export
     POST /api/v1/time {position, speed, isPlaying}, of what is played back
-    POST /api/v1/apply {text}, /delete {kind, namespace, name}
+    POST /api/v1/apply {text}, /delete {kind, namespace, name},
+         /import {text, replaces}, /reset {}
     GET  /api/v1/configuration, /what-if    see ``configuration_routes``
 
 While no page is open, nothing is computed.
@@ -100,6 +101,8 @@ class PageServer:
             ("POST", "time"): self._time,
             ("POST", "apply"): self._apply,
             ("POST", "delete"): self._delete,
+            ("POST", "import"): self._import,
+            ("POST", "reset"): self._reset,
         }
         if editor is not None:
             self._handlers |= configuration_handlers(editor)
@@ -181,7 +184,7 @@ class PageServer:
         return json_reply(page)
 
     async def _explain(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = self.board.explain("/".join(request.path.split("/")[4:]))
+        body = await self.board.explain("/".join(request.path.split("/")[4:]))
         return web.Response(body=body, headers={**HEADERS, "Content-Type": JSON})
 
     async def _help(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -246,6 +249,17 @@ class PageServer:
 
     async def _apply(self, request: web.BaseRequest) -> web.StreamResponse:
         return json_reply(await self.board.apply(await text_of(request)))
+
+    async def _import(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = await body_of(request)
+        text, replaces = body.get("text"), body.get("replaces")
+        if not isinstance(text, str) or not isinstance(replaces, bool):
+            raise BoardError('needs "text", and "replaces": true or false', 400)
+        return json_reply(await self.board.load(text, replaces=replaces))
+
+    async def _reset(self, request: web.BaseRequest) -> web.StreamResponse:
+        await body_of(request)
+        return json_reply({"message": await self.board.reset()})
 
     async def _delete(self, request: web.BaseRequest) -> web.StreamResponse:
         body = await body_of(request)

@@ -140,7 +140,7 @@ def test_lists_and_details_follow_the_position() -> None:
         before = await shown.pods(state="active", text="", after="")
         assert before.pods
         assert len(shown.queue().active) == len(before.pods)
-        assert json.loads(shown.explain(before.pods[0].pod))["note"].startswith(
+        assert json.loads(await shown.explain(before.pods[0].pod))["note"].startswith(
             "The recording has no attempt"
         )
         shown.play({"position": 50})
@@ -153,7 +153,7 @@ def test_lists_and_details_follow_the_position() -> None:
         details = await shown.pod(reasons[0].pods[0])
         assert details.row.state == "unschedulable"
         assert details.attempts[-1].message == reasons[0].message
-        explained = json.loads(shown.explain(details.row.pod))
+        explained = json.loads(await shown.explain(details.row.pod))
         assert explained["note"] == f"This is the decision of step {details.attempts[-1].number}."
         assert explained["explanation"]["nodes"]
         node = await shown.node(first)
@@ -169,6 +169,6 @@ def test_nothing_can_be_written_and_unknown_names_are_errors() -> None:
         with pytest.raises(BoardError, match="a recording is read-only"):
             asyncio.run(call)
     with pytest.raises(BoardError, match="there is no pod default/none"):
-        shown.explain("default/none")
+        asyncio.run(shown.explain("default/none"))
     with pytest.raises(BoardError, match="there is no node none"):
         asyncio.run(shown.node("none"))

@@ -184,7 +184,7 @@ class RecordingBoard(ReadOnly):
         attempts = [record for record in self._so_far() if record.pod == name]
         return PodDetails(self._row(name), to_builtins(pod), attempts)
 
-    def explain(self, name: str) -> bytes:
+    async def explain(self, name: str) -> bytes:
         """Returns the JSON of the explanation of the pod's latest attempt.
 
         Raises:
@@ -217,7 +217,7 @@ class RecordingBoard(ReadOnly):
 
     async def explain_on_copy(self, name: str) -> bytes:
         """Returns the same as ``explain``: what would help is searched there."""
-        return self.explain(name)
+        return await self.explain(name)
 
     async def node(self, name: str) -> NodeDetails:
         """Returns a node.

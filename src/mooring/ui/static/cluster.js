@@ -13,6 +13,7 @@ import {
   useDocument,
   useStore,
 } from "./hooks.js";
+import { Curves } from "./curves.js";
 import { NodeMap } from "./map.js";
 import { NOT_READY, TAINTED, UNSCHEDULABLE, amountText, percent, share } from "./store.js";
 
@@ -116,7 +117,8 @@ export function ClusterView() {
             search=${search}
             version=${store.version}
             onOpen=${open}
-          /></div>`}</div>`;
+          /></div>`}
+    <${Curves} store=${store} /></div>`;
 }
 
 const Legend = () => html`<p class="legend">

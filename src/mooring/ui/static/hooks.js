@@ -51,7 +51,7 @@ export const NodeLink = ({ name }) =>
   name ? html`<a href=${`#/nodes/${encodeURIComponent(name)}`}>${name}</a>` : "";
 
 /** A button that asks once more before it acts. */
-export function SureButton({ label, onSure }) {
+export function SureButton({ label, onSure, isDisabled = false }) {
   const [isAsked, setIsAsked] = useState(false);
   useEffect(() => {
     if (!isAsked) return undefined;
@@ -62,7 +62,7 @@ export function SureButton({ label, onSure }) {
     setIsAsked(!isAsked);
     if (isAsked) onSure();
   };
-  return html`<button type="button" class=${isAsked ? "danger" : ""} onClick=${act}>
+  return html`<button type="button" class=${isAsked ? "danger" : ""} disabled=${isDisabled} onClick=${act}>
     ${isAsked ? `Really ${label.toLowerCase()}` : label}
   </button>`;
 }

@@ -2,7 +2,7 @@
 
 import { html, useState } from "./vendor/preact-htm.js";
 import { post } from "./api.js";
-import { Heading, Problem, Table, useStore } from "./hooks.js";
+import { Heading, Problem, SureButton, Table, counted, useStore } from "./hooks.js";
 
 const TEMPLATES = {
   Pod: `apiVersion: v1
@@ -58,19 +58,26 @@ export function ObjectsView() {
   const [results, setResults] = useState([]);
   const [problem, setProblem] = useState("");
   const [note, setNote] = useState("");
-  const apply = async () => {
+  const act = async (work) => {
     setProblem("");
+    setNote("");
     setResults([]);
     try {
-      setResults(await post("/api/v1/apply", { text }));
+      await work();
     } catch (error) {
       setProblem(error.message);
     }
   };
+  const apply = () => act(async () => setResults(await post("/api/v1/apply", { text })));
+  const replace = () =>
+    act(async () => setResults(await post("/api/v1/import", { text, replaces: true })));
+  const add = () =>
+    act(async () => setResults(await post("/api/v1/import", { text, replaces: false })));
+  const reset = () => act(async () => setNote((await post("/api/v1/reset", {})).message));
   const load = async (files) => {
     const texts = await Promise.all([...files].map((file) => file.text()));
     setText(texts.join("\n---\n"));
-    setNote(`${files.length} files read: press Apply to store their objects`);
+    setNote(`${counted(files.length, "file")} read: press Apply to store the objects`);
   };
   const copy = async () => {
     await navigator.clipboard.writeText(store.kubeconfig);
@@ -112,7 +119,12 @@ export function ObjectsView() {
         value=${text}
         onInput=${(event) => setText(event.target.value)}
       ></textarea>
-      <p><button type="button" class="main" onClick=${apply} disabled=${!text.trim()}>Apply</button></p>
+      <p class="controls">
+        <button type="button" class="main" onClick=${apply} disabled=${!text.trim()}>Apply</button>
+        <button type="button" onClick=${add} disabled=${!text.trim()}>Import, and keep the others</button>
+        <${SureButton} label="Replace all objects" onSure=${replace} isDisabled=${!text.trim()} />
+        <${SureButton} label="Remove all objects" onSure=${reset} />
+      </p>
     </div>
     <p role="status">${note}</p>
     <${Problem} text=${problem} />

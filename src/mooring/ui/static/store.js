@@ -1,6 +1,7 @@
 // The state of the cluster in the browser: all nodes, the numbers, the latest attempts.
 
 import { ApiError, get } from "./api.js";
+import { Samples } from "./samples.js";
 
 const ATTEMPTS_MAX = 300;
 const RETRY_MS = [250, 500, 1000, 2000, 5000];
@@ -42,6 +43,7 @@ class Store {
     this.attempt = 0;
     this.failures = 0;
     this.samples = [];
+    this.curves = new Samples();
   }
 
   subscribe(listener) {
@@ -93,6 +95,7 @@ class Store {
     this.put(state.nodes);
     this.connection = "connected";
     this.problem = "";
+    this.curves.add(this);
     this.follow();
     this.changed();
   }
@@ -135,6 +138,7 @@ class Store {
     }
     if (tick.nodes.usage) this.use(tick.nodes.usage);
     if (tick.nodes.nodes) this.put(tick.nodes.nodes);
+    this.curves.add(this);
     if (tick.attempts.length) {
       this.attempts = [...tick.attempts.reverse(), ...this.attempts].slice(0, ATTEMPTS_MAX);
     }

@@ -1,0 +1,101 @@
+"""Imports a snapshot of a cluster, and removes all objects.
+
+The objects that a cluster has from its start stay: its namespaces and system priority classes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mooring.errors import ConfigError
+from mooring.simulation.inputs.live_cluster import WORKLOADS
+from mooring.ui.board import Applied
+from mooring.ui.board_error import BoardError
+from mooring.ui.objects import Item, ObjectWriter, items_of
+
+#: Controllers may create objects while others are removed: it is listed again so often.
+PASSES_MAX: Final = 5
+#: Controllers see the removal of a workload before its pods are listed again.
+PASS_S: Final = 0.2
+
+_SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+#: What others refer to comes first; controllers come before their pods.
+_OWNERS: Final = (
+    *(kind for kind, _ in WORKLOADS),
+    *("StatefulSet", "ReplicaSet", "ReplicationController"),
+)
+_FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass", "CSIDriver", "Node")
+
+
+class SnapshotWriter:
+    """Replaces the objects of a cluster.
+
+    Args:
+        writer: Writes single objects.
+    """
+
+    def __init__(self, writer: ObjectWriter) -> None:
+        self._writer = writer
+
+    async def load(self, text: str, *, replaces: bool) -> list[Applied]:
+        """Applies the objects of a snapshot in the order in which they depend on each other.
+
+        Pods whose controller is in the snapshot are left out: the controller creates them. Nothing
+        is removed or applied of a text that cannot be read.
+
+        Args:
+            text: YAML or JSON, lists included.
+            replaces: Whether all objects are removed before.
+        """
+        try:
+            items = items_of(text)
+        except ConfigError as error:
+            return [Applied(error.line or 1, "", str(error), is_ok=False)]
+        if replaces:
+            await self.reset()
+        controllers = {item.metadata.get("uid") for item in items} - {None}
+        applied = [item for item in items if not _controllers_of(item) & controllers]
+        applied.sort(key=lambda item: _order(str(item.raw.get("kind"))))
+        return [await self._writer.apply_item(item) for item in applied if not _is_system(item)]
+
+    async def reset(self) -> str:
+        """Removes all objects; returns how many.
+
+        Raises:
+            BoardError: some cannot be removed.
+        """
+        removed = 0
+        for _ in range(PASSES_MAX):
+            items = [Item(1, raw) for raw in await self._writer.listed()]
+            items = [item for item in items if not _is_system(item)]
+            if not items:
+                return f"{removed} objects removed"
+            items.sort(key=lambda item: -_order(str(item.raw.get("kind"))))
+            items.sort(key=lambda item: item.raw.get("kind") not in _OWNERS)
+            for item in items:
+                removed += await self._writer.remove(item)
+            await asyncio.sleep(PASS_S)
+        raise BoardError(f"{removed} objects removed; others are created again", 409)
+
+
+def _order(kind: str) -> int:
+    """Returns the rank of a kind: those that others need come first, pods last."""
+    if kind in _FIRST:
+        return _FIRST.index(kind)
+    return len(_FIRST) + (kind in _OWNERS) + 2 * (kind == "Pod")
+
+
+def _controllers_of(item: Item) -> set[Any]:
+    owners = item.metadata.get("ownerReferences")
+    if not isinstance(owners, list):
+        return set()
+    return {owner.get("uid") for owner in owners if isinstance(owner, Mapping)}
+
+
+def _is_system(item: Item) -> bool:
+    kind, name = item.raw.get("kind"), str(item.metadata.get("name") or "")
+    return (kind == "Namespace" and name in _SYSTEM_NAMESPACES) or (
+        kind == "PriorityClass" and name.startswith("system-")
+    )
