@@ -35,7 +35,6 @@ RUNS: Final[Mapping[str, Callable[[int], object]]] = {
     "pause": test_pause_seeds.run_seed,
     "extender": run_extenders,
 }
-
 #: Bug -> the first seed that detects it.
 SEED_OF: Final[Mapping[str, int]] = {
     "second_change_of_pod": 1,
@@ -62,6 +61,7 @@ SEED_OF: Final[Mapping[str, int]] = {
     "expiry_from_last_read": 0,
     "expiry_from_first_read": 0,
     "deadline_from_answer": 3,
+    "fence_only_at_renewal": 0,
     "overwritten_lease": 0,
     "buffered_deletion": 0,
 }

@@ -233,14 +233,6 @@ _STATE: Final = [
         "pod.status.phase in FINISHED_PHASES",
         'pod.status.phase == "Succeeded"',
     ),
-    PlantedBug(
-        "confirmed_nomination",
-        "A bound pod stays nominated",
-        Cache,
-        "_add_to_node",
-        "self._uid_of[info.key] = info.uid",
-        "self._uid_of.setdefault(info.key, info.uid)",
-    ),
 ]
 
 _SCHEDULER: Final = [

@@ -197,6 +197,27 @@ def test_what_changed_of_a_pod_on_a_node_is_what_wakes(change: Any, label: str) 
     assert audit(desk.cache) == []
 
 
+def test_the_second_of_two_changes_of_a_pod_on_a_node_wakes_too() -> None:
+    action = ActionType.UPDATE_POD_SCALE_DOWN
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, action)))
+    desk.node(None, make_node("a"))
+    before = make_pod("there", node="a", requests={"cpu": "2"})
+    desk.pod(None, before)
+    desk.add_unschedulable(make_pod("web"))
+    desk.pod(before, make_pod("there", node="a", requests={"cpu": "1"}, labels={"x": "y"}))
+    assert desk.woken == [("web", "AssignedPodUpdatePodScaleDown")]
+
+
+def test_the_second_of_two_changes_of_a_node_wakes_too() -> None:
+    action = ActionType.UPDATE_NODE_TAINT
+    desk = EventFixture(accepts_event(event(EventResource.NODE, action)))
+    before = make_node("a", taints=["a:NoSchedule"])
+    desk.node(None, before)
+    desk.add_unschedulable(make_pod("web"))
+    desk.node(before, make_node("a", labels={"x": "y"}))
+    assert desk.woken == [("web", "NodeUpdateNodeTaint")]
+
+
 # ---- assumed pods ----
 
 
