@@ -225,6 +225,19 @@ def test_a_server_that_is_gone_is_told(open_page: Open, mooring: Started) -> Non
     open_page.problems.clear()  # type: ignore[attr-defined] # browsers log failed requests
 
 
+def test_a_server_that_is_back_is_followed_again(open_page: Open, mooring: Started) -> None:
+    page = open_page()
+    go(page, "Pods")
+    mooring.process.send_signal(signal.SIGSTOP)
+    expect(page.get_by_role("alert")).to_contain_text("Disconnected", timeout=15_000)
+    mooring.process.send_signal(signal.SIGCONT)
+    expect(page.get_by_role("alert")).to_have_count(0, timeout=15_000)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Pods")
+
+    apply(page, json.dumps(pod("tiny", cpu="1m")))
+    expect(page.get_by_text("3 bound", exact=True)).to_be_visible()
+
+
 def test_without_the_token_nothing_is_shown(open_page: Open, mooring: Started) -> None:
     page = open_page.context.new_page()  # type: ignore[attr-defined]
     page.goto(f"{mooring.root}/")

@@ -4,6 +4,8 @@ import { ApiError, get } from "./api.js";
 import { Samples } from "./samples.js";
 
 const ATTEMPTS_MAX = 300;
+/** The stream has four ticks a second: without one for so long mooring does not answer. */
+const SILENCE_MS = 5000;
 const RETRY_MS = [250, 500, 1000, 2000, 5000];
 
 /** Bits of a node's flags. */
@@ -44,6 +46,7 @@ class Store {
     this.failures = 0;
     this.samples = [];
     this.curves = new Samples();
+    this.heardMs = 0;
   }
 
   subscribe(listener) {
@@ -61,6 +64,9 @@ class Store {
       if (document.hidden) this.close();
       else if (!this.source) this.load();
     });
+    setInterval(() => {
+      if (this.source && performance.now() > this.heardMs + SILENCE_MS) this.lost();
+    }, 1000);
     await this.load();
   }
 
@@ -107,11 +113,15 @@ class Store {
     const source = new EventSource(`/api/v1/stream?${words}`);
     source.onmessage = (event) => this.tick(JSON.parse(event.data));
     source.onerror = () => {
-      if (this.source !== source) return;
-      this.close();
-      this.disconnected(new Error("mooring does not answer"));
+      if (this.source === source) this.lost();
     };
     this.source = source;
+    this.heardMs = performance.now();
+  }
+
+  lost() {
+    this.close();
+    this.disconnected(new Error("mooring does not answer"));
   }
 
   disconnected(error) {
@@ -126,6 +136,7 @@ class Store {
   }
 
   tick(tick) {
+    this.heardMs = performance.now();
     this.generation = tick.nodes.generation;
     this.attempt = tick.attempt;
     this.counts = tick.counts;
