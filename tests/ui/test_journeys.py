@@ -32,7 +32,7 @@ def test_the_cluster_is_shown_at_once(open_page: Open) -> None:
         "Map of 3 nodes: arrow keys select a node, Enter opens it"
     )
     assert "#" not in page.url.replace("/#/", "")  # the token is gone from the address
-    page.get_by_role("button", name="Table").click()
+    page.get_by_role("button", name="Table", exact=True).click()
     table = page.get_by_role("table", name="Nodes")
     expect(table.get_by_role("row")).to_have_count(4)
     expect(table.get_by_role("row", name="node-c")).to_contain_text("unschedulable")

@@ -14,7 +14,7 @@ from mooring.framework.runtime.attempt_copy import AttemptCopy
 WHOLE_MAX: Final = 200
 WHOLE_BYTES_MAX: Final = 64 << 20
 #: Copies take at most this share of the time, so that an open page does not slow a burst of pods.
-COPY_SHARE_MAX: Final = 0.02
+COPY_SHARE_MAX: Final = 0.01
 
 
 class WholeAttempts:

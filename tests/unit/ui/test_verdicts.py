@@ -119,11 +119,11 @@ def test_copies_wait_while_they_take_too_much_of_the_time() -> None:
 
     schedulers = driver([decoded(Node, node("n1"))])
     attempts = WholeAttempts(Slow())
-    for number in range(1, 101):
+    for number in range(1, 201):
         attempt, selected, _ = attempt_of(schedulers, pod(f"p{number}"))
         attempts.add(number, attempt, selected, {})
 
-    assert [number for number in range(1, 101) if number in attempts] == [1, 51]
+    assert [number for number in range(1, 201) if number in attempts] == [1, 101]
 
 
 DECISION = Decision(
