@@ -91,7 +91,8 @@ class StatusWriter:
         self._writes: WriteQueue[StatusUpdate] = WriteQueue(self._write, sleep=sleep)
         #: UID -> the pod as the API server stored it; until the informer has this version.
         self._stored: dict[str, Pod] = {}
-        #: UID -> when the pod's status may be written again: the API server asked to wait.
+        #: Namespace and name -> when the status may be written again: the API server asked to wait.
+        #: A new pod of the same name waits too, since its requests have the same path.
         self._not_before_s: dict[str, float] = {}
 
     def __len__(self) -> int:
@@ -180,17 +181,16 @@ class StatusWriter:
     def _note_requested_wait(self, pod: Pod, error: SchedulerError) -> None:
         """Remembers a Retry-After: it concerns nominations and conditions of the pod alike."""
         if wait_s := requested_wait_s(error):
-            self._not_before_s[pod.metadata.uid] = self._clock.monotonic_s() + wait_s
+            self._not_before_s[key(pod)] = self._clock.monotonic_s() + wait_s
             if len(self._not_before_s) > STORED_MAX:
                 del self._not_before_s[next(iter(self._not_before_s))]
 
     def _requested_wait_s(self, pod: Pod) -> float:
         """Returns how many seconds the API server asks to wait with the status of a pod."""
-        uid = pod.metadata.uid
-        wait_s = self._not_before_s.get(uid, 0.0) - self._clock.monotonic_s()
+        wait_s = self._not_before_s.get(key(pod), 0.0) - self._clock.monotonic_s()
         if wait_s > 0:
             return wait_s
-        self._not_before_s.pop(uid, None)
+        self._not_before_s.pop(key(pod), None)
         return 0.0
 
     def _remember(self, stored: Pod) -> None:

@@ -59,8 +59,31 @@ class FinalChecker:
             if self._is_broken(pod) or any(has_affinity_to(pod, orphan) for orphan in orphans):
                 continue
             for name in self._store.nodes:
-                if not world.fit_error(pod, name):
+                if not world.fit_error(pod, name) and not self._is_held(pod, name):
                     yield f"{key(pod)} fits {name}, but is not bound"
+
+    def _is_held(self, pod: Pod, node_name: str) -> bool:
+        """Returns whether a pod leaves its room to pods that are nominated to the node.
+
+        They wait for a victim that terminates there. As in kube-scheduler, two preemptors of the
+        same priority leave it to each other until the victim is gone.
+        """
+        pods = self._store.pods.values()
+        bound = [(other, other.spec.node_name) for other in pods]
+        is_waited_for = any(
+            other.spec.node_name == node_name and other.metadata.deletion_timestamp is not None
+            for other in pods
+        )
+        nominated = [
+            (other, node_name)
+            for other in self._store.pending()
+            if other is not pod
+            and other.status.nominated_node_name == node_name
+            and (other.spec.priority or 0) >= (pod.spec.priority or 0)
+        ]
+        return is_waited_for and bool(
+            World(self._store.nodes, bound + nominated).fit_error(pod, node_name)
+        )
 
     def informer_lag(self, service: Service) -> Iterator[str]:
         """Yields violations of L6: informers that differ from the server."""

@@ -76,7 +76,6 @@ class Scenario:
         has_broken_pods: False where a broken pod of high priority may evict others for ever.
         rate_factor: The drawn rates of faults are multiplied by this, up to 0.9.
         node_share: How many times as often as else users add and change nodes.
-        has_double_changes: Whether one write of a user may change two things.
     """
 
     seed: int
@@ -89,7 +88,6 @@ class Scenario:
     has_broken_pods: bool = True
     rate_factor: float = 1.0
     node_share: int = 1
-    has_double_changes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +210,6 @@ class ScenarioCluster:
             n_safe=scenario.n_safe,
             node_share=scenario.node_share,
             has_raising_pods=has_raising_pods,
-            has_double_changes=scenario.has_double_changes,
         )
         self._service_rng = _branch(rng)
         self._final = FinalChecker(self.store, self._checker, self._network)

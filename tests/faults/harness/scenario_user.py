@@ -74,11 +74,6 @@ WEIGHTS: Final = {
     "change_priority": 1,
 }
 
-#: Without two changes in one write.
-SINGLE_WEIGHTS: Final = {
-    name: weight for name, weight in WEIGHTS.items() if name != "tolerate_taint"
-} | {"bind_pod": 1}
-
 #: What may help a pod.
 HELP: Final = ("delete_pod", "finish_pod", "relabel_node", "clear_node", "return_node", "grow_node")
 
@@ -93,7 +88,6 @@ class Users:
         n_safe: Number of nodes that are never changed, so that capacity can be checked there.
         node_share: How many times as often as else nodes are added and changed.
         has_raising_pods: Whether plugins raise for some pods.
-        has_double_changes: Whether one write may change two things.
     """
 
     def __init__(
@@ -105,7 +99,6 @@ class Users:
         n_safe: int,
         node_share: int = 1,
         has_raising_pods: bool = False,
-        has_double_changes: bool = True,
     ) -> None:
         self._client = client
         self._store = store
@@ -113,9 +106,8 @@ class Users:
         self._safe = {f"node-{number}" for number in range(n_safe)}
         self._weights = {
             name: weight * (node_share if name.endswith("_node") else 1)
-            for name, weight in (WEIGHTS if has_double_changes else SINGLE_WEIGHTS).items()
+            for name, weight in WEIGHTS.items()
         }
-        self._has_double_changes = has_double_changes
         self._has_raising_pods = has_raising_pods
         self._n_nodes = 0
         self._n_pods = 0
@@ -185,7 +177,7 @@ class Users:
 
     def _touched(self) -> Object:
         """Returns a patch of a label that scheduling ignores, in two of three cases."""
-        if not self._has_double_changes or self._rng.random() < 0.33:
+        if self._rng.random() < 0.33:
             return {}
         return {"metadata": {"labels": {"touched": str(self._rng.randrange(10))}}}
 
@@ -204,7 +196,7 @@ class Users:
     async def bind_pod(self) -> None:
         """Binds a pod, as another scheduler would."""
         # Half of the time one that is delayed in Permit.
-        is_delayed = self._has_double_changes and self._rng.random() < 0.5
+        is_delayed = self._rng.random() < 0.5
         pod = self._any_pod(
             lambda pod: not pod.spec.node_name and (not is_delayed or LABEL in pod.metadata.labels)
         )

@@ -30,11 +30,5 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def crowded(seed: int) -> Scenario:
-    """Returns a scenario with more pods than fit: many preemptions.
-
-    One write changes one thing: with two, seeds 34 and 41 break L2 and L3, and it is not known yet
-    whether the scheduler is wrong there, or the check comes too early.
-    """
-    return Scenario(
-        seed, nodes=4, n_safe=2, pods=45, has_broken_pods=False, has_double_changes=False
-    )
+    """Returns a scenario with more pods than fit: many preemptions."""
+    return Scenario(seed, nodes=4, n_safe=2, pods=45, has_broken_pods=False)

@@ -412,3 +412,20 @@ async def test_no_nomination_is_sent_while_the_condition_of_the_pod_has_to_wait(
         await asyncio.sleep(5)
         assert await writer.nominate(pod(), "a")
         assert len(script.requests) == 2
+
+
+@virtually
+async def test_a_new_pod_of_the_same_name_waits_as_well_and_its_binding_does_not() -> None:
+    busy = refusal(429, "TooManyRequests", **{"retry-after": "70"})
+    async with writing(busy) as (writer, script):
+        writer.enqueue(word())
+        await asyncio.sleep(1)
+        writer.cancel_update("u1")
+        new = make_pod("web", uid="u2")
+        writer.enqueue(word(new))
+        # Its nomination does not wait, and its condition is not written after it is bound.
+        assert not await writer.nominate(new, "a")
+        writer.cancel_update("u2")
+        await asyncio.sleep(100)
+        assert len(script.requests) == 1
+        assert not len(writer)
