@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mooring.chance import Streams
+from mooring.objects.generic import GenericObject
 from mooring.objects.meta import ObjectMeta, ResourceRequirements, key
 from mooring.objects.pod import Container, Pod, PodSpec, PodStatus, Toleration
 from mooring.scenario.run_times import Draws, RunTimes
@@ -84,6 +85,8 @@ class Creator:
 def _renamed(obj: Any, suffix: str) -> Any:
     metadata = obj.metadata
     name = metadata.name + suffix
+    if isinstance(obj, GenericObject):
+        return type(obj)({**obj, "metadata": {**obj["metadata"], "name": name}})
     uid = f"{metadata.namespace}/{name}" if isinstance(obj, Pod) else metadata.uid
     return replace(obj, metadata=replace(metadata, name=name, uid=uid))
 

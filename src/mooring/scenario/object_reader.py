@@ -45,7 +45,11 @@ class ObjectReader:
     def node(self, template: Object, path: Path) -> Node:
         """Returns the node of a template, with a name that stands for others."""
         raw = {"apiVersion": "v1", "kind": "Node", **template}
-        raw["metadata"] = {**(raw.get("metadata") or {}), "name": "node"}
+        metadata = raw.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            self._error((*path, "metadata"), "must be a mapping", metadata)
+            metadata = {}
+        raw["metadata"] = {**metadata, "name": "node"}
         status = raw.get("status")
         if isinstance(status, dict) and "capacity" not in status and "allocatable" in status:
             raw["status"] = {**status, "capacity": status["allocatable"]}

@@ -35,6 +35,11 @@ WRONG: list[tuple[Spec, str, str]] = [
     ({"cluster": {}}, "spec.cluster", "has no nodes"),
     ({"cluster": {"files": ["openb:gpus"]}}, "spec.cluster.files[0]", "unknown node list"),
     ({"cluster": {"nodes": [nodes(1), nodes(1)]}}, "spec.cluster", "has two nodes with one name"),
+    (
+        {"cluster": {"nodes": [{"name": "a", "count": 1, "template": {"metadata": "v1"}}]}},
+        "spec.cluster.nodes[0].template.metadata",
+        "must be a mapping",
+    ),
     ({"cluster": {"nodes": [nodes(-1)]}}, "spec.cluster.nodes[0].count", "must be an integer from"),
     (
         {"cluster": {"groups": [{"name": "g", "min": 3, "max": 2, "template": {}}]}},

@@ -16,8 +16,10 @@ import pyarrow as pa
 import pytest
 
 from mooring.scenario.expectations import limit_of
+from mooring.scenario.hooks import RunHooks
 from mooring.scenario.measures import MEASURES, measure_names, quantiles
 from mooring.scenario.results import write_results
+from mooring.scenario.run import ScenarioRun
 from mooring.scenario.text import result_text, unit_of
 from tests.helpers.command_line import run_command
 from tests.helpers.scenario_files import (
@@ -27,6 +29,7 @@ from tests.helpers.scenario_files import (
     job,
     nodes,
     pod,
+    read,
     rows,
     run,
     write,
@@ -316,3 +319,30 @@ def test_the_page_of_measures_names_them_all() -> None:
     assert [[cell.strip() for cell in row] for row in table] == [
         [f"`{item.name}`", item.unit, item.formula] for item in MEASURES
     ]
+
+
+def test_objects_of_kinds_that_only_plugins_know_arrive_under_their_own_names(
+    tmp_path: Path,
+) -> None:
+    group = {"apiVersion": "example.com/v1", "kind": "Group", "metadata": {"name": "g"}}
+    scenario = read(
+        tmp_path,
+        {
+            "cluster": {"nodes": [nodes(1)]},
+            "workload": [
+                {
+                    "arrive": {"interval": {"every": "1m", "count": 2}},
+                    "object": [{**group, "spec": {"size": 2}}, pod()],
+                }
+            ],
+        },
+    )
+    stored: list[tuple[str, Any]] = []
+
+    def on_change(kind: str, change: Any) -> None:
+        if kind.endswith(".example.com"):
+            stored.append((change.new.metadata.name, change.new.spec))
+
+    ScenarioRun(scenario, RunHooks(on_change=on_change)).run()
+
+    assert stored == [("g-0", {"size": 2}), ("g-1", {"size": 2})]
