@@ -57,8 +57,8 @@ class GenericObjects:
             try:
                 yield generic_object({**raw, "metadata": metadata}, definitions)
             except ConfigError as error:
-                path = steps_of(raw, "metadata")
-                errors.add(source, path, error.problem, shown_path="metadata")
+                where = error.path or "metadata"
+                errors.add(source, steps_of(raw, where), error.problem, shown_path=where)
 
 
 def definitions_in(objects: Iterable[Object]) -> dict[tuple[str, str], Definition]:
@@ -78,8 +78,11 @@ def generic_object(raw: Object, definitions: Mapping[tuple[str, str], Definition
     """Returns an object without a struct.
 
     Raises:
-        ConfigError: its metadata cannot be read.
+        ConfigError: its metadata cannot be read, or its kind cannot name a class.
     """
+    for field in ("kind", "apiVersion"):
+        if "\0" in str(raw.get(field, "")):
+            raise ConfigError("must not contain a null character", path=field)
     group_kind = group, kind = _group_kind(raw)
     api_version, definition = str(raw.get("apiVersion", "")), definitions.get(group_kind)
     name = resource_name_of(api_version, kind)

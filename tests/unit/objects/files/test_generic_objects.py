@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,11 @@ def test_documents_of_a_recording_are_read_with_their_definitions() -> None:
     found = generic_object(ox, definitions_in([definition, ox]))
 
     assert type(found).__name__ == "oxen.v1.example.com"
+
+
+@pytest.mark.parametrize("field", ["kind", "apiVersion"])
+def test_a_null_character_in_a_kind_is_an_error_with_its_place(tmp_path: Path, field: str) -> None:
+    document = {"apiVersion": "example.com/v1", "kind": "Ox", "metadata": {"name": "a"}}
+    text = json.dumps({**document, field: f"{document[field]}\0"})
+    with pytest.raises(ConfigError, match=rf"objects\.yaml.*{field}.*null character"):
+        read(tmp_path, text)
