@@ -171,11 +171,11 @@ _LEASES: Final = [
     ),
     PlantedBug(
         "lead_after_loss",
-        "A renewal that is answered after the deadline makes it lead again",
+        "A renewal that is sent after the deadline makes it lead again",
         Elector,
         "keep",
-        "if remaining_s <= 0 or self.leader != self.identity:",
-        "if self.leader != self.identity:",
+        "if remaining_s > 0 and await self._try(remaining_s):",
+        "if await self._try(max(remaining_s, 1.0)):",
         "pause",
     ),
     PlantedBug(

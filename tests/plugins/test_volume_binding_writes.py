@@ -189,6 +189,28 @@ def test_a_claim_says_where_it_wants_its_volume_and_gets_it() -> None:
     assert desk.waits[-1] == ("PersistentVolume", "new")
 
 
+def test_all_claims_to_be_provisioned_are_waited_for() -> None:
+    desk = Desk()
+    made: dict[str, Any] = {"storage_class": "made"}
+    cycle = desk.held(claim("c", **made), claim("d", **made), claims=("c", "d"))
+    desk.script = [
+        desk.news(
+            claim("c", version="22", volume_name="v", node="a", **made),
+            volume("v", csi=csi(), claim="default/c"),
+        ),
+        desk.news(
+            claim("d", version="23", volume_name="w", node="a", **made),
+            volume("w", csi=csi(), claim="default/d"),
+        ),
+    ]
+
+    assert desk.bind_volumes(cycle) == ""
+
+    claims = [("PersistentVolumeClaim", f"default/{name}") for name in "cd"]
+    assert desk.waits == claims
+    assert desk.script == []
+
+
 def test_volumes_are_written_before_claims() -> None:
     desk = Desk(timeout_s=1)
     made = claim("d", storage_class="made")

@@ -92,6 +92,8 @@ LEAST: Final = {
     "queue in flight": 1500,
     "queue unschedulable": 1000,
     "relist": 40,
+    # Comparisons with the reference.
+    "unschedulable pod compared": 20000,
 }
 
 

@@ -372,12 +372,17 @@ class ScenarioCluster:
         while True:
             await asyncio.sleep(1.0)
             self.api.tick()
+            if self._checker.service is not None:
+                problems = self._checker.wakeups.problems(self._checker.service, now_s())
+                self._report_all("L2", problems)
 
     def _paths(self) -> Counter[str]:
         """Returns all counters of the run."""
         paths = Counter(self._findings.paths)
         paths.update({f"fault {name}": count for name, count in self._network.fired.items()})
         paths.update({f"user {name}": count for name, count in self._users.done.items()})
+        paths["unschedulable pod compared"] += self._checker.wakeups.checked
+        paths["unschedulable pod fits"] += self._checker.wakeups.fitting
         assert self._checker.service is not None
         for informer in self._checker.service.informers.values():
             statistics = informer.statistics()

@@ -23,6 +23,7 @@ from tests.faults.harness.preemption_checker import (
     unjustified_evictions,
 )
 from tests.faults.harness.reference_topology import World
+from tests.faults.harness.wakeup_checker import WakeupChecker
 
 #: F16: before this exception at a pod, and later ones, there is a pause of so many seconds.
 RAISES_MAX: Final = 4
@@ -38,6 +39,7 @@ class SchedulerChecker(Observer):
         attempts: Number of scheduling attempts.
         binds: Number of pods that the scheduler reported as bound.
         preemptions: Number of preemptions.
+        wakeups: Checks the unschedulable pods; the scenario calls it once per second.
     """
 
     def __init__(self, findings: Findings, decisions: Decisions) -> None:
@@ -47,6 +49,7 @@ class SchedulerChecker(Observer):
         self.attempts = 0
         self.preemptions = 0
         self.binds = 0
+        self.wakeups = WakeupChecker()
         self._findings = findings
         self._trace = findings.trace
         self._decisions = decisions
@@ -77,6 +80,8 @@ class SchedulerChecker(Observer):
         if isinstance(result, Diagnosis):
             self._trace.add(now_s(), f"refused {entry.pod.key} {result.message}")
             self._diagnosis = result
+            if self.service is not None:
+                self.wakeups.rejected(entry, self.service)
             return
         self._trace.add(now_s(), f"chose {entry.pod.key} {entry.uid} {result.node_name}")
         self._decisions.note(entry.uid, result.node_name)

@@ -233,7 +233,12 @@ def test_a_process_that_was_stopped_for_too_long_asks_for_nothing_any_more() -> 
         one = world.candidate("one")
         await one.wait_until_leading()
         world.server.requests.clear()
-        world.after_wait = lambda: world.clock.advance(60)
+
+        def pause() -> None:
+            assert world.clock.monotonic_s() < 60, "it goes on after the pause"
+            world.clock.advance(60)
+
+        world.after_wait = pause
         with pytest.raises(LeaseLost, match="not renewed for 62"):
             await one.keep()
         assert world.server.requests == []

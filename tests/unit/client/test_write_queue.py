@@ -153,6 +153,22 @@ async def test_the_wait_that_the_server_asked_for_outlives_the_value() -> None:
 
 
 @virtually
+async def test_a_value_that_was_replaced_while_it_was_refused_waits_if_the_server_asked() -> None:
+    def outcome(value: str, _: int) -> Outcome:
+        return 1.0, Retry(5.0, is_requested=value == "B1") if value.endswith("1") else None
+
+    server = Server(outcome)
+    async with running(server) as queue:
+        queue.put("a", "one", "A1")
+        queue.put("b", "two", "B1")
+        await asyncio.sleep(0.5)
+        queue.put("a", "one", "A2")
+        queue.put("b", "two", "B2")
+        await asyncio.sleep(10)
+        assert server.started == [(0.0, "A1"), (0.0, "B1"), (1.0, "A2"), (6.0, "B2")]
+
+
+@virtually
 async def test_a_wait_that_a_newer_value_has_ended_does_not_end_the_next_one() -> None:
     server = Server(lambda value, tries: (0.0, Retry(5.0) if (value, tries) != ("A2", 2) else None))
     async with running(server) as queue:

@@ -10,13 +10,22 @@ import asyncio
 from typing import Any
 
 from mooring.client.transport.transport import Request
+from mooring.cluster_event import ClusterEventWithHint
 from mooring.errors import Unreachable
 from mooring.framework import Reject, Wait
 from mooring.framework.status import Skip
 from mooring.queue import QueueName
+from mooring.scheduler.event_handlers import POD_GONE
 from mooring.testing import make_node, make_pod
 from tests.helpers.running_scheduler import on, run_scheduler, virtually
-from tests.helpers.scripted_plugins import Permits, Prepares, ReservePlugin, held, nominated
+from tests.helpers.scripted_plugins import (
+    Binds,
+    Permits,
+    Prepares,
+    ReservePlugin,
+    held,
+    nominated,
+)
 
 ONE = "0/1 nodes are available: "
 
@@ -167,6 +176,51 @@ async def test_a_rejected_wait_wakes_those_that_wait_for_its_room_but_not_itself
         held(life, "first").reject("Permits", "no")
         await life.until_seen("bound", "second")
         assert life.observer.names("attempted") == ["first", "second", "second"]
+
+
+@virtually
+async def test_a_failed_binding_requeues_those_that_wait_for_its_resources() -> None:
+    refused = asyncio.Event()
+
+    class RefusesFirst(Binds):
+        async def bind(self, cycle: Any, node_name: str) -> Any:
+            if cycle.pod.metadata.name == "second":
+                return Skip.SKIP
+            await refused.wait()
+            return Reject("not you")
+
+    node = make_node("a", allocatable={"cpu": "1"})
+    async with run_scheduler(node, plugins=[RefusesFirst()], at_rest=False) as life:
+        await life.create(make_pod("first", requests={"cpu": "1"}))
+        await life.until(lambda: len(life.service.cache.pods) == 1)
+        await life.create(make_pod("second", requests={"cpu": "1"}))
+        await life.until_seen("failed", "second")
+        # Its backoff is over before the resources are released.
+        await asyncio.sleep(30)
+        refused.set()
+        released_s = life.clock.monotonic_s()
+        await life.until_seen("bound", "second")
+        assert life.clock.monotonic_s() - released_s < 1
+        # No nomination has ended, which would have requeued it as well.
+        assert life.wire.count("PATCH", "/pods/first/status") <= 1
+
+
+@virtually
+async def test_the_release_of_its_own_resources_does_not_requeue_a_pod() -> None:
+    class PermitsAfterDeletions(Permits):
+        def events(self) -> list[Any]:
+            return [ClusterEventWithHint(POD_GONE)]
+
+    # With a nomination, its end would requeue the pod, as in kube-scheduler.
+    gates = {"NominatedNodeNameForExpectation": False}
+    waits = PermitsAfterDeletions(Wait(5.0))
+    async with run_scheduler(make_node("a"), plugins=[waits], feature_gates=gates) as life:
+        await life.create(make_pod("web"))
+        await life.until_seen("failed", "web")
+        await asyncio.sleep(60)
+        assert life.observer.names("attempted") == ["web"]
+        (entry,) = life.service.queue.pods()
+        assert entry.queue_name is QueueName.UNSCHEDULABLE
 
 
 @virtually

@@ -225,6 +225,32 @@ async def test_if_a_victim_cannot_be_evicted_the_last_one_stays_and_the_pod_is_t
 
 
 @virtually
+async def test_if_one_of_several_evictions_fails_the_last_victim_stays() -> None:
+    async with preempting(small(cpu="3")) as life:
+        await life.create(pod("one"), pod("two"), pod("three", "low"))
+        await life.settle()
+        refused: list[str] = []
+
+        async def refuse(request: Request) -> None:
+            if request.method == "DELETE" and not refused:
+                refused.append(request.path)
+                raise Forbidden("no", status=403)
+
+        life.wire.before.append(refuse)
+        await life.create(pod("new", "high", cpu="3"))
+        await life.until_seen("attempted", "new", times=2)
+        assert sorted(deletions(life)[:2]) == ["one", "two"]
+        # The second attempt has just begun: the last victim of the first one was not evicted.
+        assert not await is_leaving(life, "three")
+        await life.until(lambda: "three" in deletions(life))
+        await life.settle()
+        # The API server removes a pod by itself when its grace period is over.
+        for key in set(life.service.informers["Pod"].objects) - {"default/new"}:
+            await life.delete(key.partition("/")[2])
+        await life.until_seen("bound", "new")
+
+
+@virtually
 async def test_pods_of_a_lower_priority_are_to_come_to_that_node_no_more() -> None:
     async with preempting() as life:
         await life.create(pod("old", "low"))
@@ -351,6 +377,27 @@ async def test_victims_that_leave_while_it_is_held_back_do_not_leave_it_behind()
         await life.delete("old")
         await life.until_seen("bound", "new")
         await life.delete("held")
+
+
+@virtually
+async def test_a_pod_that_was_gated_while_all_victims_were_deleted_is_activated() -> None:
+    async with preempting(small(cpu="2"), instant_deletion=True) as life:
+        await life.create(pod("one"), pod("last", "low"))
+        await life.settle()
+
+        async def delete_the_last(request: Request) -> None:
+            # No event comes after the answer: both deletions were reported before.
+            await life.delete("last")
+            await asyncio.sleep(3)
+
+        life.wire.after.append(on("DELETE", "/pods/one")(delete_the_last))
+        await life.create(pod("new", "high", cpu="2"))
+        await life.until(lambda: gated(life, "new"))
+        await life.until(lambda: not len(life.service.preemption_executor))
+        ended_s = life.clock.monotonic_s()
+        await life.until_seen("bound", "new")
+        assert life.clock.monotonic_s() - ended_s < 3
+        assert deletions(life) == ["one"]
 
 
 @pytest.mark.parametrize("victims", [["one"], ["one", "two"]])

@@ -99,10 +99,11 @@ def test_a_newer_version_of_a_pod_is_counted_instead_of_the_old_one() -> None:
     assert audit(cache) == []
 
 
-def test_a_pod_that_finishes_uses_nothing_any_more() -> None:
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_finishes_uses_nothing_any_more(phase: str) -> None:
     cache = cluster(make_node("a"), make_pod("p", requests={"cpu": "1"}, node="a"))
 
-    cache.put_pod(make_pod("p", requests={"cpu": "1"}, node="a", status={"phase": "Succeeded"}))
+    cache.put_pod(make_pod("p", requests={"cpu": "1"}, node="a", status={"phase": phase}))
 
     assert requested(cache, "a") == 0
     assert len(cache.pods) == 0

@@ -10,9 +10,15 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.client.transport.transport import Request
 from mooring.errors import Forbidden, OutcomeUnknown
+from mooring.objects.resource import (
+    AllocationResult,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+)
 from mooring.testing import make_node, make_pod
 from tests.helpers.devices import DRIVER, exactly, make_claim, make_class, make_device, make_slice
 from tests.helpers.running_scheduler import Life, on, run_scheduler, virtually
@@ -119,6 +125,30 @@ async def test_a_conflict_is_followed_by_a_read_and_another_write() -> None:
         claim = await claim_of(life)
         assert (devices_of(claim), users(claim)) == (["a/gpu-0"], ["web"])
         assert claim["metadata"]["labels"] == {"touched": "yes"}
+
+
+@virtually
+async def test_a_claim_that_was_allocated_elsewhere_meanwhile_keeps_its_devices() -> None:
+    world = [make_node("a"), gpus("a", 2), make_class("gpu", CEL), make_claim("gpu", exactly())]
+    async with run_scheduler(*world) as life:
+
+        async def allocate(_: Request) -> None:
+            life.wire.before.clear()
+            claim = await life.world.client.get("ResourceClaim", "gpu", "default")
+            result = DeviceRequestAllocationResult(
+                request="r", driver=DRIVER, pool="a", device="gpu-1"
+            )
+            allocation = AllocationResult(devices=DeviceAllocationResult(results=(result,)))
+            status = replace(claim.status, allocation=allocation)
+            await life.world.client.replace(replace(claim, status=status), subresource="status")
+
+        life.wire.before.append(on("PUT", STATUS)(allocate))
+        await life.create(claiming("web"))
+        await life.until_seen("bound", "web")
+        ((_, _, told),) = life.observer.of("failed")
+        assert told.endswith("claim default/gpu got allocated elsewhere in the meantime")
+        claim = await claim_of(life)
+        assert (devices_of(claim), users(claim)) == (["a/gpu-1"], ["web"])
 
 
 @virtually
