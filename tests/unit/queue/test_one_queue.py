@@ -137,6 +137,117 @@ def test_the_quarantine_of_a_pod_ends_with_its_next_attempt() -> None:
     assert it.queue.pop() is entry
 
 
+def test_a_pod_that_is_added_twice_is_queued_once_in_its_newer_version() -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    it.add("a")
+    newer = pod("a", labels={"x": "1"})
+
+    it.queue.add(newer)
+
+    assert sizes(it) == {ACTIVE: 1}
+    assert it.pop().pod is newer
+    assert it.queue.pop() is None
+
+
+def test_a_popped_pod_is_in_flight_and_that_is_reported() -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    it.add("a")
+
+    entry = it.pop()
+
+    assert entry.queue_name is QueueName.IN_FLIGHT
+    assert it.last_move()[:2] == ("a", QueueName.IN_FLIGHT)
+    assert len(it.queue.quarantine) == 1
+
+
+def test_all_the_pods_of_a_list_are_activated_beyond_one_that_is_quarantined() -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    for name in "abc":
+        it.unschedulable(name, "Fit")
+    poison = it.queue.get("a")
+    assert poison is not None
+    poison.quarantine_s = 300.0
+    it.queue.retry_after_backoff("a")
+    assert poison.is_quarantined
+
+    it.queue.activate(["a", "unknown", "b", "c"])
+
+    assert [it.queue_name(name) for name in "abc"] == [BACKOFF, ACTIVE, ACTIVE]
+
+
+@pytest.mark.parametrize("before", [ACTIVE, BACKOFF])
+def test_a_pod_that_is_tried_anyway_needs_no_backoff_after_a_failed_eviction(
+    before: QueueName,
+) -> None:
+    it = waiting_in(before)
+    entry = it.queue.get("a")
+    assert entry is not None
+    rejectors = entry.rejectors
+
+    it.queue.retry_after_backoff("a")
+    it.queue.retry_after_backoff("deleted meanwhile")
+
+    assert sizes(it) == {before: 1}
+    assert (entry.rejectors, entry.consecutive_errors) == (rejectors, 0)
+
+
+def test_a_pod_in_flight_has_no_backoff_after_a_failed_eviction() -> None:
+    it = waiting_in(ACTIVE)
+    entry = it.pop()
+
+    it.queue.retry_after_backoff("a")
+
+    assert entry.queue_name is QueueName.IN_FLIGHT
+    assert sizes(it) == {QueueName.IN_FLIGHT: 1}
+
+
+# -- the flush of leftovers -----------------------------------------------------------------------
+
+
+def test_leftovers_are_looked_for_every_thirty_seconds() -> None:
+    # Rejected at 1000 s: too old after 1300 s, and the flushes are at 1000, 1030 ... 1330 s.
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    it.unschedulable("a", "Fit")
+    it.queue.flush()
+    left_at_s = []
+    for _ in range(400):
+        it.clock.advance(1)
+        it.queue.flush()
+        if it.queue_name("a") is not UNSCHEDULABLE:
+            left_at_s.append(it.clock.monotonic_s())
+            it.refuse(it.pop(), "Fit")
+
+    assert left_at_s == [1330.0]
+
+
+def test_the_next_flush_is_not_at_once_while_a_pod_is_unschedulable() -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    it.unschedulable("a", "Fit")
+    it.clock.advance(100)
+    it.queue.flush()
+
+    assert it.queue.next_flush_at_s() == it.clock.monotonic_s() + 30
+
+
+@pytest.mark.parametrize(
+    ("has_leftovers", "after"), [(True, QueueName.BACKOFF), (False, QueueName.UNSCHEDULABLE)]
+)
+def test_the_flush_of_leftovers_is_an_event_for_pods_in_flight(
+    after: QueueName, *, has_leftovers: bool
+) -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    if has_leftovers:
+        it.unschedulable("leftover", "Fit")
+    it.clock.advance(400)
+    it.add("a")
+    entry = it.pop()
+
+    it.queue.flush()
+    it.refuse(entry, "Fit")
+
+    assert it.queue_name("a") is after
+
+
 # -- counts for metrics ---------------------------------------------------------------------------
 
 
@@ -212,3 +323,14 @@ def test_a_gate_that_fails_counts_as_an_error_of_its_plugin(answer: Any) -> None
     it.add("a")
 
     assert it.framework.errors.statistics() == {("GatePlugin", "PreEnqueue"): 1}
+
+
+def test_a_gated_pod_whose_gate_stays_closed_does_not_move_at_its_own_update() -> None:
+    it = gated(closed)
+    old = it.add("a")
+    moves = len(it.moved)
+
+    it.queue.update(old, pod("a", labels={"x": "1"}))
+
+    assert len(it.moved) == moves
+    assert rejections(it) == {"GatePlugin": 1}

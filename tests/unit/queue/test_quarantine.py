@@ -278,3 +278,26 @@ def test_a_pod_whose_quarantine_is_over_is_not_quarantined_while_it_is_active() 
 
     assert entry.queue_name is QueueName.ACTIVE
     assert not entry.is_quarantined
+
+
+def test_a_change_of_the_status_does_not_end_a_quarantine() -> None:
+    it, entry = quarantined()
+    with_condition = make_pod("poison", uid=entry.uid, status={"phase": "Pending", "reason": "x"})
+
+    it.queue.update(entry.pod, PodInfo(with_condition))
+
+    assert entry.is_quarantined
+    assert it.queue.quarantined_count == 1
+
+
+def test_an_edit_of_a_pod_in_an_ordinary_backoff_does_not_shorten_it() -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    old = it.add("a")
+    it.refuse(it.pop())
+    assert it.queue_name("a") is QueueName.BACKOFF
+
+    it.clock.advance(0.5)
+    it.queue.update(old, PodInfo(make_pod("a", uid="a", labels={"x": "1"})))
+
+    assert it.queue_name("a") is QueueName.BACKOFF
+    assert it.queue.pop() is None
