@@ -60,7 +60,7 @@ SEED_OF: Final[Mapping[str, int]] = {
     "server_error_is_refusal": 4,
     "expiry_from_last_read": 0,
     "expiry_from_first_read": 0,
-    "deadline_from_answer": 3,
+    "deadline_from_answer": 15,
     "fence_only_at_renewal": 0,
     "overwritten_lease": 0,
     "buffered_deletion": 0,
