@@ -35,7 +35,8 @@ RUNS: Final[Mapping[str, Callable[[int], object]]] = {
     "pause": test_pause_seeds.run_seed,
     "extender": run_extenders,
 }
-#: Bug -> the first seed that detects it.
+#: Bug -> the first seed that detects it. Not here: "deadline_from_answer", which about one of thirty
+#: seeds detects, and which one differs between processes.
 SEED_OF: Final[Mapping[str, int]] = {
     "second_change_of_pod": 1,
     "first_event_missed": 0,
@@ -60,7 +61,6 @@ SEED_OF: Final[Mapping[str, int]] = {
     "server_error_is_refusal": 4,
     "expiry_from_last_read": 0,
     "expiry_from_first_read": 0,
-    "deadline_from_answer": 15,
     "fence_only_at_renewal": 0,
     "overwritten_lease": 0,
     "buffered_deletion": 0,
