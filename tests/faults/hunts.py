@@ -35,8 +35,8 @@ RUNS: Final[Mapping[str, Callable[[int], object]]] = {
     "pause": test_pause_seeds.run_seed,
     "extender": run_extenders,
 }
-#: Bug -> the first seed that detects it. Not here: "deadline_from_answer", which about one of thirty
-#: seeds detects, and which one differs between processes.
+#: Bug -> the first seed that detects it. Not here: "deadline_from_answer", which one of about thirty
+#: seeds detects, in each process another one.
 SEED_OF: Final[Mapping[str, int]] = {
     "second_change_of_pod": 1,
     "first_event_missed": 0,
