@@ -35,8 +35,8 @@ RUNS: Final[Mapping[str, Callable[[int], object]]] = {
     "pause": test_pause_seeds.run_seed,
     "extender": run_extenders,
 }
-#: Bug -> the first seed that detects it. Not here: "deadline_from_answer", which one of about thirty
-#: seeds detects, in each process another one.
+#: Bug -> the first seed that detects it. Without "deadline_from_answer": about one seed of thirty
+#: detects it, in each process another one.
 SEED_OF: Final[Mapping[str, int]] = {
     "second_change_of_pod": 1,
     "first_event_missed": 0,
