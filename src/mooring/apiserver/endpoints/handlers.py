@@ -63,6 +63,7 @@ from mooring.apiserver.schema.event_conversion import is_view, to_served, to_sto
 from mooring.apiserver.schema.type_errors import json_kind
 from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
+from mooring.apiserver.warnings import has_update_warnings, warnings_before, warnings_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.auth.account_tokens import AccountTokens
@@ -164,9 +165,11 @@ class ResourceHandlers:
         options = request.query.write_options("CreateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
         self._check_escalation(request, obj, None)
+        request.warnings += warnings_before(request.path.resource, obj)
         stored = self._registry.create(
             request.target, obj, manager=options.manager, dry_run=options.is_dry
         )
+        request.warnings += warnings_of(request.path.resource, obj, None)
         _warn(request, stored)
         return json_response(request, 201, renderer.render_object(stored))
 
@@ -211,6 +214,11 @@ class ResourceHandlers:
         )
         if before is not None and collection.get(target.key) is None:
             self._deleter.on_removed(target.namespace, before)
+        resource = request.path.resource
+        if (created or has_update_warnings(resource)) and not request.path.subresource:
+            new = stored if isinstance(stored, dict) else stored.object()
+            old = None if created or before is None else before.object()
+            request.warnings += warnings_of(resource, new, old)
         _warn(request, stored)
         return stored, created
 
