@@ -182,8 +182,7 @@ class Registry:
         self, target: Target, name: str, obj: Object, *, dry_run: bool, is_generated: bool
     ) -> Stored | Object:
         resource = target.resource
-        has_version = obj["metadata"].get("resourceVersion", "0") not in ("", "0")
-        if has_version and not dry_run:
+        if not dry_run and _has_version(obj):
             message = "resourceVersion should not be set on objects to be created"
             raise ApiStatusError(500, "", message)
         collection = self.collection(resource)
@@ -197,8 +196,6 @@ class Registry:
                 error.message = f"object is being deleted: {error.message}"
             raise error
         if dry_run:
-            if not has_version:
-                obj["metadata"].pop("resourceVersion", None)
             return obj
         stored = collection.create(key, obj)
         if not is_view(resource):
@@ -361,6 +358,10 @@ def derived_uid(registry: Registry, target: Target) -> str:
     text = f"{target.resource.qualified}/{target.key}/{version}/{now}"
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
     return random_uuid(seeded_random(number))
+
+
+def _has_version(obj: Object) -> bool:
+    return obj["metadata"].get("resourceVersion", "0") not in ("", "0")
 
 
 def _remove_system_fields(target: Target, metadata: Object) -> None:

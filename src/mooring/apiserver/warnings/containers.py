@@ -55,17 +55,17 @@ def variable_warnings(container: Object, field: str) -> Iterator[str]:
     variables = container.get("env") or ()
     if len(variables) <= 1:
         return
-    seen: set[str] = set()
+    names: set[str] = set()
     for number, variable in enumerate(variables):
         name = variable.get("name", "")
         reference, value = f"$({name})", variable.get("value", "")
         appends = reference in value and value != reference and "valueFrom" not in variable
-        if name in seen and not appends:
+        if name in names and not appends:
             yield (
                 f"{field}.env[{number}]: hides previous definition of {quoted(name)}, which may be "
                 "dropped when using apply"
             )
-        seen.add(name)
+        names.add(name)
 
 
 def port_warnings(containers: Sequence[Container]) -> Iterator[str]:

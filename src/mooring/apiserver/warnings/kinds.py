@@ -1,4 +1,4 @@
-"""Which kinds have which warnings."""
+"""The warnings of each kind."""
 
 from __future__ import annotations
 
@@ -235,14 +235,16 @@ def _of_ingress(new: Object, old: Object | None) -> Iterator[str]:
 
 
 def _of_policy(new: Object, _old: Object | None) -> Iterator[str]:
-    for direction, side in (("ingress", "from"), ("egress", "to")):
-        for number, rule in enumerate(new["spec"].get(direction) or ()):
-            for position, peer in enumerate(rule.get(side) or ()):
-                block = peer.get("ipBlock") or {}
-                field = f"spec.{direction}[{number}].{side}[{position}].ipBlock"
-                yield from cidr_warnings(f"{field}.cidr", block.get("cidr", ""))
-                for index, cidr in enumerate(block.get("except") or ()):
-                    yield from cidr_warnings(f"{field}.except[{index}]", cidr)
+    peers = (
+        (f"spec.{direction}[{number}].{side}[{position}].ipBlock", peer.get("ipBlock") or {})
+        for direction, side in (("ingress", "from"), ("egress", "to"))
+        for number, rule in enumerate(new["spec"].get(direction) or ())
+        for position, peer in enumerate(rule.get(side) or ())
+    )
+    for field, block in peers:
+        yield from cidr_warnings(f"{field}.cidr", block.get("cidr", ""))
+        for number, cidr in enumerate(block.get("except") or ()):
+            yield from cidr_warnings(f"{field}.except[{number}]", cidr)
 
 
 def _of_account(new: Object, old: Object | None) -> Iterator[str]:

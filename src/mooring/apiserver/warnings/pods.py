@@ -166,12 +166,12 @@ def _volume_warnings(volumes: Any, field: str) -> Iterator[str]:
 def _list_warnings(spec: Object, field: str) -> Iterator[str]:
     """Yields the warnings of lists with items that are there twice."""
     for kind, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
-        seen: set[str] = set()
+        values: set[str] = set()
         for number, item in enumerate(spec.get(kind) or ()):
             value = item.get(key, "")
-            if value in seen:
+            if value in values:
                 yield f"{field}.{kind}[{number}].{key}: duplicate {key} {quoted(value)}"
-            seen.add(value)
+            values.add(value)
     for number, item in enumerate(spec.get("imagePullSecrets") or ()):
         if not item.get("name"):
             yield f'{field}.imagePullSecrets[{number}].name: invalid empty name ""'

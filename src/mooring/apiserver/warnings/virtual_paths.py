@@ -83,12 +83,10 @@ def _trimmed(path: str) -> str:
 
 def _overlaps(files: Iterable[_File]) -> Iterator[str]:
     """Yields each pair of which one is, or contains, the other."""
-    before: list[_File] = []
-    for file in files:
-        if file.path:
-            folder = f"{file.path}/"
-            for other in before:
-                other_folder = f"{other.path}/"
-                if folder.startswith(other_folder) or other_folder.startswith(folder):
-                    yield f"{file} with {other}"
-            before.append(file)
+    named = [file for file in files if file.path]
+    for number, file in enumerate(named):
+        folder = f"{file.path}/"
+        for other in named[:number]:
+            other_folder = f"{other.path}/"
+            if folder.startswith(other_folder) or other_folder.startswith(folder):
+                yield f"{file} with {other}"
