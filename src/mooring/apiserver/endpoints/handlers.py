@@ -169,8 +169,7 @@ class ResourceHandlers:
         stored = self._registry.create(
             request.target, obj, manager=options.manager, dry_run=options.is_dry
         )
-        request.warnings += warnings_of(request.path.resource, obj, None)
-        _warn(request, stored)
+        _warn(request, obj, None)
         return json_response(request, 201, renderer.render_object(stored))
 
     def _update(self, request: Request) -> HttpResponse:
@@ -214,12 +213,7 @@ class ResourceHandlers:
         )
         if before is not None and collection.get(target.key) is None:
             self._deleter.on_removed(target.namespace, before)
-        resource = request.path.resource
-        if (created or has_update_warnings(resource)) and not request.path.subresource:
-            new = stored if isinstance(stored, dict) else stored.object()
-            old = None if created or before is None else before.object()
-            request.warnings += warnings_of(resource, new, old)
-        _warn(request, stored)
+        _warn(request, stored, None if created else before)
         return stored, created
 
     def _check_escalation(self, request: Request, new: Object, old: Object | None) -> None:
@@ -337,12 +331,17 @@ class ResourceHandlers:
         return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
 
 
-def _warn(request: Request, stored: Stored | Object) -> None:
-    """Warns about what a definition has and this server does not do."""
-    path = request.path
-    if path.resource is DEFINITIONS and not path.subresource:
-        definition = stored if isinstance(stored, dict) else stored.object()
-        request.warnings += ignored_parts(definition)
+def _warn(request: Request, stored: Stored | Object, before: Stored | None) -> None:
+    """Adds the warnings of a stored object, and of what this server does not do with it."""
+    resource = request.path.resource
+    is_definition = resource is DEFINITIONS
+    if request.path.subresource or not (
+        is_definition or before is None or has_update_warnings(resource)
+    ):
+        return
+    new = stored if isinstance(stored, dict) else stored.object()
+    old = None if before is None else before.object()
+    request.warnings += ignored_parts(new) if is_definition else warnings_of(resource, new, old)
 
 
 def _field_errors(
