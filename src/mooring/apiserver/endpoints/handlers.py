@@ -166,9 +166,8 @@ class ResourceHandlers:
         obj = read_body(request, expected_object(request), options)
         self._check_escalation(request, obj, None)
         request.warnings += warnings_before(request.path.resource, obj)
-        stored = self._registry.create(
-            request.target, obj, manager=options.manager, dry_run=options.is_dry
-        )
+        target, manager = request.target, options.manager
+        stored = self._registry.create(target, obj, manager=manager, dry_run=options.is_dry)
         _warn(request, obj, None)
         return json_response(request, 201, renderer.render_object(stored))
 
