@@ -6,8 +6,8 @@ then changes pods and nodes at a constant rate: each second ``--rate`` pods are 
 node, as many of the oldest are deleted, and a tenth as many nodes get a new status.
 
 - Lag: a task sleeps 10 ms, again and again, and records how late it wakes up.
-- Slow watchers read one batch in ``--slow-s`` seconds. The server drops them when they are too far
-  behind; they resume from their last version, or list again.
+- Slow watchers read their first list at once, then one batch in ``--slow-s`` seconds. The server
+  drops them when they are too far behind; they resume from their last version, or list again.
 - At the end all changes stop. Every pod must be bound; every informer, the slow ones too, must have
   the objects of the server.
 
@@ -20,8 +20,8 @@ import argparse
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,7 +37,6 @@ from mooring.client import Client, Informer, InProcessTransport, ObjectChange
 from mooring.client.transport.transport import Request, Response, Stream, Transport
 from mooring.clock import SystemClock, seeded_random
 from mooring.devcluster.cluster import InMemoryCluster
-from mooring.errors import OutcomeUnknown, Unreachable
 from mooring.event_loop import loop_factory
 from mooring.testing import make_node, make_pod
 
@@ -73,16 +72,31 @@ class Plan:
 
 
 class SlowTransport:
-    """A transport whose streams are read slowly.
+    """A transport whose streams are read slowly for a while.
 
     Attributes:
         streams: Watches that were started.
+        is_slow: Set while there is a wait before each batch.
     """
 
     def __init__(self, inner: Transport, slow_s: float) -> None:
         self.streams = 0
-        self.slow_s = slow_s
+        self.is_slow = asyncio.Event()
+        self._is_fast = asyncio.Event()
+        self._slow_s = slow_s
         self._inner = inner
+
+    def be_fast(self) -> None:
+        """Ends the wait before the present batch, and all later ones."""
+        self.is_slow.clear()
+        self._is_fast.set()
+
+    async def wait(self) -> None:
+        """Waits before a batch."""
+        if self.is_slow.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._slow_s):
+                    await self._is_fast.wait()
 
     async def request(self, request: Request) -> Response:
         """Sends a request, without a delay."""
@@ -107,9 +121,9 @@ class _SlowStream:
         self.status, self.headers = inner.status, inner.headers
         self._inner, self._transport = inner, transport
 
-    async def batches(self) -> AsyncIterator[list[bytes]]:
+    async def batches(self) -> AsyncGenerator[list[bytes], None]:
         async for lines in self._inner.batches():
-            await asyncio.sleep(self._transport.slow_s)
+            await self._transport.wait()
             yield lines
 
 
@@ -171,12 +185,9 @@ class LoadRun:
         query = [("watch", "1"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", "3600")]
         request = Request("GET", path, deadline_s=60.0, query=query)
         while True:
-            try:
-                async with self.client.transport.stream(request, idle_s=3600.0) as stream:
-                    async for _ in stream.batches():
-                        pass
-            except (OutcomeUnknown, Unreachable):
-                pass
+            async with self.client.transport.stream(request, idle_s=3600.0) as stream:
+                async for _ in stream.batches():
+                    pass
             await asyncio.sleep(1.0)
 
     async def change_pods(self) -> None:
@@ -229,12 +240,17 @@ class LoadRun:
         plan, loop = self.plan, asyncio.get_running_loop()
         await self.fill()
         async with asyncio.TaskGroup() as tasks:
-            watching = [tasks.create_task(informer.run()) for informer in self.informers]
-            watching += [tasks.create_task(self.idle_watch(number)) for number in range(plan.idle)]
+            readers: list[Coroutine[Any, Any, Any]] = [
+                *(informer.run() for informer in self.informers),
+                *(self.idle_watch(number) for number in range(plan.idle)),
+            ]
+            watching = [tasks.create_task(reader) for reader in readers]
             running = tasks.create_task(self.cluster.run())
             await self.cluster.service.wait_until_synced()
             for informer in self.informers:
                 await informer.wait_until_synced()
+            for transport in self.slow_transports:
+                transport.is_slow.set()
             self._started_s = loop.time()
             work = (self.change_pods(), self.change_nodes(), self.measure_lag(), self.sample())
             changing = [tasks.create_task(coroutine) for coroutine in work]
@@ -250,7 +266,7 @@ class LoadRun:
 
     async def _settle(self) -> list[str]:
         for transport in self.slow_transports:
-            transport.slow_s = 0.0
+            transport.be_fast()
         loop = asyncio.get_running_loop()
         end_s = loop.time() + SETTLE_S
         while True:

@@ -1,4 +1,4 @@
-"""When a candidate tries again, what it logs meanwhile, and what holds after the loss."""
+"""The waits of a candidate, its logs meanwhile, its health, and the loss of the lease."""
 
 from __future__ import annotations
 

@@ -122,7 +122,8 @@ def test_a_binding_for_another_version_of_the_pod_is_refused(field: str) -> None
     api = Api()
     created = api.post(PODS, pod("a"))
 
-    assert bind(api, "a", **{field: "777"}) == 409
+    other: dict[str, Any] = {field: "777"}
+    assert bind(api, "a", **other) == 409
     assert node_of(api, "a") == ""
     assert bind(api, "a", **{field: created["metadata"][field]}) == 201
     assert node_of(api, "a") == "n1"

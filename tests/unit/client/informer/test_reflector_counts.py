@@ -1,4 +1,4 @@
-"""What a reflector counts and remembers between requests, and when it forgets that."""
+"""A reflector counts failures and remembers objects between requests, and forgets them in time."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ MIB = 2**20
 
 
 def image(*names: str, size: int = 1) -> ContainerImage:
-    return ContainerImage(names=list(names), size_bytes=size * MIB)
+    return ContainerImage(names=names, size_bytes=size * MIB)
 
 
 def rows_of(table: ImageTable, name: str) -> list[int]:
