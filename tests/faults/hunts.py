@@ -62,6 +62,8 @@ SEED_OF: Final[Mapping[str, int]] = {
     "expired_page_ends_list": 2,
     "first_page_only": 2,
     "stays_in_old_queue": 0,
+    "quarantined_popped_early": 5,
+    "first_label_column": 0,
     "expiry_from_last_read": 0,
     "expiry_from_first_read": 0,
     "fence_only_at_renewal": 0,
