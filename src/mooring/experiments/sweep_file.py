@@ -308,6 +308,7 @@ def _fingerprint(document: Object, folder: str) -> str:
         (spec.get("scheduler") or {}).get("config"),
         *((spec.get("cluster") or {}).get("files") or ()),
         *(item.get("trace") for item in spec.get("workload") or () if isinstance(item, dict)),
+        *(spec.get("stages") or ()),
     ]
     for name in names:
         if isinstance(name, str) and name and not name.startswith(OPENB_PREFIX):

@@ -169,6 +169,18 @@ class ClusterUsage:
         self._unused_rows.append(row)
         self._changed_rows.add(row)
 
+    def point(self) -> list[Any]:
+        """Returns the values of ``curve_names`` for these resources, in this order."""
+        return [
+            *self.allocatable,
+            *self.allocated,
+            *(self.allocated + self.waiting),
+            *self.stranded(),
+            self.n_waiting,
+            self.n_bound,
+            self.n_nodes,
+        ]
+
     # -- stranded ---------------------------------------------------------------------------------
 
     def stranded(self) -> Any:
@@ -198,6 +210,16 @@ class ClusterUsage:
         for shape in self._minimal:
             fits |= (free >= np.array(shape)).all(axis=1)
         return fits
+
+
+def curve_names(resources: tuple[str, ...]) -> list[str]:
+    """Returns the names of the curves."""
+    kinds = ("allocatable", "allocated", "demanded", "stranded")
+    return [f"{kind}.{resource}" for kind in kinds for resource in resources] + [
+        "pending",
+        "running",
+        "nodes",
+    ]
 
 
 def _minimal(shapes: Counter[_Shape]) -> list[_Shape]:
