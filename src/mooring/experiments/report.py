@@ -125,7 +125,7 @@ def _measures(result: Result) -> Section:
 def _over_time(result: Result) -> Section:
     plots: list[Plot] = []
     for name in result.resources.values():
-        kinds = ("allocated", "demanded", "stranded")
+        kinds = ("allocated", "demanded", "stranded", "fragmentation")
         names = [f"{kind}.{name}" for kind in ("allocatable", *kinds)]
         wide = wide_series(result.tables["series"], names)
         whole = wide.pop(f"allocatable.{name}")
@@ -139,7 +139,8 @@ def _over_time(result: Result) -> Section:
         summary = (
             f"{name}: allocated {result.summary[f'allocated.{name}']:.0%}, demanded"
             f" {result.summary[f'demanded.{name}']:.0%}, stranded"
-            f" {result.summary[f'stranded.{name}']:.0%} on average."
+            f" {result.summary[f'stranded.{name}']:.0%}, fragmented"
+            f" {result.summary[f'fragmentation.{name}']:.0%} on average."
         )
         title = f"{name} over time"
         plots.append(
