@@ -1,6 +1,7 @@
 """Runs sweeps: every cell with every seed, once; a second call goes on where the first one ended.
 
-The parent alone writes: one line for each run into ``runs.jsonl``, on the disk before the next is
+Runs are made by processes of this machine, or by another executor (``executors``). The parent alone
+writes: one line for each run into ``runs.jsonl``, on the disk before the next is
 looked at. A torn last line, of a parent that was killed, is dropped. A worker that is killed takes
 its runs with it: they are made again, in a new pool.
 """
@@ -9,9 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from concurrent.futures import BrokenExecutor, Future, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -19,6 +18,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from mooring.errors import ConfigError, SchedulerError
+from mooring.experiments.executors import Pools
 from mooring.experiments.sweep_file import Cell, Sweep, Values
 from mooring.experiments.trials import executor, without_main_file
 from mooring.scenario.run import ScenarioRun
@@ -108,7 +108,6 @@ class Store:
 
 #: A run to be made: its cell and seed.
 Planned = tuple[Cell, int]
-Pools = Callable[[int], AbstractContextManager[Executor]]
 
 
 def run_cell(cell: Cell, seed: int) -> Run:
@@ -186,7 +185,7 @@ def seeds_of(sweep: Sweep, cell: Cell, store: Store) -> int:
 
 def _made(missing: Sequence[Planned], workers: int, pools: Pools) -> Iterator[Run]:
     """Makes runs, in new pools if workers are killed."""
-    if workers == 1:
+    if workers == 1 and pools is executor:
         yield from (run_cell(cell, seed) for cell, seed in missing)
         return
     left = dict.fromkeys((cell.key(seed) for cell, seed in missing), 0)
@@ -218,8 +217,11 @@ def _in_pool(plan: Iterable[Planned], workers: int, pools: Pools) -> Iterator[Ru
                     pool.submit(run_cell, cell, seed) for cell, seed in plan
                 ]
             yield from _as_done(futures)
-    except (BrokenProcessPool, ConfigError):
+    except BrokenExecutor:
         return
+    except ConfigError as error:
+        if not isinstance(error.__cause__, BrokenExecutor):
+            raise
 
 
 def _as_done(futures: Sequence[Future[Run]]) -> Iterator[Run]:
