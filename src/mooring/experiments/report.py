@@ -37,7 +37,18 @@ def result_report(result: Result) -> str:
     Raises:
         ConfigError: the data of its charts is too large for one file.
     """
-    sections = [
+    inputs = {
+        "scenario": msgspec.json.format(msgspec.json.encode(result.source), indent=2).decode(),
+        "seed": str(result.seed),
+        "digest of the results": result.digest,
+        "mooring": __version__,
+    }
+    return html_report(result.name, result_sections(result), inputs=inputs)
+
+
+def result_sections(result: Result) -> list[Section]:
+    """Returns the sections of the report of a run."""
+    return [
         Section("Verdict", verdict(result)),
         _measures(result),
         _over_time(result),
@@ -45,13 +56,6 @@ def result_report(result: Result) -> str:
         _waiting(result),
         Section("Groups", tables={"Pods by item of the workload": result.tables["groups"]}),
     ]
-    inputs = {
-        "scenario": msgspec.json.format(msgspec.json.encode(result.source), indent=2).decode(),
-        "seed": str(result.seed),
-        "digest of the results": result.digest,
-        "mooring": __version__,
-    }
-    return html_report(result.name, sections, inputs=inputs)
 
 
 def verdict(result: Result) -> list[str]:

@@ -51,6 +51,25 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+def runs_of(data: bytes, name: str) -> tuple[list[Run], int]:
+    """Returns the runs of a file by its content, and where its last whole line ends.
+
+    A run that was made again replaces the earlier one.
+
+    Raises:
+        ConfigError: a line that is not the last cannot be read.
+    """
+    end = data.rfind(b"\n") + 1
+    runs: dict[str, Run] = {}
+    for number, line in enumerate(data[:end].splitlines(), start=1):
+        try:
+            run = msgspec.json.decode(line, type=Run)
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"is no run: {error}", file=name, line=number) from error
+        runs[run.key] = run
+    return [*runs.values()], end
+
+
 class Store:
     """The runs of a folder.
 
@@ -76,17 +95,11 @@ class Store:
         if not self.path.exists():
             return
         data = self.path.read_bytes()
-        end = data.rfind(b"\n") + 1
+        runs, end = runs_of(data, str(self.path))
         if end < len(data):
             with self.path.open("r+b") as file:
                 file.truncate(end)  # a line that was not written to its end
-        for number, line in enumerate(data[:end].splitlines(), start=1):
-            try:
-                run = msgspec.json.decode(line, type=Run)
-            except msgspec.DecodeError as error:
-                name = str(self.path)
-                raise ConfigError(f"is no run: {error}", file=name, line=number) from error
-            self.runs[run.key] = run
+        self.runs = {run.key: run for run in runs}
 
     def add(self, run: Run) -> None:
         """Writes a run; it is on the disk when this returns."""
