@@ -10,6 +10,7 @@ from typing import Any, Final
 from mooring.config import strict
 from mooring.config.field_errors import FieldError
 from mooring.config.strict import nearest
+from mooring.config.strict_document import ERRORS_MAX
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.documents import Path
 from mooring.objects.files.sources import Source, iter_documents, iter_values
@@ -74,6 +75,8 @@ def read_stages(files: Iterable[str | os.PathLike[str]]) -> ReadStages:
     errors: list[ConfigError] = []
     places: dict[str, str] = {}
     for source, raw in iter_values(files):
+        if len(errors) >= ERRORS_MAX:
+            break
         stage = _stage(source, raw, read.notes, errors)
         if stage is None:
             continue
@@ -85,7 +88,8 @@ def read_stages(files: Iterable[str | os.PathLike[str]]) -> ReadStages:
         if len(read.stages) > STAGES_MAX:
             raise source.fault(f"there are more than {STAGES_MAX} stages")
     if errors:
-        raise errors[0] if len(errors) == 1 else ConfigErrors(errors)
+        is_cut = len(errors) >= ERRORS_MAX
+        raise errors[0] if len(errors) == 1 else ConfigErrors(errors, is_cut=is_cut)
     return read
 
 
@@ -103,7 +107,7 @@ def _stage(
         if not problems:
             built: document.Document = strict.build(plain, document.Document)
             stage = _Reading(built, source, problems).stage(notes)
-    errors += [_located(source, error) for error in problems]
+    errors += [_located(source, error) for error in problems[:ERRORS_MAX]]
     return None if problems else stage
 
 
