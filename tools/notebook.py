@@ -70,7 +70,11 @@ def _output(output: dict[str, Any], count: int) -> dict[str, Any]:
     kind = output["output_type"]
     if kind == "stream":
         return {"output_type": kind, "name": output["name"], "text": _lines(output["text"])}
-    data = {name: _lines(value) for name, value in output["data"].items()}
+    data = {
+        # A chart is a mapping, all else is text.
+        name: value if isinstance(value, dict) else _lines(value)
+        for name, value in output["data"].items()
+    }
     kept = {"output_type": kind, "data": data, "metadata": {}}
     return kept | {"execution_count": count} if kind == "execute_result" else kept
 

@@ -52,6 +52,7 @@ _PUBLIC = {
     "per_node": "mooring.framework",
     "predicate": "mooring.framework",
     "priority": "mooring.framework",
+    "write_report": "mooring.study.scenario",
 }
 
 __all__ = [
@@ -87,6 +88,7 @@ __all__ = [
     "per_node",
     "predicate",
     "priority",
+    "write_report",
 ]
 
 

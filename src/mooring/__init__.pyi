@@ -65,6 +65,7 @@ from mooring.study.compare import compare as compare
 from mooring.study.result import Result as Result
 from mooring.study.scenario import Scenario as Scenario
 from mooring.study.scenario import ScenarioResult as ScenarioResult
+from mooring.study.scenario import write_report as write_report
 from mooring.study.server import Server as Server
 from mooring.study.suggestions import Suggestion as Suggestion
 from mooring.study.suggestions import Suggestions as Suggestions

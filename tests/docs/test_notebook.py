@@ -1,4 +1,4 @@
-"""The notebook of the guides is run in a kernel, and prints what it shows."""
+"""The notebooks of the guides are run in a kernel, and print what they show."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "docs/guides/notebook.ipynb"
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 
 
 def check(notebook: Path) -> subprocess.CompletedProcess[str]:
@@ -20,8 +21,9 @@ def check(notebook: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_the_notebook_shows_what_its_cells_print() -> None:
-    result = check(NOTEBOOK)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_shows_what_its_cells_print(notebook: Path) -> None:
+    result = check(notebook)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -41,8 +43,9 @@ def test_an_output_that_differs_is_shown(tmp_path: Path) -> None:
     assert '+      "2\\n"' in result.stdout
 
 
-def test_the_notebook_has_no_trace_of_a_machine() -> None:
-    notebook = json.loads(NOTEBOOK.read_text())
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_has_no_trace_of_a_machine(file: Path) -> None:
+    notebook = json.loads(file.read_text())
     assert notebook["metadata"]["language_info"] == {"name": "python"}
     assert all(cell["metadata"] == {} for cell in notebook["cells"])
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

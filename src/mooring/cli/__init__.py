@@ -60,6 +60,7 @@ COMMANDS = {
     "scenario": Entry("mooring.cli.scenario", "Check and show scenario files."),
     "compare": Entry("mooring.cli.compare", "Compare scenarios and configurations over seeds."),
     "sweep": Entry("mooring.cli.sweep", "Run a scenario over a grid of values and seeds."),
+    "report": Entry("mooring.cli.report", "Write an HTML report over results of runs and sweeps."),
     "explain": Entry("mooring.cli.explain", "Explain a placement or a pending pod."),
     "dump": Entry("mooring.cli.dump", "Write a live cluster's objects to one file."),
     "replay": Entry("mooring.cli.replay", "Replay a recording and report differences."),

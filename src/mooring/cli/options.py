@@ -35,6 +35,16 @@ def file_option(
     return click.option(*names, metavar=metavar, shell_complete=file_names, **attributes)
 
 
+def stages_option(command: Command) -> Command:
+    """Adds the option that names files of stages for a scenario."""
+    return file_option(
+        "--stages",
+        multiple=True,
+        help="File or folder with KWOK's Stage documents, which start and end the pods of a "
+        "scenario, or change its nodes; may be given several times.",
+    )(command)
+
+
 def plugins_option(**attributes: Any) -> Callable[[Command], Command]:
     """Returns the option that names plugins."""
     return click.option(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mooring.cli.inputs import print_note
+from mooring.cli.options import stages_option
 from mooring.cli.outputs import json_text, write_text
 from mooring.clock import SystemClock
 
@@ -38,11 +39,16 @@ def command() -> None:
 @command.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="SCENARIO...")
 def check(files: tuple[str, ...]) -> None:
-    """Check scenario files, with all objects, traces and configurations that they name."""
+    """Check scenario files, with all objects, traces and configurations that they name.
+
+    Files of KWOK's Stage documents are checked, too.
+    """
     from mooring.scenario.read import read_scenario
+    from mooring.scenario.stages.reading import are_stages, read_stages
 
     for file in files:
-        for note in read_scenario(file).notes:
+        notes = read_stages([file]).notes if are_stages(file) else read_scenario(file).notes
+        for note in notes:
             print_note("scenario check", note)
         click.echo(f"{file}: ok")
 
@@ -50,12 +56,16 @@ def check(files: tuple[str, ...]) -> None:
 @command.command("show")
 @click.argument("file", metavar="SCENARIO")
 @click.option("--seed", type=int, help="Seed of all chance; default: the scenario's.")
-def show(file: str, seed: int | None) -> None:
+@stages_option
+def show(file: str, seed: int | None, stages: tuple[str, ...]) -> None:
     """Show what a scenario has, and what arrives when."""
     from mooring.scenario.read import read_scenario
     from mooring.scenario.show import shown
 
-    click.echo(shown(read_scenario(file, seed=seed)))
+    scenario = read_scenario(file, seed=seed, stages=stages)
+    for note in scenario.notes:
+        print_note("scenario show", note)
+    click.echo(shown(scenario))
 
 
 @command.command("schema")
@@ -72,6 +82,7 @@ def run_scenario(
     seed: int | None,
     config_file: str | None,
     plugins: Sequence[str],
+    stages: Sequence[str],
     out: str | None,
     table_format: str,
     report: str | None,
@@ -83,7 +94,7 @@ def run_scenario(
     from mooring.scenario.results import write_results
     from mooring.scenario.text import check_text, result_text
 
-    scenario = read_scenario(file, seed=seed)
+    scenario = read_scenario(file, seed=seed, stages=stages)
     for note in scenario.notes:
         print_note("simulate", note)
     if config_file is not None:

@@ -17,6 +17,7 @@ from mooring.cli.options import (
     feature_gates_option,
     file_option,
     output_option,
+    stages_option,
     workload_options,
 )
 from mooring.cli.outputs import json_text
@@ -76,7 +77,10 @@ class ScaleParameter(click.ParamType[tuple[str, int]]):
 
 #: Options that go with a scenario; the others are said in its file.
 _OF_SCENARIOS: Final = frozenset(
-    {"scenario", "config_file", "plugins", "seed", "output", "out", "table_format", "report"}
+    {
+        *("scenario", "config_file", "plugins", "seed", "output", "out", "table_format", "report"),
+        "stages",
+    }
 )
 
 
@@ -87,7 +91,7 @@ class SimulateCommand(click.Command):
         """Runs the command."""
         values = ctx.params
         scenario, out = values.pop("scenario"), values.pop("out")
-        report = values.pop("report")
+        report, stages = values.pop("report"), values.pop("stages")
         table_format = values.pop("table_format")
         chosen = [
             param
@@ -95,8 +99,8 @@ class SimulateCommand(click.Command):
             if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         ]
         if scenario is None:
-            for name, value in (("--out", out), ("--report", report)):
-                if value is not None:
+            for name, value in (("--out", out), ("--report", report), ("--stages", stages)):
+                if value:
                     raise click.UsageError(f"{name} needs a scenario", ctx)
             return super().invoke(ctx)
         for param in chosen:
@@ -113,6 +117,7 @@ class SimulateCommand(click.Command):
             seed=values["seed"] if any(param.name == "seed" for param in chosen) else None,
             config_file=values["config_file"],
             plugins=values["plugins"],
+            stages=stages,
             out=out,
             table_format=table_format,
             report=report,
@@ -151,6 +156,7 @@ class SimulateCommand(click.Command):
 @file_option(
     "--save", metavar="RECORDING", help="Save every decision to this file; .gz = compressed."
 )
+@stages_option
 @file_option("--out", help="Folder for the tables of a scenario; it is created.")
 @file_option("--report", help="HTML file with plots and tables of a scenario's results.")
 @click.option(

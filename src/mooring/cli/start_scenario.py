@@ -14,9 +14,9 @@ from click.core import ParameterSource
 from mooring.cli.event_loops import interruption, loop_factory_for
 from mooring.cli.inputs import print_note
 from mooring.cli.kubeconfig_out import write_kubeconfig
-from mooring.cli.pace import Pace, Stopped
 from mooring.cli.scenario import EXPECTATION_FAILED, scenario_view
 from mooring.clock import SystemClock, seeded_random
+from mooring.devcluster.pace import Pace, Stopped
 from mooring.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -19,6 +19,14 @@ from mooring.cli.outputs import json_text, progress_bar, write_text
     type=click.IntRange(min=1),
     help="How many runs at once; default: one for each processor.",
 )
+@click.option(
+    "--on",
+    "place",
+    default="processes",
+    show_default=True,
+    metavar="WHERE",
+    help="processes of this machine, or the workers of dask[:ADDRESS] or ray[:ADDRESS].",
+)
 @click.option("--retry-failed", is_flag=True, help="Make runs again that failed.")
 @click.option("--check", "is_check", is_flag=True, help="Read everything, and run nothing.")
 @file_option("--report", help="HTML file with the results.")
@@ -27,6 +35,7 @@ def command(
     file: str,
     out: str | None,
     jobs: int | None,
+    place: str,
     retry_failed: bool,
     is_check: bool,
     report: str | None,
@@ -37,10 +46,12 @@ def command(
     Every run is kept in a folder as soon as it is done; a sweep that was interrupted goes on there,
     and none is made twice.
     """
+    from mooring.experiments.executors import pools_of
     from mooring.experiments.sweep import Store, default_measures, results_of, run_sweep
     from mooring.experiments.sweep_file import read_sweep
     from mooring.experiments.sweep_text import sweep_document, sweep_report, sweep_text
 
+    pools = pools_of(place)
     sweep = read_sweep(file)
     if is_check:
         seeds = f"{sweep.seeds}" if sweep.until is None else f"at least {sweep.seeds}"
@@ -48,7 +59,14 @@ def command(
         return 0
     is_shown = output == "table" and sys.stderr.isatty()
     with Store(out or f"{file}.runs") as store, progress_bar(is_shown=is_shown) as on_done:
-        run_sweep(sweep, store, jobs=jobs or 0, retry_failed=retry_failed, on_done=on_done)
+        run_sweep(
+            sweep,
+            store,
+            jobs=jobs or 0,
+            retry_failed=retry_failed,
+            pools=pools,
+            on_done=on_done,
+        )
     results = results_of(sweep, store)
     measures = list(sweep.measures) or default_measures(results)
     if report is not None:

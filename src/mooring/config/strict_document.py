@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from mooring.config import strict
 from mooring.config.field_errors import FieldError
@@ -13,6 +13,8 @@ from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.paths import Text
 
 Document = TypeVar("Document")
+#: Errors that are shown: the text is read once more for the line of each.
+ERRORS_MAX: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ def read_strict(
 
 
 def _raise(errors: Sequence[FieldError], data: bytes, file: str) -> None:
-    located = [located_error(error, data, file) for error in errors]
+    located = [located_error(error, data, file) for error in errors[:ERRORS_MAX]]
     if len(located) == 1:
         raise located[0]
     if located:
-        raise ConfigErrors(located)
+        raise ConfigErrors(located, is_cut=len(errors) > ERRORS_MAX)

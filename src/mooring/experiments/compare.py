@@ -90,7 +90,7 @@ def shown_measures(trials: Sequence[Trial]) -> list[str]:
     there = set.intersection(*(set(trial.summary) for trial in trials))
     names: list[str] = [name for name in _SHOWN if name in there]
     for short in trials[0].resources.values():
-        names += [f"allocated.{short}", f"stranded.{short}"]
+        names += [f"allocated.{short}", f"stranded.{short}", f"fragmentation.{short}"]
     for name in _SHOWN_IF_ANY:
         if any(trial.summary.get(name) for trial in trials):
             names.append(name)

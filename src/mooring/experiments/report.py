@@ -37,7 +37,18 @@ def result_report(result: Result) -> str:
     Raises:
         ConfigError: the data of its charts is too large for one file.
     """
-    sections = [
+    inputs = {
+        "scenario": msgspec.json.format(msgspec.json.encode(result.source), indent=2).decode(),
+        "seed": str(result.seed),
+        "digest of the results": result.digest,
+        "mooring": __version__,
+    }
+    return html_report(result.name, result_sections(result), inputs=inputs)
+
+
+def result_sections(result: Result) -> list[Section]:
+    """Returns the sections of the report of a run."""
+    return [
         Section("Verdict", verdict(result)),
         _measures(result),
         _over_time(result),
@@ -45,13 +56,6 @@ def result_report(result: Result) -> str:
         _waiting(result),
         Section("Groups", tables={"Pods by item of the workload": result.tables["groups"]}),
     ]
-    inputs = {
-        "scenario": msgspec.json.format(msgspec.json.encode(result.source), indent=2).decode(),
-        "seed": str(result.seed),
-        "digest of the results": result.digest,
-        "mooring": __version__,
-    }
-    return html_report(result.name, sections, inputs=inputs)
 
 
 def verdict(result: Result) -> list[str]:
@@ -125,7 +129,7 @@ def _measures(result: Result) -> Section:
 def _over_time(result: Result) -> Section:
     plots: list[Plot] = []
     for name in result.resources.values():
-        kinds = ("allocated", "demanded", "stranded")
+        kinds = ("allocated", "demanded", "stranded", "fragmentation")
         names = [f"{kind}.{name}" for kind in ("allocatable", *kinds)]
         wide = wide_series(result.tables["series"], names)
         whole = wide.pop(f"allocatable.{name}")
@@ -139,7 +143,8 @@ def _over_time(result: Result) -> Section:
         summary = (
             f"{name}: allocated {result.summary[f'allocated.{name}']:.0%}, demanded"
             f" {result.summary[f'demanded.{name}']:.0%}, stranded"
-            f" {result.summary[f'stranded.{name}']:.0%} on average."
+            f" {result.summary[f'stranded.{name}']:.0%}, fragmented"
+            f" {result.summary[f'fragmentation.{name}']:.0%} on average."
         )
         title = f"{name} over time"
         plots.append(

@@ -1,6 +1,7 @@
 """Runs sweeps: every cell with every seed, once; a second call goes on where the first one ended.
 
-The parent alone writes: one line for each run into ``runs.jsonl``, on the disk before the next is
+Runs are made by processes of this machine, or by another executor (``executors``). The parent alone
+writes: one line for each run into ``runs.jsonl``, on the disk before the next is
 looked at. A torn last line, of a parent that was killed, is dropped. A worker that is killed takes
 its runs with it: they are made again, in a new pool.
 """
@@ -9,9 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from concurrent.futures import BrokenExecutor, Future, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -19,6 +18,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from mooring.errors import ConfigError, SchedulerError
+from mooring.experiments.executors import Pools
 from mooring.experiments.sweep_file import Cell, Sweep, Values
 from mooring.experiments.trials import executor, without_main_file
 from mooring.scenario.run import ScenarioRun
@@ -51,6 +51,25 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+def runs_of(data: bytes, name: str) -> tuple[list[Run], int]:
+    """Returns the runs of a file by its content, and where its last whole line ends.
+
+    A run that was made again replaces the earlier one.
+
+    Raises:
+        ConfigError: a line that is not the last cannot be read.
+    """
+    end = data.rfind(b"\n") + 1
+    runs: dict[str, Run] = {}
+    for number, line in enumerate(data[:end].splitlines(), start=1):
+        try:
+            run = msgspec.json.decode(line, type=Run)
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"is no run: {error}", file=name, line=number) from error
+        runs[run.key] = run
+    return [*runs.values()], end
+
+
 class Store:
     """The runs of a folder.
 
@@ -76,17 +95,11 @@ class Store:
         if not self.path.exists():
             return
         data = self.path.read_bytes()
-        end = data.rfind(b"\n") + 1
+        runs, end = runs_of(data, str(self.path))
         if end < len(data):
             with self.path.open("r+b") as file:
                 file.truncate(end)  # a line that was not written to its end
-        for number, line in enumerate(data[:end].splitlines(), start=1):
-            try:
-                run = msgspec.json.decode(line, type=Run)
-            except msgspec.DecodeError as error:
-                name = str(self.path)
-                raise ConfigError(f"is no run: {error}", file=name, line=number) from error
-            self.runs[run.key] = run
+        self.runs = {run.key: run for run in runs}
 
     def add(self, run: Run) -> None:
         """Writes a run; it is on the disk when this returns."""
@@ -108,7 +121,6 @@ class Store:
 
 #: A run to be made: its cell and seed.
 Planned = tuple[Cell, int]
-Pools = Callable[[int], AbstractContextManager[Executor]]
 
 
 def run_cell(cell: Cell, seed: int) -> Run:
@@ -186,7 +198,7 @@ def seeds_of(sweep: Sweep, cell: Cell, store: Store) -> int:
 
 def _made(missing: Sequence[Planned], workers: int, pools: Pools) -> Iterator[Run]:
     """Makes runs, in new pools if workers are killed."""
-    if workers == 1:
+    if workers == 1 and pools is executor:
         yield from (run_cell(cell, seed) for cell, seed in missing)
         return
     left = dict.fromkeys((cell.key(seed) for cell, seed in missing), 0)
@@ -218,8 +230,11 @@ def _in_pool(plan: Iterable[Planned], workers: int, pools: Pools) -> Iterator[Ru
                     pool.submit(run_cell, cell, seed) for cell, seed in plan
                 ]
             yield from _as_done(futures)
-    except (BrokenProcessPool, ConfigError):
+    except BrokenExecutor:
         return
+    except ConfigError as error:
+        if not isinstance(error.__cause__, BrokenExecutor):
+            raise
 
 
 def _as_done(futures: Sequence[Future[Run]]) -> Iterator[Run]:

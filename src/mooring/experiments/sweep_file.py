@@ -29,16 +29,19 @@ from msgspec import Meta, Struct, field
 from mooring import __version__
 from mooring.config.field_errors import FieldError
 from mooring.config.load import only_document
+from mooring.config.strict import nearest
 from mooring.config.strict_document import read_strict
 from mooring.errors import ConfigError
-from mooring.objects.files.documents import path_text
+from mooring.objects.files.documents import Path, path_text
 from mooring.objects.files.paths import Text, read_bytes
 from mooring.objects.types import Object
 from mooring.scenario.document import API_VERSION
 from mooring.scenario.document import KIND as SCENARIO
 from mooring.scenario.expectations import limit_of
+from mooring.scenario.measures import MEASURES
 from mooring.scenario.read import read_scenario_text
 from mooring.scenario.scenario import Scenario
+from mooring.scenario.text import unit_of
 from mooring.traces.openb import OPENB_PREFIX
 
 KIND: Final = "Sweep"
@@ -216,6 +219,7 @@ def _checked(spec: Spec, errors: list[FieldError]) -> tuple[dict[str, list[Any]]
         if spec.until.min_seeds > spec.until.max_seeds:
             problem = f"must be at most maxSeeds ({spec.until.max_seeds})"
             errors.append(FieldError(("spec", "until", "minSeeds"), problem, spec.until.min_seeds))
+    _check_measures(spec, errors)
     grid = {path: _values(path, value, errors) for path, value in spec.grid.items()}
     n_cells = 1
     for values in grid.values():
@@ -223,6 +227,20 @@ def _checked(spec: Spec, errors: list[FieldError]) -> tuple[dict[str, list[Any]]
     if n_cells > CELLS_MAX:
         errors.append(FieldError(("spec", "grid"), f"has more than {CELLS_MAX} cells", n_cells))
     return grid, half_width
+
+
+def _check_measures(spec: Spec, errors: list[FieldError]) -> None:
+    """Reports names that are no measures; which resources there are is known only in a run."""
+    names: dict[Path, str] = {
+        ("spec", "measures", at): name for at, name in enumerate(spec.measures)
+    }
+    if spec.until is not None:
+        names["spec", "until", "measure"] = spec.until.measure
+    for path, name in names.items():
+        if not unit_of(name):
+            near = nearest(name, [measure.name for measure in MEASURES])
+            problem = "unknown measure; docs/reference/measures.md has all"
+            errors.append(FieldError(path, problem, name, near))
 
 
 def _values(path: str, value: Any, errors: list[FieldError]) -> list[Any]:
@@ -308,6 +326,7 @@ def _fingerprint(document: Object, folder: str) -> str:
         (spec.get("scheduler") or {}).get("config"),
         *((spec.get("cluster") or {}).get("files") or ()),
         *(item.get("trace") for item in spec.get("workload") or () if isinstance(item, dict)),
+        *(spec.get("stages") or ()),
     ]
     for name in names:
         if isinstance(name, str) and name and not name.startswith(OPENB_PREFIX):

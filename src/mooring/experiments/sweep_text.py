@@ -105,8 +105,17 @@ def sweep_report(
     Raises:
         ConfigError: the data of its charts is too large for one file.
     """
+    sections = sweep_sections(sweep.paths, results, measures)
+    inputs = {"sweep": source, "first seed": str(sweep.first_seed), "mooring": __version__}
+    return html_report(sweep.name, sections, inputs=inputs)
+
+
+def sweep_sections(
+    paths: Sequence[str], results: Sequence[CellResult], measures: Sequence[str]
+) -> list[Section]:
+    """Returns the sections of the report of a sweep."""
     names = [
-        ", ".join(f"{short_path(path)}={value_name(own.values[path])}" for path in sweep.paths)
+        ", ".join(f"{short_path(path)}={value_name(own.values[path])}" for path in paths)
         or "as written"
         for own in results
     ]
@@ -114,20 +123,18 @@ def sweep_report(
     for measure in measures:
         table[measure] = [_cell(own, measure) for own in results]
     effects: dict[str, Table] = {}
-    for path in sweep.paths:
+    for path in paths:
         columns: dict[str, list[Any]] = {"value": []}
         for measure in measures:
             own_effects = main_effects(results, [path], measure)[path]
             columns["value"] = [value_name(value) for value, _ in own_effects]
             columns[measure] = [value_text(measure, mean) for _, mean in own_effects]
         effects[f"Mean over all cells by {path}"] = columns
-    sections = [
+    return [
         Section("Cells", tables={"Means, with half of the 95 % interval": table}),
         Section("What one value does", tables=effects if measures else {}),
         Section("Measures", plots=[_plot(m, names, results) for m in measures]),
     ]
-    inputs = {"sweep": source, "first seed": str(sweep.first_seed), "mooring": __version__}
-    return html_report(sweep.name, sections, inputs=inputs)
 
 
 def _plot(measure: str, names: Sequence[str], results: Sequence[CellResult]) -> Plot:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mooring.chance import Streams
 from mooring.objects.generic import GenericObject
-from mooring.objects.meta import ObjectMeta, ResourceRequirements, key
+from mooring.objects.meta import ObjectMeta, ResourceRequirements, controller_of, key
 from mooring.objects.pod import Container, Pod, PodSpec, PodStatus, Toleration
 from mooring.scenario.run_times import Draws, RunTimes
 from mooring.scenario.scenario import ArrivalItem, Template, TraceItem
@@ -80,6 +80,18 @@ class Creator:
         metadata = {**raw["metadata"], "name": raw["metadata"]["name"] + suffix}
         self.draws_of[raw["kind"], f"{metadata['namespace']}/{metadata['name']}"] = draws
         self._workloads.create({**raw, "metadata": metadata})
+
+    def draws_for(self, pod: Pod) -> Draws | None:
+        """Returns the draws of the workload that a pod belongs to, at whatever distance."""
+        owner = controller_of(pod.metadata)
+        workloads = self._workloads.cluster.workloads
+        while owner is not None:
+            name = f"{pod.metadata.namespace}/{owner.name}"
+            if (draws := self.draws_of.get((owner.kind, name))) is not None:
+                return draws
+            workload = workloads.get(owner.kind, {}).get(name)
+            owner = None if workload is None else controller_of(workload.metadata)
+        return None
 
 
 def _renamed(obj: Any, suffix: str) -> Any:

@@ -218,7 +218,11 @@ class Failures(Struct, frozen=True, rename="camel"):
 
 
 class Spec(Struct, frozen=True, rename="camel"):
-    """A scenario: the cluster, what arrives and happens, and what is expected of it."""
+    """A scenario: the cluster, what arrives and happens, and what is expected of it.
+
+    Attributes:
+        stages: Files of KWOK's Stage documents, which then start and end pods, or change nodes.
+    """
 
     cluster: Cluster = Cluster()
     workload: tuple[Item, ...] = ()
@@ -228,6 +232,7 @@ class Spec(Struct, frozen=True, rename="camel"):
     autoscaler: Autoscaler = Autoscaler()
     pods: PodDefaults = PodDefaults()
     failures: tuple[Failures, ...] = ()
+    stages: tuple[str, ...] = ()
     expect: tuple[dict[str, Any], ...] = ()
 
 

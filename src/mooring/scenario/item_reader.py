@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
+
+import numpy as np
 
 from mooring.chance import Distribution, arrivals_of, distribution_of
 from mooring.config.field_errors import FieldError
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.documents import Path
 from mooring.scenario import scenario as resolved
-from mooring.scenario.document import Item, NodeAction
+from mooring.scenario.document import Item, NodeAction, Spec
 from mooring.scenario.object_reader import ObjectReader
 from mooring.scenario.scenario import FOR_EVER, RunTime, Template
+from mooring.scenario.stages.stage import Stage
 from mooring.traces import read_trace
 from mooring.traces.openb import OPENB_PREFIX
 
@@ -28,6 +32,8 @@ _FIELDS_OF: Final = {
     "arrive": ("object", "duration", "start", "failure"),
     "at": (*_ACTIONS, "duration", "start", "failure"),
 }
+#: What contradicts the stages of pods.
+_STAGED: Final = "does not go with stages of pods, which say when pods start and end"
 #: Kinds whose pods end by themselves.
 _ENDING: Final = frozenset({"Job", "CronJob"})
 
@@ -186,3 +192,33 @@ class ItemReader:
         if not template.pods and kinds and not kinds & _ENDING:
             kind = min(kinds)
             self._error((*path, "duration"), f"pods of a {kind} run until they are deleted")
+
+
+def run_time_errors(spec: Spec) -> list[FieldError]:
+    """Returns an error for each run time that the stages of pods would contradict."""
+    errors: list[FieldError] = []
+    pods: Path = ("spec", "pods")
+    if spec.pods.duration is not None:
+        errors.append(FieldError((*pods, "duration"), _STAGED, spec.pods.duration))
+    if spec.pods.start != "0s":
+        errors.append(FieldError((*pods, "start"), _STAGED, spec.pods.start))
+    if spec.pods.failure:
+        errors.append(FieldError((*pods, "failure"), _STAGED, spec.pods.failure))
+    for at, item in enumerate(spec.workload):
+        for name in ("duration", "start", "failure"):
+            if getattr(item, name) is not None:
+                path: Path = ("spec", "workload", at, name)
+                errors.append(FieldError(path, _STAGED, getattr(item, name)))
+    return errors
+
+
+def notes_of_traces(items: Sequence[Any], stages: Sequence[Stage]) -> Iterator[str]:
+    """Yields what was left out of traces, and assumed."""
+    has_stages = any(stage.kind == "Pod" for stage in stages)
+    for item in items:
+        if not isinstance(item, resolved.TraceItem):
+            continue
+        for note in item.trace.notes:
+            yield f"{item.trace.name}: {note}"
+        if has_stages and not np.isnan(item.trace.duration_s).all():
+            yield f"{item.trace.name}: its run times are left out: the stages of pods say them"

@@ -88,6 +88,12 @@ MEASURES: Final = (
         "integral of what is free on nodes where no waiting pod would fit by its requests, while"
         " pods wait / integral of the allocatable amounts",
     ),
+    Measure(
+        "fragmentation.RESOURCE",
+        "1",
+        "integral of what is free and of no use to a pod, the mean over all pods that came until"
+        " then / integral of the allocatable amounts",
+    ),
     Measure("pending.mean", "pods", "integral of the number of pods without a node / length"),
     Measure("pending.max", "pods", "largest number of pods without a node"),
     Measure("length", "s", "from the start to the end of the run"),
@@ -170,7 +176,7 @@ def summary_of(
         summary[f"refused.{plugin}"] = count
     for resource, name in names.items():
         whole = curves.area(f"allocatable.{resource}")
-        for kind in ("allocated", "demanded", "stranded"):
+        for kind in ("allocated", "demanded", "stranded", "fragmentation"):
             summary[f"{kind}.{name}"] = _ratio(curves.area(f"{kind}.{resource}"), whole)
         highest = curves.max(f"allocatable.{resource}")
         summary[f"allocated.{name}.max"] = _ratio(curves.max(f"allocated.{resource}"), highest)

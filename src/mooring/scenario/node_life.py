@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from mooring.clock import Clock, rfc3339
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.meta import controller_of, key
-from mooring.objects.node import Node, NodeCondition, Taint
+from mooring.objects.node import Node, NodeCondition, NodeSpec, Taint
 from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from mooring.scenario.run_times import FAILED
@@ -39,6 +39,9 @@ MONITOR_GRACE_S: Final = 50.0
 #: From a refused eviction to the next one.
 DRAIN_RETRY_S: Final = 5.0
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+#: Status of the condition Ready -> the taint of the node lifecycle controller.
+_TAINT_OF: Final = {"False": NOT_READY, "Unknown": UNREACHABLE}
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
 
@@ -77,6 +80,8 @@ class NodeLife:
         self._clock = clock
         self._crashes = 0
         self._drained: set[str] = set()
+        #: Name -> number of the mark, of nodes that say that they are not ready.
+        self._marks: dict[str, int] = {}
         #: Node -> keys of its pods.
         self._pods: dict[str, dict[str, None]] = {}
 
@@ -101,8 +106,14 @@ class NodeLife:
 
     def _bound(self, pod: Pod) -> None:
         """Looks at a pod that was bound to a node that is away, but not yet marked."""
-        if pod.spec.node_name in self.down:
+        name = pod.spec.node_name
+        if name in self.down:
             self._run_times.stop(key(pod))
+        elif name in self._marks:
+            node = self._table.objects("Node")[name]
+            for taint in node.spec.taints:
+                if taint.effect == NO_EXECUTE and taint.key in _TAINT_OF.values():
+                    self._evict_later(pod, taint, self._marks, self._marks[name])
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """Returns the unfinished pods of a node, by time of binding."""
@@ -155,11 +166,17 @@ class NodeLife:
         node = self._table.objects("Node").get(name)
         if node is None or node.spec.unschedulable == unschedulable:
             return
-        taints = [taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE]
-        if unschedulable:
-            taints.append(Taint(key=UNSCHEDULABLE, effect=NO_SCHEDULE))
-        spec = replace(node.spec, unschedulable=unschedulable, taints=tuple(taints))
-        self._table.put(replace(node, spec=spec))
+        self._table.put(replace(node, spec=_cordoned(node, unschedulable=unschedulable)))
+
+    def follow_cordon(self, name: str) -> None:
+        """Taints a node that was marked as unschedulable by a patch; takes the taint away if not.
+
+        Source: pkg/controller/nodelifecycle (doNoScheduleTaintingPass).
+        """
+        node = self._table.objects("Node")[name]
+        spec = _cordoned(node, unschedulable=node.spec.unschedulable)
+        if spec != node.spec:
+            self._table.put(replace(node, spec=spec))
 
     # -- crash and recovery -----------------------------------------------------------------------
 
@@ -190,16 +207,55 @@ class NodeLife:
         spec = replace(node.spec, taints=(*node.spec.taints, *marks, evicting))
         self._table.put(_with_ready(replace(node, spec=spec), "Unknown", now))
         for pod in self.pods_on(name):
-            wait_s = _tolerated_s(pod, evicting)
-            if wait_s < math.inf:
-                evict = partial(self._evict_from, key(pod), pod.metadata.uid, name, number)
-                at_s = self._clock.monotonic_s() + wait_s
-                self._engine.call_at(at_s, PHASE_CONTROLLERS, evict)
+            self._evict_later(pod, evicting, self.down, number)
 
-    def _evict_from(self, pod_key: str, uid: str, name: str, number: int) -> None:
+    def _evict_later(self, pod: Pod, taint: Taint, marks: dict[str, int], number: int) -> None:
+        """Evicts a pod when it tolerates a taint no longer, if the mark of its node is the same."""
+        wait_s = _tolerated_s(pod, taint)
+        if wait_s < math.inf:
+            own = (key(pod), pod.metadata.uid, pod.spec.node_name)
+            evict = partial(self._evict_from, *own, marks, number)
+            self._engine.call_at(self._clock.monotonic_s() + wait_s, PHASE_CONTROLLERS, evict)
+
+    def _evict_from(
+        self, pod_key: str, uid: str, name: str, marks: dict[str, int], number: int
+    ) -> None:
         pod = self._table.objects("Pod").get(pod_key)
-        if pod is not None and pod.metadata.uid == uid and self.down.get(name) == number:
+        if pod is not None and pod.metadata.uid == uid and marks.get(name) == number:
             self.evict(pod)
+
+    def mark(self, name: str, ready: str, *, evicts: bool = True) -> None:
+        """Taints a node that says that it is not ready, and takes the taints away when it is.
+
+        Its pods go on, unlike those of a crash, but are evicted when their tolerations run out.
+
+        Args:
+            name: Of the node.
+            ready: Status of its condition Ready.
+            evicts: False for a node that was never ready.
+        """
+        node = self._table.objects("Node").get(name)
+        if node is None or name in self.down:
+            return
+        taint_key = _TAINT_OF.get(ready, "")
+        of_readiness = [taint for taint in node.spec.taints if taint.key in _TAINT_OF.values()]
+        if not taint_key and not of_readiness:
+            return
+        n_taints = 2 if evicts else 1
+        if [taint.key for taint in of_readiness] == [taint_key] * n_taints and taint_key:
+            return
+        self._marks.pop(name, None)
+        taints = [taint for taint in node.spec.taints if taint.key not in _TAINT_OF.values()]
+        if taint_key:
+            now = rfc3339(self._clock.wall_s())
+            effects = (NO_SCHEDULE, NO_EXECUTE)[:n_taints]
+            taints += [Taint(key=taint_key, effect=own, time_added=now) for own in effects]
+        self._table.put(replace(node, spec=replace(node.spec, taints=tuple(taints))))
+        if taint_key and evicts:
+            self._crashes += 1
+            self._marks[name] = self._crashes
+            for pod in self.pods_on(name):
+                self._evict_later(pod, taints[-1], self._marks, self._crashes)
 
     def recover(self, name: str, number: int) -> None:
         """Brings a node back, unless it has crashed again or is gone."""
@@ -228,10 +284,18 @@ class NodeLife:
         """Removes a node, and its pods with it."""
         self.down.pop(name, None)
         self._drained.discard(name)
+        self._marks.pop(name, None)
         if name in self._table.objects("Node"):
             self._table.delete("Node", name)
         for pod in self.pods_on(name):
             self.evict(pod, grace_s=0)
+
+
+def _cordoned(node: Node, *, unschedulable: bool) -> NodeSpec:
+    taints = [taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE]
+    if unschedulable:
+        taints.append(Taint(key=UNSCHEDULABLE, effect=NO_SCHEDULE))
+    return replace(node.spec, unschedulable=unschedulable, taints=tuple(taints))
 
 
 def _with_ready(node: Node, status: str, now: str) -> Node:

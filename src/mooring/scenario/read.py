@@ -1,5 +1,7 @@
 """From a scenario file to a scenario: strict, and every error with its line.
 
+A Scenario of kube-scheduler-simulator is read by ``scenario.steps``.
+
 ::
 
     file ──strict──▶ Document ──resolve──▶ Scenario
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mooring.apiserver.registry.existing_objects import ExistingObjects
@@ -37,10 +39,17 @@ from mooring.scenario.document import (
     PodDefaults,
 )
 from mooring.scenario.expectations import Expectation, expectations_of
-from mooring.scenario.item_reader import ItemReader, TimeReader
+from mooring.scenario.item_reader import (
+    ItemReader,
+    TimeReader,
+    notes_of_traces,
+    run_time_errors,
+)
 from mooring.scenario.measures import measure_names
 from mooring.scenario.object_reader import ObjectReader, named_node
 from mooring.scenario.scenario import FOR_EVER, RunTime, Scenario
+from mooring.scenario.stages.reading import read_stages
+from mooring.scenario.steps.reading import is_of_simulator, scenario_of_steps
 from mooring.simulation.utilization import ResourceNames
 from mooring.simulation.workload import workload_of
 from mooring.traces.openb import OPENB_PREFIX, read_nodes
@@ -49,29 +58,37 @@ from mooring.traces.openb import OPENB_PREFIX, read_nodes
 _REFERRED_KINDS: Final = ("PriorityClass", "StorageClass")
 
 
-def read_scenario(path: str | os.PathLike[str], *, seed: int | None = None) -> Scenario:
+def read_scenario(
+    path: str | os.PathLike[str], *, seed: int | None = None, stages: Sequence[str] = ()
+) -> Scenario:
     """Reads a scenario file.
 
     Args:
         path: The file, YAML or JSON; names of files in it are relative to its folder.
         seed: Instead of the file's.
+        stages: Files of KWOK's stages, besides the file's; relative to the current folder.
 
     Raises:
         ConfigError: it cannot be read, or says what cannot be run; ``ConfigErrors`` if there are
             several errors.
     """
     name = os.fspath(path)
-    return read_scenario_text(Text(name), folder=os.path.dirname(name) or ".", seed=seed)
+    folder = os.path.dirname(name) or "."
+    return read_scenario_text(Text(name), folder=folder, seed=seed, stages=stages)
 
 
-def read_scenario_text(text: Text, *, folder: str = ".", seed: int | None = None) -> Scenario:
+def read_scenario_text(
+    text: Text, *, folder: str = ".", seed: int | None = None, stages: Sequence[str] = ()
+) -> Scenario:
     """Reads a scenario from text; names of files in it are relative to ``folder``.
 
     Raises:
         ConfigError: as ``read_scenario``.
     """
+    if is_of_simulator(text.read()):
+        return scenario_of_steps(text, seed, read_stages(stages))
     read = read_strict(text, Document, api_version=API_VERSION, kind=KIND)
-    scenario = _Reading(read.document, text, folder, read.errors).scenario(read.value, seed)
+    scenario = _Reading(read.document, text, folder, read.errors).scenario(read.value, seed, stages)
     read.raise_errors()
     return scenario
 
@@ -90,9 +107,13 @@ class _Reading:
         self._objects = ObjectReader(text, errors)
         self._times = TimeReader(errors, self._folder)
 
-    def scenario(self, value: Object, seed: int | None) -> Scenario:
+    def scenario(self, value: Object, seed: int | None, stage_files: Sequence[str]) -> Scenario:
         """Returns the scenario; it means nothing if there are errors."""
         spec, errors = self._spec, self._errors
+        own_files = [os.path.join(self._folder, file) for file in spec.stages]
+        stages = read_stages([*own_files, *stage_files])
+        if any(stage.kind == "Pod" for stage in stages.stages):
+            errors += run_time_errors(spec)
         defaults = self._defaults(spec.pods, ("spec", "pods"))
         cluster = self._cluster_objects()
         workload = workload_of("", cluster)
@@ -140,12 +161,8 @@ class _Reading:
             attempt_s=self._attempt_s(),
             expectations=expectations,
             source=value,
-            notes=[
-                f"{item.trace.name}: {note}"
-                for item in items
-                if isinstance(item, resolved.TraceItem)
-                for note in item.trace.notes
-            ],
+            notes=[*notes_of_traces(items, stages.stages), *stages.notes],
+            stages=stages.stages,
         )
 
     def _error(self, path: Path, problem: str, value: Any = None) -> None:

@@ -80,6 +80,7 @@ class Result(NamedTuple):
             "seed": self.seed,
             "mooring": __version__,
             "digest": self.digest,
+            "resources": dict(self.resources),
             "summary": {name: _plain(value) for name, value in self.summary.items()},
             "pending": dict(self.pending),
             "notes": list(self.notes),

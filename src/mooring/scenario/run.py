@@ -17,6 +17,8 @@ from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.workloads import PodDisruptionBudget
 from mooring.scenario.actions import Actions
+from mooring.scenario.actors.stage_actor import StageActor
+from mooring.scenario.actors.step_player import StepPlayer
 from mooring.scenario.arrivals import Creator, arrivals_of_item, arrivals_of_trace
 from mooring.scenario.autoscaler import Autoscaler
 from mooring.scenario.curves import Curves
@@ -31,13 +33,14 @@ from mooring.scenario.run_times import Draws, RunTimes
 from mooring.scenario.scenario import (
     ActionItem,
     ArrivalItem,
+    Creation,
     NodeAction,
     Scenario,
     Template,
     TraceItem,
 )
 from mooring.scenario.template_nodes import TemplateNodes
-from mooring.scenario.usage import ClusterUsage
+from mooring.scenario.usage import ClusterUsage, curve_names
 from mooring.scheduler.observer import Observer, ObserverGroup
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.controllers.objects import Workload
@@ -129,10 +132,7 @@ class ScenarioRun:
         self._nodes = NodeLife(
             self._table, self._engine, self._run_times, self._budgets, clock=clock
         )
-        self._kubelets = Kubelets(
-            self._table, self._engine, clock=clock, is_away=self._nodes.down.__contains__
-        )
-        self._creator = Creator(self._table, self._workloads, self._run_times)
+        self._build_actors()
         self._defaults = Draws(CLUSTER_GROUP, scenario.defaults, self._streams)
         self.history.group_of = self._group_of
         self.history.running_since = self._run_times.running_since
@@ -143,6 +143,36 @@ class ScenarioRun:
         self._autoscaler = self._make_autoscaler(objects) if scenario.groups else None
         self._sampled_s = 0.0
         self._nodes_at_start = sum(isinstance(obj, Node) for obj in objects)
+
+    def _build_actors(self) -> None:
+        """Makes what creates, starts and removes pods."""
+        scenario, nodes = self.scenario, self._nodes
+        self._stages = StageActor(
+            scenario.stages,
+            table=self._table,
+            engine=self._engine,
+            run_times=self._run_times,
+            nodes=nodes,
+            clock=self._clock,
+            streams=self._streams,
+            has_end=scenario.end_s is not None,
+        )
+        are_removed = self._stages.removes_pods
+        self._kubelets = Kubelets(
+            self._table,
+            self._engine,
+            clock=self._clock,
+            is_away=lambda node: are_removed or node in nodes.down,
+        )
+        self._creator = Creator(self._table, self._workloads, self._run_times)
+        self._steps = StepPlayer(
+            scenario.steps,
+            table=self._table,
+            workloads=self._workloads,
+            creator=self._creator,
+            nodes=nodes,
+            streams=self._streams,
+        )
 
     def _make_autoscaler(self, objects: list[Any]) -> Autoscaler:
         scenario = self.scenario
@@ -197,10 +227,11 @@ class ScenarioRun:
             self._nodes.start()
             self._workloads.start(self._engine)
             self._table.listen(self._run_times.on_change)
+            self._stages.start()
             self._plan()
             try:
                 end_s = self.scenario.end_s
-                await self._engine.run(math.inf if end_s is None else end_s)
+                await self._engine.run(math.inf if end_s is None else end_s, self._steps.play_next)
             finally:
                 self._scheduler.stop()
                 for task in background:
@@ -266,21 +297,8 @@ class ScenarioRun:
             return
         owner = controller_of(pod.metadata)
         ends = owner is None or owner.kind == "Job"
-        draws = self._draws_of(pod) if owner is not None else None
+        draws = self._creator.draws_for(pod) if owner is not None else None
         plans[pod_key] = (draws or self._defaults).next(pod.metadata.annotations, ends=ends)
-
-    def _draws_of(self, pod: Pod) -> Draws | None:
-        """Returns the draws of the workload that a pod belongs to, at whatever distance."""
-        owner = controller_of(pod.metadata)
-        namespace, draws_of = pod.metadata.namespace, self._creator.draws_of
-        workloads = self._workloads.cluster.workloads
-        while owner is not None:
-            name = f"{namespace}/{owner.name}"
-            if (draws := draws_of.get((owner.kind, name))) is not None:
-                return draws
-            workload = workloads.get(owner.kind, {}).get(name)
-            owner = None if workload is None else controller_of(workload.metadata)
-        return None
 
     def _group_of(self, pod: Pod) -> str:
         plan = self._run_times.plans.get(key(pod))
@@ -301,38 +319,21 @@ class ScenarioRun:
 
     def _sample(self) -> None:
         """Notes what holds from the last instant on."""
-        usage = self.usage
-        values = [
-            *usage.allocatable,
-            *usage.allocated,
-            *(usage.allocated + usage.waiting),
-            *usage.stranded(),
-            usage.n_waiting,
-            usage.n_bound,
-            usage.n_nodes,
-        ]
-        self.curves.set(self._sampled_s, values)
-
-
-def curve_names(resources: tuple[str, ...]) -> list[str]:
-    """Returns the names of the curves."""
-    kinds = ("allocatable", "allocated", "demanded", "stranded")
-    return [f"{kind}.{resource}" for kind in kinds for resource in resources] + [
-        "pending",
-        "running",
-        "nodes",
-    ]
+        self.curves.set(self._sampled_s, self.usage.point())
 
 
 def _all_objects(scenario: Scenario, objects: list[Any]) -> Iterator[Any]:
-    """Yields the objects of the start, and those of all templates."""
+    """Yields the objects of the start, and those of all templates that are no pods."""
     yield from objects
     for item in scenario.items:
-        template = item.template if isinstance(item, ArrivalItem) else None
-        if isinstance(item, ActionItem) and isinstance(item.action, Template):
-            template = item.action
-        if template is not None:
-            yield from template.others
+        if isinstance(item, ArrivalItem):
+            yield from item.template.others
+        elif isinstance(item, ActionItem) and isinstance(item.action, Template):
+            yield from item.action.others
+    for step in scenario.steps:
+        for operation in step.operations:
+            if isinstance(operation.action, Creation):
+                yield from operation.action.template.others
 
 
 def _is_budget(obj: Any) -> bool:
@@ -343,7 +344,8 @@ def _resources(scenario: Scenario, objects: list[Any]) -> tuple[str, ...]:
     """Returns the resources that nodes have: cpu and memory first."""
     names: dict[str, None] = {"cpu": None, "memory": None}
     templates = [group.template for group in scenario.groups]
-    for node in [*(obj for obj in objects if isinstance(obj, Node)), *templates]:
+    every = [obj for obj in _all_objects(scenario, objects) if isinstance(obj, Node)]
+    for node in [*every, *templates]:
         names |= dict.fromkeys(node.status.allocatable)
     return tuple(name for name in names if name != "pods")
 

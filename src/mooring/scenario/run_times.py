@@ -134,6 +134,8 @@ class RunTimes:
     Attributes:
         on_end: Called with key and final phase before a pod that has no controller is removed.
         on_running: Called with a pod that begins to run if its phase is not written.
+        begin_elsewhere: Called with a pod that is on its node: something else starts and ends it;
+            None = it starts and ends here.
 
     Args:
         table: The objects.
@@ -148,6 +150,7 @@ class RunTimes:
     ) -> None:
         self.on_end: Callable[[str, str], None] = lambda *_: None
         self.on_running: Callable[[Pod], None] | None = None
+        self.begin_elsewhere: Callable[[Pod], None] | None = None
         self.plans: dict[str, RunPlan] = {}
         self._table = table
         self._engine = engine
@@ -184,6 +187,11 @@ class RunTimes:
         now_s = self._clock.monotonic_s()
         start_s = 0.0 if plan is None else plan.start_s
         self._numbers += 1
+        if self.begin_elsewhere is not None:
+            running_s = now_s if pod.status.phase == "Running" else math.inf
+            self._running[pod_key] = _Running(pod.metadata.uid, self._numbers, running_s)
+            self.begin_elsewhere(pod)
+            return
         run = _Running(pod.metadata.uid, self._numbers, now_s + start_s)
         self._running[pod_key] = run
         if self._writes_phases or pod.metadata.owner_references:
@@ -195,6 +203,12 @@ class RunTimes:
         if plan is not None and plan.duration_s < math.inf:
             end = partial(self._end, pod_key, run)
             self._engine.call_at(run.running_s + plan.duration_s, PHASE_PODS, end)
+
+    def note_running(self, pod_key: str) -> None:
+        """Notes that a pod that is started elsewhere runs from now on."""
+        run = self._running.get(pod_key)
+        if run is not None and run.running_s == math.inf:
+            self._running[pod_key] = run._replace(running_s=self._clock.monotonic_s())
 
     def stop(self, pod_key: str) -> None:
         """Ends the run of a pod without a result: its node has crashed."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from mooring.chance import Arrivals, Distribution
 from mooring.chance.distributions import Constant
 from mooring.config import KubeSchedulerConfiguration
+from mooring.objects.files.sources import Source
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.types import Object
 from mooring.scenario.document import Autoscaler, Deletion, Item, Scale
 from mooring.scenario.expectations import Expectation
+from mooring.scenario.stages.stage import Stage
 from mooring.traces import Trace
 
 #: Pods that run until they are deleted.
@@ -137,6 +139,70 @@ class NodeGroup:
     priority: int
 
 
+class Reference(NamedTuple):
+    """An object: its API version, kind, namespace ("" = it has none) and name."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The key within its kind: "namespace/name" or "name"."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def text(self) -> str:
+        """The object in words."""
+        return f"{self.kind} {self.key}"
+
+
+class Creation(NamedTuple):
+    """Creates the one object of a template."""
+
+    template: Template
+    object: Reference
+
+
+class Patching(NamedTuple):
+    """Patches an object; ``media_type`` says how ``patch`` is meant."""
+
+    object: Reference
+    media_type: str
+    patch: Any
+
+
+class Removal(NamedTuple):
+    """Deletes an object."""
+
+    object: Reference
+
+
+Action: TypeAlias = Creation | Patching | Removal
+
+
+class Operation(NamedTuple):
+    """One operation of a step.
+
+    Attributes:
+        name: Its ID, or its place.
+        action: What it does.
+        source: Its place in the file, for errors.
+    """
+
+    name: str
+    action: Action
+    source: Source
+
+
+class Step(NamedTuple):
+    """One step: its number, and its operations in order."""
+
+    number: int
+    operations: Sequence[Operation]
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A scenario.
@@ -161,6 +227,8 @@ class Scenario:
         expectations: What the results are held to.
         source: The scenario as plain values, for the results.
         notes: What was left out of traces, and assumed.
+        stages: KWOK's stages of pods and nodes.
+        steps: Operations of kube-scheduler-simulator: each step when the one before is over.
     """
 
     name: str
@@ -182,3 +250,5 @@ class Scenario:
     expectations: Sequence[Expectation]
     source: Object
     notes: Sequence[str] = ()
+    stages: Sequence[Stage] = ()
+    steps: Sequence[Step] = ()

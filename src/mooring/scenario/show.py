@@ -16,7 +16,10 @@ from mooring.scenario.document import Deletion, Scale
 from mooring.scenario.scenario import (
     ActionItem,
     ArrivalItem,
+    Creation,
     NodeAction,
+    Patching,
+    Removal,
     RunTime,
     Scenario,
     Template,
@@ -47,6 +50,9 @@ def shown(scenario: Scenario) -> str:
     if len(rows) > 1:
         lines += ["", *aligned(rows, indent="", text_columns=4)]
     lines += _arrival_lines(scenario)
+    lines += _step_lines(scenario)
+    if scenario.stages:
+        lines += ["", *(f"stage {own.name}: {own.text}" for own in scenario.stages)]
     if scenario.failures:
         lines.append("")
     for process in scenario.failures:
@@ -75,6 +81,21 @@ def arrival_times(scenario: Scenario) -> dict[str, list[float]]:
             instant_s for instant_s in islice(instants, _ARRIVALS_MAX) if instant_s <= end_s
         ]
     return times
+
+
+def _step_lines(scenario: Scenario) -> list[str]:
+    """Returns the operations by step."""
+    rows = [("step", "operation", "")]
+    words = {Creation: "create", Patching: "patch", Removal: "delete"}
+    for step in scenario.steps:
+        number = str(step.number)
+        if not step.operations:
+            rows.append((number, "", "the end"))
+        for operation in step.operations:
+            what = f"{words[type(operation.action)]} {operation.action.object.text}"
+            rows.append((number, operation.name, what))
+            number = ""
+    return ["", *aligned(rows, indent="", text_columns=3)] if len(rows) > 1 else []
 
 
 def _arrival_lines(scenario: Scenario) -> list[str]:

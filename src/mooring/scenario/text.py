@@ -14,6 +14,8 @@ from mooring.simulation.report import aligned
 
 #: Pods that still wait and are named.
 _NAMED: Final = 5
+#: Measures that are shares of a whole.
+_SHARES: Final = ("allocated", "demanded", "stranded", "fragmentation")
 _WHICH: Final = ("mean", "p50", "p90", "p99", "max")
 
 
@@ -53,7 +55,7 @@ def value_text(measure: str, value: float) -> str:
     unit = unit_of(measure)
     if unit == "s":
         return _time(value)
-    if unit == "1" and measure.startswith(("allocated", "demanded", "stranded")):
+    if unit == "1" and measure.startswith(_SHARES):
         return f"{value:.1%}".replace("%", " %")
     return f"{value:.4g}" if value % 1 else f"{value:.0f}"
 
@@ -103,10 +105,12 @@ def _times(summary: Mapping[str, float]) -> list[str]:
 
 def _shares(result: Result) -> list[str]:
     summary = result.summary
-    rows: list[tuple[str, ...]] = [("", "allocated", "largest", "demanded", "stranded")]
+    head = ("", "allocated", "largest", "demanded", "stranded", "fragmented")
+    rows: list[tuple[str, ...]] = [head]
     for name in result.resources.values():
-        kinds = (f"allocated.{name}", f"allocated.{name}.max", f"demanded.{name}")
-        values = [value_text(kind, summary[kind]) for kind in (*kinds, f"stranded.{name}")]
+        kinds = [f"allocated.{name}", f"allocated.{name}.max", f"demanded.{name}"]
+        kinds += [f"stranded.{name}", f"fragmentation.{name}"]
+        values = [value_text(kind, summary[kind]) for kind in kinds]
         rows.append((name, *values))
     return ["", *aligned(rows, indent="", text_columns=1)]
 

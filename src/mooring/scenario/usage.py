@@ -2,12 +2,13 @@
 
 Plain arithmetic over objects, independent of the scheduler's own state. A resource is *stranded* on
 a node if it is free there while pods wait, and none of the waiting pods would fit by its requests.
+It is *fragmented* to the degree that a pod like those that came so far could not use it there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from mooring.simulation.utilization import PODS, Utilization
 
 #: Requests of a waiting pod: one number for each resource.
 _Shape = tuple[int, ...]
+#: Different requests that fragmentation looks at: pods with further ones are not counted.
+SHAPES_MAX: Final = 256
 
 
 class ClusterUsage:
@@ -58,6 +61,9 @@ class ClusterUsage:
         self._minimal: list[_Shape] = []
         self._minimal_is_old = True
         self._changed_rows: set[int] = set()
+        #: The same for fragmentation, which looks at all changes.
+        self._moved_rows: set[int] = set()
+        self._fragmentation = Fragmentation(n)
         #: Pods on nodes that are not there.
         self._specs: dict[int, tuple[Any, _Shape]] = {}
 
@@ -80,6 +86,8 @@ class ClusterUsage:
             if new is None or new.status.phase in FINISHED_PHASES:
                 self._remove(key(old if new is None else new))
             elif old is None or old.spec.node_name != new.spec.node_name:
+                if old is None:
+                    self._fragmentation.count(self.shape_of(new))
                 self._put(new)
         elif kind == "Node":
             if change.new is None:
@@ -126,6 +134,7 @@ class ClusterUsage:
         if row is not None:
             self._free[row] += np.multiply(shape, sign)
             self._changed_rows.add(row)
+            self._moved_rows.add(row)
 
     # -- nodes ------------------------------------------------------------------------------------
 
@@ -148,6 +157,7 @@ class ClusterUsage:
             return
         self._of_node[name] = amounts
         self._changed_rows.add(row)
+        self._moved_rows.add(row)
 
     def _new_row(self) -> int:
         if self._unused_rows:
@@ -168,6 +178,20 @@ class ClusterUsage:
         self._free[row] = 0
         self._unused_rows.append(row)
         self._changed_rows.add(row)
+        self._moved_rows.add(row)
+
+    def point(self) -> list[Any]:
+        """Returns the values of ``curve_names`` for these resources, in this order."""
+        return [
+            *self.allocatable,
+            *self.allocated,
+            *(self.allocated + self.waiting),
+            *self.stranded(),
+            *self.fragmented(),
+            self.n_waiting,
+            self.n_bound,
+            self.n_nodes,
+        ]
 
     # -- stranded ---------------------------------------------------------------------------------
 
@@ -192,12 +216,118 @@ class ClusterUsage:
         total: Any = unfit.sum(axis=0)[:-1]
         return total
 
+    def fragmented(self) -> Any:
+        """Returns what a pod like those that came so far could not use of what is free.
+
+        float64 (r,): the mean over all pods that came; see ``Fragmentation``.
+        """
+        for row in sorted(self._moved_rows):
+            self._fragmentation.move(row, self._free[row])
+        self._moved_rows.clear()
+        return self._fragmentation.amounts()
+
     def _fitting(self, free: Any) -> Any:
         """Returns for each row whether one of the smallest waiting pods would fit."""
         fits = np.zeros(len(free), bool)
         for shape in self._minimal:
             fits |= (free >= np.array(shape)).all(axis=1)
         return fits
+
+
+class Fragmentation:
+    """The expected amounts that are free and of no use to a pod, over the pods that came so far.
+
+    On a node where a pod does not fit by its requests, everything that is free is of no use to it;
+    where it fits, those resources are that it does not request.
+
+    Source: Weng et al., Beware of Fragmentation (USENIX ATC 2023), section 3: with nodes instead of
+    devices, and the pods that came instead of typical ones.
+
+    Args:
+        n_resources: r; shapes have one number more, that of pods.
+    """
+
+    def __init__(self, n_resources: int) -> None:
+        self._n = n_resources
+        self._index: dict[_Shape, int] = {}
+        self._shapes = np.zeros((0, n_resources + 1), np.int64)
+        #: The largest number of each resource: a node with so much free takes all shapes.
+        self._largest = np.zeros(n_resources + 1, np.int64)
+        #: int64 (s, r): 1 for the resources that a shape does not request.
+        self._unrequested = np.zeros((0, n_resources), np.int64)
+        #: How many pods had each shape: float64 (s, 1).
+        self._counts = np.zeros((0, 1))
+        #: What each shape cannot use: int64 (s, r).
+        self._useless = np.zeros((0, n_resources), np.int64)
+        #: What is free by row, as far as it is part of ``_useless``.
+        self._free = np.zeros((64, n_resources + 1), np.int64)
+        self._amounts = np.zeros(n_resources)
+        self._is_old = False
+
+    def count(self, shape: _Shape) -> None:
+        """Counts a pod."""
+        at = self._index.get(shape)
+        if at is None:
+            if len(self._index) == SHAPES_MAX:
+                return
+            at = self._index[shape] = len(self._index)
+            own = np.array([shape], np.int64)
+            self._shapes = np.concatenate([self._shapes, own])
+            self._largest = np.maximum(self._largest, own[0])
+            unrequested = (self._shapes[:, :-1] == 0).astype(np.int64)
+            self._unrequested = unrequested
+            self._counts = np.concatenate([self._counts, np.zeros((1, 1))])
+            useless = _useless(own, unrequested[-1:], self._free)
+            self._useless = np.concatenate([self._useless, useless])
+        self._counts[at] += 1
+        self._is_old = True
+
+    def move(self, row: int, free: Any) -> None:
+        """Takes what is free on a row now: int64 (r + 1,)."""
+        while row >= len(self._free):
+            self._free = np.concatenate([self._free, np.zeros_like(self._free)])
+        old = self._free[row]
+        if (np.minimum(old, free) >= self._largest).all():
+            # All shapes fit before and after: only what they do not request is of no use.
+            self._useless += self._unrequested * (free - old)[:-1]
+        else:
+            useless = _useless(self._shapes, self._unrequested, free[None, :])
+            self._useless += useless - _useless(self._shapes, self._unrequested, old[None, :])
+        self._free[row] = free
+        self._is_old = True
+
+    def amounts(self) -> Any:
+        """Returns the expected amounts: float64 (r,)."""
+        if self._is_old and self._index:
+            self._amounts = (self._counts * self._useless).sum(axis=0) / self._counts.sum()
+            self._is_old = False
+        return self._amounts
+
+
+def _useless(shapes: Any, unrequested: Any, free: Any) -> Any:
+    """Returns what pods cannot use on some nodes.
+
+    Args:
+        shapes: int64 (s, r + 1), the number of pods last.
+        unrequested: int64 (s, r), 1 for the resources that a shape does not request.
+        free: int64 (k, r + 1).
+
+    Returns:
+        int64 (s, r), the sum over the nodes.
+    """
+    fits = (free[None, :, :] >= shapes[:, None, :]).all(axis=2).astype(np.int64)
+    amounts = np.maximum(free[:, :-1], 0)
+    return (1 - fits) @ amounts + unrequested * (fits @ amounts)
+
+
+def curve_names(resources: tuple[str, ...]) -> list[str]:
+    """Returns the names of the curves."""
+    kinds = ("allocatable", "allocated", "demanded", "stranded", "fragmentation")
+    return [f"{kind}.{resource}" for kind in kinds for resource in resources] + [
+        "pending",
+        "running",
+        "nodes",
+    ]
 
 
 def _minimal(shapes: Counter[_Shape]) -> list[_Shape]:

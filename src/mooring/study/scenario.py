@@ -6,11 +6,15 @@ import html
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from mooring.config import KubeSchedulerConfiguration, from_document, load
+from mooring.errors import ConfigError
+from mooring.experiments.report_of_folders import folders_report
+from mooring.experiments.result_folders import StoredRun, StoredSweep, read_folder
 from mooring.objects.files.paths import Text
 from mooring.scenario.document import API_VERSION, KIND
 from mooring.scenario.read import read_scenario_text
@@ -145,8 +149,39 @@ class ScenarioResult:
         """
         return write_results(self._result, folder, table_format=table_format)
 
+    def stored(self, name: str) -> StoredRun:
+        """Returns the results under a name, as a report takes them."""
+        return StoredRun(name, self._result, self.digest)
+
     def __repr__(self) -> str:
         return result_text(self._result)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(result_text(self._result))}</pre>"
+
+
+def write_report(
+    results: Mapping[str, ScenarioResult] | Sequence[str], path: str, *, title: str = "Report"
+) -> None:
+    """Writes one HTML file over several results.
+
+    Args:
+        results: Name -> result; or folders, written by ``ScenarioResult.write``, by ``mooring
+            simulate --out`` or by ``mooring sweep``.
+        path: The file.
+        title: Of the report.
+
+    Raises:
+        ConfigError: a folder has no results, or the file cannot be written.
+    """
+    stored: list[StoredRun | StoredSweep] = []
+    if isinstance(results, Mapping):
+        stored += [own.stored(name) for name, own in results.items()]
+    else:
+        stored += [read_folder(folder) for folder in results]
+    text = folders_report(stored, title=title)
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        problem = (error.strerror or str(error)).lower()
+        raise ConfigError(f"cannot be written: {problem}", file=path) from error

@@ -12,10 +12,10 @@ import pytest
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN
-from mooring.cli.pace import Pace, Stopped
 from mooring.client import Client, InProcessTransport, Request
 from mooring.clock import SystemClock, seeded_random
 from mooring.devcluster.mirror import BACKLOG_MAX, Mirror
+from mooring.devcluster.pace import Pace, Stopped
 from mooring.devcluster.read_only import ReadOnlyEndpoint
 from mooring.errors import ApiError
 from mooring.scenario.hooks import RunHooks

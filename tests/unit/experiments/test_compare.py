@@ -86,6 +86,7 @@ def test_chance_is_called_chance() -> None:
         ("allocated.cpu", "higher"),
         ("throughput", "higher"),
         ("stranded.gpu", "lower"),
+        ("fragmentation.gpu", "lower"),
         ("pods.pending", "lower"),
         ("jobs.complete", "higher"),
         ("cost", "lower"),

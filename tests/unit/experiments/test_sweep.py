@@ -217,6 +217,8 @@ def test_a_parent_that_is_killed_loses_no_run_and_none_is_made_twice(tmp_path: P
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
+        ({"measures": ["wait.p98"]}, "unknown measure"),
+        ({"until": {"measure": "waits", "halfWidth": 1}}, "unknown measure"),
         ({"grid": {"cluster.nodes[0].cuont": [1]}}, "unknown field"),
         ({"grid": {"cluster.nodes[3].count": [1]}}, "leads nowhere: the scenario has no such item"),
         ({"grid": {"seed.x": [1]}}, "leads nowhere"),

@@ -237,3 +237,11 @@ def first_error(folder: Path, spec: Spec) -> ConfigError:
         read(folder, spec)
     error = raised.value
     return error.errors[0] if isinstance(error, ConfigErrors) else error
+
+
+def test_of_very_many_errors_the_first_are_shown(tmp_path: Path) -> None:
+    spec: Spec = {"cluster": CLUSTER, **{f"x{number}": 1 for number in range(2000)}}
+    with pytest.raises(ConfigErrors) as caught:
+        read(tmp_path, spec)
+    assert (len(caught.value.errors), caught.value.is_cut) == (50, True)
+    assert caught.value.errors[0].path == "spec.x0"

@@ -121,6 +121,25 @@ def test_what_is_free_where_no_waiting_pod_fits_is_stranded(tmp_path: Path) -> N
     assert "Insufficient cpu" in result.pending["default/large-0"]
 
 
+def test_what_a_pod_like_those_before_cannot_use_is_fragmented(tmp_path: Path) -> None:
+    result = run(
+        tmp_path,
+        {
+            "end": {"at": "400s"},
+            "cluster": {"nodes": [nodes(2, cpu="4", **{"example.com/gpu": "2"})]},
+            "workload": [
+                {"name": "a", "arrive": {"at": ["100s"]}, "object": pod("3"), "duration": "100s"},
+                {"name": "b", "arrive": {"at": ["300s"]}, "object": pod("1"), "duration": "1h"},
+            ],
+        },
+    )
+    # No pod came before 100 s. Until 200 s 1 cpu is free beside the pod, and one like it needs 3.
+    # From 300 s on 3 cpus are free beside the pod: enough for both kinds.
+    assert result.summary["fragmentation.cpu"] == pytest.approx(1 * 100 / (8 * 400))
+    # No pod requests a gpu: all four are of no use from the first pod on.
+    assert result.summary["fragmentation.gpu"] == pytest.approx(4 * 300 / (4 * 400))
+
+
 def test_the_annotations_of_kwok_say_how_long_a_pod_runs(tmp_path: Path) -> None:
     prefix = "pod-complete.stage.kwok.x-k8s.io/"
     fixed = {**pod(), "metadata": {"annotations": {f"{prefix}delay": "70s"}}}

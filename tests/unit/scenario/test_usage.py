@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from mooring.client import ObjectChange
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.scenario.usage import ClusterUsage
+from mooring.scenario.usage import SHAPES_MAX, ClusterUsage, Fragmentation
 from mooring.testing import make_node, make_pod
 
 RESOURCES = ("cpu", "memory", "example.com/gpu")
@@ -23,11 +24,15 @@ def test_equals_a_count_over_all_objects(seed: int) -> None:
     usage = ClusterUsage(RESOURCES)
     nodes: dict[str, Node] = {}
     pods: dict[str, Pod] = {}
+    came: dict[str, Pod] = {}
     for number in range(250):
         change(rng, usage, nodes, pods, number)
+        came |= pods
         stranded = usage.stranded().tolist()  # also when nothing is compared: it keeps state
         if number % 5 == 0:
             check(usage, stranded, nodes, pods)
+            expected = useless([*came.values()], nodes, pods)
+            assert usage.fragmented().tolist() == pytest.approx(expected)
 
 
 def change(
@@ -97,6 +102,40 @@ def check(
     assert stranded == expected
     bound = sum(bool(pod.spec.node_name) for pod in pods.values())
     assert (usage.n_nodes, usage.n_bound, usage.n_waiting) == (len(nodes), bound, len(pods) - bound)
+
+
+def useless(came: list[Pod], nodes: dict[str, Node], pods: dict[str, Pod]) -> list[float]:
+    """Returns what a pod that came cannot use: the mean over them, pod by pod and node by node."""
+    free = free_of(nodes, pods)
+    total = [0.0, 0.0, 0.0]
+    for pod in came:
+        asked = [*units(pod.spec.containers[0].resources.requests), 1]
+        for own in free.values():
+            fits = all(a <= b for a, b in zip(asked, own, strict=True))
+            of_no_use = [max(0, a) * (not fits or not b) for a, b in zip(own, asked, strict=True)]
+            total = [a + b for a, b in zip(total, of_no_use, strict=False)]
+    return [amount / max(1, len(came)) for amount in total]
+
+
+def free_of(nodes: dict[str, Node], pods: dict[str, Pod]) -> dict[str, list[int]]:
+    """Returns node -> what is free there."""
+    free = {name: [*units(node.status.allocatable), 5] for name, node in nodes.items()}
+    for pod in pods.values():
+        if pod.spec.node_name in free:
+            asked = [*units(pod.spec.containers[0].resources.requests), 1]
+            own = free[pod.spec.node_name]
+            free[pod.spec.node_name] = [a - b for a, b in zip(own, asked, strict=True)]
+    return free
+
+
+def test_pods_with_more_different_requests_than_the_limit_are_not_counted() -> None:
+    fragmentation = Fragmentation(1)
+    fragmentation.move(0, np.array([500, 10]))
+    for amount in range(1, SHAPES_MAX + 1):
+        fragmentation.count((amount, 1))
+    before = fragmentation.amounts().tolist()
+    fragmentation.count((501, 1))
+    assert fragmentation.amounts().tolist() == before == [0.0]
 
 
 def units(quantities: object) -> list[int]:

@@ -75,6 +75,9 @@ def read_bytes(path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or str(error)).lower()}"
         raise ConfigError(problem, file=shown_name(path)) from None
+    except ValueError as error:
+        # No file can have this name: it has a null character, or half of a surrogate pair.
+        raise ConfigError(f"cannot be read: {error}", value=path) from None
 
 
 class Text:

@@ -118,13 +118,25 @@ class Engine:
         heapq.heappush(self._actions, action)
         self._foreground += not is_background
 
-    async def run(self, end_s: float = math.inf) -> None:
-        """Runs until a time, with what happens then; infinity = until nothing is left to do."""
+    async def run(
+        self, end_s: float = math.inf, on_settled: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Runs until a time, with what happens then; infinity = until nothing is left to do.
+
+        Args:
+            end_s: The time.
+            on_settled: Called when nothing is left to do; returns whether it has added something.
+        """
         while True:
             await self._run_instant()
             next_s = self._next_instant_s()
-            if self._loop.time() >= end_s or (end_s == math.inf and self._is_settled(next_s)):
+            if self._loop.time() >= end_s:
                 return
+            if end_s == math.inf and self._is_settled(next_s):
+                if not on_settled():
+                    return
+                self.note_progress()
+                continue
             await self._wait_until(min(next_s, end_s))
 
     # -- one instant ------------------------------------------------------------------------------

@@ -118,6 +118,14 @@ class WorkloadControllers:
         else:
             self._store(existing, patched(existing, {"spec": manifest["spec"]}))
 
+    def replace(self, kind: str, object_key: str, manifest: Json) -> None:
+        """Replaces metadata and spec of a workload that is there."""
+        old = self._manager.cluster.workloads[kind][object_key]
+        new = to_struct({**manifest, "kind": kind}, Workload)
+        generation = old.metadata.generation + (new.spec != old.spec)
+        metadata = replace(new.metadata, generation=generation)
+        self._store(old, replace(new, metadata=metadata, status=old.status))
+
     def delete(self, kind: str, object_key: str) -> bool:
         """Deletes a workload with all that it controls; returns whether there was one."""
         workload = self._manager.cluster.workloads[kind].get(object_key)

@@ -128,3 +128,9 @@ def test_size_limit_counts_what_is_unpacked(tmp_path: Path) -> None:
         assert len(paths.read_bytes(str(path), bytes_max=100)) == 100
         with pytest.raises(ConfigError, match="is larger than 99 bytes"):
             paths.read_bytes(str(path), bytes_max=99)
+
+
+@pytest.mark.parametrize("name", ["a\0b.yaml", "\ud800.yaml"])
+def test_a_name_that_no_file_can_have_is_an_error(name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        paths.read_bytes(name)
