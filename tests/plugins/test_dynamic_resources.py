@@ -298,6 +298,20 @@ def test_a_claim_that_no_node_can_use_is_deallocated_unless_others_use_it(
     assert (result.claim_change is not None) is (text != "still not schedulable")
 
 
+def test_without_devices_for_another_claim_an_unavailable_claim_is_not_deallocated() -> None:
+    elsewhere = make_claim("elsewhere", exactly(), allocated=[result_of("d0", "x")], on="gone")
+    there = Cluster(elsewhere, make_claim("large", exactly(count=3)))
+    pod = claiming("elsewhere", "large")
+
+    statuses = there.harness.statuses(pod, there.plugin)
+    result = there.post_filter(pod)
+
+    reasons = {status.reasons for status in statuses.values() if status is not None}
+    assert reasons == {("cannot allocate all claims",)}
+    assert result.status is not None
+    assert result.status.reasons == ("still not schedulable",)
+
+
 # ---------------------------------------------------------------- Score
 
 
@@ -557,3 +571,17 @@ def test_nodes_classes_and_slices_always_help() -> None:
         ("resource.k8s.io/DeviceClass", change),
         ("resource.k8s.io/ResourceSlice", change),
     }
+
+
+def test_unreserve_returns_to_the_version_that_the_api_server_reported() -> None:
+    reported = make_claim("mine", exactly(), resourceVersion="1")
+    there = Cluster(reported)
+    claims = there.cache.devices.claims
+    claims.assume(make_claim("mine", exactly(), resourceVersion="2"))
+    cycle = there.reserve(claiming("mine"), "a")
+    assert there.in_use() == {DeviceID("gpu.test", "a", "d0")}
+
+    there.plugin.unreserve(cycle, "a")
+
+    assert claims.get("default/mine") is reported
+    assert there.in_use() == set()
