@@ -189,12 +189,12 @@ class DeviceAttempt:
         nodes = view.snapshot.nodes
         results, signatures = self._results, self._devices.signatures
         rows = view.rows[view.take(results.is_unknown).nonzero()[0]]
-        # The first row of each signature, by number: of several entries the last one stays.
-        first = np.full(signatures.count, -1, dtype=np.intp)
-        first[signatures.column.take(rows)[::-1]] = rows[::-1]
-        for number in (first >= 0).nonzero()[0].tolist():
+        # One row of each signature: of several entries for a number the last one stays.
+        row_of = np.full(signatures.count, -1, dtype=np.intp)
+        row_of[signatures.column.take(rows)] = rows
+        for number in (row_of >= 0).nonzero()[0].tolist():
             if number != UNSHARED and results.verdicts.item(number) == UNKNOWN:
-                row = first.item(number)
+                row = row_of.item(number)
                 self.filter(nodes.node(row), row)
         results.recompute_rows(signatures)
         rejections: dict[int, Status] = {}

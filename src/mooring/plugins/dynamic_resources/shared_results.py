@@ -33,6 +33,9 @@ TEMPLATES_MAX: Final = 128
 #: The entries of ``SharedResults.verdicts``.
 UNKNOWN, FEASIBLE, NOT_ALLOCATABLE, INVALID_POOLS = range(4)
 
+#: Verdict -> code of the row.
+_CODES: Final = np.array([0, 0, 1, 2], dtype=np.uint16)
+
 #: The names of the requests and alternatives that got devices, by claim.
 Chosen = tuple[Collection[str], ...]
 
@@ -99,10 +102,9 @@ class SharedResults:
 
     def recompute_rows(self, signatures: NodeSignatures) -> None:
         """Computes the results of all rows anew, from the verdicts."""
-        verdicts = self.verdicts.take(signatures.column)
-        self.is_unknown = verdicts == UNKNOWN
-        self.codes = np.maximum(verdicts, FEASIBLE).astype(np.uint16)
-        self.codes -= FEASIBLE
+        # Signatures are few: what is looked up for each row is made for each signature.
+        self.is_unknown = (self.verdicts == UNKNOWN).take(signatures.column)
+        self.codes = _CODES.take(self.verdicts).take(signatures.column)
         self.unknown_count = int(np.count_nonzero(self.is_unknown))
         self.rejected_count = int(np.count_nonzero(self.codes != 0))
 
