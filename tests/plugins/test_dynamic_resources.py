@@ -17,6 +17,7 @@ from mooring.framework.status import PostFilterResult
 from mooring.objects.pod import Pod
 from mooring.objects.resource import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.dynamic_resources.binding_conditions import Readiness, readiness_of
 from mooring.plugins.dynamic_resources.extended_resources import requests_and_mappings
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.simulation.driver import Driver
@@ -326,7 +327,43 @@ def test_earlier_alternatives_score_higher() -> None:
     assert decision.scores["DynamicResources"] == {"a": 87, "b": 100}
 
 
+def test_the_alternatives_of_all_claims_are_added_up() -> None:
+    claims = [make_claim(name, first_of("r", "on-b", "gpu")) for name in ("one", "two")]
+
+    decision = Cluster(*claims).harness.decide(claiming("one", "two")).decision
+
+    assert decision.raw is not None
+    assert decision.raw["DynamicResources"] == {"a": 14, "b": 16}
+
+
 # ---------------------------------------------------------------- Reserve, PreBind
+
+
+def test_the_second_claim_of_a_pod_may_be_in_flight_for_another_pod() -> None:
+    there = Cluster(make_claim("first", exactly()), make_claim("mine", exactly()))
+    there.reserve(claiming("mine"), "a")
+
+    refusal = there.harness.begin(claiming("first", "mine")).refusal
+
+    assert refusal is not None
+    assert refusal.reasons == ("resource claim default/mine is in the process of being allocated",)
+
+
+@pytest.mark.parametrize(
+    ("status", "readiness"),
+    [
+        ("True", Readiness.READY),
+        ("Unknown", Readiness.WAITING),
+        ("False", Readiness.WAITING),
+    ],
+)
+def test_a_binding_condition_counts_only_if_it_is_true(status: str, readiness: Readiness) -> None:
+    condition = {"type": "ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    reported = {"driver": "gpu.test", "pool": "a", "device": "d0", "conditions": [condition]}
+    result = result_of("d0", "a", bindingConditions=["ready"], bindingFailureConditions=["broken"])
+    claim = make_claim("mine", exactly(), allocated=[result], status={"devices": [reported]})
+
+    assert readiness_of(claim) is readiness
 
 
 def test_reserved_devices_are_in_use_until_unreserve() -> None:
@@ -449,6 +486,12 @@ def test_a_node_that_grew_helps_a_pod_whose_resource_devices_provide() -> None:
             ["container-1-request-0", "container-2-request-0"],
             [3, 2],
         ),
+        (
+            ["5", "3"],
+            ["2"],
+            ["container-0-request-0", "container-2-request-0"],
+            [3, 2],
+        ),
         ([], ["1", "2"], ["container-0-request-0", "container-1-request-0"], [1, 2]),
     ],
 )
@@ -471,6 +514,31 @@ def test_init_containers_use_the_devices_of_those_that_start_later(
     assert [request.name for request in extended.requests] == names
     assert [request.exactly and request.exactly.count for request in extended.requests] == counts
     assert {mapping.request_name for mapping in extended.mappings} == set(names)
+
+
+def test_an_init_container_does_not_use_the_devices_of_an_earlier_sidecar() -> None:
+    def container(name: str, amount: str, **more: Any) -> dict[str, Any]:
+        return {"name": name, "resources": {"requests": {GPU: amount}}, **more}
+
+    sidecar = container("sidecar", "2", restartPolicy="Always")
+    spec = {
+        "initContainers": [sidecar, container("init", "2")],
+        "containers": [container("main", "1")],
+    }
+    there = Cluster(make_class("ext", resource=GPU))
+
+    extended = requests_and_mappings(
+        make_pod("new", spec=spec), [GPU], there.cache.snapshot().device_classes
+    )
+
+    amounts = {
+        request.name: request.exactly.count for request in extended.requests if request.exactly
+    }
+    assert amounts == {
+        "container-0-request-0": 2,
+        "container-1-request-0": 1,
+        "container-2-request-0": 1,
+    }
 
 
 def test_the_special_claim_has_the_requests_of_the_containers() -> None:
