@@ -23,6 +23,13 @@ def test_names_without_a_domain_belong_to_the_driver() -> None:
     assert matches('device.attributes["rack.example.com"].row == 3')
 
 
+def test_the_domain_of_a_name_ends_at_its_first_slash() -> None:
+    # Names with two slashes pass the API server's validation.
+    device = DeviceInput("gpu.test", attributes={"a.test/b/c": 1})
+    assert matches('device.attributes["a.test"]["b/c"] == 1', device)
+    assert matches('!("a.test/b" in device.attributes)', device)
+
+
 def test_an_unknown_domain_reads_as_an_empty_map_but_is_not_there() -> None:
     assert matches('device.attributes["nowhere"] == {}')
     assert not matches('"nowhere" in device.attributes')
