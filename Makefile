@@ -14,6 +14,8 @@
 # PYTHON=/path/to/python chooses the interpreter of the virtual environment.
 
 SHELL := /bin/sh
+# Compiled modules are kept: the tests start hundreds of processes, and each would compile everything.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime

@@ -23,6 +23,8 @@ from pathlib import Path
 
 #: Go's names of the types of fields, where they differ from those that the table implies.
 GO_NAMES = Path(__file__).parent.parent / "src/mooring/apiserver/data/go_type_names.json"
+#: Which fields stand in embedded structs: messages name these, too.
+EMBEDDED = Path(__file__).parent.parent / "src/mooring/apiserver/data/embedded_fields.json"
 TARGET = Path(__file__).parent.parent / "src/mooring/data/api_schema.json"
 VERSION = "v0.36.3"
 PACKAGES = {
@@ -144,6 +146,8 @@ class Reader:
         self.table: dict[str, dict[str, list[object]]] = {}
         #: "core.Toleration.operator" -> "v1.TolerationOperator".
         self.go_names: dict[str, str] = {}
+        #: "core.Volume.hostPath" -> "VolumeSource".
+        self.embedded: dict[str, str] = {}
 
     def read(self, name: str) -> None:
         """Add a struct such as "core.Pod" and everything below it."""
@@ -159,13 +163,18 @@ class Reader:
     def _fields(self, name: str) -> dict[str, list[object]]:
         package, struct = name.split(".")
         found: dict[str, list[object]] = {}
-        for _, written, tags, markers in self.packages[package].structs[struct]:
+        for go_field, written, tags, markers in self.packages[package].structs[struct]:
             json_name, *options = tags["json"].split(",")
             if json_name == "-":
                 continue
             type_name = self.type_of(written.removeprefix("*"), package)
             if "inline" in options and not json_name:
-                found.update(self._fields(type_name))
+                inlined = self._fields(type_name)
+                found.update(inlined)
+                own = go_field or written.removeprefix("*").rpartition(".")[2]
+                for inner in inlined:
+                    below = self.embedded.get(f"{type_name}.{inner}")
+                    self.embedded[f"{name}.{inner}"] = f"{own}.{below}" if below else own
                 continue
             found[json_name] = self._row(written, type_name, options, tags, markers)
             go_name = self.go_name_of(written, package)
@@ -287,6 +296,8 @@ def main() -> None:
     TARGET.write_text(f'{{"version": "{VERSION}", "types": {{\n{lines}\n}}}}\n')
     names = dict(sorted(reader.go_names.items()))
     GO_NAMES.write_text(json.dumps(names, indent=0) + "\n")
+    embedded = {key: value for key, value in sorted(reader.embedded.items()) if value != "TypeMeta"}
+    EMBEDDED.write_text(json.dumps(embedded, indent=0) + "\n")
     print(f"{len(table)} types, {TARGET.stat().st_size} bytes; {len(names)} names of types")
 
 

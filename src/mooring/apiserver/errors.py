@@ -8,12 +8,13 @@ Source: k8s.io/apimachinery pkg/api/errors/errors.go, pkg/util/validation/field/
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from mooring.objects.go_text import go_json, go_quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,12 +97,12 @@ def _format_value(value: Any) -> str:
         return "null"
     if isinstance(value, int | float):
         return str(value)
-    return msgspec.json.encode(value).decode()
+    return go_json(msgspec.to_builtins(value))
 
 
 def quoted(text: str) -> str:
     """Returns the text in double quotes, as Go's %q writes it."""
-    return json.dumps(text, ensure_ascii=False)
+    return go_quote(text)
 
 
 def _field_error(type_name: str, title: str, field: str, detail: str) -> FieldError:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING
 
-from mooring.cel import CompileError, EvaluationError, Reads, Selector, compile_selector
+from mooring import cel
 from mooring.dra.devices import SliceDevice
 from mooring.dra.errors import SelectorFailed
 from mooring.dra.selectors import Names, SelectorProgram, whole_content
+
+if TYPE_CHECKING:
+    from mooring.cel import Reads, Selector
 
 
 class CELProgram:
@@ -27,7 +31,7 @@ class CELProgram:
         """
         try:
             return self._selector.matches(device.selector_input)
-        except EvaluationError as error:
+        except cel.EvaluationError as error:
             raise SelectorFailed(f"CEL runtime error: {error}") from error
 
     def content(self, device: SliceDevice) -> Hashable:
@@ -48,8 +52,8 @@ class CELCompiler:
             SelectorFailed: "CEL compile error: ...".
         """
         try:
-            return CELProgram(compile_selector(expression))
-        except CompileError as error:
+            return CELProgram(cel.compile_selector(expression))
+        except cel.CompileError as error:
             raise SelectorFailed(f"CEL compile error: {error}") from error
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.cel import DeviceInput, Version
+from mooring import cel
 from mooring.dra.features import ALL_FEATURES, DeviceFeatures
 from mooring.dra.nodes import Reach, TargetNode, reach_of
 from mooring.objects.meta import RawQuantity
@@ -20,6 +20,9 @@ from mooring.objects.resource import (
     ResourceSlice,
 )
 from mooring.objects.tolerations import HARD_EFFECTS
+
+if TYPE_CHECKING:
+    from mooring.cel import DeviceInput, Version
 
 
 class DeviceID(NamedTuple):
@@ -105,7 +108,7 @@ class SliceDevice:
     @cached_property
     def selector_input(self) -> DeviceInput:
         """The device as selectors read it."""
-        return DeviceInput(
+        return cel.DeviceInput(
             self.id.driver,
             allow_multiple_allocations=self.allows_sharing,
             attributes={name: _value(value) for name, value in self.device.attributes.items()},
@@ -184,7 +187,7 @@ class PreparedSlice:
 def _value(attribute: DeviceAttribute) -> bool | int | str | Version | None:
     """Returns the value of an attribute; None for a list."""
     if attribute.version_value is not None:
-        return Version(attribute.version_value)
+        return cel.Version(attribute.version_value)
     values = (attribute.bool_value, attribute.int_value, attribute.string_value)
     return next((value for value in values if value is not None), None)
 

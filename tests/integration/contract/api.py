@@ -102,7 +102,10 @@ class Api:
             content = response.read()
         finally:
             connection.close()
-        headers = {name.lower(): value for name, value in response.getheaders()}
+        headers: dict[str, str] = {}
+        for name, value in response.getheaders():
+            before = headers.get(name.lower())
+            headers[name.lower()] = value if before is None else f"{before}, {value}"
         parsed: Any = content.decode("utf-8", "replace")
         if headers.get("content-type", "").startswith("application/json"):
             parsed = json.loads(content)

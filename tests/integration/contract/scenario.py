@@ -32,6 +32,7 @@ SCENARIO_FILES = (
     "customs",
     "refusals",
     "rules",
+    "warnings",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

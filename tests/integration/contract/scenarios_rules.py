@@ -147,3 +147,33 @@ def rules_compare_with_the_object_before(api: Api, namespace: str) -> None:
     assert api.patch(f"{url}/x/status", {"status": {"count": -1}}, MERGE).code == 422
     assert api.patch(f"{url}/x/status", {"status": {"count": 1}}, MERGE).code == 200
     remove(api, "olds")
+
+
+@scenario
+def a_definition_with_a_broken_rule_is_refused(api: Api, namespace: str) -> None:
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    del namespace
+    plural = "brokens"
+    fine = {"rule": "self.size > 1"}
+    for rules in (
+        [{"rule": "Always"}],
+        [fine, {"rule": "self.size >"}],
+        [{"rule": "unknown(self)"}],
+        [{"rule": "self.name.matches('(')"}],
+        [{**fine, "messageExpression": "1 +"}],
+        [{"rule": ""}],
+        [{**fine, "message": "a\nb"}],
+        [{"rule": "self.size > 1 &&\nself.size < 3"}],
+        [{**fine, "reason": "Because"}],
+    ):
+        spec = {
+            "type": "object",
+            "properties": {"size": {"type": "integer"}, "name": TEXT},
+            "x-kubernetes-validations": rules,
+        }
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        broken = definition(plural, schema=schema)
+        answer = api.post(definitions, broken, dryRun="All")
+        assert answer.code == 422
+        (cause,) = answer.body["details"]["causes"]
+        assert "x-kubernetes-validations" in cause["field"]

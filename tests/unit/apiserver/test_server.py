@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from mooring.apiserver.endpoints.request import warning_header
 from mooring.apiserver.server import BODY_BYTES_MAX, ApiServer
 from mooring.clock import VirtualClock, seeded_random
 from tests.helpers.api import APPLY, CONFIG_MAPS, MERGE, PODS, Api, config_map, pod
@@ -119,8 +120,14 @@ def test_warnings_of_one_answer_are_one_header() -> None:
     odd["spec"]["foo"] = odd['sp"ec'] = 1
     api.post(PODS, odd)
     assert api.response_headers["warning"] == (
-        '299 - "unknown field \\"sp\\\\\\"ec\\"", 299 - "unknown field \\"spec.foo\\""'
+        '299 - "unknown field \\"spec.foo\\"", 299 - "unknown field \\"sp\\\\\\"ec\\""'
     )
+
+
+def test_no_text_of_a_client_ends_a_header() -> None:
+    """A warning names the rule that cannot be compiled, in the lines of the compiler."""
+    header = warning_header(["ERROR: 1:1\r\n | a\x00b"])
+    assert header == {"warning": '299 - "ERROR: 1:1  | a b"'}
 
 
 def test_dry_runs_leave_no_trace() -> None:

@@ -148,7 +148,7 @@ class Admission:
             if problems:
                 text = ", ".join(dict.fromkeys(problems))
                 text = f"[{text}]" if len({*problems}) > 1 else text
-                raise forbidden(resource, obj["metadata"].get("name", ""), text)
+                raise forbidden(resource, _name_of(obj), text)
 
     def _check_quotas(self, resource: Resource, new: Object, old: Object | None) -> None:
         if not resource.namespaced:
@@ -156,7 +156,7 @@ class Admission:
         quotas = self._in_namespace(_QUOTAS, new)
         problem = quota_problem(quotas, resource, new, old) if quotas else ""
         if problem:
-            raise forbidden(resource, new["metadata"].get("name", ""), problem)
+            raise forbidden(resource, _name_of(new), problem)
 
     def admit_update(self, resource: Resource, new: Object, old: Object) -> None:
         """Runs the mutating plugins on a changed object.
@@ -209,13 +209,13 @@ class Admission:
         try:
             self._classes().apply(pod)
         except PriorityRefused as error:
-            raise forbidden(_PODS, pod["metadata"].get("name", ""), error.message) from None
+            raise forbidden(_PODS, _name_of(pod), error.message) from None
 
     def _check_default_class(self, obj: Object, *, is_new: bool) -> None:
         current = self._classes().default
         if not obj.get("globalDefault") or current is None:
             return
-        name = obj["metadata"].get("name", "")
+        name = _name_of(obj)
         other = current["metadata"]["name"]
         if is_new or other != name:
             message = (
@@ -232,6 +232,15 @@ class Admission:
             claim["spec"]["storageClassName"] = name
 
 
+def _name_of(obj: Object) -> str:
+    """Returns the name that an error has: no name is generated before admission.
+
+    Source: k8s.io/apiserver, pkg/admission/errors.go (extractResourceName).
+    """
+    metadata = obj["metadata"]
+    return metadata.get("name") or metadata.get("generateName") or "Unknown"
+
+
 def _check_overhead(pod: Object) -> None:
     """Refuses pods with an overhead: it must come from a RuntimeClass, which this server lacks.
 
@@ -242,7 +251,7 @@ def _check_overhead(pod: Object) -> None:
         message = (
             "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         )
-        raise forbidden(_PODS, pod["metadata"].get("name", ""), message)
+        raise forbidden(_PODS, _name_of(pod), message)
 
 
 def _admin_request(resource: Resource, obj: Object) -> str:

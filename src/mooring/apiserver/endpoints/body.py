@@ -311,11 +311,20 @@ def decode_yaml(body: bytes) -> Any:
     value = documents[0].value if documents else None
     if _is_too_deep(value):
         raise ValueError("exceeded max depth")
+    return _with_sorted_keys(value)
+
+
+def _with_sorted_keys(value: Any) -> Any:
+    """Returns YAML as the JSON that it is converted to first: its keys are sorted."""
+    if isinstance(value, dict):
+        return {key: _with_sorted_keys(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_with_sorted_keys(item) for item in value]
     return value
 
 
 def find_duplicates(body: bytes, raw: Any) -> list[str]:
-    """Returns the paths of keys that occur twice in one object of a JSON text.
+    """Returns the paths of keys that occur twice in one object of a JSON text, in its order.
 
     Almost no body has any. A body that equals the encoding of its decoded value has none; most
     programs send such bodies. For others the keys of both are counted: more in the body means
@@ -330,7 +339,7 @@ def find_duplicates(body: bytes, raw: Any) -> list[str]:
     if key_count <= encoded.count(b'":'):
         return []
     pairs = json.loads(body, object_pairs_hook=_Pairs)
-    return sorted(set(_duplicates(pairs, "")))
+    return list(dict.fromkeys(_duplicates(pairs, "")))
 
 
 class _Pairs(list[tuple[str, Any]]):

@@ -63,6 +63,7 @@ from mooring.apiserver.schema.event_conversion import is_view, to_served, to_sto
 from mooring.apiserver.schema.type_errors import json_kind
 from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
+from mooring.apiserver.warnings import has_update_warnings, warnings_before, warnings_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.auth.account_tokens import AccountTokens
@@ -164,10 +165,10 @@ class ResourceHandlers:
         options = request.query.write_options("CreateOptions", request.headers)
         obj = read_body(request, expected_object(request), options)
         self._check_escalation(request, obj, None)
-        stored = self._registry.create(
-            request.target, obj, manager=options.manager, dry_run=options.is_dry
-        )
-        _warn(request, stored)
+        request.warnings += warnings_before(request.path.resource, obj)
+        target, manager = request.target, options.manager
+        stored = self._registry.create(target, obj, manager=manager, dry_run=options.is_dry)
+        _warn(request, obj, None)
         return json_response(request, 201, renderer.render_object(stored))
 
     def _update(self, request: Request) -> HttpResponse:
@@ -211,7 +212,7 @@ class ResourceHandlers:
         )
         if before is not None and collection.get(target.key) is None:
             self._deleter.on_removed(target.namespace, before)
-        _warn(request, stored)
+        _warn(request, stored, None if created else before)
         return stored, created
 
     def _check_escalation(self, request: Request, new: Object, old: Object | None) -> None:
@@ -329,12 +330,17 @@ class ResourceHandlers:
         return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
 
 
-def _warn(request: Request, stored: Stored | Object) -> None:
-    """Warns about what a definition has and this server does not do."""
-    path = request.path
-    if path.resource is DEFINITIONS and not path.subresource:
-        definition = stored if isinstance(stored, dict) else stored.object()
-        request.warnings += ignored_parts(definition)
+def _warn(request: Request, stored: Stored | Object, before: Stored | None) -> None:
+    """Adds the warnings of a stored object, and of what this server does not do with it."""
+    resource = request.path.resource
+    is_definition = resource is DEFINITIONS
+    if request.path.subresource or not (
+        is_definition or before is None or has_update_warnings(resource)
+    ):
+        return
+    new = stored if isinstance(stored, dict) else stored.object()
+    old = None if before is None else before.object()
+    request.warnings += ignored_parts(new) if is_definition else warnings_of(resource, new, old)
 
 
 def _field_errors(

@@ -5,6 +5,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/{rest,namer,response}.go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -195,9 +196,14 @@ def json_response(request: Request, status: int, body: bytes) -> HttpResponse:
     return status, {"content-type": JSON, **warning_header(request.warnings)}, body
 
 
+#: What would end a header, or the whole head: texts of clients are part of warnings.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+
+
 def warning_header(warnings: list[str]) -> dict[str, str]:
     """Returns the Warning header; empty if there are no warnings."""
     if not warnings:
         return {}
-    escaped = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in warnings)
+    lines = (_CONTROL.sub(" ", warning) for warning in warnings)
+    escaped = (line.replace("\\", "\\\\").replace('"', '\\"') for line in lines)
     return {"warning": ", ".join(f'299 - "{warning}"' for warning in escaped)}

@@ -160,9 +160,6 @@ class Registry:
         resource, metadata = target.resource, obj["metadata"]
         name = metadata.get("name", "")
         self.admission.check_namespace(resource, target.namespace, name)
-        if metadata.get("resourceVersion", "0") not in ("", "0"):
-            message = "resourceVersion should not be set on objects to be created"
-            raise ApiStatusError(500, "", message)
         self.admission.admit_create(resource, obj)
         metadata["creationTimestamp"] = now
         metadata["uid"] = uid or self.new_uid()
@@ -172,6 +169,7 @@ class Registry:
             name = metadata["name"] = self._free_name(target, base)
         strategy = strategy_of(resource)
         self._prepare_create(resource, strategy, obj, now)
+        name = metadata.get("name", "")
         errors = [*self.admission.admin_access_errors(resource, obj, None)]
         errors += self._validate_new(resource, strategy, obj)
         self._check_errors(resource, name, errors)
@@ -184,6 +182,9 @@ class Registry:
         self, target: Target, name: str, obj: Object, *, dry_run: bool, is_generated: bool
     ) -> Stored | Object:
         resource = target.resource
+        if not dry_run and _has_version(obj):
+            message = "resourceVersion should not be set on objects to be created"
+            raise ApiStatusError(500, "", message)
         collection = self.collection(resource)
         key = key_of(target.namespace, name)
         present = collection.get(key)
@@ -195,7 +196,6 @@ class Registry:
                 error.message = f"object is being deleted: {error.message}"
             raise error
         if dry_run:
-            obj["metadata"].pop("resourceVersion", None)
             return obj
         stored = collection.create(key, obj)
         if not is_view(resource):
@@ -360,6 +360,10 @@ def derived_uid(registry: Registry, target: Target) -> str:
     return random_uuid(seeded_random(number))
 
 
+def _has_version(obj: Object) -> bool:
+    return obj["metadata"].get("resourceVersion", "0") not in ("", "0")
+
+
 def _remove_system_fields(target: Target, metadata: Object) -> None:
     for name in _SYSTEM_FIELDS:
         metadata.pop(name, None)
@@ -388,13 +392,17 @@ def _prepare_update(
 def check_namespace(target: Target, metadata: Object) -> None:
     """Sets the object's namespace to that of the request; it may not have another one.
 
+    That of an object without namespaces is removed.
+
     Raises:
         ApiStatusError: 400.
     """
     namespace = metadata.get("namespace", "")
     if target.namespace and not namespace:
         metadata["namespace"] = target.namespace
-    elif namespace != target.namespace and target.resource.namespaced:
+    elif not target.resource.namespaced:
+        metadata.pop("namespace", None)
+    elif namespace != target.namespace:
         text = (
             "the namespace of the provided object does not match the namespace sent on the request"
         )

@@ -68,6 +68,12 @@ def _prepare_namespace(obj: Object, _now: str) -> None:
         finalizers.append("kubernetes")
 
 
+def _name_limit_range(obj: Object, _now: str) -> None:
+    """Gives a LimitRange without a name a random one: a UUID, as upstream."""
+    metadata = obj["metadata"]
+    metadata["name"] = metadata.get("name") or metadata["uid"]
+
+
 def _prepare_claim(obj: Object, _now: str) -> None:
     obj["status"] = {"phase": "Pending"}
     prepare_claim_spec(obj)
@@ -286,8 +292,13 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             ),
         ),
         ("apps", "replicasets"): _WORKLOAD,
-        ("apps", "statefulsets"): _WORKLOAD,
+        ("apps", "statefulsets"): _with_generation(
+            check_name=names.dns_label,
+            validate=workloads.validate_workload,
+            subresources=_WORKLOAD_SUBRESOURCES,
+        ),
         ("", "limitranges"): Strategy(
+            prepare_create=_name_limit_range,
             creates_on_update=True,
             validate=limits.validate_limit_range,
             subresources=_subresources(_as_new(limits.validate_limit_range)),
@@ -352,6 +363,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(limits.validate_runtime_class_update),
         ),
         ("policy", "poddisruptionbudgets"): _with_generation(
+            check_name=names.path_segment,
             updates_unconditionally=False,
             validate=other_kinds.validate_budget,
             subresources=_subresources(_as_new(other_kinds.validate_budget)),

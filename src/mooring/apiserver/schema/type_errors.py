@@ -7,8 +7,10 @@ Source: the errors of Go's encoding/json, and sigs.k8s.io/json's strict ones.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -17,20 +19,39 @@ from mooring.objects.schema.decoding import SCALARS, WrongType
 from mooring.objects.schema.types import is_struct, structs
 from mooring.objects.types import Json
 
-_INT32 = 2**31
+_BYTE_END = 256
+#: The numbers that Go names in an error are those that do not fit a number.
+_NUMBERS = frozenset({"int32", "int64", "float64", "uint8"})
+#: Types with a decoder of their own -> what that decodes the value as.
+_OWN_DECODERS = MappingProxyType(
+    {
+        "Quantity": "",
+        "Time": "string",
+        "MicroTime": "string",
+        "Duration": "string",
+        "IntOrString": "int32",
+    }
+)
 #: Made by tools/api_schema.py.
 _GO_NAMES = files("mooring.apiserver") / "data" / "go_type_names.json"
+_EMBEDDED = files("mooring.apiserver") / "data" / "embedded_fields.json"
 
 
 def find_type_errors(type_name: str, value: Json) -> tuple[str, list[str]]:
-    """Returns the errors of a value: the first wrong type ("" = none), and all unknown fields.
+    """Returns the error of a value that has a wrong type ("" = none), and all unknown fields.
 
-    Both in kube-apiserver's format: a Go type error, and paths such as "spec.containers[0].nme" in
-    alphabetical order.
+    Both in kube-apiserver's format: a Go type error, and paths such as "spec.containers[0].nme",
+    in the order of the value. Go goes on after a wrong type and reports the first one, but ends at
+    a value that a type decodes by itself, such as a quantity: that is the error then.
     """
-    unknown: list[str] = []
-    problem = _walk(type_name, value, _Place("", "", "", go_type(type_name)), unknown)
-    return problem, sorted(unknown)
+    walk = _Walk()
+    with suppress(_DecodingEnds):
+        walk.value(type_name, value, _Place("", "", "", go_type(type_name)))
+    return walk.problem, walk.unknown
+
+
+class _DecodingEnds(Exception):
+    """A type's own decoder refuses its value."""
 
 
 class _Place(NamedTuple):
@@ -38,7 +59,7 @@ class _Place(NamedTuple):
 
     Attributes:
         path: With indices and keys of maps, as in errors of unknown fields.
-        fields: The fields on the way alone, as in errors of types.
+        fields: The fields on the way alone, as in errors of types; with embedded structs.
         struct: The struct that has the last of them; "" at the root.
         go_name: The type of the value, as Go writes it.
     """
@@ -57,70 +78,110 @@ class _Place(NamedTuple):
     def field(self, struct: str, name: str, type_name: str) -> _Place:
         """Returns the place of a field of a struct."""
         path = f"{self.path}.{name}" if self.path else name
-        fields = f"{self.fields}.{name}" if self.fields else name
+        embedded = _embedded().get(f"{struct}.{name}")
+        steps = (self.fields, embedded or "", name)
         go_name = _go_names().get(f"{struct}.{name}") or go_type(type_name)
-        return _Place(path, fields, struct, go_name)
+        return _Place(path, ".".join(filter(None, steps)), struct, go_name)
 
 
-def _walk(type_name: str, value: Json, place: _Place, unknown: list[str]) -> str:
-    """Returns the first wrong type at or below a value; appends to ``unknown``."""
-    if value is None:
-        return ""
-    if type_name.startswith("[]"):
-        if type(value) is not list:
-            return _mismatch(value, place)
-        walks = (
-            _walk(type_name[2:], item, place.inside(f"{place.path}[{number}]"), unknown)
-            for number, item in enumerate(value)
-        )
-        return next((problem for problem in list(walks) if problem), "")
-    if type_name.startswith("{}"):
-        if type(value) is not dict:
-            return _mismatch(value, place)
-        walks = (
-            _walk(type_name[2:], item, place.inside(f"{place.path}.{key}"), unknown)
-            for key, item in value.items()
-        )
-        return next((problem for problem in list(walks) if problem), "")
-    if is_struct(type_name):
-        return _walk_struct(type_name, value, place, unknown)
-    try:
-        SCALARS[type_name](value)
-    except WrongType as error:
-        return str(error) or _mismatch(value, place)
-    return ""
+class _Walk:
+    """A walk through a value; ``problem`` and ``unknown`` are its result."""
 
+    def __init__(self) -> None:
+        self.problem = ""
+        self.unknown: list[str] = []
 
-def _walk_struct(type_name: str, value: Json, place: _Place, unknown: list[str]) -> str:
-    if type(value) is not dict:
-        return _mismatch(value, place)
-    problems = []
-    for name, item in value.items():
-        field = structs()[type_name].get(name)
-        if field is None:
-            unknown.append(f"{place.path}.{name}" if place.path else name)
+    def value(self, type_name: str, value: Json, place: _Place) -> None:
+        """Walks through a value of a type.
+
+        Raises:
+            _DecodingEnds: a type's own decoder refuses its value.
+        """
+        if value is None:
+            return
+        if type_name.startswith("[]"):
+            self._list(type_name[2:], value, place)
+        elif type_name.startswith("{}"):
+            self._map(type_name[2:], value, place)
+        elif is_struct(type_name):
+            self._struct(type_name, value, place)
+        elif type_name == "bytes" and isinstance(value, list):
+            self._bytes(value, place)
         else:
-            inner = place.field(type_name, name, field.type_name)
-            problems.append(_walk(field.type_name, item, inner, unknown))
-    return next((problem for problem in problems if problem), "")
+            self._scalar(type_name, value, place)
+
+    def _list(self, type_name: str, value: Json, place: _Place) -> None:
+        if not isinstance(value, list):
+            self._mismatch(value, place)
+            return
+        for number, item in enumerate(value):
+            self.value(type_name, item, place.inside(f"{place.path}[{number}]"))
+
+    def _map(self, type_name: str, value: Json, place: _Place) -> None:
+        if not isinstance(value, dict):
+            self._mismatch(value, place)
+            return
+        for key, item in value.items():
+            self.value(type_name, item, place.inside(f"{place.path}.{key}"))
+
+    def _struct(self, type_name: str, value: Json, place: _Place) -> None:
+        if not isinstance(value, dict):
+            self._mismatch(value, place)
+            return
+        fields = structs()[type_name]
+        for name, item in value.items():
+            field = fields.get(name)
+            if field is None:
+                self.unknown.append(f"{place.path}.{name}" if place.path else name)
+            else:
+                inner = place.field(type_name, name, field.type_name)
+                self.value(field.type_name, item, inner)
+
+    def _bytes(self, value: list[Json], place: _Place) -> None:
+        """Reads a list of numbers, which Go takes for bytes, too."""
+        for item in value:
+            if type(item) is not int or not 0 <= item < _BYTE_END:
+                self._mismatch(item, place._replace(go_name="uint8"))
+
+    def _scalar(self, type_name: str, value: Json, place: _Place) -> None:
+        try:
+            SCALARS[type_name](value)
+        except WrongType as error:
+            own_type = _OWN_DECODERS.get(type_name)
+            if own_type is None:
+                self._save(str(error) or mismatch(value, place))
+                return
+            self.problem = str(error) or mismatch(value, place._replace(go_name=own_type))
+            raise _DecodingEnds from error
+
+    def _mismatch(self, value: Json, place: _Place) -> None:
+        self._save(mismatch(value, place))
+
+    def _save(self, problem: str) -> None:
+        self.problem = self.problem or problem
 
 
-def _mismatch(value: Json, place: _Place) -> str:
+def mismatch(value: Json, place: _Place) -> str:
     """Returns the error of Go's JSON decoder for a value that does not fit its field."""
     struct = place.struct.partition(".")[2]
     location = f"Go struct field {struct}.{place.fields}" if struct else "Go value"
     kind = json_kind(value)
-    if kind == "number" and not (isinstance(value, int) and abs(value) < _INT32):
+    if kind == "number" and place.go_name in _NUMBERS:
         kind = f"number {value}"
-    # Its decoder reads what is no string as a number.
-    name = "int32" if place.go_name == "intstr.IntOrString" else place.go_name
-    return f"json: cannot unmarshal {kind} into {location} of type {name}"
+    return f"json: cannot unmarshal {kind} into {location} of type {place.go_name}"
 
 
 @cache
 def _go_names() -> dict[str, str]:
     """Returns the Go types of fields, such as "core.Toleration.operator", that have own names."""
     names: dict[str, str] = msgspec.json.decode(_GO_NAMES.read_bytes())
+    return names
+
+
+@cache
+def _embedded() -> dict[str, str]:
+    """Returns the embedded structs of fields: "core.Volume.hostPath" has "VolumeSource"."""
+    names: dict[str, str] = msgspec.json.decode(_EMBEDDED.read_bytes())
     return names
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from mooring.apiserver import names
 from mooring.apiserver.custom.decoding import fill_defaults
 from mooring.apiserver.custom.paths import parse_path
+from mooring.apiserver.custom.rule_checks import rule_errors
 from mooring.apiserver.custom.values import find_errors_below
 from mooring.apiserver.errors import (
     Errors,
@@ -245,6 +246,7 @@ def _version_errors(
         yield from structural
         if not structural:
             yield from _default_errors(schema, root)
+            yield from rule_errors(_inner_first(schema, root))
     yield from _scale_errors(
         (version.get("subresources") or {}).get("scale"), f"{path}.subresources.scale"
     )
@@ -369,6 +371,13 @@ def _parts(schema: Object, path: str) -> Iterator[tuple[str, Object]]:
         yield f"{path}.properties[{name}]", inner
     if isinstance(schema.get("additionalProperties"), dict):
         yield f"{path}.additionalProperties", schema["additionalProperties"]
+
+
+def _inner_first(schema: Object, path: str) -> Iterator[tuple[str, Object]]:
+    """Yields a schema after all those inside it, with their paths."""
+    for inner_path, inner in _parts(schema, path):
+        yield from _inner_first(inner, inner_path)
+    yield path, schema
 
 
 def _structural_errors(schema: Object, path: str, level: str) -> Iterator[FieldError]:

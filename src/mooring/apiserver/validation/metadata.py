@@ -82,6 +82,33 @@ def validate_annotations(annotations: Mapping[str, str], field: str) -> Errors:
         yield too_long(field, ANNOTATIONS_BYTES_MAX)
 
 
+#: The fields of metadata that a template of objects cannot set, in Go's order.
+_NOT_IN_TEMPLATES = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+
+def validate_template_metadata(metadata: Metadata, field: str) -> Errors:
+    """Validates the metadata of a template of claims, which has labels and annotations only."""
+    yield from validate_annotations(metadata.get("annotations") or {}, f"{field}.annotations")
+    yield from validate_labels(metadata.get("labels") or {}, f"{field}.labels")
+    for name in _NOT_IN_TEMPLATES:
+        if metadata.get(name):
+            yield forbidden_field(f"{field}.{name}", "cannot be set")
+
+
 def _validate_owners(owners: Sequence[dict[str, Any]]) -> Errors:
     field = "metadata.ownerReferences"
     controller = ""

@@ -242,15 +242,20 @@ def _validate_block(block: Mapping[str, Any], field: str) -> Errors:
     network = _network(text)
     if network is None:
         yield invalid(f"{field}.cidr", text, _CIDR_PROBLEM)
+    elif _has_host_bits(text):
+        yield invalid(f"{field}.cidr", text, _HOST_BITS)
     for number, inner_text in enumerate(block.get("except") or ()):
         inner, inner_field = _network(inner_text), f"{field}.except[{number}]"
         if inner is None:
             yield invalid(inner_field, inner_text, _CIDR_PROBLEM)
+        elif _has_host_bits(inner_text):
+            yield invalid(inner_field, inner_text, _HOST_BITS)
         elif network is not None and not _is_strict_subset(inner, network):
             yield invalid(inner_field, inner_text, "must be a strict subset of `cidr`")
 
 
 _CIDR_PROBLEM = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_HOST_BITS = "must not have bits set beyond the prefix length"
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -259,6 +264,10 @@ def _network(text: str) -> _Network | None:
         return ipaddress.ip_network(text, strict=False) if "/" in text else None
     except ValueError:
         return None
+
+
+def _has_host_bits(text: str) -> bool:
+    return ipaddress.ip_interface(text).ip != ipaddress.ip_network(text, strict=False)[0]
 
 
 def _is_strict_subset(inner: _Network, outer: _Network) -> bool:

@@ -33,9 +33,10 @@ from mooring.apiserver.validation.containers import (
     validate_host_network,
     validate_image_spaces,
 )
-from mooring.apiserver.validation.metadata import validate_labels
+from mooring.apiserver.validation.metadata import validate_labels, validate_template_metadata
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.rules import field_errors, one_of
+from mooring.apiserver.validation.storage import validate_claim_spec
 from mooring.apiserver.validation.volumes import validate_volumes
 
 if TYPE_CHECKING:
@@ -108,6 +109,14 @@ def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Err
     """Validates the spec of a pod, or of a pod template."""
     volumes, volume_errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
     yield from volume_errors
+    for number, volume in enumerate(spec.get("volumes", ())):
+        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if template is not None:
+            inner = f"{field}.volumes[{number}].ephemeral.volumeClaimTemplate"
+            yield from validate_template_metadata(
+                template.get("metadata") or {}, f"{inner}.metadata"
+            )
+            yield from validate_claim_spec(template.get("spec") or {}, f"{inner}.spec")
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
     yield from _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
     yield from validate_containers(spec, field, volumes, claims)

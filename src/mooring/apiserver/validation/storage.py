@@ -99,7 +99,7 @@ def validate_volume(volume: Object) -> Errors:
     if not spec.get("accessModes"):
         yield required("spec.accessModes")
     yield from _validate_access_modes(spec, "spec")
-    yield from _validate_capacity(spec.get("capacity") or {})
+    yield from _validate_capacity(spec)
     policy = spec.get("persistentVolumeReclaimPolicy")
     yield from one_of("spec.persistentVolumeReclaimPolicy", policy or None, _RECLAIM_POLICIES)
     affinity = spec.get("nodeAffinity")
@@ -117,7 +117,8 @@ def validate_volume(volume: Object) -> Errors:
     yield from _validate_attributes_class(spec)
 
 
-def _validate_capacity(capacity: Mapping[str, str]) -> Errors:
+def _validate_capacity(spec: Object) -> Errors:
+    capacity: Mapping[str, str] = spec.get("capacity") or {}
     if not capacity:
         yield required("spec.capacity")
     if set(capacity) != {"storage"}:

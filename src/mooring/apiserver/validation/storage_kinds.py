@@ -54,7 +54,9 @@ _ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolume
 
 def validate_storage_class(storage_class: Object) -> Errors:
     """Validates a new storage class."""
-    yield from required_value("provisioner", storage_class["provisioner"], names.annotation_key)
+    yield from required_value(
+        "provisioner", storage_class["provisioner"].lower(), names.annotation_key
+    )
     yield from _validate_parameters(storage_class.get("parameters") or {})
     policy = storage_class.get("reclaimPolicy") or None
     yield from one_of("reclaimPolicy", policy, _RECLAIM_POLICIES)

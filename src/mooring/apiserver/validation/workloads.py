@@ -83,7 +83,12 @@ def validate_workload(workload: Object, *, is_new: bool = True) -> Errors:
         if is_new and spec.get("serviceName"):
             yield from field_errors("spec.serviceName", spec["serviceName"], names.dns_label)
     yield from _validate_selector(workload)
-    yield from _validate_template(spec, kind)
+    if kind != "DaemonSet" and any(validate_label_selector(spec.get("selector") or {}, "")):
+        # As upstream, which does not look at the template then.
+        problem = "" if kind == "StatefulSet" else "invalid label selector"
+        yield invalid("spec.selector", _in_order(spec["selector"]), problem)
+    else:
+        yield from _validate_template(spec, kind)
     if kind == "Deployment":
         yield from _validate_strategy(spec["strategy"])
     yield from not_negative(spec, "spec", *after[:1])
@@ -107,6 +112,16 @@ def _validate_selector(workload: Object) -> Errors:
         kind = "deployment" if workload["kind"] == "ReplicaSet" else workload["kind"].lower()
         problem = f"empty selector is invalid for {kind}"
         yield invalid("spec.selector", selector, problem)
+
+
+def _in_order(selector: Object) -> Object:
+    """Returns a selector with its fields and labels in the order of upstream's messages."""
+    parts: Object = {}
+    if labels := selector.get("matchLabels"):
+        parts["matchLabels"] = dict(sorted(labels.items()))
+    if expressions := selector.get("matchExpressions"):
+        parts["matchExpressions"] = expressions
+    return parts
 
 
 def _validate_template(spec: Object, kind: str) -> Errors:

@@ -98,7 +98,9 @@ def with_head(obj: Object, kind: Kind) -> Object:
     """Gives a decoded object its kind, version and namespace, and returns it."""
     obj["kind"], obj["apiVersion"] = kind.name, kind.api_version
     metadata = obj["metadata"]
-    if kind.namespaced and not metadata.get("namespace"):
+    if not kind.namespaced:
+        metadata.pop("namespace", None)
+    elif not metadata.get("namespace"):
         metadata["namespace"] = DEFAULT_NAMESPACE
     return obj
 

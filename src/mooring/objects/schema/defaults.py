@@ -25,10 +25,13 @@ from mooring.objects.types import Object
 Default = Callable[[Object], None]
 
 _REFERENCE = re.compile(
-    r"(?:[a-zA-Z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-    r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
+    r"(?P<name>(?:[a-zA-Z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+    r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?"
 )
+#: A text that looks like the identifier of an image is not a name.
+_IMAGE_ID = re.compile("[0-9a-f]{64}")
+_IMAGE_PATH_MAX = 255
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 #: File modes of volumes: rw-r--r--.
 _VOLUME_MODE = 0o644
@@ -46,8 +49,19 @@ def pull_policy_of(image: str) -> str:
     reference = _REFERENCE.fullmatch(image)
     if reference is None:
         return "IfNotPresent"
+    if _IMAGE_ID.fullmatch(image) or len(_path_of(reference["name"])) > _IMAGE_PATH_MAX:
+        return "IfNotPresent"
     is_latest = reference["tag"] == "latest" or not (reference["tag"] or reference["digest"])
     return "Always" if is_latest else "IfNotPresent"
+
+
+def _path_of(name: str) -> str:
+    """Returns the name of an image without its registry, as it is on the default registry."""
+    first, slash, rest = name.partition("/")
+    if not slash:
+        return f"library/{name}"
+    has_registry = first == "localhost" or "." in first or ":" in first or first != first.lower()
+    return rest if has_registry else name
 
 
 def _constant(**values: Any) -> Default:
@@ -408,6 +422,9 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "core.GRPCAction": _constant(service=""),
         "core.HTTPGetAction": _constant(path="/", scheme="HTTP"),
         "core.HostPathVolumeSource": _constant(type=""),
+        "core.AzureDiskVolumeSource": _constant(
+            cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"
+        ),
         "core.ISCSIPersistentVolumeSource": _constant(iscsiInterface="default"),
         "core.ISCSIVolumeSource": _constant(iscsiInterface="default"),
         "core.LimitRangeItem": _limit_range_item,

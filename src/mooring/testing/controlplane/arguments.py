@@ -91,6 +91,7 @@ class Layout:
             *self._serving(self.apiserver_port),
             f"--client-ca-file={self.pki / 'ca.crt'}",
             "--authorization-mode=RBAC",
+            "--allow-privileged=true",  # as kubeadm starts it
             # No client has a certificate of this CA, but readers of the ConfigMap
             # extension-apiserver-authentication, such as kube-scheduler, require one.
             f"--requestheader-client-ca-file={self.pki / 'front-proxy-ca.crt'}",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.custom.rules import cel_value, escape, find_rule_errors, rule_problems
+from mooring.apiserver.custom.rule_checks import rule_errors
+from mooring.apiserver.custom.rules import cel_value, escape, find_rule_errors
 from mooring.apiserver.errors import invalid, required
 from mooring.cel.times import Duration, Timestamp
 
@@ -22,17 +23,17 @@ def errors(of: dict[str, Any], value: Any, old: Any = None) -> list[tuple[str, s
     return [(error.field, error.body) for error in find_rule_errors([], of, {"x": value}, before)]
 
 
-def test_a_rule_that_cannot_be_compiled_is_named_and_not_evaluated() -> None:
-    unknown = schema("string", {"rule": "self.size() < unknown(3)", "messageExpression": "self +"})
-    problems = list(rule_problems({"properties": {"spec": unknown}}))
-    assert len(problems) == 2
-    assert problems[0].startswith(
-        "x-kubernetes-validations: the rule 'self.size() < unknown(3)' is not evaluated:"
-        " compilation failed: "
-    )
-    assert "undeclared reference to 'unknown'" in problems[0]
-    assert "the messageExpression 'self +' is not evaluated" in problems[1]
-    assert errors(unknown, "a") == []
+def test_errors_of_form_come_before_those_of_compilation() -> None:
+    broken = {"rule": "unknown(3)", "messageExpression": "self +"}
+    both = {"x-kubernetes-validations": [broken, {"rule": " "}]}
+    assert [(error.field, error.body) for error in rule_errors([("p", both)])] == [
+        ("p.x-kubernetes-validations[1].rule", "Required value: rule is not specified")
+    ]
+    fields = [error.field for error in rule_errors([("p", {"x-kubernetes-validations": [broken]})])]
+    assert fields == [
+        "p.x-kubernetes-validations[0].rule",
+        "p.x-kubernetes-validations[0].messageExpression",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from mooring.apiserver.validation.devices.common import (
     validate_toleration,
 )
 from mooring.apiserver.validation.devices.internal_form import internal_form
+from mooring.apiserver.validation.metadata import validate_template_metadata
 from mooring.apiserver.validation.rules import IMMUTABLE, field_errors
 from mooring.objects.requests import is_extended_resource_name
 
@@ -71,7 +72,9 @@ def validate_claim(claim: Object) -> Errors:
 
 def validate_template(template: Object) -> Errors:
     """Validates a new template of claims."""
-    return validate_claim_spec(template["spec"]["spec"], "spec.spec")
+    metadata = template["spec"].get("metadata") or {}
+    yield from validate_template_metadata(metadata, "spec.metadata")
+    yield from validate_claim_spec(template["spec"]["spec"], "spec.spec")
 
 
 def validate_claim_update(new: Object, old: Object) -> Errors:

@@ -1,0 +1,304 @@
+"""The warnings of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mooring.apiserver.errors import quoted
+from mooring.apiserver.resources import Resource
+from mooring.apiserver.types import Object
+from mooring.apiserver.warnings.addresses import address_warnings, cidr_warnings
+from mooring.apiserver.warnings.node_labels import deprecation_of, key_warning, term_warnings
+from mooring.apiserver.warnings.pods import (
+    VOLUMES,
+    claim_spec_warnings,
+    name_warning,
+    pod_warnings,
+    preparation_warnings,
+    template_warnings,
+)
+
+#: Yields the warnings of a new object (the old one is None) or of a changed one.
+Warn = Callable[[Object, Object | None], Iterable[str]]
+
+_POD_NAMES = "Pod names and hostnames"
+_COMPLETIONS_MAX, _PARALLELISM_MAX = 100_000, 10_000
+_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+_MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
+_ENFORCED_SECRETS = "kubernetes.io/enforce-mountable-secrets"
+_INGRESS_CLASS = "kubernetes.io/ingress.class"
+_TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
+_MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+_OWN_CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
+
+
+def warnings_of(resource: Resource, new: Object, old: Object | None) -> list[str]:
+    """Returns the warnings of a stored object.
+
+    Args:
+        resource: Its resource; subresources have no warnings.
+        new: As it was stored, with defaults.
+        old: What it replaced; None for a new object.
+    """
+    warn = _KINDS.get((resource.group, resource.name))
+    return [] if warn is None else list(warn(new, old))
+
+
+def warnings_before(resource: Resource, new: Object) -> list[str]:
+    """Returns the warnings of a new object that are known only before it is prepared."""
+    if (resource.group, resource.name) != ("", "pods"):
+        return []
+    return list(preparation_warnings(new))
+
+
+def has_update_warnings(resource: Resource) -> bool:
+    """Returns whether a change of an object can have warnings: one of a pod has none."""
+    key = (resource.group, resource.name)
+    return key in _KINDS and key != ("", "pods")
+
+
+def _is_same_generation(new: Object, old: Object | None) -> bool:
+    if old is None:
+        return False
+    return bool(new["metadata"].get("generation") == old["metadata"].get("generation"))
+
+
+def _of_pod(new: Object, old: Object | None) -> Iterator[str]:
+    if old is None:
+        yield from pod_warnings(new)
+
+
+def _of_workload(new: Object, old: Object | None) -> Iterator[str]:
+    if old is None:
+        yield from name_warning(new["metadata"].get("name", ""), _POD_NAMES)
+    yield from _of_template(new, old)
+
+
+def _of_template(new: Object, old: Object | None) -> Iterator[str]:
+    if not _is_same_generation(new, old):
+        yield from template_warnings(new["spec"].get("template") or {}, "spec.template")
+
+
+def _of_stateful_set(new: Object, old: Object | None) -> Iterator[str]:
+    spec = new["spec"]
+    yield from _of_template(new, old)
+    for number, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        field = f"spec.volumeClaimTemplates[{number}]" + (".Spec" if old is not None else "")
+        yield from claim_spec_warnings(claim.get("spec") or {}, field)
+    if spec.get("revisionHistoryLimit", 0) < 0:
+        yield (
+            "spec.revisionHistoryLimit: a negative value retains all historical revisions; "
+            "a value >= 0 is recommended"
+        )
+
+
+def _job_spec_warnings(spec: Object, field: str) -> Iterator[str]:
+    is_large = (
+        spec.get("completionMode") == "Indexed"
+        and spec.get("completions", 0) > _COMPLETIONS_MAX
+        and spec.get("parallelism", 0) > _PARALLELISM_MAX
+    )
+    if is_large:
+        yield (
+            f"{field}: In Indexed Jobs with a number of completions higher than 10^5 and a "
+            "parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes "
+            "when a big number of indexes fail"
+        )
+    yield from template_warnings(spec.get("template") or {}, f"{field}.template")
+
+
+def _of_job(new: Object, old: Object | None) -> Iterator[str]:
+    if old is None:
+        yield from name_warning(new["metadata"].get("name", ""), _POD_NAMES)
+    if not _is_same_generation(new, old):
+        yield from _job_spec_warnings(new["spec"], "spec")
+
+
+def _of_cron_job(new: Object, old: Object | None) -> Iterator[str]:
+    spec = new["spec"]
+    if old is None:
+        yield from name_warning(new["metadata"].get("name", ""), _POD_NAMES)
+    if not _is_same_generation(new, old):
+        job_spec = (spec.get("jobTemplate") or {}).get("spec") or {}
+        yield from _job_spec_warnings(job_spec, "spec.jobTemplate.spec")
+    if old is not None and "TZ" in spec.get("schedule", ""):
+        yield (
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+            "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+        )
+
+
+def _of_service(new: Object, _old: Object | None) -> Iterator[str]:
+    spec, annotations = new["spec"], new["metadata"].get("annotations") or {}
+    if _TOPOLOGY_HINTS in annotations:
+        mode = "service.kubernetes.io/topology-mode"
+        yield f"annotation {_TOPOLOGY_HINTS} is deprecated, please use {mode} instead"
+    kind, external = spec.get("type"), spec.get("externalIPs") or ()
+    is_headless = kind == "ClusterIP" and spec.get("clusterIP") == "None"
+    if spec.get("clusterIP") not in (None, "", "None"):
+        for number, address in enumerate(spec.get("clusterIPs") or ()):
+            yield from address_warnings(f"spec.clusterIPs[{number}]", address)
+    if is_headless:
+        if spec.get("loadBalancerIP"):
+            yield "spec.loadBalancerIP is ignored for headless services"
+        if external:
+            yield "spec.externalIPs is ignored for headless services"
+        if spec.get("sessionAffinity") != "None":
+            yield "spec.SessionAffinity is ignored for headless services"
+    for number, address in enumerate(external):
+        yield from address_warnings(f"spec.externalIPs[{number}]", address)
+    if external and not is_headless and kind != "ExternalName":
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if address := spec.get("loadBalancerIP"):
+        yield from address_warnings("spec.loadBalancerIP", address)
+    for number, cidr in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+        yield from cidr_warnings(f"spec.loadBalancerSourceRanges[{number}]", cidr)
+    if kind == "ExternalName" and external:
+        yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
+    if kind != "ExternalName" and spec.get("externalName"):
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
+
+
+def _of_node(new: Object, _old: Object | None) -> Iterator[str]:
+    spec = new["spec"]
+    if "configSource" in spec:
+        yield "spec.configSource: the feature is removed"
+    if spec.get("externalID"):
+        yield "spec.externalID: this field is deprecated, and is unused by Kubernetes"
+    for number, cidr in enumerate(spec.get("podCIDRs") or ()):
+        yield from cidr_warnings(f"spec.podCIDRs[{number}]", cidr)
+
+
+def _of_volume(new: Object, _old: Object | None) -> Iterator[str]:
+    spec, annotations = new["spec"], new["metadata"].get("annotations") or {}
+    replaced = (
+        (_STORAGE_CLASS, 'deprecated since v1.8; use "storageClassName" attribute instead'),
+        (_MOUNT_OPTIONS, 'deprecated since v1.31; use "mountOptions" attribute instead'),
+    )
+    for key, problem in replaced:
+        if key in annotations:
+            yield f"metadata.annotations[{key}]: {problem}"
+    if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+        yield (
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
+            "Instead, the recommended approach is to use dynamic provisioning."
+        )
+    required = (spec.get("nodeAffinity") or {}).get("required") or {}
+    for number, term in enumerate(required.get("nodeSelectorTerms") or ()):
+        field = f"spec.nodeAffinity.required.nodeSelectorTerms[{number}]"
+        yield from term_warnings(term, field, checks_values=False)
+    for kind in ("cephfs", "photonPersistentDisk", "scaleIO", "storageOS", "glusterfs", "rbd"):
+        if kind in spec:
+            yield f"spec.{kind}: {VOLUMES[kind]}"
+
+
+def _of_claim(new: Object, _old: Object | None) -> Iterator[str]:
+    if _STORAGE_CLASS in (new["metadata"].get("annotations") or {}):
+        problem = 'deprecated since v1.8; use "storageClassName" attribute instead'
+        yield f"metadata.annotations[{_STORAGE_CLASS}]: {problem}"
+    yield from claim_spec_warnings(new["spec"], "spec")
+
+
+def _of_storage_class(new: Object, _old: Object | None) -> Iterator[str]:
+    for number, term in enumerate(new.get("allowedTopologies") or ()):
+        for position, expression in enumerate(term.get("matchLabelExpressions") or ()):
+            if problem := deprecation_of(expression.get("key", "")):
+                inner = f"allowedTopologies[{number}].matchLabelExpressions[{position}]"
+                yield f"{inner}.key: {problem}"
+
+
+def _of_capacity(new: Object, _old: Object | None) -> Iterator[str]:
+    selector = new.get("nodeTopology") or {}
+    for number, expression in enumerate(selector.get("matchExpressions") or ()):
+        field = f"nodeTopology.matchExpressions[{number}].key"
+        yield from key_warning(field, expression.get("key", ""))
+    for label in selector.get("matchLabels") or ():
+        if problem := deprecation_of(label):
+            yield f"nodeTopology.matchLabels.{label}: {problem}"
+
+
+def _of_runtime_class(new: Object, _old: Object | None) -> Iterator[str]:
+    for label in (new.get("scheduling") or {}).get("nodeSelector") or ():
+        if problem := deprecation_of(label):
+            yield f"scheduling.nodeSelector: {problem}"
+
+
+def _of_ingress(new: Object, old: Object | None) -> Iterator[str]:
+    annotations = new["metadata"].get("annotations") or {}
+    if old is None and _INGRESS_CLASS in annotations and "ingressClassName" not in new["spec"]:
+        name = quoted(_INGRESS_CLASS)
+        yield f"annotation {name} is deprecated, please use 'spec.ingressClassName' instead"
+
+
+def _of_policy(new: Object, _old: Object | None) -> Iterator[str]:
+    peers = (
+        (f"spec.{direction}[{number}].{side}[{position}].ipBlock", peer.get("ipBlock") or {})
+        for direction, side in (("ingress", "from"), ("egress", "to"))
+        for number, rule in enumerate(new["spec"].get(direction) or ())
+        for position, peer in enumerate(rule.get(side) or ())
+    )
+    for field, block in peers:
+        yield from cidr_warnings(f"{field}.cidr", block.get("cidr", ""))
+        for number, cidr in enumerate(block.get("except") or ()):
+            yield from cidr_warnings(f"{field}.except[{number}]", cidr)
+
+
+def _of_account(new: Object, old: Object | None) -> Iterator[str]:
+    before = {} if old is None else old["metadata"].get("annotations") or {}
+    if _ENFORCED_SECRETS in (new["metadata"].get("annotations") or {}).keys() - before.keys():
+        yield (
+            f"metadata.annotations[{_ENFORCED_SECRETS}]: deprecated in v1.32+; prefer separate "
+            "namespaces to isolate access to mounted secrets"
+        )
+
+
+def _of_csi_driver(new: Object, old: Object | None) -> Iterator[str]:
+    spec, before = new["spec"], {} if old is None else old["spec"]
+    requests = spec.get("tokenRequests")
+    is_new = requests != before.get("tokenRequests")
+    if requests and is_new and "serviceAccountTokenInSecrets" not in spec:
+        yield (
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to "
+            "true to prevent possible logging of tokens in volume attributes"
+        )
+
+
+def _of_endpoint_slice(new: Object, old: Object | None) -> Iterator[str]:
+    if old is None and new.get("addressType") == "FQDN":
+        yield "spec.addressType: FQDN endpoints are deprecated"
+    is_own = (new["metadata"].get("labels") or {}).get(_MANAGED_BY) in _OWN_CONTROLLERS
+    if is_own or new.get("addressType") == "FQDN":
+        return
+    for number, endpoint in enumerate(new.get("endpoints") or ()):
+        for position, address in enumerate(endpoint.get("addresses") or ()):
+            yield from address_warnings(f"endpoints[{number}].addresses[{position}]", address)
+
+
+_KINDS: Final[Mapping[tuple[str, str], Warn]] = MappingProxyType(
+    {
+        ("", "pods"): _of_pod,
+        ("", "services"): _of_service,
+        ("", "nodes"): _of_node,
+        ("", "persistentvolumes"): _of_volume,
+        ("", "persistentvolumeclaims"): _of_claim,
+        ("", "replicationcontrollers"): _of_workload,
+        ("", "serviceaccounts"): _of_account,
+        ("apps", "deployments"): _of_workload,
+        ("apps", "replicasets"): _of_workload,
+        ("apps", "daemonsets"): _of_template,
+        ("apps", "statefulsets"): _of_stateful_set,
+        ("batch", "jobs"): _of_job,
+        ("batch", "cronjobs"): _of_cron_job,
+        ("discovery.k8s.io", "endpointslices"): _of_endpoint_slice,
+        ("networking.k8s.io", "ingresses"): _of_ingress,
+        ("networking.k8s.io", "networkpolicies"): _of_policy,
+        ("node.k8s.io", "runtimeclasses"): _of_runtime_class,
+        ("storage.k8s.io", "storageclasses"): _of_storage_class,
+        ("storage.k8s.io", "csistoragecapacities"): _of_capacity,
+        ("storage.k8s.io", "csidrivers"): _of_csi_driver,
+    }
+)
