@@ -41,11 +41,20 @@ class DeviceBug(NamedTuple):
     detected_by: str
 
 
+_ALLOCATOR_TEST: Final = "tests/unit/dra/test_allocator.py"
+_PLUGIN_TEST: Final = "tests/plugins/test_dynamic_resources.py"
 _SHARING: Final = "tests/plugins/test_dynamic_resources_sharing.py"
+_WRITER: Final = "tests/unit/scheduler/resource_claims/test_claim_writer.py"
+
+
+def _recorded(source: str) -> str:
+    """Returns the test against calls of the real allocator from one source."""
+    name = "test_the_allocator_gives_the_recorded_answers"
+    return f"tests/parity/test_device_allocator.py::{name}[{source}-recorded]"
 
 
 def _bug(
-    name: str, what: str, owner: Any, function: str, before: str, after: str, test: str = ""
+    name: str, what: str, owner: Any, function: str, before: str, after: str, test: str
 ) -> DeviceBug:
     return DeviceBug(PlantedBug(name, what, owner, function, before, after), test)
 
@@ -58,6 +67,8 @@ _ALLOCATOR: Final = [
         "_pool",
         "if any(part.generation",
         "if all(part.generation",
+        "tests/unit/dra/test_slices.py::"
+        "test_a_pool_with_a_newer_generation_elsewhere_is_dropped_unless_it_is_complete",
     ),
     _bug(
         "binding_conditions_first",
@@ -66,6 +77,7 @@ _ALLOCATOR: Final = [
         "__init__",
         "(pool.has_binding_conditions, pool.key)",
         "pool.key",
+        "tests/unit/dra/test_slices.py::test_devices_are_in_the_order_of_drivers_pools_and_slices",
     ),
     _bug(
         "too_many_of_one",
@@ -74,6 +86,7 @@ _ALLOCATOR: Final = [
         "_first_available",
         "failures == {Failure.TOO_MANY}",
         "Failure.TOO_MANY in failures",
+        f"{_ALLOCATOR_TEST}::test_one_alternative_with_too_many_devices_does_not_stop_the_search",
     ),
     _bug(
         "same_device_twice",
@@ -82,6 +95,7 @@ _ALLOCATOR: Final = [
         "_exactly",
         "count + 1, index + 1)",
         "count + 1, index)",
+        _recorded("quirk"),
     ),
     _bug(
         "limit_of_results",
@@ -90,6 +104,7 @@ _ALLOCATOR: Final = [
         "_exceeds_limit",
         "> RESULTS_MAX",
         ">= RESULTS_MAX",
+        f"{_ALLOCATOR_TEST}::test_the_search_is_deeper_than_pythons_recursion_limit",
     ),
     _bug(
         "largest_alternative",
@@ -98,6 +113,7 @@ _ALLOCATOR: Final = [
         "check",
         "min(numbers)",
         "max(numbers)",
+        _recorded("upstream unit test"),
     ),
     _bug(
         "alternative_not_discounted",
@@ -106,6 +122,7 @@ _ALLOCATOR: Final = [
         "release",
         "constraint.remove(choice.parent, choice.sub)",
         'constraint.remove(choice.parent, "")',
+        _recorded("random"),
     ),
     _bug(
         "counter_not_given_back",
@@ -114,6 +131,7 @@ _ALLOCATOR: Final = [
         "take",
         "self._counters.release(self._pools.by_key[device.pool_key], device)",
         "pass",
+        _recorded("upstream unit test"),
     ),
     _bug(
         "second_constraint_counted",
@@ -122,6 +140,7 @@ _ALLOCATOR: Final = [
         "_is_allowed",
         "constraints[:number]",
         "constraints[:number][:1]",
+        f"{_ALLOCATOR_TEST}::test_a_device_that_the_third_constraint_excludes_counts_for_none",
     ),
     _bug(
         "share_consumes_counters_again",
@@ -130,6 +149,7 @@ _ALLOCATOR: Final = [
         "_consumes_counters",
         "device.id in self._allocated.consumed or device.id",
         "device.id",
+        _recorded("random"),
     ),
     _bug(
         "empty_toleration_key",
@@ -138,6 +158,7 @@ _ALLOCATOR: Final = [
         "tolerates",
         "toleration.key and toleration.key",
         "toleration.key",
+        _recorded("random"),
     ),
     _bug(
         "taint_effect",
@@ -146,6 +167,7 @@ _ALLOCATOR: Final = [
         "tolerates",
         "toleration.effect and toleration.effect != taint.effect",
         'toleration.effect and taint.effect == ""',
+        _recorded("random"),
     ),
     _bug(
         "admin_of_other_claim",
@@ -154,6 +176,7 @@ _ALLOCATOR: Final = [
         "is_in_use",
         "claim in users",
         "bool(users)",
+        _recorded("upstream unit test"),
     ),
     _bug(
         "rounding_down",
@@ -162,6 +185,7 @@ _ALLOCATOR: Final = [
         "_in_range",
         "-((low - requested.value()) // size)",
         "(requested.value() - low) // size",
+        _recorded("quirk"),
     ),
     _bug(
         "default_is_maximum",
@@ -170,6 +194,7 @@ _ALLOCATOR: Final = [
         "_violates",
         "amount == policy.default",
         "amount >= policy.default",
+        _recorded("upstream unit test"),
     ),
     _bug(
         "distinct_never_forgets",
@@ -178,6 +203,7 @@ _ALLOCATOR: Final = [
         "_discard",
         "self._values.pop(parent, None)",
         "pass",
+        _recorded("quirk"),
     ),
     _bug(
         "counters_of_other_nodes",
@@ -186,6 +212,7 @@ _ALLOCATOR: Final = [
         "_compute",
         "(*pool.devices, *pool.other_devices)",
         "pool.devices",
+        _recorded("random"),
     ),
     _bug(
         "overdrawn_counter",
@@ -194,6 +221,7 @@ _ALLOCATOR: Final = [
         "consume",
         "available.items())",
         "available.items() if key in consumed)",
+        _recorded("random"),
     ),
     _bug(
         "config_of_parent",
@@ -202,6 +230,7 @@ _ALLOCATOR: Final = [
         "_claim_config",
         "choice.parent in entry.requests or ",
         "",
+        _recorded("random"),
     ),
     _bug(
         "binds_to_node",
@@ -210,6 +239,7 @@ _ALLOCATOR: Final = [
         "_node_selector",
         " or device.binds_to_node",
         "",
+        _recorded("upstream unit test"),
     ),
     _bug(
         "pools_of_all_nodes",
@@ -218,6 +248,8 @@ _ALLOCATOR: Final = [
         "_invalidate",
         "self._pools.clear()",
         "pass",
+        "tests/unit/state/devices/test_signatures.py::"
+        "test_a_slice_for_several_nodes_changes_all_of_them",
     ),
     _bug(
         "answers_lost_after_error",
@@ -226,6 +258,7 @@ _ALLOCATOR: Final = [
         "_compile",
         "_Answers(None, str(error))",
         "_Answers(None)",
+        _recorded("upstream unit test"),
     ),
 ]
 
@@ -237,6 +270,8 @@ _STATE: Final = [
         "_discard",
         "shares.discard(result.share_id)",
         "shares.clear()",
+        "tests/unit/state/devices/test_devices.py::"
+        "test_a_device_is_shared_until_its_last_share_ends",
     ),
     _bug(
         "shares_differ",
@@ -245,6 +280,7 @@ _STATE: Final = [
         "_in_use",
         "if not consumed:",
         "if consumed is not None:",
+        "tests/unit/state/devices/test_signatures.py::test_what_shares_consume_makes_a_difference",
     ),
     _bug(
         "taints_differ",
@@ -253,6 +289,7 @@ _STATE: Final = [
         "_content_of",
         "device.taints,",
         "(),",
+        f"{_SHARING}::test_shared_results_are_those_of_a_search_on_every_node[0]",
     ),
     _bug(
         "row_not_logged",
@@ -261,6 +298,7 @@ _STATE: Final = [
         "_set",
         "self.log.append(row, 0)",
         "self.log.append(row, 0) if not self.log.generation % 2 else None",
+        f"{_PLUGIN_TEST}::test_reserved_devices_are_in_use_until_unreserve",
     ),
 ]
 
@@ -272,6 +310,7 @@ _PLUGIN: Final = [
         "refresh_rows",
         "self._layout == signatures.layout",
         "self._layout >= 0",
+        f"{_SHARING}::test_shared_results_are_those_of_a_search_on_every_node[1]",
     ),
     _bug(
         "count_of_unknown",
@@ -280,6 +319,8 @@ _PLUGIN: Final = [
         "_set_row",
         "is_unknown - self.is_unknown.item(row)",
         "is_unknown",
+        "tests/plugins/test_dynamic_resources_rows.py::"
+        "test_rows_that_changed_are_updated_and_no_others[0]",
     ),
     _bug(
         "classes_of_template",
@@ -288,6 +329,7 @@ _PLUGIN: Final = [
         "_template",
         "devices.classes.version",
         "0",
+        f"{_SHARING}::test_a_class_that_changed_counts_for_templates_that_are_known",
     ),
     _bug(
         "plan_of_old_devices",
@@ -296,6 +338,7 @@ _PLUGIN: Final = [
         "_planned",
         "self._version != self._devices.version",
         "False",
+        f"{_SHARING}::test_devices_that_were_taken_after_filter_are_not_planned_again",
     ),
     _bug(
         "unavailable_first",
@@ -304,6 +347,8 @@ _PLUGIN: Final = [
         "filter",
         "if status is None and unavailable:",
         "if unavailable:",
+        f"{_PLUGIN_TEST}::"
+        "test_without_devices_for_another_claim_an_unavailable_claim_is_not_deallocated",
     ),
     _bug(
         "second_user",
@@ -312,6 +357,7 @@ _PLUGIN: Final = [
         "post_filter",
         "len(users) == 1 and",
         "len(users) > 0 and",
+        f"{_PLUGIN_TEST}::test_a_claim_that_no_node_can_use_is_deallocated_unless_others_use_it",
     ),
     _bug(
         "restore_forgotten",
@@ -320,6 +366,7 @@ _PLUGIN: Final = [
         "unreserve",
         "devices.claims.restore(key(claim))",
         "pass",
+        f"{_PLUGIN_TEST}::test_unreserve_returns_to_the_version_that_the_api_server_reported",
     ),
     _bug(
         "second_claim_in_flight",
@@ -328,6 +375,7 @@ _PLUGIN: Final = [
         "pre_filter",
         "for claim in claims.to_allocate:",
         "for claim in claims.to_allocate[:1]:",
+        f"{_PLUGIN_TEST}::test_the_second_claim_of_a_pod_may_be_in_flight_for_another_pod",
     ),
     _bug(
         "last_claim_scores",
@@ -336,6 +384,7 @@ _PLUGIN: Final = [
         "score",
         "total += score_of(claim, next(names))",
         "total = score_of(claim, next(names))",
+        f"{_PLUGIN_TEST}::test_the_alternatives_of_all_claims_are_added_up",
     ),
     _bug(
         "unknown_is_true",
@@ -344,6 +393,8 @@ _PLUGIN: Final = [
         "_is_true",
         'condition.status == "True"',
         'condition.status != "False"',
+        f"{_PLUGIN_TEST}::"
+        "test_a_binding_condition_counts_only_if_it_is_true[Unknown-Readiness.WAITING]",
     ),
     _bug(
         "init_uses_earlier",
@@ -352,6 +403,7 @@ _PLUGIN: Final = [
         "requests",
         "if other >= index",
         "if other >= 0",
+        f"{_PLUGIN_TEST}::test_an_init_container_does_not_use_the_devices_of_an_earlier_sidecar",
     ),
     _bug(
         "largest_missing",
@@ -360,6 +412,8 @@ _PLUGIN: Final = [
         "requests",
         "max(missing, key=_count)",
         "missing[-1]",
+        f"{_PLUGIN_TEST}::"
+        "test_init_containers_use_the_devices_of_those_that_start_later[init3-main3-names3-counts3]",
     ),
     _bug(
         "deallocation_of_others",
@@ -368,6 +422,7 @@ _PLUGIN: Final = [
         "after_claim_change",
         "old is not None and old.status.allocation is not None and",
         "old is None and",
+        f"{_PLUGIN_TEST}::test_claims_that_help[freed]",
     ),
 ]
 
@@ -379,6 +434,7 @@ _WRITES: Final = [
         "_with_finalizer",
         "if FINALIZER in finalizers:",
         "if True:",
+        f"{_WRITER}::test_a_claim_is_allocated_and_reserved_before_its_pod_is_bound",
     ),
     _bug(
         "users_replaced",
@@ -387,6 +443,7 @@ _WRITES: Final = [
         "attempt",
         "(*status.reserved_for, user)",
         "(user,)",
+        f"{_WRITER}::test_a_second_pod_of_a_claim_is_added_to_its_users",
     ),
     _bug(
         "second_conflict",
@@ -395,6 +452,7 @@ _WRITES: Final = [
         "attempt",
         "self._has_tried = True",
         "self._has_tried = not self._has_tried",
+        f"{_WRITER}::test_every_write_after_a_conflict_is_of_the_newest_version",
     ),
     _bug(
         "not_the_same_claim",
@@ -403,6 +461,7 @@ _WRITES: Final = [
         "_is_done",
         "return is_same and",
         "return",
+        f"{_WRITER}::test_a_claim_that_was_made_anew_meanwhile_is_not_the_reserved_one",
     ),
     _bug(
         "turns_without_cache",
@@ -411,6 +470,7 @@ _WRITES: Final = [
         "reserve",
         "claim = newest",
         "pass",
+        f"{_WRITER}::test_many_pods_of_a_claim_are_added_in_turn_without_a_conflict",
     ),
 ]
 
@@ -422,6 +482,7 @@ _SELECTORS: Final = [
         "_by_domain",
         "domain, slash, identifier = name.partition",
         "domain, slash, identifier = name.rpartition",
+        "tests/unit/cel/test_selector.py::test_the_domain_of_a_name_ends_at_its_first_slash",
     ),
     _bug(
         "reads_first_name",
@@ -430,6 +491,7 @@ _SELECTORS: Final = [
         "_add",
         "self.pairs[field].add((domain, name))",
         "self.pairs[field] = {(domain, name)}",
+        "tests/unit/cel/test_selector.py::test_reads_has_the_names_of_a_selector",
     ),
     _bug(
         "cost_not_checked",
@@ -438,6 +500,8 @@ _SELECTORS: Final = [
         "push",
         "self.cost > COST_LIMIT",
         "self.cost > COST_LIMIT * 2",
+        "tests/parity/test_cel_cases.py::"
+        "test_every_part_of_the_language_answers_as_upstream[cel-language.jsonl.gz]",
     ),
     _bug(
         "problem_of_device",
@@ -446,6 +510,8 @@ _SELECTORS: Final = [
         "matches",
         "if device.problem:",
         "if device.problem and device.is_large:",
+        "tests/unit/cel/test_selector.py::"
+        "test_a_device_with_an_invalid_attribute_fails_for_every_selector",
     ),
     _bug(
         "quantity_of_sum",
@@ -454,6 +520,8 @@ _SELECTORS: Final = [
         "equals",
         " or other.is_sum",
         "",
+        "tests/unit/cel/test_selector.py::"
+        "test_a_sum_of_quantities_equals_a_quantity_only_on_the_left",
     ),
 ]
 

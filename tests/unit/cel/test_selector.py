@@ -66,6 +66,13 @@ def test_a_device_with_an_invalid_attribute_fails_for_every_selector(
         assert str(failure.value) == problem
 
 
+def test_a_sum_of_quantities_equals_a_quantity_only_on_the_left() -> None:
+    # k8s.io/apiserver, pkg/cel: add returns a pointer, which Equal does not take for a quantity.
+    assert matches('quantity("1").add(1) == quantity("2")')
+    with pytest.raises(EvaluationError, match=r"^no such overload$"):
+        matches('quantity("2") == quantity("1").add(1)')
+
+
 def test_the_cost_is_counted_and_limited() -> None:
     usual = 'device.driver == "x" && device.attributes["x"].model == "y"'
     assert compile_selector(usual).evaluate(GPU).cost == 3
