@@ -403,7 +403,7 @@ _PLUGIN: Final = [
         "requests",
         "if other >= index",
         "if other >= 0",
-        f"{_PLUGIN_TEST}::test_an_init_container_does_not_use_the_devices_of_an_earlier_sidecar",
+        "tests/plugins/test_extended_resources_by_devices.py::test_an_init_container_does_not_use_the_devices_of_an_earlier_sidecar",
     ),
     _bug(
         "largest_missing",
@@ -412,7 +412,7 @@ _PLUGIN: Final = [
         "requests",
         "max(missing, key=_count)",
         "missing[-1]",
-        f"{_PLUGIN_TEST}::"
+        "tests/plugins/test_extended_resources_by_devices.py::"
         "test_init_containers_use_the_devices_of_those_that_start_later[init3-main3-names3-counts3]",
     ),
     _bug(

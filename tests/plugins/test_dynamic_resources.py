@@ -18,7 +18,6 @@ from mooring.objects.pod import Pod
 from mooring.objects.resource import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.dynamic_resources.binding_conditions import Readiness, readiness_of
-from mooring.plugins.dynamic_resources.extended_resources import requests_and_mappings
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.simulation.driver import Driver
 from mooring.simulation.offline import OfflineHandle, run_to_end
@@ -473,72 +472,6 @@ def test_a_node_that_grew_helps_a_pod_whose_resource_devices_provide() -> None:
     there.put(make_class("ext", resource=GPU))
     assert hint(pod, small, large) is QueueingHint.QUEUE
     assert hint(pod, small, small) is QueueingHint.SKIP
-
-
-@pytest.mark.parametrize(
-    ("init", "main", "names", "counts"),
-    [
-        (["1"], ["2"], ["container-1-request-0"], [2]),
-        (["3"], ["2"], ["container-0-request-0", "container-1-request-0"], [1, 2]),
-        (
-            ["3", "5"],
-            ["2"],
-            ["container-1-request-0", "container-2-request-0"],
-            [3, 2],
-        ),
-        (
-            ["5", "3"],
-            ["2"],
-            ["container-0-request-0", "container-2-request-0"],
-            [3, 2],
-        ),
-        ([], ["1", "2"], ["container-0-request-0", "container-1-request-0"], [1, 2]),
-    ],
-)
-def test_init_containers_use_the_devices_of_those_that_start_later(
-    init: list[str], main: list[str], names: list[str], counts: list[int]
-) -> None:
-    def containers(prefix: str, amounts: list[str]) -> list[dict[str, Any]]:
-        return [
-            {"name": f"{prefix}{number}", "resources": {"requests": {GPU: amount}}}
-            for number, amount in enumerate(amounts)
-        ]
-
-    spec = {"initContainers": containers("i", init), "containers": containers("c", main)}
-    there = Cluster(make_class("ext", resource=GPU))
-
-    extended = requests_and_mappings(
-        make_pod("new", spec=spec), [GPU], there.cache.snapshot().device_classes
-    )
-
-    assert [request.name for request in extended.requests] == names
-    assert [request.exactly and request.exactly.count for request in extended.requests] == counts
-    assert {mapping.request_name for mapping in extended.mappings} == set(names)
-
-
-def test_an_init_container_does_not_use_the_devices_of_an_earlier_sidecar() -> None:
-    def container(name: str, amount: str, **more: Any) -> dict[str, Any]:
-        return {"name": name, "resources": {"requests": {GPU: amount}}, **more}
-
-    sidecar = container("sidecar", "2", restartPolicy="Always")
-    spec = {
-        "initContainers": [sidecar, container("init", "2")],
-        "containers": [container("main", "1")],
-    }
-    there = Cluster(make_class("ext", resource=GPU))
-
-    extended = requests_and_mappings(
-        make_pod("new", spec=spec), [GPU], there.cache.snapshot().device_classes
-    )
-
-    amounts = {
-        request.name: request.exactly.count for request in extended.requests if request.exactly
-    }
-    assert amounts == {
-        "container-0-request-0": 2,
-        "container-1-request-0": 1,
-        "container-2-request-0": 1,
-    }
 
 
 def test_the_special_claim_has_the_requests_of_the_containers() -> None:

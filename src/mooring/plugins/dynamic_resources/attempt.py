@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from mooring.dra import (
     AllocationError,
     AllocationTimeout,
@@ -48,7 +46,6 @@ from mooring.plugins.dynamic_resources.shared_results import INVALID_POOLS as BY
 from mooring.plugins.dynamic_resources.shared_results import NOT_ALLOCATABLE as NO_DEVICES
 from mooring.state import NodeTable, PodInfo
 from mooring.state.devices.devices import Devices
-from mooring.state.devices.signatures import UNSHARED
 
 STALE_CLAIM: Final = Reject("cannot schedule extended resource claim", resolvable=False)
 LACKS_RESOURCE: Final = Reject("cannot fit resource", resolvable=False)
@@ -167,43 +164,12 @@ class DeviceAttempt:
         if not self._has_verdicts:
             rows = view.rows.tolist()
             return FilterStatuses.of(self.filter(nodes.node(row), row) for row in rows)
-        results = self._results
-        results.refresh_rows(self._devices.signatures)
-        errors = self._search_unknown(view) if results.unknown_count else {}
-        if not results.rejected_count and not errors:
-            return FilterStatuses.feasible(len(view))
-        codes = view.take(results.codes).copy()
-        table: list[Status] = [NOT_ALLOCATABLE, INVALID_POOLS]
-        for position, status in errors.items():
-            if status not in table:
-                table.append(status)
-            codes[position] = table.index(status) + 1
-        return FilterStatuses(codes, table)
-
-    def _search_unknown(self, view: NodeView) -> dict[int, Status]:
-        """Searches where no search has decided; returns the rejections that are not shared.
-
-        Returns:
-            Position in the view -> status.
-        """
-        nodes = view.snapshot.nodes
         results, signatures = self._results, self._devices.signatures
-        rows = view.rows[view.take(results.is_unknown).nonzero()[0]]
-        # One row of each signature: of several entries for a number the last one stays.
-        row_of = np.full(signatures.count, -1, dtype=np.intp)
-        row_of[signatures.column.take(rows)] = rows
-        for number in (row_of >= 0).nonzero()[0].tolist():
-            if number != UNSHARED and results.verdicts.item(number) == UNKNOWN:
-                row = row_of.item(number)
-                self.filter(nodes.node(row), row)
-        results.recompute_rows(signatures)
-        rejections: dict[int, Status] = {}
-        for position in view.take(results.is_unknown).nonzero()[0].tolist():
-            row = view.rows.item(position)
-            status = self.filter(nodes.node(row), row)
-            if status is not None:
-                rejections[position] = status
-        return rejections
+        results.refresh_rows(signatures)
+        others = results.search_unknown(
+            view, signatures, lambda row: self.filter(nodes.node(row), row)
+        )
+        return results.statuses(view, (NOT_ALLOCATABLE, INVALID_POOLS), others)
 
     def reserved_claim(self, uid: str) -> ResourceClaim | None:
         """Returns the claim with the allocation that Reserve made; None = it made none."""

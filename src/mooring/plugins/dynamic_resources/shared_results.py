@@ -12,7 +12,7 @@ Errors are not shared, since their texts name the claim.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from mooring.dra import Plan, PreparedClaim, Selectors, Solution, prepare_claim
 from mooring.dra.selectors import Names
+from mooring.framework import FilterStatuses, NodeView, Status
 from mooring.objects.resource import ResourceClaim
 from mooring.state.columns.caches import LRUCache
 from mooring.state.devices.devices import Devices
@@ -115,6 +116,58 @@ class SharedResults:
         self.rejected_count += (code != 0) - (self.codes.item(row) != 0)
         self.is_unknown[row] = is_unknown
         self.codes[row] = code
+
+    def search_unknown(
+        self,
+        view: NodeView,
+        signatures: NodeSignatures,
+        search: Callable[[int], Status | None],
+    ) -> dict[int, Status]:
+        """Searches where no search has decided: one row for each signature.
+
+        Args:
+            view: The nodes.
+            signatures: Their signatures, up to date.
+            search: Searches the node of a row, and puts a result that is shared.
+
+        Returns:
+            Position in the view -> a rejection that is not shared.
+        """
+        if not self.unknown_count:
+            return {}
+        rows = view.rows[view.take(self.is_unknown).nonzero()[0]]
+        # One row of each signature: of several entries for a number the last one stays.
+        row_of = np.full(signatures.count, -1, dtype=np.intp)
+        row_of[signatures.column.take(rows)] = rows
+        for number in (row_of >= 0).nonzero()[0].tolist():
+            if number != UNSHARED and self.verdicts.item(number) == UNKNOWN:
+                search(row_of.item(number))
+        self.recompute_rows(signatures)
+        rejections: dict[int, Status] = {}
+        for position in view.take(self.is_unknown).nonzero()[0].tolist():
+            status = search(view.rows.item(position))
+            if status is not None:
+                rejections[position] = status
+        return rejections
+
+    def statuses(
+        self, view: NodeView, shared: Sequence[Status], others: Mapping[int, Status]
+    ) -> FilterStatuses:
+        """Returns the statuses of the nodes of a view.
+
+        Args:
+            view: The nodes.
+            shared: The status of each code, from 1 on.
+            others: Position in the view -> a rejection that is not shared.
+        """
+        if not self.rejected_count and not others:
+            return FilterStatuses.feasible(len(view))
+        codes, table = view.take(self.codes).copy(), list(shared)
+        for position, status in others.items():
+            if status not in table:
+                table.append(status)
+            codes[position] = table.index(status) + 1
+        return FilterStatuses(codes, table)
 
     def put(self, signature: int, verdict: int, solution: Solution | None = None) -> None:
         """Keeps the result of a search on a node with this signature."""

@@ -140,7 +140,7 @@ async def test_a_conflict_is_followed_by_a_read_and_another_write() -> None:
 @virtually
 async def test_every_write_after_a_conflict_is_of_the_newest_version() -> None:
     async with run_scheduler(*objects(make_claim("gpu", exactly()))) as life:
-        touched = []
+        touched: list[str] = []
 
         async def touch(_: Request) -> None:
             if len(touched) == 3:
