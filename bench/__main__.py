@@ -11,7 +11,7 @@ BENCHMARKS = (
 )  # fmt: skip
 
 #: Run only if named, because they take long.
-LONG = ("soak", "fuzz", "scenarios", "page")
+LONG = ("soak", "load", "fuzz", "scenarios", "page")
 
 
 def main(arguments: list[str]) -> int:

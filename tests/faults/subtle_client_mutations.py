@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.client.informer.informer import Informer
 from mooring.client.informer.reflector import Listing, Reflector
 from mooring.client.informer.replica import Replica
 from mooring.client.leader_election import Elector
 from mooring.client.rest.client import Client
+from mooring.client.rest.reading import ReadClient
 from mooring.client.rest.requested_waits import RequestedWaits
 from mooring.client.write_queue import WriteQueue
 from mooring.plugins.volume_binding.bind_volumes import BindProgress, VolumeBinder
@@ -120,6 +122,23 @@ _CLIENT: Final = [
         "_write_once",
         "raise OutcomeUnknown(str(error)) from error",
         "raise error",
+    ),
+    PlantedBug(
+        "expired_page_ends_list",
+        "A list that expires between two pages counts as complete",
+        Informer,
+        "_list",
+        "except ConfigError as error:",
+        "except ApiError as error:\n        if error.status != 410 or not listing.objects:\n"
+        "            raise\n    except ConfigError as error:",
+    ),
+    PlantedBug(
+        "first_page_only",
+        "The first page of a list counts as the whole list",
+        ReadClient,
+        "pages",
+        "if not token:",
+        "if True:",
     ),
 ]
 

@@ -25,6 +25,7 @@ from mooring.state.cache import Cache
 from mooring.state.nominator import Nominator
 from tests.faults.planted import PlantedBug
 from tests.faults.subtle_client_mutations import CLIENT_BUGS
+from tests.faults.unnoticed_mutations import UNNOTICED_BUGS
 
 _QUEUE: Final = [
     PlantedBug(
@@ -516,4 +517,5 @@ SUBTLE_BUGS: Final = [
     *_SCHEDULER,
     *_PREEMPTION,
     *CLIENT_BUGS,
+    *UNNOTICED_BUGS,
 ]

@@ -1,8 +1,12 @@
 """Two and three schedulers with one lease: skewed clocks, partitions, and schedulers that end.
 
-Each scheduler has a network of its own, which fails for up to a minute, and a clock that is wrong
-by up to an hour and runs up to 20 % too fast or too slow. The judge is the server: at every write
-of a scheduler, the stored Lease must name it. At the end all pods are bound, once.
+Each scheduler has a network of its own, which fails for up to 40 s, in both directions or in one,
+or refuses its writes of the Lease; and a clock that is wrong by up to an hour and runs up to 20 %
+too fast or too slow. On one node each pod preempts the one before it.
+
+The judge is the server: at every write of a scheduler, the stored Lease must name it; a pod is
+evicted only for a pending one of higher priority; and no node has more pods than it allows. At the
+end all pods are bound, once.
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -20,11 +26,13 @@ import pytest
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.resources import BY_PATH
-from mooring.client import Client, Elector, InProcessTransport, Transport
+from mooring.client import Client, Elector, InProcessTransport, Request, Transport
+from mooring.client.transport.transport import Response, Stream
 from mooring.clock import Rng, seeded_random
 from mooring.errors import LeaseLost
 from mooring.objects.codec.decode import encode
 from mooring.scheduler.service import Service, ServiceOptions
+from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.fault_fixture import PODS, small_node, small_pod
 from tests.faults.harness.faults import Faults, FaultyNetwork
@@ -39,6 +47,19 @@ BUSY_S: Final = 240.0
 #: A lease of 15 s, a try every 2 s, a list after up to 60 s, a backoff of 10 s.
 BOUND_S: Final = 120.0
 FAULTS: Final = Faults(unreachable=0.05, lost=0.05, server_error=0.05, cut=0.05)
+#: The network carries requests, but neither answers nor events; or events, but no requests.
+ONE_WAY: Final = (
+    replace(FAULTS, lost=1.0, silent=1.0),
+    replace(FAULTS, unreachable=1.0),
+)
+#: Statuses with which writes of the Lease are refused: no right, a webhook, an admission policy.
+REFUSALS: Final = (403, 409, 422)
+
+#: The node for one pod, on which each pod of the next higher priority preempts the last.
+CONTESTED: Final = "contested"
+URGENT: Final = "urgent-"
+#: Of so many other pods one is urgent.
+URGENT_EVERY: Final = 3
 
 #: Path -> least number in ten seeds: about a third of what was counted.
 LEAST: Final = {
@@ -47,6 +68,10 @@ LEAST: Final = {
     "partition": 30,
     "lease lost": 8,
     "stopped": 3,
+    "lease refused": 14,
+    "one direction": 15,
+    "evicted": 14,
+    "lease lost during an eviction": 4,
 }
 
 
@@ -73,6 +98,40 @@ class SkewedClock:
         await asyncio.sleep(seconds / self.rate)
 
 
+class Evictions:
+    """A transport that knows which evictions have not been answered yet.
+
+    Args:
+        inner: Sends the requests.
+        on_first: Called before the first request of each eviction.
+
+    Attributes:
+        open: The paths of the victims.
+    """
+
+    def __init__(self, inner: Transport, on_first: Callable[[], None]) -> None:
+        self.open: set[str] = set()
+        self._inner = inner
+        self._on_first = on_first
+
+    async def request(self, request: Request) -> Response:
+        if request.method != "DELETE":
+            return await self._inner.request(request)
+        if request.path not in self.open:
+            self.open.add(request.path)
+            self._on_first()
+        response = await self._inner.request(request)
+        if response.status < 300 or response.status == 404:
+            self.open.discard(request.path)
+        return response
+
+    def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(request, idle_s=idle_s)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
 class LeaseLab:
     """A server that judges each write, and schedulers that are started anew when they end.
 
@@ -92,6 +151,7 @@ class LeaseLab:
         self.user = Client(InProcessTransport(self.api.handle), rng=self.rng)
         self.networks: list[FaultyNetwork] = []
         self.running: dict[str, Service] = {}
+        self.is_healed = False
         self._leader = ""
         self._nodes: dict[str, str] = {}
 
@@ -115,7 +175,16 @@ class LeaseLab:
         holder = self.holder()
         if method != "GET" and "/leases" not in path and holder != identity:
             self.problems.append(f"{identity}: {method} {path}, but {holder or 'none'} leads")
+        # A repeated request, whose first response was lost, finds no victim any more.
+        victim = path.rpartition("/")[2] if method == "DELETE" else ""
+        is_eviction = victim.startswith(URGENT) and victim in self._on(CONTESTED)
+        if is_eviction and not self._pending_above(victim):
+            self.problems.append(f"{victim} is evicted, but no pod of higher priority is pending")
         response = await self.api.handle(method, path, query, headers, body)
+        if is_eviction and response[0] < 300:
+            self.paths["evicted"] += 1
+        if len(self._on(CONTESTED)) > 1:
+            self.problems.append(f"{CONTESTED} has {self._on(CONTESTED)}")
         if path.endswith("/binding") and response[0] < 300:
             self.paths["pod bound"] += 1
             node = json.loads(body)["target"]["name"]
@@ -139,7 +208,9 @@ class LeaseLab:
         for number in range(1000):
             identity = f"{name}-{number}"
             server = InProcessTransport(partial(self.judged, identity))
-            transport = self.wire(FaultyTransport(network, server), tasks)
+            wire = self.wire(FaultyTransport(network, server), tasks)
+            evictions = Evictions(wire, partial(self._disturb_eviction, network))
+            transport: Transport = evictions
             elector = Elector(
                 transport,
                 "kube-system",
@@ -158,6 +229,7 @@ class LeaseLab:
                 self.paths["stopped"] += 1
             except LeaseLost:
                 self.paths["lease lost"] += 1
+                self.paths["lease lost during an eviction"] += bool(evictions.open)
             await asyncio.sleep(1.0)
 
     # -- users ------------------------------------------------------------------------------------
@@ -169,22 +241,89 @@ class LeaseLab:
         await self.user.write("POST", path, msgspec.json.encode(body))
 
     async def disturb(self) -> None:
-        """Creates pods; cuts a scheduler off, or stops one."""
+        """Creates pods; disturbs the network of a scheduler, or stops one."""
+        contested = make_node(CONTESTED, allocatable={"pods": "1"}, taints=["urgent:NoSchedule"])
+        await self.post("/api/v1/nodes", contested)
         for number in range(PODS_MAX):
             await self.post(PODS, small_pod(f"p{number}"))
+            if number % URGENT_EVERY == 0:
+                await self._create_urgent(number // URGENT_EVERY)
             await asyncio.sleep(self.rng.uniform(0.0, 2 * BUSY_S / PODS_MAX))
-            action = self.rng.random()
-            if action < 0.5:
-                self.rng.choice(self.networks).restart(self.rng.uniform(1.0, 40.0))
-                self.paths["partition"] += 1
-            elif action < 0.6:
-                self.rng.choice(list(self.running.values())).stop()
+            seconds = self.rng.uniform(1.0, 40.0)
+            self._disturb_once(self.rng.choice(self.networks), self.rng.random(), seconds)
+        self.is_healed = True
 
-    def unbound(self) -> list[str]:
-        """Returns the pods without a node."""
+    def _disturb_once(self, network: FaultyNetwork, action: float, seconds: float) -> None:
+        if action < 0.4:
+            network.restart(seconds)
+            self.paths["partition"] += 1
+        elif action < 0.55:
+            network.refuse("/leases", self.rng.choice(REFUSALS))
+            asyncio.get_running_loop().call_later(seconds, network.repair)
+            self.paths["lease refused"] += 1
+        elif action < 0.7:
+            network.faults = self.rng.choice(ONE_WAY)
+            asyncio.get_running_loop().call_later(seconds, self._both_ways, network)
+            self.paths["one direction"] += 1
+        elif action < 0.8:
+            self.rng.choice(list(self.running.values())).stop()
+
+    def _disturb_eviction(self, network: FaultyNetwork) -> None:
+        """Lets the network fail for longer than a lease lasts, in one of four evictions."""
+        if not self.is_healed and self.rng.random() < 0.25:
+            self._disturb_once(network, self.rng.choice((0.0, 0.6)), self.rng.uniform(20.0, 40.0))
+
+    def _both_ways(self, network: FaultyNetwork) -> None:
+        """Ends a failure in one direction, and the connections that have been silent since."""
+        network.heal()
+        if not self.is_healed:
+            network.faults = FAULTS
+
+    async def _create_urgent(self, number: int) -> None:
+        """Creates a pod that fits only if the urgent one before it is evicted."""
+        name = f"{URGENT}{number}"
+        priority = {"metadata": {"name": name}, "value": number}
+        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        await self.user.write("POST", path, msgspec.json.encode(priority))
+        field = {"key": "metadata.name", "operator": "In", "values": [CONTESTED]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        spec = {
+            "priorityClassName": name,
+            "terminationGracePeriodSeconds": 0,
+            "affinity": {"nodeAffinity": node_affinity},
+        }
+        await self.post(PODS, make_pod(name, tolerations=["urgent"], spec=spec))
+
+    def _pods(self) -> list[tuple[str, str]]:
+        """Returns the name and the node of each pod."""
         pods = self.api.store.collection(BY_PATH["", "v1", "pods"])
         objects = [pod.object() for pod in pods.in_order()]
-        return [pod["metadata"]["name"] for pod in objects if not pod["spec"].get("nodeName")]
+        return [(pod["metadata"]["name"], pod["spec"].get("nodeName", "")) for pod in objects]
+
+    def _on(self, node: str) -> list[str]:
+        return [name for name, on_node in self._pods() if on_node == node]
+
+    def _pending_above(self, victim: str) -> list[str]:
+        """Returns the urgent pods without a node whose priority is higher."""
+        return [
+            name
+            for name, node in self._pods()
+            if name.startswith(URGENT) and not node and _rank(name) > _rank(victim)
+        ]
+
+    def unbound(self) -> list[str]:
+        """Returns the pods without a node, but for urgent ones below the most urgent."""
+        unbound = [name for name, node in self._pods() if not node]
+        last = max(
+            (name for name, _ in self._pods() if name.startswith(URGENT)), key=_rank, default=""
+        )
+        return [name for name in unbound if not name.startswith(URGENT) or name == last]
+
+
+def _rank(name: str) -> int:
+    """Returns the priority of an urgent pod."""
+    return int(name.removeprefix(URGENT))
 
 
 async def run(seed: int) -> Counter[str]:
@@ -197,6 +336,7 @@ async def run(seed: int) -> Counter[str]:
         await asyncio.sleep(0.1)
         await lab.disturb()
         for network in lab.networks:
+            network.repair()
             network.heal()
         await asyncio.sleep(BOUND_S)
         for scheduler in schedulers:

@@ -130,6 +130,8 @@ class FaultyNetwork:
         healed_at_s: Virtual time when the consequences of the last fault are over.
         requests: Checks all requests that are sent.
         delayed: The paths of delayed requests: a later request may have overtaken them.
+        page_size: The server has no streaming lists, and lists have pages of so many objects; 0 =
+            it streams lists.
     """
 
     def __init__(self, rng: Rng, on_fault: Callable[[Fired], None] = lambda _: None) -> None:
@@ -139,6 +141,7 @@ class FaultyNetwork:
         self.healed_at_s = 0.0
         self.requests = RequestChecker()
         self.delayed: set[str] = set()
+        self.page_size = 0
         self.restarts = 0
         self._on_fault = on_fault
         self._tasks: asyncio.TaskGroup | None = None

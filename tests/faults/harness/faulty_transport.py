@@ -57,6 +57,11 @@ class FaultyTransport:
         network = self._network
         if code := network.refusal_of(request):
             return _error(code, REASONS[code])
+        if network.page_size and request.method == "GET":
+            request = _in_pages(request, network.page_size)
+            if "continue" in dict(request.query) and network.draws("expired", f"page of {what}"):
+                network.fired["expired page"] += 1
+                return _error(410, "Expired")
         if network.draws("unreachable", what):
             raise Unreachable(f"{what}: connection refused")
         if network.draws("too_many", what):
@@ -137,6 +142,8 @@ class FaultyTransport:
     async def _fail_early(self, request: Request) -> Response | None:
         """Returns the response to a watch that fails before its first line; None if it starts."""
         network, what = self._network, f"watch {request.path}"
+        if network.page_size and dict(request.query).get("sendInitialEvents"):
+            return _error(422, "Invalid")
         if network.draws("unreachable", what):
             raise Unreachable(f"{what}: connection refused")
         if network.draws("too_many", what):
@@ -201,6 +208,12 @@ class FaultyTransport:
                 await asyncio.sleep(_NO_IDLE_LIMIT_S)
         except TimeoutError:
             pass
+
+
+def _in_pages(request: Request, page_size: int) -> Request:
+    """Returns a list request with smaller pages, as in a cluster with more objects."""
+    query = [(name, str(page_size) if name == "limit" else value) for name, value in request.query]
+    return request._replace(query=query)
 
 
 def _older(recent: deque[bytes], rng: Rng) -> list[bytes]:

@@ -18,6 +18,7 @@ LEAST: Final = {
     "fault conflict": 10,
     "fault cut": 40,
     "fault expired": 50,
+    "fault expired page": 2,
     "fault lag": 100,
     "fault lost": 80,
     "fault refused_status": 20,

@@ -78,7 +78,10 @@ class RequestChecker:
         if now_s < due_s - TIMER_S:
             self.early.append(f"{key} was sent {due_s - now_s:.1f} s too early")
         most = STATUS_MAX if key.path.endswith("/status") else REQUESTS_MAX
-        times = self._sent_at_s.setdefault(key, deque(maxlen=most + 1))
+        # Each page of a list is a request of its own; a repeated list has other tokens.
+        token = dict(request.query).get("continue", "")
+        counted = key._replace(uid=token) if token else key
+        times = self._sent_at_s.setdefault(counted, deque(maxlen=most + 1))
         times.append(now_s)
         if len(times) > most and now_s - times[0] < WINDOW_S:
             message = f"{key} was sent {len(times)} times in {now_s - times[0]:.1f} s"

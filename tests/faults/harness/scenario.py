@@ -49,6 +49,9 @@ QUIET_S: Final = 60.0
 #: Share of the runs in which plugins raise.
 RAISING_SHARE: Final = 0.3
 
+#: The least rate of 410 in runs with lists by pages.
+EXPIRED_RATE: Final = 0.15
+
 #: An informer without faults has every object after so long.
 LAG_S: Final = 0.37
 LAG_TRIES: Final = 3
@@ -76,6 +79,8 @@ class Scenario:
         has_broken_pods: False where a broken pod of high priority may evict others for ever.
         rate_factor: The drawn rates of faults are multiplied by this, up to 0.9.
         node_share: How many times as often as else users add and change nodes.
+        page_size: Lists have pages of so many objects, as those of a server that does not stream
+            them; 0 = it does.
     """
 
     seed: int
@@ -88,6 +93,7 @@ class Scenario:
     has_broken_pods: bool = True
     rate_factor: float = 1.0
     node_share: int = 1
+    page_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +179,9 @@ def drawn_faults(scenario: Scenario) -> Faults:
 
 def _faults_of(scenario: Scenario, rng: Rng) -> Faults:
     faults = scenario.faults or Faults.drawn(rng).times(scenario.rate_factor)
+    if scenario.page_size:
+        # A list is rare without lost versions, and so is one that expires between two pages.
+        faults = replace(faults, expired=max(faults.expired, EXPIRED_RATE))
     return faults if scenario.has_broken_pods else replace(faults, broken_pods=0.0)
 
 
@@ -193,6 +202,7 @@ class ScenarioCluster:
         self._checker = SchedulerChecker(self._findings, decisions)
         ledger_rng = _branch(rng)
         self._network = FaultyNetwork(_branch(rng), self._on_fault)
+        self._network.page_size = scenario.page_size
         self._ledger = Ledger(self._findings, self.store, self._network.requests, ledger_rng)
         self._network.requests.uid_at = self._uid_at
         sound = InProcessTransport(self.store.handler("user"), headers=ADMIN.headers())

@@ -1,4 +1,4 @@
-"""The scenario of a seed: half of them are plain, the others hot, long or large."""
+"""The scenario of a seed: most are plain, the others hot, long, large, or listed by pages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ CYCLE: Final = 10
 HOT: Final = (1, 4)
 LONG: Final = (6, 8)
 LARGE: Final = 9
+PAGED: Final = 2
+
+#: Objects in a page of a list: so few that each list has several.
+PAGE_SIZE: Final = 3
 
 #: Rates of faults in a hot run, as a multiple of those drawn.
 HOT_FACTOR: Final = 2.5
@@ -26,6 +30,8 @@ def scenario_of(seed: int) -> Scenario:
     if place == LARGE and seed % (2 * CYCLE) == LARGE:
         # The columns of the scheduler's tables grow at 64 rows.
         return Scenario(seed, nodes=62, n_safe=20, pods=40, user_actions=60, node_share=6)
+    if seed % (2 * CYCLE) == PAGED:
+        return Scenario(seed, page_size=PAGE_SIZE)
     return Scenario(seed)
 
 

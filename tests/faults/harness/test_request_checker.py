@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from mooring.client import Request
 from mooring.virtual_loop import run_virtually
@@ -80,6 +81,18 @@ def test_f1_a_request_that_is_sent_again_and_again() -> None:
 
     assert checked(sends(1.0)) == ["F1"]
     assert checked(sends(1.5)) == []
+
+
+@pytest.mark.parametrize(("tokens", "rules"), [(range(200), []), ([7] * 200, ["F1"])])
+def test_f1_the_pages_of_a_list_are_different_requests(
+    tokens: Sequence[int], rules: list[str]
+) -> None:
+    async def work(checker: RequestChecker) -> None:
+        for token in tokens:
+            query = [("limit", "3"), ("continue", str(token))]
+            checker.note_sent(request("GET", "/api/v1/pods")._replace(query=query))
+
+    assert checked(work) == rules
 
 
 def test_the_bindings_that_were_sent_are_known() -> None:

@@ -70,6 +70,7 @@ def test_half_of_the_seeds_are_plain() -> None:
     assert any(scenario.nodes > 60 for scenario in scenarios)
     assert any(scenario.rate_factor > 1 for scenario in scenarios)
     assert any(scenario.busy_s > 200 for scenario in scenarios)
+    assert any(scenario.page_size for scenario in scenarios)
 
 
 def test_a_story_has_the_lines_of_one_pod_and_the_faults() -> None:

@@ -102,6 +102,16 @@ def test_otherwise_those_that_ask_for_one_of_them(where: str, kind: str) -> None
     assert judge.is_interested(PodInfo(make_pod("chip", spec=spec)))
 
 
+def test_any_of_its_resources_in_any_container_is_enough() -> None:
+    managed = tuple(ExtenderManagedResource(name=f"example.com/{name}") for name in ("a", "b"))
+    judge = extender(Server(404), says(), managed_resources=managed)
+    second = {"name": "d", "resources": {"requests": {"example.com/b": "1"}}}
+
+    pod = make_pod("chip", spec={"containers": [{"name": "c"}, second]})
+
+    assert judge.is_interested(PodInfo(pod))
+
+
 # ---- questions ----
 
 
@@ -160,6 +170,15 @@ async def test_a_connection_that_was_idle_too_long_is_tried_once_more() -> None:
     assert list(found.names) == ["a"]
     with pytest.raises(NoResponse, match="cut off"):
         await extender(Server(pod_json()), says(lost, lost)).filter(PodInfo(WEB), ["a"])
+
+
+@virtually
+async def test_a_call_that_was_not_answered_in_time_is_not_repeated() -> None:
+    # It would take as long again, and the extender may still be busy with the first one.
+    post = says(NoResponse("no answer in 5 s"), {"NodeNames": ["a"]})
+
+    with pytest.raises(NoResponse, match="no answer in 5 s"):
+        await extender(Server(pod_json()), post).filter(PodInfo(WEB), ["a"])
 
 
 # ---- bindings ----

@@ -54,6 +54,58 @@ def test_a_retry_after_a_failed_eviction_is_not_popped_before_its_backoff() -> N
     assert it.pops() == ["a"]
 
 
+@pytest.mark.parametrize(("refusals", "backoff_s"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10)])
+def test_the_backoff_after_a_failed_eviction_begins_then_and_grows_with_the_attempts(
+    refusals: int, backoff_s: int
+) -> None:
+    it = bench()
+    it.add("a")
+    for number in range(refusals):
+        it.refuse(it.pop(), "Fit")
+        if number < refusals - 1:
+            it.queue.move(NODE_ADD, None, None)
+            it.clock.advance(20)
+            it.queue.flush()
+    # The eviction took a while: the backoff counts from its end, not from that of the attempt.
+    it.clock.advance(30)
+    it.queue.retry_after_backoff("a")
+
+    it.clock.advance(backoff_s)
+    it.queue.flush()
+    assert it.pops() == []
+    it.clock.advance(1)
+    it.queue.flush()
+    assert it.pops() == ["a"]
+
+
+def test_a_pod_whose_backoff_was_computed_before_waits_anew_after_a_failed_eviction() -> None:
+    it = bench()
+    it.unschedulable("a", "Fit")
+    entry = it.queue.get("a")
+    assert entry is not None
+    # As the queue page does: it reads the end of the backoff of a pod that is unschedulable.
+    old_end_s = it.queue._queues.backoff.expiration_s(entry)
+    it.clock.advance(100)
+
+    it.queue.retry_after_backoff("a")
+
+    assert it.queue._queues.backoff.expiration_s(entry) == old_end_s + 100
+
+
+def test_an_attempt_that_ended_without_a_queue_leaves_the_pod_in_none() -> None:
+    # The newest version is another pod of the same name: only the attempt ends.
+    it = bench()
+    it.add("a")
+    entry = it.pop()
+    assert entry.queue_name is IN_FLIGHT
+
+    with it.queue.in_flight(entry):
+        it.queue.add_unschedulable(entry, pod("a", uid="other"), refused_by=["Fit"])
+
+    assert entry.queue_name is NONE
+    assert it.queue_name("a") is NONE
+
+
 def test_events_are_kept_only_while_somebody_needs_them() -> None:
     it = bench()
     it.add("a")

@@ -137,8 +137,9 @@ def heard_at(time: str) -> Fields:
         ({}, {"taints": ["gpu:NoSchedule"]}, [TAINT]),
         ({"taints": ["gpu:NoSchedule"]}, {}, [TAINT]),
         ({"unschedulable": True}, {}, [TAINT]),
-        # A cordon requeues no pod.
+        # A cordon requeues no pod, and a node that stays cordoned neither.
         ({}, {"unschedulable": True}, []),
+        ({"unschedulable": True}, {"unschedulable": True}, []),
         # Uncordoned and untainted: both events are reported, as upstream.
         ({"unschedulable": True, "taints": ["a:NoSchedule"]}, {}, [TAINT, TAINT]),
         (conditions(Ready="False"), conditions(Ready="True"), [CONDITION]),

@@ -135,6 +135,33 @@ def test_what_was_taken_out_or_renewed_is_not_kept_for_ever() -> None:
     assert drained(heap) == ["staying"]
 
 
+def test_after_stale_entries_are_dropped_the_order_is_that_of_the_keys() -> None:
+    # Without stale entries the list is a heap of another shape: it has to be made one again.
+    heap = PodHeap(by_priority)
+    entries = [entry(str(number), priority=number * 37 % 101) for number in range(100)]
+    for each in entries:
+        heap.push(each)
+    removed = sorted(entries, key=by_priority)[:51]
+    for each in removed:
+        assert heap.remove(each)
+
+    left = sorted((each for each in entries if each not in removed), key=by_priority)
+    assert len(heap._items) < 65
+    assert drained(heap) == [each.uid for each in left]
+
+
+def test_a_removal_alone_drops_stale_entries() -> None:
+    heap = PodHeap(by_priority)
+    entries = [entry(str(number)) for number in range(1000)]
+    for each in entries:
+        heap.push(each)
+    for each in entries[1:]:
+        heap.remove(each)
+
+    assert len(heap._items) <= 65
+    assert drained(heap) == ["0"]
+
+
 def test_one_that_changes_again_and_again_takes_no_more_room() -> None:
     heap = PodHeap(by_priority)
     changing = entry("a")

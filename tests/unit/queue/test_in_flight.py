@@ -120,6 +120,29 @@ def test_more_events_than_anybody_needs_are_not_kept() -> None:
     assert flights.event_count <= MAX_EVENTS
 
 
+def test_as_many_events_as_the_limit_are_kept_and_one_more_drops_the_older_half() -> None:
+    flights = InFlight(max_events=4)
+    flights.begin("a")
+    for turn in range(4):
+        flights.record(NODE_ADD, None, turn)
+    assert [each.new for each in flights.events_since("a")] == [0, 1, 2, 3]
+
+    flights.record(NODE_ADD, None, 4)
+
+    assert [each.new for each in flights.events_since("a")] == [None, 2, 3, 4]
+    assert flights.events_since("a")[0] == EVENTS_DROPPED
+
+
+def test_counts_are_those_of_events_and_of_pods_in_flight() -> None:
+    flights = InFlight()
+    flights.begin("a")
+    flights.begin("b")
+    for event in (NODE_ADD, NODE_ADD, PV_ADD):
+        flights.record(event, None, None)
+
+    assert flights.counts() == {NODE_ADD.label: 2, PV_ADD.label: 1, "PodPopped": 2}
+
+
 def test_what_was_forgotten_may_have_helped() -> None:
     flights = InFlight(max_events=4)
     flights.begin("old")

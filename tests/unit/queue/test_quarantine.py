@@ -15,6 +15,7 @@ from mooring.queue.quarantine import (
     QUARANTINE_S,
     QUARANTINE_S_MAX,
     Quarantine,
+    is_edited,
 )
 from mooring.state import PodInfo
 from mooring.testing import make_pod
@@ -103,6 +104,87 @@ def test_one_pod_that_fails_again_and_again_does_not_make_a_plugin_broken() -> N
     assert quarantine.broken_plugin() is None
 
 
+def test_fewer_attempts_than_the_least_prove_nothing_about_a_plugin() -> None:
+    quarantine = Quarantine()
+    for number in range(PODS_MIN):
+        assert quarantine.broken_plugin() is None
+        entry = queued(f"pod-{number}")
+        quarantine.attempted(entry.uid)
+        quarantine.failed(entry, raised())
+
+    assert quarantine.broken_plugin() == 'plugin "Score" raises at 10 of the last 10 pods'
+
+
+def test_the_plugin_that_raises_most_is_the_broken_one() -> None:
+    quarantine = Quarantine()
+    for number in range(PODS_MIN):
+        entry = queued(f"pod-{number}")
+        quarantine.attempted(entry.uid)
+        quarantine.failed(entry, raised("Rare" if number < 2 else "Frequent"))
+
+    assert quarantine.broken_plugin() == 'plugin "Frequent" raises at 8 of the last 10 pods'
+
+
+def test_a_pod_that_is_attempted_again_is_among_the_last() -> None:
+    quarantine, again = Quarantine(), queued("again")
+    quarantine.attempted(again.uid)
+    for number in range(PODS_MAX - 1):
+        quarantine.attempted(f"uid-{number}")
+    quarantine.attempted(again.uid)
+    quarantine.failed(again, raised())
+    # Now the first of the others is the oldest, and goes.
+    for number in range(PODS_MAX // 2 + 1):
+        other = queued(f"late-{number}")
+        quarantine.attempted(other.uid)
+        quarantine.failed(other, raised())
+
+    assert quarantine.broken_plugin() == 'plugin "Score" raises at 52 of the last 100 pods'
+
+
+def test_a_failure_of_a_pod_that_is_not_remembered_any_more_does_not_count() -> None:
+    # Its attempt took so long that more than the remembered number of others began meanwhile.
+    quarantine, slow = Quarantine(), queued("slow")
+    quarantine.attempted(slow.uid)
+    for number in range(PODS_MAX):
+        quarantine.attempted(f"uid-{number}")
+
+    quarantine.failed(slow, raised())
+
+    assert len(quarantine) == PODS_MAX
+
+
+def test_an_error_that_is_no_exception_ends_the_count_of_failures() -> None:
+    quarantine, entry = Quarantine(), queued()
+    quarantine.failed(entry, raised())
+    assert (entry.failing_plugin, entry.plugin_failures) == ("Score", 1)
+
+    quarantine.failed(entry, None)
+
+    assert (entry.failing_plugin, entry.plugin_failures) == ("", 0)
+    assert not quarantine.counts
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "edited"),
+    [
+        ({}, {}, False),
+        ({}, {"status": {"phase": "Pending", "reason": "x"}}, False),
+        ({}, {"priority": 5}, True),
+        ({"labels": {"a": "1"}}, {"labels": {"a": "2"}}, True),
+        ({}, {"metadata": {"annotations": {"a": "1"}}}, True),
+        (
+            {"metadata": {"annotations": {"a": "1"}}},
+            {"metadata": {"annotations": {"a": "1"}}},
+            False,
+        ),
+    ],
+)
+def test_a_change_of_spec_labels_or_annotations_is_an_edit_and_one_of_the_status_is_not(
+    before: dict[str, Any], after: dict[str, Any], *, edited: bool
+) -> None:
+    assert is_edited(make_pod(**before), make_pod(**after)) is edited
+
+
 def test_only_the_last_pods_are_remembered() -> None:
     quarantine = Quarantine()
     for number in range(3 * PODS_MAX):
@@ -177,4 +259,45 @@ def test_a_deleted_pod_leaves_the_quarantine() -> None:
     assert it.queue.quarantined_count == 0
     it.clock.advance(2 * QUARANTINE_S)
     it.queue.flush()
+    assert it.queue.pop() is None
+
+
+def test_a_quarantined_pod_counts_as_one_in_backoff() -> None:
+    it, _ = quarantined()
+    it.unschedulable("other", "Fit")
+    it.queue.move(NODE_ADD, None, None)
+    assert it.queue_name("other") is QueueName.BACKOFF
+
+    assert it.queue.counts()[QueueName.BACKOFF] == 2
+
+
+def test_a_pod_whose_quarantine_is_over_is_not_quarantined_while_it_is_active() -> None:
+    it, entry = quarantined()
+    it.clock.advance(QUARANTINE_S + 2)
+    it.queue.flush()
+
+    assert entry.queue_name is QueueName.ACTIVE
+    assert not entry.is_quarantined
+
+
+def test_a_change_of_the_status_does_not_end_a_quarantine() -> None:
+    it, entry = quarantined()
+    with_condition = make_pod("poison", uid=entry.uid, status={"phase": "Pending", "reason": "x"})
+
+    it.queue.update(entry.pod, PodInfo(with_condition))
+
+    assert entry.is_quarantined
+    assert it.queue.quarantined_count == 1
+
+
+def test_an_edit_of_a_pod_in_an_ordinary_backoff_does_not_shorten_it() -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    old = it.add("a")
+    it.refuse(it.pop())
+    assert it.queue_name("a") is QueueName.BACKOFF
+
+    it.clock.advance(0.5)
+    it.queue.update(old, PodInfo(make_pod("a", uid="a", labels={"x": "1"})))
+
+    assert it.queue_name("a") is QueueName.BACKOFF
     assert it.queue.pop() is None

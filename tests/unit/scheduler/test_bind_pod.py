@@ -165,6 +165,7 @@ def test_a_conflict_has_the_message_of_the_api_server(answers: list[Any], messag
     with pytest.raises(Conflict) as caught:
         Try(*answers).run()
     assert error_text(caught.value) == message
+    assert caught.value.status == 409
 
 
 def test_a_request_that_arrives_late_has_bound_the_pod() -> None:
@@ -233,6 +234,30 @@ def test_a_binding_without_an_answer_fails_when_it_cannot_arrive_any_more(
 def test_an_answer_that_is_lost_is_not_waited_for() -> None:
     server = Slow(1000.0, is_bound=True)
     assert server.bind() == pytest.approx(READ_AFTER_S)
+
+
+def test_a_read_that_is_not_answered_ends_with_the_binding() -> None:
+    class Deaf(Slow):
+        """Answers the binding, and no read."""
+
+        async def request(self, request: Request) -> Response:
+            if request.method == "GET":
+                await asyncio.sleep(1000.0)
+            return await super().request(request)
+
+    server = Deaf(READ_AFTER_S + 1.0, is_bound=False)
+    tasks: list[int] = []
+
+    @virtually
+    async def main() -> None:
+        loop, rng = asyncio.get_running_loop(), seeded_random(0)
+        client = Client(server, rng=rng)  # type: ignore[arg-type]
+        await bind_pod(client, POD, "a", clock=LoopClock(loop), rng=rng, sleep=asyncio.sleep)
+        await asyncio.sleep(0)
+        tasks.append(len(asyncio.all_tasks()))
+
+    main()
+    assert tasks == [1]
 
 
 def are_doubled(slept: list[float]) -> bool:

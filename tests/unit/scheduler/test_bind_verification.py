@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
+import pytest
+
+from mooring.client import Client, InProcessTransport
 from mooring.client.transport.transport import Request
-from mooring.errors import Unreachable
+from mooring.clock import seeded_random
+from mooring.errors import TooManyRequests, Unreachable
 from mooring.objects import Pod
 from mooring.queue import SchedulingQueue
 from mooring.scheduler.bind_verification import CHECK_INTERVAL_S, CONFIRM_TIMEOUT_S, BindVerifier
@@ -13,7 +18,7 @@ from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.helpers.queues import framework_of
-from tests.helpers.running_scheduler import Life, on, run_scheduler, virtually
+from tests.helpers.running_scheduler import HookTransport, Life, on, run_scheduler, virtually
 from tests.helpers.scripted_plugins import Binds
 
 
@@ -165,3 +170,115 @@ async def test_news_that_come_while_it_asks_count() -> None:
         await life.settle()
         assert life.observer.names("bound") == ["lost"]
         assert await life.node_of("lost") == "a"
+
+
+class Delayed(Alone):
+    """Confirmations over a connection whose reads call a hook first."""
+
+    def __init__(self, life: Life) -> None:
+        super().__init__(life)
+        profiles = {"somebody-else": framework_of()}
+        self.queue = SchedulingQueue(profiles, clock=life.clock)
+        self.wire = HookTransport(InProcessTransport(life.api.handle))
+        client = Client(self.wire, rng=seeded_random(1))
+        self.confirmations = BindVerifier(
+            client, self.cache, self.queue, self.pods, clock=life.clock
+        )
+
+    async def check_for(self, seconds: float) -> list[float]:
+        """Checks in the middle of each second; returns the seconds in which the pod was read."""
+        read_at_s = []
+        await asyncio.sleep(0.5)
+        for second in range(round(seconds) + 1):
+            before = len(self.wire.requests)
+            await self.confirmations.check_overdue()
+            if len(self.wire.requests) > before:
+                read_at_s.append(float(second))
+            await asyncio.sleep(1)
+        return read_at_s
+
+
+@virtually
+async def test_a_bound_pod_is_read_every_half_minute_until_the_watch_reports_it() -> None:
+    async with run_scheduler(make_node("a")) as life:
+        alone = Delayed(life)
+        info = await alone.bound("web")
+        await life.client.bind(info.pod, "a")
+
+        assert await alone.check_for(100) == [30.0, 60.0, 90.0]
+        assert alone.cache.is_assumed(info.uid)
+
+
+@virtually
+async def test_a_read_that_is_refused_is_repeated_after_the_wait_that_the_server_asks_for() -> None:
+    refused_at_s: list[float] = []
+
+    async def refuse(request: Request) -> None:
+        refused_at_s.append(asyncio.get_running_loop().time())
+        raise TooManyRequests("slow down", status=429, reason="", retry_after_s=7.0)
+
+    async with run_scheduler(make_node("a")) as life:
+        alone = Delayed(life)
+        info = await alone.bound("web")
+        await life.client.bind(info.pod, "a")
+        alone.wire.before.append(refuse)
+
+        await alone.check_for(400)
+
+        # The client gives up after some tries; the next check waits, too.
+        pauses_s = [later - at for at, later in pairwise(refused_at_s)]
+        assert len(refused_at_s) > 20
+        assert min(pauses_s) >= 7.0
+        assert alone.cache.is_assumed(info.uid)
+        assert len(alone.confirmations) == 1
+
+
+@virtually
+async def test_a_lost_binding_is_tracked_no_more() -> None:
+    async with run_scheduler(make_node("a")) as life:
+        alone = Delayed(life)
+        info = await alone.bound("web")
+
+        assert await alone.check_for(200) == [30.0]
+        assert len(alone.confirmations) == 0
+        assert [entry.uid for entry in alone.queue.pods()] == [info.uid]
+        assert not alone.cache.pods
+
+
+@virtually
+async def test_a_lost_pod_that_the_watch_has_on_another_node_is_not_queued() -> None:
+    async with run_scheduler(make_node("a")) as life:
+        alone = Delayed(life)
+        info = await alone.bound("web")
+        alone.pods["default/web"] = make_pod("web", uid=info.uid, node="b")
+
+        assert await alone.check_for(31) == [30.0]
+        assert alone.queue.pods() == []
+        assert not alone.cache.pods
+
+
+@pytest.mark.parametrize("event", ["confirmed", "forgotten", "tracked again"])
+@virtually
+async def test_an_event_that_arrives_during_the_read_decides(event: str) -> None:
+    async with run_scheduler(make_node("a")) as life:
+        alone = Delayed(life)
+        info = await alone.bound("web")
+
+        async def happen(request: Request) -> None:
+            if event == "confirmed":
+                alone.cache.confirm(info.uid)
+            elif event == "forgotten":
+                alone.cache.forget(info.uid)
+            else:
+                # Its attempt failed, and a later one has bound it.
+                alone.confirmations.track(info, "a")
+
+        alone.wire.after.append(happen)
+        await alone.check_for(30)
+
+        # The server answered that it is not bound; that was true before the event.
+        assert alone.queue.pods() == []
+        assert (info.uid in {placed.info.uid for placed in alone.cache.pods}) == (
+            event != "forgotten"
+        )
+        alone.wire.after.clear()

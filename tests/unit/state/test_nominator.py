@@ -83,3 +83,18 @@ def test_a_pod_is_found_by_its_key_too() -> None:
     assert len(nominator) == 1
     nominator.remove_by_key("default/a")
     assert len(nominator) == 0
+
+
+def test_a_nomination_is_removed_by_name_on_whichever_node_it_is() -> None:
+    nominator = Nominator()
+    first, second, third = info("a"), info("b"), info("c")
+    nominator.nominate(first, "n")
+    nominator.nominate(second, "n")
+    nominator.nominate(third, "m")
+
+    nominator.remove_by_key("default/b")
+    nominator.remove_by_key("default/c")
+    nominator.remove_by_key("default/unknown")
+
+    assert nominator.pods() == [(first, "n")]
+    assert nominator.node_names() == ["n"]

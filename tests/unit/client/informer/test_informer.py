@@ -107,6 +107,28 @@ def test_pages_when_the_server_cannot_list_by_watching() -> None:
     assert case.sleeper.waits_s == [0.0, 0.0]
 
 
+def test_a_410_between_two_pages_starts_the_list_again_without_pages() -> None:
+    # The first list had "gone" in its first page. It was deleted before the second list.
+    first = {
+        "metadata": {"resourceVersion": "9", "continue": "t"},
+        "items": [pod("a", 1), pod("gone", 2)],
+    }
+    whole = {"metadata": {"resourceVersion": "20"}, "items": [pod("a", 1), pod("b", 3)]}
+    case = Case(
+        refusal(400, "BadRequest"),
+        answer(200, first),
+        refusal(410, "Expired"),
+        answer(200, whole),
+    )
+    lists = [request.query for request in case.script.requests if not request.query.get("watch")]
+
+    assert case.names == ["shop/a", "shop/b"]
+    assert [change.new.metadata.name for change in case.changes] == ["a", "b"]
+    assert case.script.requests[-1].query["resourceVersion"] == "20"
+    assert [query.get("continue") for query in lists] == [None, "t", None]
+    assert ["limit" in query for query in lists] == [True, True, False]
+
+
 def test_a_page_is_tried_once_and_the_informer_waits() -> None:
     case = Case(refusal(400, "BadRequest"), answer(500, b"ill"))
     assert len(case.script.requests) == 3

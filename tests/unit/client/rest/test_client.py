@@ -131,6 +131,19 @@ def test_bind_names_the_pod_by_uid() -> None:
     assert request.body["target"] == {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
 
 
+def test_the_deadline_of_a_binding_is_that_of_the_caller_and_else_that_of_a_write() -> None:
+    script = Script(answer(201, {}), answer(201, {}))
+
+    async def both(client: Client) -> None:
+        await client.bind(WEB, "node-1", deadline_s=3.5)
+        await client.bind(WEB, "node-1")
+
+    run(script, both)
+    deadlines_s = [request.deadline_s for request in script.requests]
+    assert deadlines_s[0] == 3.5
+    assert deadlines_s[1] > 3.5
+
+
 def test_evict_names_the_pod_by_uid_and_gives_the_server_time() -> None:
     script = Script(answer(201, {}), answer(201, {}))
 

@@ -86,3 +86,37 @@ async def test_the_memory_is_limited() -> None:
     for number in range(OBJECTS_MAX + 5):
         waits.note(Request("GET", f"/{number}", deadline_s=1.0), error)
     assert len(waits) == OBJECTS_MAX
+
+
+@virtually
+async def test_a_wait_that_is_over_is_forgotten_by_the_next_request() -> None:
+    client = Client(Script(BUSY, answer(200)), rng=seeded_random(0))
+    with pytest.raises(TooManyRequests):
+        await send(client, "GET", PATH)
+    waits = client._waits
+    assert len(waits) == 1
+
+    await asyncio.sleep(5)
+    assert await send(client, "GET", PATH) == pytest.approx(5.0)
+
+    assert len(waits) == 0
+
+
+@virtually
+async def test_an_object_that_was_refused_again_is_not_the_oldest_any_more() -> None:
+    waits = RequestedWaits(asyncio.sleep)
+    error = TooManyRequests("busy", status=429, reason="TooManyRequests", retry_after_s=5.0)
+    requests = [Request("GET", f"/{number}", deadline_s=1.0) for number in range(OBJECTS_MAX)]
+    for request in [*requests, requests[0]]:
+        waits.note(request, error)
+
+    waits.note(Request("GET", "/one-more", deadline_s=1.0), error)
+
+    async def waited_s(request: Request) -> float:
+        before_s = now_s()
+        await waits.wait(request)
+        return now_s() - before_s
+
+    # In another task: the one that was refused waits by itself.
+    assert await asyncio.create_task(waited_s(requests[1])) == 0.0
+    assert await asyncio.create_task(waited_s(requests[0])) == pytest.approx(5.0)
