@@ -17,7 +17,7 @@ from mooring.framework.status import PostFilterResult
 from mooring.objects.pod import Pod
 from mooring.objects.resource import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.plugins.dynamic_resources import DynamicResources
-from mooring.plugins.dynamic_resources.extended_resources import requests_and_mappings
+from mooring.plugins.dynamic_resources.binding_conditions import Readiness, readiness_of
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.simulation.driver import Driver
 from mooring.simulation.offline import OfflineHandle, run_to_end
@@ -298,6 +298,20 @@ def test_a_claim_that_no_node_can_use_is_deallocated_unless_others_use_it(
     assert (result.claim_change is not None) is (text != "still not schedulable")
 
 
+def test_without_devices_for_another_claim_an_unavailable_claim_is_not_deallocated() -> None:
+    elsewhere = make_claim("elsewhere", exactly(), allocated=[result_of("d0", "x")], on="gone")
+    there = Cluster(elsewhere, make_claim("large", exactly(count=3)))
+    pod = claiming("elsewhere", "large")
+
+    statuses = there.harness.statuses(pod, there.plugin)
+    result = there.post_filter(pod)
+
+    reasons = {status.reasons for status in statuses.values() if status is not None}
+    assert reasons == {("cannot allocate all claims",)}
+    assert result.status is not None
+    assert result.status.reasons == ("still not schedulable",)
+
+
 # ---------------------------------------------------------------- Score
 
 
@@ -312,7 +326,43 @@ def test_earlier_alternatives_score_higher() -> None:
     assert decision.scores["DynamicResources"] == {"a": 87, "b": 100}
 
 
+def test_the_alternatives_of_all_claims_are_added_up() -> None:
+    claims = [make_claim(name, first_of("r", "on-b", "gpu")) for name in ("one", "two")]
+
+    decision = Cluster(*claims).harness.decide(claiming("one", "two")).decision
+
+    assert decision.raw is not None
+    assert decision.raw["DynamicResources"] == {"a": 14, "b": 16}
+
+
 # ---------------------------------------------------------------- Reserve, PreBind
+
+
+def test_the_second_claim_of_a_pod_may_be_in_flight_for_another_pod() -> None:
+    there = Cluster(make_claim("first", exactly()), make_claim("mine", exactly()))
+    there.reserve(claiming("mine"), "a")
+
+    refusal = there.harness.begin(claiming("first", "mine")).refusal
+
+    assert refusal is not None
+    assert refusal.reasons == ("resource claim default/mine is in the process of being allocated",)
+
+
+@pytest.mark.parametrize(
+    ("status", "readiness"),
+    [
+        ("True", Readiness.READY),
+        ("Unknown", Readiness.WAITING),
+        ("False", Readiness.WAITING),
+    ],
+)
+def test_a_binding_condition_counts_only_if_it_is_true(status: str, readiness: Readiness) -> None:
+    condition = {"type": "ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    reported = {"driver": "gpu.test", "pool": "a", "device": "d0", "conditions": [condition]}
+    result = result_of("d0", "a", bindingConditions=["ready"], bindingFailureConditions=["broken"])
+    claim = make_claim("mine", exactly(), allocated=[result], status={"devices": [reported]})
+
+    assert readiness_of(claim) is readiness
 
 
 def test_reserved_devices_are_in_use_until_unreserve() -> None:
@@ -424,41 +474,6 @@ def test_a_node_that_grew_helps_a_pod_whose_resource_devices_provide() -> None:
     assert hint(pod, small, small) is QueueingHint.SKIP
 
 
-@pytest.mark.parametrize(
-    ("init", "main", "names", "counts"),
-    [
-        (["1"], ["2"], ["container-1-request-0"], [2]),
-        (["3"], ["2"], ["container-0-request-0", "container-1-request-0"], [1, 2]),
-        (
-            ["3", "5"],
-            ["2"],
-            ["container-1-request-0", "container-2-request-0"],
-            [3, 2],
-        ),
-        ([], ["1", "2"], ["container-0-request-0", "container-1-request-0"], [1, 2]),
-    ],
-)
-def test_init_containers_use_the_devices_of_those_that_start_later(
-    init: list[str], main: list[str], names: list[str], counts: list[int]
-) -> None:
-    def containers(prefix: str, amounts: list[str]) -> list[dict[str, Any]]:
-        return [
-            {"name": f"{prefix}{number}", "resources": {"requests": {GPU: amount}}}
-            for number, amount in enumerate(amounts)
-        ]
-
-    spec = {"initContainers": containers("i", init), "containers": containers("c", main)}
-    there = Cluster(make_class("ext", resource=GPU))
-
-    extended = requests_and_mappings(
-        make_pod("new", spec=spec), [GPU], there.cache.snapshot().device_classes
-    )
-
-    assert [request.name for request in extended.requests] == names
-    assert [request.exactly and request.exactly.count for request in extended.requests] == counts
-    assert {mapping.request_name for mapping in extended.mappings} == set(names)
-
-
 def test_the_special_claim_has_the_requests_of_the_containers() -> None:
     there = Cluster(make_class("ext", resource=GPU))
     pod = wanting("2")
@@ -557,3 +572,17 @@ def test_nodes_classes_and_slices_always_help() -> None:
         ("resource.k8s.io/DeviceClass", change),
         ("resource.k8s.io/ResourceSlice", change),
     }
+
+
+def test_unreserve_returns_to_the_version_that_the_api_server_reported() -> None:
+    reported = make_claim("mine", exactly(), resourceVersion="1")
+    there = Cluster(reported)
+    claims = there.cache.devices.claims
+    claims.assume(make_claim("mine", exactly(), resourceVersion="2"))
+    cycle = there.reserve(claiming("mine"), "a")
+    assert there.in_use() == {DeviceID("gpu.test", "a", "d0")}
+
+    there.plugin.unreserve(cycle, "a")
+
+    assert claims.get("default/mine") is reported
+    assert there.in_use() == set()

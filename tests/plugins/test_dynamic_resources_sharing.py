@@ -219,3 +219,51 @@ def test_an_error_names_the_claim_of_its_own_pod() -> None:
         message = driver.attempt(make_pod(f"pod-{name}", spec=spec)).decision().message
         assert message is not None
         assert f"claim default/{name}: selector #0: CEL runtime error: no such key" in message
+
+
+def test_devices_that_were_taken_after_filter_are_not_planned_again() -> None:
+    cache = Cache()
+    cache.put_node(make_node("a"))
+    cache.put_object("DeviceClass", make_class("gpu"))
+    slices = make_slice("s", [make_device(f"d{number}") for number in range(4)], node="a")
+    cache.put_object("ResourceSlice", slices)
+    plugin = DynamicResources()
+    taken = []
+    for name in ("first", "second", "third"):
+        cache.put_object("ResourceClaim", make_claim(name, exactly()))
+        spec = {"resourceClaims": [{"name": "c", "resourceClaimName": name}]}
+        harness = Harness([], [plugin])
+        harness.cache = cache
+        cycle, view, refusal = harness.begin(make_pod(name, spec=spec))
+        assert refusal is None
+        assert plugin.filter(cycle, view).to_list() == [None]
+        if name == "third":
+            # Another claim gets the first device in the meantime.
+            other = make_claim("other", allocated=[result_of("d0", "a")])
+            cache.put_object("ResourceClaim", other)
+        allocation = cycle.state_of(plugin.name).allocation_on("a")
+        assert allocation is not None
+        (result,) = allocation.solution.results(lambda: "share")
+        taken += [entry.device for entry in result.devices.results]
+    assert taken == ["d0", "d0", "d1"]
+
+
+def test_a_class_that_changed_counts_for_templates_that_are_known() -> None:
+    cache = Cache()
+    for name, model in (("a", "x"), ("b", "y")):
+        cache.put_node(make_node(name))
+        devices = [make_device(f"d{number}", model=model) for number in range(2)]
+        cache.put_object("ResourceSlice", make_slice(f"s-{name}", devices, node=name))
+    plugin = DynamicResources()
+    feasible = []
+    for name, model in (("one", "x"), ("two", "y")):
+        cache.put_object("DeviceClass", make_class("gpu", f'{attribute("model")} == "{model}"'))
+        cache.put_object("ResourceClaim", make_claim(name, exactly()))
+        spec = {"resourceClaims": [{"name": "c", "resourceClaimName": name}]}
+        harness = Harness([], [plugin])
+        harness.cache = cache
+        cycle, view, refusal = harness.begin(make_pod(name, spec=spec))
+        assert refusal is None
+        statuses = zip(view.names, plugin.filter(cycle, view).to_list(), strict=True)
+        feasible.append([node for node, status in statuses if status is None])
+    assert feasible == [["a"], ["b"]]

@@ -11,6 +11,7 @@ from mooring.dra.devices import DeviceID
 from mooring.dra.errors import AllocationError, AllocationTimeout, InvalidPools, SelectorFailed
 from mooring.dra.features import ALL_FEATURES, DeviceFeatures, features_of
 from mooring.dra.nodes import TargetNode
+from mooring.dra.plans import Plan, plan_of, solution_of
 from mooring.dra.pools import NodePools
 from mooring.dra.requests import PreparedClaim, prepare_claim
 from mooring.dra.selectors import Selectors
@@ -27,6 +28,7 @@ __all__ = [
     "DeviceID",
     "InvalidPools",
     "NodePools",
+    "Plan",
     "PreparedClaim",
     "SelectorFailed",
     "Selectors",
@@ -34,5 +36,7 @@ __all__ = [
     "Solution",
     "TargetNode",
     "features_of",
+    "plan_of",
     "prepare_claim",
+    "solution_of",
 ]

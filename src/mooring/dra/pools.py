@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from mooring.dra.devices import CounterKey, PoolKey, PreparedSlice, SliceDevice
+from mooring.dra.devices import CounterKey, DeviceID, PoolKey, PreparedSlice, SliceDevice
 from mooring.dra.errors import AllocationError
 from mooring.dra.nodes import TargetNode
 from mooring.objects.quantity import Quantity
@@ -70,6 +70,11 @@ class NodePools:
     def devices(self) -> tuple[SliceDevice, ...]:
         """The devices of the usable pools, in the order of allocation."""
         return tuple(device for pool in self.pools for device in pool.devices)
+
+    @cached_property
+    def ids(self) -> tuple[DeviceID, ...]:
+        """The identities of ``devices``."""
+        return tuple(device.id for device in self.devices)
 
     @cached_property
     def by_key(self) -> dict[PoolKey, Pool]:

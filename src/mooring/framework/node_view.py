@@ -253,7 +253,7 @@ class NodeView:
         """Returns the entries of these nodes of a column of shape (capacity,)."""
         if self._rows is None:
             return read_only(column[: self._length])
-        entries = column[self._rows]
+        entries = column.take(self._rows)
         entries.flags.writeable = False
         return entries
 

@@ -141,6 +141,10 @@ class PreFilterResult(NamedTuple):
     node_names: frozenset[str]
 
 
+#: The type of ``FilterStatuses.codes``.
+_CODE_TYPE: Final = np.dtype(np.uint16)
+
+
 class FilterStatuses:
     """A filter's result for m nodes: ``codes`` uint16 shape (m,) and ``table`` of statuses.
 
@@ -190,14 +194,14 @@ class FilterStatuses:
         Raises:
             PluginError: with the name ``plugin``, if the shape, the type or a code is invalid.
         """
-        if self.codes.shape != (length,) or self.codes.dtype != np.uint16:
+        if self.codes.shape != (length,) or self.codes.dtype != _CODE_TYPE:
             raise PluginError(
                 plugin,
                 "Filter",
                 f"codes are {self.codes.dtype} of shape {self.codes.shape}, "
                 f"should be uint16 of shape ({length},)",
             )
-        if length and int(self.codes.max()) > len(self.table):
+        if length and int(np.maximum.reduce(self.codes)) > len(self.table):
             raise PluginError(plugin, "Filter", "a code points past the end of the table")
         return self
 

@@ -23,6 +23,13 @@ def test_names_without_a_domain_belong_to_the_driver() -> None:
     assert matches('device.attributes["rack.example.com"].row == 3')
 
 
+def test_the_domain_of_a_name_ends_at_its_first_slash() -> None:
+    # Names with two slashes pass the API server's validation.
+    device = DeviceInput("gpu.test", attributes={"a.test/b/c": 1})
+    assert matches('device.attributes["a.test"]["b/c"] == 1', device)
+    assert matches('!("a.test/b" in device.attributes)', device)
+
+
 def test_an_unknown_domain_reads_as_an_empty_map_but_is_not_there() -> None:
     assert matches('device.attributes["nowhere"] == {}')
     assert not matches('"nowhere" in device.attributes')
@@ -57,6 +64,13 @@ def test_a_device_with_an_invalid_attribute_fails_for_every_selector(
         with pytest.raises(EvaluationError) as failure:
             evaluate(device)
         assert str(failure.value) == problem
+
+
+def test_a_sum_of_quantities_equals_a_quantity_only_on_the_left() -> None:
+    # k8s.io/apiserver, pkg/cel: add returns a pointer, which Equal does not take for a quantity.
+    assert matches('quantity("1").add(1) == quantity("2")')
+    with pytest.raises(EvaluationError, match=r"^no such overload$"):
+        matches('quantity("2") == quantity("1").add(1)')
 
 
 def test_the_cost_is_counted_and_limited() -> None:

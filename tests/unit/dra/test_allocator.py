@@ -115,6 +115,33 @@ def test_an_alternative_is_taken_when_the_first_is_not_there() -> None:
     assert (result.request, result.device) == ("r/gpu", "d0")
 
 
+def test_one_alternative_with_too_many_devices_does_not_stop_the_search() -> None:
+    devices = [make_device("d0", model="x"), make_device("d1", model="y")]
+    slices = Slices([make_slice("s", devices, node="a")])
+    alternatives = first_of("r", "gpu", "x")
+    alternatives["firstAvailable"][0]["count"] = 32
+
+    solution = allocate(slices, make_claim("c", exactly("p"), alternatives))
+
+    # Of p and r/x only r/x needs the first device; 1 + 32 devices are too many.
+    assert devices_of(solution) == [["d1", "d0"]]
+
+
+def test_a_device_that_the_third_constraint_excludes_counts_for_none() -> None:
+    def device(name: str, **values: str) -> dict[str, Any]:
+        return {"name": name, "attributes": {key: {"string": text} for key, text in values.items()}}
+
+    devices = [device("d0", a="1", b="1"), device("d1", a="2", b="2", c="2")]
+    constraints = [{"matchAttribute": f"gpu.test/{name}"} for name in "abc"]
+
+    solution = allocate(
+        Slices([make_slice("s", devices, node="a")]),
+        make_claim("c", exactly(), constraints=constraints),
+    )
+
+    assert devices_of(solution) == [["d1"]]
+
+
 def test_a_selector_is_evaluated_once_for_equal_devices_and_never_for_those_in_use() -> None:
     compiler = AttributeCompiler()
     slices = Slices(

@@ -50,7 +50,7 @@ def select_host(
     view = NodeView(cycle.snapshot, rows)
     total = total_scores(framework, cycle, attempt, view, rows)
     best = (total == total.item(total.argmax())).nonzero()[0]
-    tied = best if rows is None else rows[best]
+    tied = best if rows is None else rows.take(best)
     attempt.rows, attempt.total, attempt.tied_rows = view.rows, total, tied
     if framework.tie_break is not None and len(tied) > 1:
         names = cycle.snapshot.nodes.names
@@ -139,7 +139,7 @@ def _run_scorers(
     if cached is not None and cached.finals:
         # Most scores are cached and final: their sum is cached as well.
         finals, column = cached.finals, cached.final_total
-        total = column[: len(view)].copy() if rows is None else column[rows]
+        total = column[: len(view)].copy() if rows is None else column.take(rows)
     else:
         total = np.zeros(len(view), dtype=np.int64)
     for number, plugin in enumerate(framework.scorers):
@@ -152,11 +152,14 @@ def _run_scorers(
             continue
         if cached is not None and plugin.name in cached_plugins:
             column = cached.raw[number]
-            raw = column[: len(view)] if rows is None else column[rows]
+            raw = column[: len(view)] if rows is None else column.take(rows)
         else:
             raw = score_one(framework, cycle, plugin, view)
-        scores = normalize_one(framework, cycle, plugin, raw, view)
         attempt.raw[plugin.name] = raw
+        if getattr(plugin, "normalized_zero", None) == 0 and not np.count_nonzero(raw):
+            attempt.scores[plugin.name] = raw
+            continue  # they add nothing
+        scores = normalize_one(framework, cycle, plugin, raw, view)
         attempt.scores[plugin.name] = scores
         weight = framework.weight(plugin.name)
         total += scores if weight == 1 else scores * weight

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from mooring.dra import (
     AllocationError,
     AllocationTimeout,
@@ -16,10 +14,12 @@ from mooring.dra import (
     Selectors,
     Solution,
     TargetNode,
+    plan_of,
     prepare_claim,
+    solution_of,
 )
 from mooring.errors import InvariantViolation
-from mooring.framework import FilterStatuses, NodeError, Reject, Status
+from mooring.framework import FilterStatuses, NodeError, NodeView, Reject, Status
 from mooring.objects.node import Node
 from mooring.objects.pod import ContainerExtendedResourceRequest
 from mooring.objects.resource import ResourceClaim
@@ -46,8 +46,6 @@ from mooring.plugins.dynamic_resources.shared_results import INVALID_POOLS as BY
 from mooring.plugins.dynamic_resources.shared_results import NOT_ALLOCATABLE as NO_DEVICES
 from mooring.state import NodeTable, PodInfo
 from mooring.state.devices.devices import Devices
-from mooring.state.devices.signatures import UNSHARED
-from mooring.state.types import Rows
 
 STALE_CLAIM: Final = Reject("cannot schedule extended resource claim", resolvable=False)
 LACKS_RESOURCE: Final = Reject("cannot fit resource", resolvable=False)
@@ -149,6 +147,8 @@ class DeviceAttempt:
         self._not_searched: dict[str, _Special | None] = {}
         #: Whether the result on a node depends on nothing but its devices.
         self._has_verdicts = len(self._prepared) == len(claims.all)
+        #: The version of the devices when the signatures were read.
+        self._version = -1
         #: Resources by devices -> the special claim for them.
         self._specials: dict[tuple[str, ...], _Special] = {}
         self.allocator: Allocator | None = None
@@ -157,36 +157,19 @@ class DeviceAttempt:
 
     # -- all nodes --------------------------------------------------------------------------------
 
-    def filter_rows(self, nodes: NodeTable, rows: Rows) -> FilterStatuses:
+    def filter_nodes(self, view: NodeView) -> FilterStatuses:
         """Allocates the claims on some nodes, with one search for nodes of equal signature."""
-        self._nodes = nodes
+        nodes = self._nodes = view.snapshot.nodes
         self._refresh(self._results)
         if not self._has_verdicts:
-            return FilterStatuses.of(self.filter(nodes.node(row), row) for row in rows.tolist())
-        results = self._results
-        column = self._devices.signatures.column.take(rows)
-        verdicts = results.verdicts.take(column)
-        table: list[Status] = [NOT_ALLOCATABLE, INVALID_POOLS]
-        # ``min`` is many times faster than ``all`` or a comparison.
-        if len(verdicts) and verdicts.min() > UNKNOWN:  # as for most pods of a known template
-            codes = verdicts.astype(np.uint16)
-            codes -= FEASIBLE
-            return FilterStatuses(codes, table)
-        unknown = np.flatnonzero(verdicts == UNKNOWN)
-        numbers, first = np.unique(column[unknown], return_index=True)
-        for number, position in zip(numbers.tolist(), unknown[first].tolist(), strict=True):
-            if number != UNSHARED:
-                row = int(rows[position])
-                self.filter(nodes.node(row), row)
-        verdicts = results.verdicts.take(column)
-        codes = np.maximum(verdicts, FEASIBLE).astype(np.uint16) - FEASIBLE
-        for position in np.flatnonzero(verdicts == UNKNOWN).tolist():
-            row = int(rows[position])
-            status = self.filter(nodes.node(row), row)
-            if status is not None and status not in table:
-                table.append(status)
-            codes[position] = 0 if status is None else table.index(status) + 1
-        return FilterStatuses(codes, table)
+            rows = view.rows.tolist()
+            return FilterStatuses.of(self.filter(nodes.node(row), row) for row in rows)
+        results, signatures = self._results, self._devices.signatures
+        results.refresh_rows(signatures)
+        others = results.search_unknown(
+            view, signatures, lambda row: self.filter(nodes.node(row), row)
+        )
+        return results.statuses(view, (NOT_ALLOCATABLE, INVALID_POOLS), others)
 
     def reserved_claim(self, uid: str) -> ResourceClaim | None:
         """Returns the claim with the allocation that Reserve made; None = it made none."""
@@ -195,6 +178,7 @@ class DeviceAttempt:
     def _refresh(self, results: SharedResults) -> None:
         """Updates the signatures and all results: a new template may read more attributes."""
         signatures = self._devices.signatures
+        self._version = self._devices.version
         if self._nodes is not None:
             signatures.refresh(self._nodes)
         specials = [special.results for special in self._specials.values()]
@@ -205,12 +189,30 @@ class DeviceAttempt:
         """Returns the devices on a node that Filter accepted; None = nothing to be allocated."""
         allocation = self.allocations.get(node_name)
         if allocation is None and self._is_shared(node_name) and self._nodes is not None:
-            node = self._nodes.node(self._nodes.live_row(node_name))
-            special = self._not_searched.get(node_name)
-            outcome = self._search(node, special)
+            row = self._nodes.live_row(node_name)
+            node, special = self._nodes.node(row), self._not_searched.get(node_name)
+            outcome = self._planned(node, row, special)
             if not isinstance(outcome, Status):
                 allocation = self._keep(node_name, outcome, special)
         return allocation
+
+    def _planned(self, node: Node, row: int, special: _Special | None) -> Solution | Status:
+        """Returns the devices on a node by the plan for its signature, or by a search.
+
+        The signatures are those of Filter: after any change of devices they say nothing.
+        """
+        if self._version != self._devices.version:
+            return self._search(node, special)
+        results = special.results if special is not None else self._results
+        signature = self._devices.signatures.column.item(row)
+        plan = results.plans.get(signature)
+        if plan is not None:
+            claims = special.claims if special is not None else self._prepared
+            return solution_of(plan, claims, self._devices.pools(node), node.metadata.name)
+        outcome = self._search(node, special)
+        if isinstance(outcome, Solution):
+            results.put_plan(signature, plan_of(outcome, self._devices.pools(node)))
+        return outcome
 
     def _is_shared(self, node_name: str) -> bool:
         return self._has_verdicts or node_name in self._not_searched

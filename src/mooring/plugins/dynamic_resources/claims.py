@@ -41,7 +41,7 @@ class PodClaims:
     @property
     def to_allocate(self) -> tuple[ResourceClaim, ...]:
         """The claims without an allocation."""
-        return tuple(claim for claim in self.all if claim.status.allocation is None)
+        return tuple([claim for claim in self.all if claim.status.allocation is None])
 
 
 def user_claims(pod: Pod, claims: Claims) -> tuple[ResourceClaim, ...]:
@@ -50,11 +50,8 @@ def user_claims(pod: Pod, claims: Claims) -> tuple[ResourceClaim, ...]:
     Raises:
         ClaimProblem: one does not exist, is being deleted, or belongs to another pod.
     """
-    return tuple(
-        claim
-        for entry in pod.spec.resource_claims
-        if (claim := claim_of(pod, entry, claims)) is not None
-    )
+    every = [claim_of(pod, entry, claims) for entry in pod.spec.resource_claims]
+    return tuple([claim for claim in every if claim is not None])
 
 
 def claim_of(pod: Pod, entry: PodResourceClaim, claims: Claims) -> ResourceClaim | None:
@@ -117,12 +114,13 @@ def check_unallocated(claim: ResourceClaim, devices: Devices, *, is_special: boo
     if devices.in_use.in_flight(claim.metadata.uid) is not None:
         raise ClaimProblem(f"resource claim {key(claim)} is in the process of being allocated")
     for request in () if is_special else claim.spec.devices.requests:
-        classes = {
-            f"{request.name}/{alternative.name}": alternative.device_class_name
-            for alternative in request.first_available
-        }
         if request.exactly is not None:
             classes = {request.name: request.exactly.device_class_name}
+        else:
+            classes = {
+                f"{request.name}/{alternative.name}": alternative.device_class_name
+                for alternative in request.first_available
+            }
         if request.exactly is None and classes and not devices.features.has_alternatives:
             raise ClaimProblem(
                 f"resource claim {key(claim)}, request {request.name}: "

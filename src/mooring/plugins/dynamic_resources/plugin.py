@@ -174,7 +174,7 @@ class DynamicResources:
         attempt = self._attempt(cycle)
         if attempt is None:
             return FilterStatuses.feasible(len(nodes))
-        return attempt.filter_rows(nodes.snapshot.nodes, nodes.rows)
+        return attempt.filter_nodes(nodes)
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Frees an allocated claim that no node could use, so that it can be allocated elsewhere.

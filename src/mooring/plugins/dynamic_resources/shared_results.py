@@ -2,15 +2,17 @@
 
 Replicas have claims with equal specs, and most nodes have devices like those of others: the result
 of a search depends on the specs and on the signature of the node (state/devices/signatures.py)
-alone. So one search for each signature decides for all nodes and for all replicas. Which devices
-are allocated is searched again, on the selected node only.
+alone. So one search for each signature decides for all nodes and for all replicas::
+
+    signature of a node ──▶ verdict ──▶ status of its row, updated for rows that changed
+                        └─▶ plan: positions of the devices ──▶ devices of the selected node
 
 Errors are not shared, since their texts name the claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -18,48 +20,154 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mooring.dra import PreparedClaim, Selectors, Solution, prepare_claim
+from mooring.dra import Plan, PreparedClaim, Selectors, Solution, prepare_claim
 from mooring.dra.selectors import Names
+from mooring.framework import FilterStatuses, NodeView, Status
 from mooring.objects.resource import ResourceClaim
 from mooring.state.columns.caches import LRUCache
 from mooring.state.devices.devices import Devices
-from mooring.state.devices.signatures import UNSHARED, NodeSignatures
+from mooring.state.devices.signatures import NO_NODE, UNSHARED, NodeSignatures
 
-#: Templates whose results are kept: a signature takes one byte in each.
+#: Templates whose results are kept: a signature takes one byte in each, and a node three.
 TEMPLATES_MAX: Final = 128
 
 #: The entries of ``SharedResults.verdicts``.
 UNKNOWN, FEASIBLE, NOT_ALLOCATABLE, INVALID_POOLS = range(4)
+
+#: Verdict -> code of the row.
+_CODES: Final = np.array([0, 0, 1, 2], dtype=np.uint16)
 
 #: The names of the requests and alternatives that got devices, by claim.
 Chosen = tuple[Collection[str], ...]
 
 
 class SharedResults:
-    """The results for claims with equal specs, by signature.
+    """The results for claims with equal specs, by signature and by row of the table of nodes.
 
     Attributes:
         verdicts: int8 shape (signatures,): whether the claims can be allocated, if it is known.
+        plans: Signature -> the positions of the devices for the claims.
         chosen: Signature -> the requests and alternatives that got devices there.
         prepared: The claims of the first pod with these specs, prepared; empty = not kept.
+        codes: uint16 shape (capacity,): the status of each row, ``verdict - FEASIBLE``.
+        is_unknown: bool shape (capacity,): no search has decided about the row; its code is 0.
+        unknown_count: How many rows that are.
+        rejected_count: How many rows have a code other than 0.
     """
 
     def __init__(self) -> None:
-        self.verdicts: npt.NDArray[np.int8] = np.zeros(1, dtype=np.int8)
+        self.verdicts: npt.NDArray[np.int8] = np.zeros(0, dtype=np.int8)
+        self.plans: dict[int, Plan] = {}
         self.chosen: dict[int, Chosen] = {}
         self.prepared: tuple[PreparedClaim, ...] = ()
+        self.codes: npt.NDArray[np.uint16] = np.zeros(0, dtype=np.uint16)
+        self.is_unknown: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.unknown_count = 0
+        self.rejected_count = 0
+        #: Equal plans are kept once: most signatures differ by devices that no plan uses.
+        self._plans: dict[Plan, Plan] = {}
         self._epoch = -1
+        self._layout = -1
+        self._generation = 0
 
     def refresh(self, signatures: NodeSignatures) -> None:
         """Makes room for new signatures. Once per attempt, before ``verdicts`` is read."""
         if self._epoch != signatures.epoch:
             self._epoch = signatures.epoch
+            self._layout = -1
             self.verdicts = np.zeros(signatures.count, dtype=np.int8)
+            self.verdicts[NO_NODE] = FEASIBLE
+            self.plans.clear()
+            self._plans.clear()
             self.chosen.clear()
         missing = signatures.count - len(self.verdicts)
         if missing > 0:
             more = np.zeros(max(missing, len(self.verdicts)), dtype=np.int8)
             self.verdicts = np.concatenate([self.verdicts, more])
+
+    def refresh_rows(self, signatures: NodeSignatures) -> None:
+        """Updates the results of rows, after ``refresh``.
+
+        Complexity: O(rows with another signature than before).
+        """
+        changed = None
+        if self._layout == signatures.layout:
+            changed = signatures.log.since(self._generation)
+        self._generation = signatures.log.generation
+        if changed is None:
+            self._layout = signatures.layout
+            self.recompute_rows(signatures)
+            return
+        for row in changed[0].tolist():
+            self._set_row(row, self.verdicts.item(signatures.column.item(row)))
+
+    def recompute_rows(self, signatures: NodeSignatures) -> None:
+        """Computes the results of all rows anew, from the verdicts."""
+        # Signatures are few: what is looked up for each row is made for each signature.
+        self.is_unknown = (self.verdicts == UNKNOWN).take(signatures.column)
+        self.codes = _CODES.take(self.verdicts).take(signatures.column)
+        self.unknown_count = int(np.count_nonzero(self.is_unknown))
+        self.rejected_count = int(np.count_nonzero(self.codes != 0))
+
+    def _set_row(self, row: int, verdict: int) -> None:
+        is_unknown = verdict == UNKNOWN
+        code = 0 if is_unknown else verdict - FEASIBLE
+        self.unknown_count += is_unknown - self.is_unknown.item(row)
+        self.rejected_count += (code != 0) - (self.codes.item(row) != 0)
+        self.is_unknown[row] = is_unknown
+        self.codes[row] = code
+
+    def search_unknown(
+        self,
+        view: NodeView,
+        signatures: NodeSignatures,
+        search: Callable[[int], Status | None],
+    ) -> dict[int, Status]:
+        """Searches where no search has decided: one row for each signature.
+
+        Args:
+            view: The nodes.
+            signatures: Their signatures, up to date.
+            search: Searches the node of a row, and puts a result that is shared.
+
+        Returns:
+            Position in the view -> a rejection that is not shared.
+        """
+        if not self.unknown_count:
+            return {}
+        rows = view.rows[view.take(self.is_unknown).nonzero()[0]]
+        # One row of each signature: of several entries for a number the last one stays.
+        row_of = np.full(signatures.count, -1, dtype=np.intp)
+        row_of[signatures.column.take(rows)] = rows
+        for number in (row_of >= 0).nonzero()[0].tolist():
+            if number != UNSHARED and self.verdicts.item(number) == UNKNOWN:
+                search(row_of.item(number))
+        self.recompute_rows(signatures)
+        rejections: dict[int, Status] = {}
+        for position in view.take(self.is_unknown).nonzero()[0].tolist():
+            status = search(view.rows.item(position))
+            if status is not None:
+                rejections[position] = status
+        return rejections
+
+    def statuses(
+        self, view: NodeView, shared: Sequence[Status], others: Mapping[int, Status]
+    ) -> FilterStatuses:
+        """Returns the statuses of the nodes of a view.
+
+        Args:
+            view: The nodes.
+            shared: The status of each code, from 1 on.
+            others: Position in the view -> a rejection that is not shared.
+        """
+        if not self.rejected_count and not others:
+            return FilterStatuses.feasible(len(view))
+        codes, table = view.take(self.codes).copy(), list(shared)
+        for position, status in others.items():
+            if status not in table:
+                table.append(status)
+            codes[position] = table.index(status) + 1
+        return FilterStatuses(codes, table)
 
     def put(self, signature: int, verdict: int, solution: Solution | None = None) -> None:
         """Keeps the result of a search on a node with this signature."""
@@ -68,6 +176,11 @@ class SharedResults:
         self.verdicts[signature] = verdict
         if solution is not None and _has_alternatives(solution):
             self.chosen[signature] = chosen_in(solution)
+
+    def put_plan(self, signature: int, plan: Plan) -> None:
+        """Keeps the positions of the devices on nodes with this signature."""
+        if signature != UNSHARED:
+            self.plans[signature] = self._plans.setdefault(plan, plan)
 
 
 class ResultsByTemplate:

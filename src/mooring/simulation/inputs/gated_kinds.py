@@ -13,6 +13,7 @@ from mooring.errors import ConfigError
 from mooring.objects.codec.decode import convert
 from mooring.objects.generic import GenericObject
 from mooring.objects.kinds import GATED_KINDS, KINDS
+from mooring.objects.types import Object
 from mooring.simulation.workload import Workload
 
 
@@ -25,7 +26,7 @@ def with_gated_kinds(workload: Workload, gates: Mapping[str, bool]) -> Workload:
     """Returns a workload in which the objects of enabled kinds have their struct.
 
     Raises:
-        ConfigError: such an object has another version, or a field of a wrong type.
+        ConfigError: an API server would refuse such an object, or it has another version.
     """
     kinds = gated_kinds(gates)
     if not kinds:
@@ -65,8 +66,32 @@ def _decoded(obj: Any, kinds: tuple[str, ...]) -> Any:
     if obj.api_version != expected:
         problem = f"is read only as {expected}"
         raise ConfigError(problem, path=f"{where}: apiVersion", value=obj.api_version)
+    _check_rule(dict(obj), where)
     try:
         return convert(dict(obj), kind)
     except ConfigError as error:
         path = f"{where}: {error.path}" if error.path else where
         raise ConfigError(error.problem, path=path, value=error.value) from None
+
+
+def _check_rule(rule: Object, where: str) -> None:
+    """Checks the fields and values of a DeviceTaintRule, the only kind of this sort.
+
+    Raises:
+        ConfigError: the first problem.
+    """
+    # Imported here, as wherever files are validated: most inputs have no such objects.
+    from mooring.apiserver.validation.devices.taint_rules import field_problems, validate_taint_rule
+
+    for problem in field_problems(rule):
+        path = ".".join(map(str, problem.path))
+        raise ConfigError(
+            problem.text,
+            path=f"{where}: {path}",
+            value=problem.value,
+            suggestion=problem.suggestion,
+        )
+    # Objects without a struct are read as namespaced, so each of them has a namespace.
+    metadata = {name: value for name, value in rule["metadata"].items() if name != "namespace"}
+    for error in validate_taint_rule({**rule, "metadata": metadata}):
+        raise ConfigError(error.body, path=f"{where}: {error.field}")

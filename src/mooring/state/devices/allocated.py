@@ -170,7 +170,11 @@ class AllocatedDevices:
         pool = device.driver, device.pool
         self._pool_versions[pool] = self._pool_versions.get(pool, 0) + 1
         self._changed(pool)
-        results = list(chain.from_iterable(self._results.get(device, {}).values()))
+        in_flight = self._results.get(device)
+        if in_flight is None and not self._is_shared(device):
+            _set_member(self._all_dedicated, device, is_member=device in self._dedicated)
+            return
+        results = list(chain.from_iterable((in_flight or {}).values()))
         shares = [result for result in results if result.share_id is not None]
         is_dedicated = device in self._dedicated or len(shares) < len(results)
         _set_member(self._all_dedicated, device, is_member=is_dedicated)
@@ -180,6 +184,15 @@ class AllocatedDevices:
             self._all_consumed[device] = dict(self._consumed[device])
         for result in shares:
             _add_amounts(self._all_consumed, device, result)
+
+    def _is_shared(self, device: DeviceID) -> bool:
+        """Returns whether the device has shares, or an entry of ``state`` has to be removed."""
+        return (
+            device in self._shares
+            or device in self._all_shared
+            or device in self._consumed
+            or device in self._all_consumed
+        )
 
 
 def amounts_of(result: DeviceRequestAllocationResult) -> Amounts:

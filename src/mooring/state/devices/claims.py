@@ -28,6 +28,8 @@ EXTENDED_RESOURCE_ANNOTATION: Final = "resource.kubernetes.io/extended-resource-
 #: Called with a claim before and after a change: None = did not exist, was deleted.
 Listener = Callable[[ResourceClaim | None, ResourceClaim | None], None]
 
+_NONE: Final[frozenset[str]] = frozenset()
+
 
 class ClaimNotFound(SchedulerError):
     """There is no claim with this name."""
@@ -89,6 +91,8 @@ class Claims:
         entry = self._entries.get(claim_key)
         if entry is None:
             raise ClaimNotFound(claim_key)
+        if entry.latest is obj:
+            return
         new, stored = _version(obj.metadata), _version(entry.latest.metadata)
         if new is not None and stored is not None and new < stored:
             raise SchedulerError(
@@ -141,7 +145,7 @@ class Claims:
 
     def _index(self, claim_key: str, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         before, after = _pods_of(old), _pods_of(new)
-        if before == after:
+        if before is after or before == after:
             return
         for uid in before:
             self._of_pod[uid].pop(claim_key, None)
@@ -151,11 +155,11 @@ class Claims:
             self._of_pod.setdefault(uid, {})[claim_key] = None
 
 
-def _pods_of(claim: ResourceClaim | None) -> set[str]:
+def _pods_of(claim: ResourceClaim | None) -> frozenset[str]:
     """Returns the UIDs of the pods for whose extended resources the claim was made."""
     if claim is None or claim.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) != "true":
-        return set()
-    return {owner.uid for owner in claim.metadata.owner_references if owner.controller}
+        return _NONE
+    return frozenset(owner.uid for owner in claim.metadata.owner_references if owner.controller)
 
 
 def _is_newer(new: ObjectMeta, stored: ObjectMeta) -> bool:

@@ -24,7 +24,7 @@ from mooring.dra import AllocatedState, AllocationError, NodePools, Slices, Targ
 from mooring.dra.compiler import values_of
 from mooring.dra.devices import SliceDevice
 from mooring.dra.selectors import Names
-from mooring.state.columns.change_log import Change
+from mooring.state.columns.change_log import Change, ChangeLog
 from mooring.state.devices.changes import DeviceChanges
 from mooring.state.tables.nodes import NodeTable
 
@@ -32,8 +32,20 @@ from mooring.state.tables.nodes import NodeTable
 #: an invalid node selector is an error.
 UNSHARED: Final = 0
 
+#: The signature of rows without a node.
+NO_NODE: Final = 1
+
+#: The numbers with a meaning of their own.
+_RESERVED: Final = 2
+
 #: Numbers in use before they start again: a template keeps one byte for each.
 NUMBERS_MAX: Final = 1 << 16
+
+#: Changed rows that are kept; a template that is further behind reads the whole column.
+ROWS_MAX: Final = 1 << 12
+
+#: Up to this many changes are looked at one by one, which is faster than numpy.
+FEW_ROWS: Final = 16
 
 #: The changes of a node after which its row is another node, or its pools are others.
 _OTHER_NODE: Final = int(Change.EXISTENCE | Change.LABELS)
@@ -50,14 +62,18 @@ class NodeSignatures:
     """The signatures of all nodes, updated by the nodes that changed. Owned by ``Devices``.
 
     Attributes:
-        column: int32 shape (capacity,): the signature of each row of the table of nodes.
+        column: intp shape (capacity,): the signature of each row of the table of nodes.
         epoch: Rises when numbers lose their meaning.
-        count: Numbers in use, ``UNSHARED`` included.
+        layout: Rises when the whole column is computed anew.
+        log: The rows whose signature changed since then.
+        count: Numbers in use, the reserved ones included.
     """
 
     def __init__(self, slices: Slices, allocated: AllocatedState, changes: DeviceChanges) -> None:
-        self.column: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        self.column: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self.epoch = 0
+        self.layout = 0
+        self.log = ChangeLog(ROWS_MAX)
         self._slices = slices
         self._allocated = allocated
         self._changes = changes
@@ -72,8 +88,8 @@ class NodeSignatures:
 
     @property
     def count(self) -> int:
-        """The numbers in use, ``UNSHARED`` included."""
-        return len(self._signatures) + 1
+        """The numbers in use, the reserved ones included."""
+        return len(self._signatures) + _RESERVED
 
     @property
     def names(self) -> Names:
@@ -103,30 +119,30 @@ class NodeSignatures:
             self._recompute(nodes)
             return
         rows = {nodes.live_row(name) for name in names}
-        node_rows, bits = changed
-        rows.update(node_rows[(bits & _OTHER_NODE) != 0].tolist())
+        rows.update(_other_nodes(*changed))
         for row in rows:
             if row >= 0:
-                self.column[row] = self.of(nodes, row)
+                self._set(row, self.of(nodes, row))
 
     def of(self, nodes: NodeTable, row: int) -> int:
-        """Returns the signature of a row, computed anew; ``UNSHARED`` for a row without a node."""
+        """Returns the signature of a row, computed anew."""
         node = nodes.objects[row]
         if node is None:
-            return UNSHARED
+            return NO_NODE
         name = node.metadata.name
+        target = TargetNode(name, node.metadata.labels)
         try:
-            pools = self._slices.pools(TargetNode(name, node.metadata.labels))
+            pools = self._slices.pools(target)
         except AllocationError:
             return UNSHARED
         if pools.has_counters:
             return UNSHARED
         static = self._static.get(name)
         if static is None or static.pools is not pools:
-            static = _Static(pools, self._number_of(pools, TargetNode(name, node.metadata.labels)))
+            static = _Static(pools, self._number_of(pools, target))
             self._static[name] = static
         signature = static.number, *self._in_use(pools)
-        return self._signatures.setdefault(signature, len(self._signatures) + 1)
+        return self._signatures.setdefault(signature, self.count)
 
     def _number_of(self, pools: NodePools, node: TargetNode) -> int:
         content = tuple(
@@ -155,19 +171,25 @@ class NodeSignatures:
         dedicated, consumed = self._allocated.dedicated, self._allocated.consumed
         if not dedicated and not consumed:
             return (), ()
-        devices = pools.devices
-        alone = tuple([i for i, device in enumerate(devices) if device.id in dedicated])
+        ids = pools.ids
+        alone = tuple([i for i, device in enumerate(ids) if device in dedicated])
         if not consumed:
             return alone, ()
         shares = tuple(
-            (i, tuple(sorted(consumed[device.id].items())))
-            for i, device in enumerate(devices)
-            if device.id in consumed
+            (i, tuple(sorted(consumed[device].items())))
+            for i, device in enumerate(ids)
+            if device in consumed
         )
         return alone, shares
 
+    def _set(self, row: int, signature: int) -> None:
+        if self.column.item(row) != signature:
+            self.column[row] = signature
+            self.log.append(row, 0)
+
     def _recompute(self, nodes: NodeTable) -> None:
-        self.column = np.zeros(nodes.capacity, dtype=np.int32)
+        self.layout += 1
+        self.column = np.full(nodes.capacity, NO_NODE, dtype=np.intp)
         for name in self._static.keys() - set(nodes.names):
             del self._static[name]
         for row in np.flatnonzero(nodes.alive).tolist():
@@ -180,3 +202,12 @@ class NodeSignatures:
         self._contents.clear()
         self._signatures.clear()
         self._static.clear()
+
+
+def _other_nodes(rows: npt.NDArray[np.int32], kinds: npt.NDArray[np.uint8]) -> list[int]:
+    """Returns the rows that are another node now, or whose pools may be others."""
+    if len(rows) > FEW_ROWS:
+        others: list[int] = rows[(kinds & _OTHER_NODE) != 0].tolist()
+        return others
+    pairs = zip(rows.tolist(), kinds.tolist(), strict=True)
+    return [row for row, kind in pairs if kind & _OTHER_NODE]

@@ -14,13 +14,23 @@ from msgspec.structs import replace
 
 from mooring.client.transport.transport import Request
 from mooring.errors import Forbidden, OutcomeUnknown
+from mooring.objects.codec.decode import convert
 from mooring.objects.resource import (
     AllocationResult,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
+    pod_as_user,
 )
 from mooring.testing import make_node, make_pod
-from tests.helpers.devices import DRIVER, exactly, make_claim, make_class, make_device, make_slice
+from tests.helpers.devices import (
+    DRIVER,
+    exactly,
+    make_claim,
+    make_class,
+    make_device,
+    make_slice,
+    result_of,
+)
 from tests.helpers.running_scheduler import Life, on, run_scheduler, virtually
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -128,6 +138,28 @@ async def test_a_conflict_is_followed_by_a_read_and_another_write() -> None:
 
 
 @virtually
+async def test_every_write_after_a_conflict_is_of_the_newest_version() -> None:
+    async with run_scheduler(*objects(make_claim("gpu", exactly()))) as life:
+        touched: list[str] = []
+
+        async def touch(_: Request) -> None:
+            if len(touched) == 3:
+                return
+            touched.append("yes")
+            labels = {"metadata": {"labels": {f"touched-{len(touched)}": "yes"}}}
+            await life.world.client.patch("ResourceClaim", "gpu", labels, namespace="default")
+
+        life.wire.before.append(on("PUT", STATUS, times=4)(touch))
+        await life.create(claiming("web"))
+        await life.until_seen("bound", "web")
+        claim = await claim_of(life)
+        assert (devices_of(claim), users(claim)) == (["a/gpu-0"], ["web"])
+        sent = [sent.method for sent in life.wire.requests if sent.path.endswith(STATUS)]
+        assert sent == ["PUT"] * 4
+        assert not life.observer.of("failed")
+
+
+@virtually
 async def test_a_claim_that_was_allocated_elsewhere_meanwhile_keeps_its_devices() -> None:
     world = [make_node("a"), gpus("a", 2), make_class("gpu", CEL), make_claim("gpu", exactly())]
     async with run_scheduler(*world) as life:
@@ -149,6 +181,32 @@ async def test_a_claim_that_was_allocated_elsewhere_meanwhile_keeps_its_devices(
         assert told.endswith("claim default/gpu got allocated elsewhere in the meantime")
         claim = await claim_of(life)
         assert (devices_of(claim), users(claim)) == (["a/gpu-1"], ["web"])
+
+
+@virtually
+async def test_a_claim_that_was_made_anew_meanwhile_is_not_the_reserved_one() -> None:
+    async with run_scheduler(*objects(make_claim("gpu", exactly()))) as life:
+
+        async def make_anew(_: Request) -> None:
+            life.wire.before.clear()
+            client = life.world.client
+            no_finalizer = {"metadata": {"finalizers": None}}
+            await client.patch("ResourceClaim", "gpu", no_finalizer, namespace="default")
+            await client.delete("ResourceClaim", "gpu", "default")
+            new = make_claim("gpu", exactly())
+            made = await client.create(replace(new, metadata=replace(new.metadata, uid="")))
+            allocated = make_claim("gpu", exactly(), allocated=[result_of("gpu-0", "a")], on="a")
+            user = pod_as_user(convert(await life.raw("web"), "Pod").metadata)
+            status = replace(allocated.status, reserved_for=(user,))
+            await client.replace(replace(made, status=status), subresource="status")
+
+        life.wire.before.append(on("PUT", STATUS)(make_anew))
+        await life.create(claiming("web"))
+        await life.until_seen("bound", "web")
+        ((_, _, text),) = life.observer.of("failed")
+        assert text.endswith("claim default/gpu got allocated elsewhere in the meantime")
+        claim = await claim_of(life)
+        assert (devices_of(claim), users(claim)) == (["a/gpu-0"], ["web"])
 
 
 @virtually

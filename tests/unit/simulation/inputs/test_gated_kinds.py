@@ -159,6 +159,42 @@ def test_a_rule_of_another_version_is_refused(
     assert "is read only as resource.k8s.io/v1beta2" in error
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ("effect: NoSchedule}\n", "}\n", "spec.taint.effect: Required value"),
+        (
+            "fan, effect: NoSchedule",
+            "fan, effect: Never",
+            'spec.taint.effect: Unsupported value: "Never": '
+            'supported values: "NoExecute", "NoSchedule", "None"',
+        ),
+        ("key: broken, ", "", 'spec.taint.key: Invalid value: "": name part must be non-empty'),
+        ("value: fan", "value: fan!", 'spec.taint.value: Invalid value: "fan!"'),
+        ("driver: gpu.test, ", 'driver: "", ', "spec.deviceSelector.driver: Required value"),
+        ("pool: a}\n  taint", "pool: a//b}\n  taint", "spec.deviceSelector.pool: Invalid value"),
+        (
+            "pool: a}\n  taint",
+            "device: D}\n  taint",
+            'spec.deviceSelector.device: Invalid value: "D"',
+        ),
+        ("pool: a}\n  taint", "node: a}\n  taint", "spec.deviceSelector.node: unknown field"),
+        ("value: fan", "timeAdded: today", "spec.taint.timeAdded: "),
+        ("name: maintenance", "name: Main_tenance", 'metadata.name: Invalid value: "Main_tenance"'),
+    ],
+)
+def test_an_invalid_rule_is_refused_as_by_the_api_server(
+    before: str, after: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert before in RULE
+    path = tmp_path / "invalid.yaml"
+    path.write_text(CLUSTER.replace(RULE, RULE.replace(before, after)))
+
+    for command in (["simulate"], ["explain", "web"]):
+        assert main([*command, "--cluster", str(path), "--feature-gates", GATE]) == 2
+        assert text in capsys.readouterr().err
+
+
 def test_start_refuses_a_gate_whose_kind_it_does_not_serve(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -76,6 +76,20 @@ def test_shares_add_up_and_vanish_with_the_last() -> None:
     assert audit_devices(there) == []
 
 
+def test_a_device_is_shared_until_its_last_share_ends() -> None:
+    there = devices()
+    for name in ("one", "two"):
+        there.put(make_claim(name, allocated=[share("d0", f"share-{name}", "1Gi")]))
+
+    there.remove("ResourceClaim", "default/one")
+    assert there.allocated.shared == {D0}
+    assert audit_devices(there) == []
+
+    there.remove("ResourceClaim", "default/two")
+    assert there.allocated.shared == set()
+    assert not there.allocated.uses(D0)
+
+
 def test_claims_in_flight_count_until_they_end() -> None:
     there = devices()
     there.put(make_claim("c"))

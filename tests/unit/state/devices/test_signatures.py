@@ -6,7 +6,7 @@ import numpy as np
 
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
-from mooring.state.devices.signatures import UNSHARED
+from mooring.state.devices.signatures import NO_NODE, UNSHARED
 from mooring.testing import make_node
 from tests.helpers.devices import make_claim, make_device, make_slice, result_of
 
@@ -115,3 +115,37 @@ def test_the_audit_finds_a_signature_that_does_not_follow_from_the_devices() -> 
     assert any(problem.startswith("node n0: signature is 0") for problem in audit(cache))
     known.column[rows] = [same, other]
     assert audit(cache) == []
+
+
+def test_the_log_has_the_rows_with_another_signature_than_before() -> None:
+    cache = cluster("x", "x")
+    signatures(cache)
+    known = cache.snapshot().devices.signatures
+    layout, generation = known.layout, known.log.generation
+    row = cache.nodes.live_row("n1")
+
+    cache.put_object("ResourceClaim", make_claim("c", allocated=[result_of("d0", "n1")]))
+    signatures(cache)
+    changed = known.log.since(generation)
+    assert changed is not None
+    assert (changed[0].tolist(), known.layout) == ([row], layout)
+
+    cache.put_object("ResourceClaim", make_claim("other", allocated=[result_of("d9", "n1")]))
+    signatures(cache)
+    assert known.log.generation == generation + 1
+
+    cache.remove_node("n1")
+    signatures(cache)
+    assert known.column[row] == NO_NODE
+    assert known.log.generation == generation + 2
+
+
+def test_a_change_of_all_nodes_starts_a_new_layout() -> None:
+    cache = cluster("x", "x")
+    signatures(cache)
+    known = cache.snapshot().devices.signatures
+    layout = known.layout
+    cache.put_object("ResourceSlice", make_slice("net", [make_device("p0")], allNodes=True))
+    signatures(cache)
+
+    assert known.layout == layout + 1

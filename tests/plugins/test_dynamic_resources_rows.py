@@ -1,0 +1,85 @@
+"""The results of rows follow the verdicts, whichever rows changed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from mooring.plugins.dynamic_resources.shared_results import (
+    FEASIBLE,
+    INVALID_POOLS,
+    NOT_ALLOCATABLE,
+    UNKNOWN,
+    SharedResults,
+)
+from mooring.state.cache import Cache
+from mooring.state.devices.signatures import NO_NODE, UNSHARED, NodeSignatures
+from mooring.testing import make_node
+from tests.helpers.devices import make_claim, make_device, make_slice, result_of
+
+NODES = 12
+
+
+def is_equal_to_a_computation_anew(results: SharedResults, signatures: NodeSignatures) -> bool:
+    """Compares row by row, with a loop in place of columns."""
+    unknown, rejected = 0, 0
+    for row, signature in enumerate(signatures.column.tolist()):
+        verdict = int(results.verdicts[signature])
+        code = 0 if verdict == UNKNOWN else verdict - FEASIBLE
+        unknown += verdict == UNKNOWN
+        rejected += code != 0
+        if int(results.codes[row]) != code or results.is_unknown[row] != (verdict == UNKNOWN):
+            return False
+    return (results.unknown_count, results.rejected_count) == (unknown, rejected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_that_changed_are_updated_and_no_others(seed: int) -> None:
+    random, cache = Random(seed), Cache()
+    for number in range(NODES):
+        cache.put_node(make_node(f"n{number}"))
+        devices = [make_device(f"d{index}") for index in range(3)]
+        cache.put_object("ResourceSlice", make_slice(f"s{number}", devices, node=f"n{number}"))
+    signatures = cache.devices.signatures
+    results = SharedResults()
+    updated = 0
+    for step in range(80):
+        name = f"n{random.randrange(NODES)}"
+        kind = random.choice(["allocate", "allocate", "free", "node", "slice", "verdict", "all"])
+        if kind == "allocate":
+            used = [result_of(f"d{random.randrange(3)}", name)]
+            cache.put_object("ResourceClaim", make_claim(f"c{step}", allocated=used))
+        elif kind == "free":
+            cache.remove_object("ResourceClaim", f"default/c{random.randrange(step + 1)}")
+        elif kind == "node" and name in cache.nodes.names:
+            cache.remove_node(name)
+        elif kind == "node":
+            cache.put_node(make_node(name))
+        elif kind == "slice":
+            cache.remove_object("ResourceSlice", f"s{name[1:]}")
+        elif kind == "all" and random.random() < 0.2:
+            signatures.read(frozenset({("gpu.test", f"a{step}")}))
+        layout = signatures.layout
+        signatures.refresh(cache.nodes)
+        results.refresh(signatures)
+        results.refresh_rows(signatures)
+        updated += signatures.layout == layout
+
+        assert is_equal_to_a_computation_anew(results, signatures)
+        if kind == "verdict":
+            verdict = random.choice([FEASIBLE, NOT_ALLOCATABLE, INVALID_POOLS])
+            results.put(random.randrange(NO_NODE + 1, signatures.count), verdict)
+            results.recompute_rows(signatures)
+            assert is_equal_to_a_computation_anew(results, signatures)
+    assert updated > 30
+
+
+def test_nodes_that_share_nothing_keep_no_result() -> None:
+    results = SharedResults()
+    signatures = Cache().devices.signatures
+    results.refresh(signatures)
+    results.put(UNSHARED, FEASIBLE)
+
+    assert int(results.verdicts[UNSHARED]) == UNKNOWN
+    assert int(results.verdicts[NO_NODE]) == FEASIBLE
