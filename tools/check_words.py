@@ -85,6 +85,8 @@ _NOT_VERBS = frozenset(
 )
 
 
+#: Tokens of texts; since Python 3.12 those of an f-string have types of their own.
+TEXTS = (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
 #: The folders under ``tests`` whose names of variables are checked.
 TEST_HELPERS = ("tests/faults/", "tests/helpers/")
 
@@ -110,7 +112,7 @@ def findings(path: Path, source: str) -> Iterator[Finding]:
     yield from _docstrings(path, tree, is_test=is_test)
     docstrings = {node.body[0].lineno for node in _documented(tree)}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        is_text = token.type == tokenize.STRING and (not is_test or token.start[0] in docstrings)
+        is_text = token.type in TEXTS and (not is_test or token.start[0] in docstrings)
         if is_text or token.type == tokenize.COMMENT:
             yield from _phrases(path, enumerate(token.string.splitlines(), token.start[0]))
 
