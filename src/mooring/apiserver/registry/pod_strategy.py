@@ -10,7 +10,6 @@ from copy import deepcopy
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry.strategy import keep_metadata
 from mooring.apiserver.types import Object
-from mooring.objects.defaulting.app_armor import set_annotated_profiles
 from mooring.objects.defaulting.pods import prepare_spec
 from mooring.objects.qos_class import qos_class
 
@@ -30,7 +29,6 @@ def prepare_create(pod: Object, now: str) -> None:
         status["conditions"] = [{**GATED, "lastTransitionTime": now}]
     pod["status"] = status
     prepare_spec(pod)
-    set_annotated_profiles(pod)
 
 
 def prepare_status(new: Object, old: Object) -> None:

@@ -149,19 +149,19 @@ class _Walk:
         except WrongType as error:
             own_type = _OWN_DECODERS.get(type_name)
             if own_type is None:
-                self._save(str(error) or mismatch(value, place))
+                self._save(str(error) or _mismatch(value, place))
                 return
-            self.problem = str(error) or mismatch(value, place._replace(go_name=own_type))
+            self.problem = str(error) or _mismatch(value, place._replace(go_name=own_type))
             raise _DecodingEnds from error
 
     def _mismatch(self, value: Json, place: _Place) -> None:
-        self._save(mismatch(value, place))
+        self._save(_mismatch(value, place))
 
     def _save(self, problem: str) -> None:
         self.problem = self.problem or problem
 
 
-def mismatch(value: Json, place: _Place) -> str:
+def _mismatch(value: Json, place: _Place) -> str:
     """Returns the error of Go's JSON decoder for a value that does not fit its field."""
     struct = place.struct.partition(".")[2]
     location = f"Go struct field {struct}.{place.fields}" if struct else "Go value"

@@ -8,28 +8,28 @@ Source: k8s.io/apimachinery, pkg/util/validation/ip.go (GetWarningsForIP, GetWar
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mooring.apiserver.errors import quoted
 
 
 def address_warnings(field: str, text: str) -> Iterator[str]:
     """Yields the warning of an IPv6 address that is not canonical."""
-    try:
-        address = ipaddress.IPv6Address(text)
-    except ValueError:
-        return
-    if str(address) != text:
-        canonical = f"RFC 5952 canonical format ({quoted(str(address))})"
-        yield f"{field}: IPv6 address {quoted(text)} should be in {canonical}"
+    yield from _canonical_warning(field, "IPv6 address", text, ipaddress.IPv6Address)
 
 
 def cidr_warnings(field: str, text: str) -> Iterator[str]:
     """Yields the warning of an IPv6 CIDR that is not canonical."""
+    yield from _canonical_warning(field, "IPv6 CIDR value", text, ipaddress.IPv6Network)
+
+
+def _canonical_warning(
+    field: str, subject: str, text: str, parse: Callable[[str], object]
+) -> Iterator[str]:
     try:
-        network = ipaddress.IPv6Network(text)
+        canonical = str(parse(text))
     except ValueError:
         return
-    if str(network) != text:
-        canonical = f"RFC 5952 canonical format ({quoted(str(network))})"
-        yield f"{field}: IPv6 CIDR value {quoted(text)} should be in {canonical}"
+    if canonical != text:
+        form = f"RFC 5952 canonical format ({quoted(canonical)})"
+        yield f"{field}: {subject} {quoted(text)} should be in {form}"

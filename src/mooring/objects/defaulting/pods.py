@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from mooring.objects.defaulting.app_armor import set_annotated_profiles
 from mooring.objects.types import Object
 
 #: Toleration time of a pod for an unreachable node.
@@ -59,13 +60,14 @@ def add_topology_labels(pod: Object, labels: Mapping[str, str]) -> None:
 
 
 def prepare_spec(pod: Object) -> None:
-    """Completes the spec of a new pod: the grace period, the selectors with label keys."""
+    """Completes the spec of a new pod: grace period, selectors with label keys, profiles."""
     spec = pod["spec"]
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = _SHORTEST_GRACE_PERIOD_SECONDS
     labels = pod["metadata"].get("labels")
     if labels:
         merge_label_keys(spec, labels)
+    set_annotated_profiles(pod)
 
 
 def prepare_stored_spec(pod: Object) -> None:
