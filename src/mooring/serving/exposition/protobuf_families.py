@@ -50,15 +50,15 @@ def _family(name: str, metric: Metric) -> bytes:
 
 def _by_series(name: str, metric: Metric) -> dict[tuple[tuple[str, str], ...], list[Sample]]:
     """Returns the samples of each series, by its labels in the order of their names."""
-    found: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+    series: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
     # The bound of a bucket and the rank of a quantile are no labels here.
     inner = {"histogram": BOUND, "summary": "quantile"}.get(metric.type)
     for sample in metric.samples:
         if is_created(sample.name, name):
             continue
         labels = sorted(pair for pair in sample.labels.items() if pair[0] != inner)
-        found.setdefault(tuple(labels), []).append(sample)
-    return found
+        series.setdefault(tuple(labels), []).append(sample)
+    return series
 
 
 def _series(labels: Iterable[tuple[str, str]], kind: int, samples: list[Sample]) -> bytes:
