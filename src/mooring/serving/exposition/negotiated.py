@@ -43,8 +43,8 @@ def exposition_for(accept: str) -> Exposition:
     """
     escaping = _ESCAPING
     for clause in parsed(accept):
-        wanted = clause.parameters.get("escaping", "")
-        escaping = wanted if wanted in _ESCAPINGS else escaping
+        requested = clause.parameters.get("escaping", "")
+        escaping = requested if requested in _ESCAPINGS else escaping
         kind, of = (clause.major, clause.minor), clause.parameters
         if kind == _PROTOBUF and of.get("proto") == _FAMILY and of.get("encoding") == "delimited":
             return Exposition(f"{_DELIMITED}; escaping={escaping}", render_delimited)
@@ -71,15 +71,15 @@ def content_coding(header: str) -> str:
 
 def _codings(header: str) -> list[tuple[str, float]]:
     """Returns the alternatives up to the first that cannot be read."""
-    found: list[tuple[str, float]] = []
+    codings: list[tuple[str, float]] = []
     position = 0
     while match := _CODING.match(header, position):
         rest = header[match.end() :].lstrip()
         if match[2] is None and rest.startswith(";"):
             break
-        found.append((match[1], float(match[2] or 1)))
+        codings.append((match[1], float(match[2] or 1)))
         comma = _COMMA.match(header, match.end())
         if comma is None:
             break
         position = comma.end()
-    return found
+    return codings
