@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from mooring.cli.options import (
     feature_gates_option,
     file_option,
     output_option,
+    stages_option,
     workload_options,
 )
 from mooring.cli.start_page import PageSource, served_page
@@ -31,11 +32,14 @@ from mooring.objects.kinds import GATED_KINDS
 from mooring.simulation.inputs.gated_kinds import gated_kinds
 
 if TYPE_CHECKING:
+    from mooring.client import Client
     from mooring.config import KubeSchedulerConfiguration
     from mooring.devcluster.cluster import InMemoryCluster
     from mooring.devcluster.observer import ProgressObserver
     from mooring.devcluster.seeding import Seed
     from mooring.objects.meta import KubernetesObject
+    from mooring.scenario.actors.live_stages import LiveStages
+    from mooring.scenario.stages.stage import Stage
     from mooring.simulation.device_file import DeviceFile
     from mooring.simulation.workload import Workload
 
@@ -54,6 +58,7 @@ class Options(NamedTuple):
     begins_at_once: bool
     output: str
     devices: DeviceFile | None
+    stages: Sequence[Stage]
     gates: dict[str, bool]
     page_port: int | None
 
@@ -73,6 +78,7 @@ class Options(NamedTuple):
     show_default=True,
     help="Seconds of the scenario in a second.",
 )
+@stages_option
 @file_option(
     "--kubeconfig",
     "live",
@@ -121,6 +127,7 @@ def command(
     gates: dict[str, bool],
     scenario: str | None,
     speed: float,  # noqa: ARG001 - only with a scenario
+    stages: tuple[str, ...],
     live: str | None,
     context: str | None,
     port: int,
@@ -141,7 +148,7 @@ def command(
         from mooring.cli.start_scenario import start_scenario
 
         return start_scenario(click.get_current_context(), KUBECONFIG)
-    if STANDARD_INPUT in (*cluster, *pods, devices_file):
+    if STANDARD_INPUT in (*cluster, *pods, *stages, devices_file):
         raise click.UsageError("standard input (-) is not supported: the files are read twice")
     _check_options(gates, output, ends=once or virtual)
     _check_sources(live, context, cluster)
@@ -167,6 +174,7 @@ def command(
         begins_at_once=bool(kubelets) or has_workloads,
         output=output,
         devices=devices,
+        stages=_stages(stages),
         gates=gates,
         page_port=page_port if page and not once else None,
     )
@@ -219,6 +227,18 @@ def _run(work: Coroutine[Any, Any, None], *, is_virtual: bool) -> None:
             from mooring.errors import first_error
 
             raise first_error(group) from None
+
+
+def _stages(files: Sequence[str]) -> Sequence[Stage]:
+    """Reads files of stages; none without files."""
+    if not files:
+        return ()
+    from mooring.scenario.stages.reading import read_stages
+
+    read = read_stages(files)
+    for note in read.notes:
+        print_note("start", note)
+    return read.stages
 
 
 def _device_seeds(devices: DeviceFile | None, workload: Workload) -> list[Seed]:
@@ -314,9 +334,8 @@ async def _start(
     from mooring.ui.cluster_copy import SchedulerSettings
     from mooring.virtual_loop import LoopClock
 
-    clock: Clock = SystemClock()
-    if options.virtual:
-        clock = LoopClock(asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    clock: Clock = LoopClock(loop) if options.virtual else SystemClock()
     progress = ProgressObserver(Utilization(workload.objects), clock)
     settings = SchedulerSettings(config, plugins, seed, options.gates)
     page = PageSource(options.page_port, AttemptLog(clock), settings)
@@ -327,6 +346,7 @@ async def _start(
         rng=seeded_random(seed),
         options=ServiceOptions(plugins=plugins, observer=observer, feature_gates=options.gates),
         with_kubelets=options.kubelets,
+        stages=_staging(options.stages, clock, seed),
         with_volumes=True,
         with_claims=True,
         with_controllers=options.controllers,
@@ -357,6 +377,19 @@ async def _start(
         cluster.service.stop()
         await running
     _print(workload.name, progress, duration_s, options)
+
+
+def _staging(
+    stages: Sequence[Stage], clock: Clock, seed: int
+) -> Callable[[Client], LiveStages] | None:
+    """Returns what makes the part that leads objects through stages; None without stages."""
+    if not stages:
+        return None
+    from mooring.chance import Streams
+    from mooring.scenario.actors.live_stages import LiveStages
+
+    rng, streams = seeded_random(seed), Streams(seed)
+    return lambda client: LiveStages(client, stages, clock=clock, rng=rng, streams=streams)
 
 
 async def _check_served(cluster: InMemoryCluster) -> None:

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 #: The options of ``start`` that a scenario has a use for.
 _USED: Final = frozenset(
-    {"scenario", "speed", "port", "kubeconfig", "once", "config_file", "plugins", "seed"}
+    {
+        *("scenario", "speed", "port", "kubeconfig", "once", "config_file", "plugins", "seed"),
+        "stages",
+    }
 )
 READ_ONLY: Final = "this cluster shows a scenario: it can be read, and not written"
 
@@ -43,6 +46,7 @@ class Options(NamedTuple):
         once: Whether to exit at the end of the scenario.
         config_file: A KubeSchedulerConfiguration; None = the scenario's own.
         plugins: Further plugins.
+        stages: Files of stages.
         seed: Of all chance; None = the scenario's own.
     """
 
@@ -53,6 +57,7 @@ class Options(NamedTuple):
     once: bool
     config_file: str | None
     plugins: tuple[str, ...]
+    stages: tuple[str, ...]
     seed: int | None
 
 
@@ -84,7 +89,7 @@ def start_scenario(context: click.Context, kubeconfig_name: str) -> int:
 
     options = options_of(context)
     configure("WARNING")
-    scenario = read_scenario(options.file, seed=options.seed)
+    scenario = read_scenario(options.file, seed=options.seed, stages=options.stages)
     for note in scenario.notes:
         print_note("start", note)
     if options.config_file is not None:

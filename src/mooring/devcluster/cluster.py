@@ -7,8 +7,8 @@ virtual one. Requests to the API server are function calls.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Container, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
@@ -39,6 +39,23 @@ POLL_INTERVAL_S: Final = 0.02
 ERRORS_MAX: Final = 3
 
 
+class Stages(Protocol):
+    """What leads objects through stages.
+
+    Attributes:
+        kinds: The kinds that have stages: their objects have no kubelets.
+    """
+
+    kinds: frozenset[str]
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no object is about to change at once."""
+
+    async def run(self) -> None:
+        """Leads objects through stages until cancelled."""
+
+
 class InMemoryCluster:
     """An API server and a scheduler connected to it.
 
@@ -54,6 +71,7 @@ class InMemoryCluster:
         rng: Random generator of all parts.
         options: The scheduler's options.
         with_kubelets: True to simulate kubelets: nodes are Ready, bound pods become Running.
+        stages: Makes what leads pods or nodes through stages, in place of kubelets.
         with_volumes: True to simulate the volume controller: claims get volumes.
         with_claims: True to simulate the resource claim controller: pods get claims from templates.
         with_controllers: True to simulate the controllers of workloads: they get pods.
@@ -71,6 +89,7 @@ class InMemoryCluster:
         rng: Rng,
         options: ServiceOptions | None = None,
         with_kubelets: bool = False,
+        stages: Callable[[Client], Stages] | None = None,
         with_volumes: bool = False,
         with_claims: bool = False,
         with_controllers: bool = False,
@@ -89,12 +108,17 @@ class InMemoryCluster:
         self._options = options
         self._sleep = sleep
         self.service = self._make_service(config)
-        self._kubelets = Kubelets(self.client, clock=clock, rng=rng) if with_kubelets else None
+        self._stages = stages(self.client) if stages is not None else None
+        staged: Container[str] = self._stages.kinds if self._stages is not None else ()
+        self._kubelets = self._nodes = None
+        if with_kubelets and "Pod" not in staged:
+            self._kubelets = Kubelets(self.client, clock=clock, rng=rng)
+        if with_kubelets and "Node" not in staged:
+            self._nodes = NodeActor(self.client, clock=clock, rng=rng)
         self._workloads = (
             WorkloadActor(self.client, clock=clock, rng=rng) if with_controllers else None
         )
         self._with_volumes = with_volumes
-        self._nodes = NodeActor(self.client, clock=clock, rng=rng) if with_kubelets else None
         self._may_begin = asyncio.Event()
         if not waits_to_begin:
             self._may_begin.set()
@@ -118,7 +142,7 @@ class InMemoryCluster:
         """Runs all parts until the scheduler is stopped, or the task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             simulators = [tasks.create_task(self._tick())]
-            actors = [self._kubelets, self._nodes, self._workloads]
+            actors = [self._kubelets, self._nodes, self._stages, self._workloads]
             simulators += [
                 tasks.create_task(self._run_when_begun(actor.run))
                 for actor in actors
@@ -197,7 +221,7 @@ class InMemoryCluster:
         """
         if not self._has_seen("Pod", self.seeder.last_version) or not self._has_claims:
             return False
-        if not self._has_workload_pods:
+        if not self._has_workload_pods or (self._stages is not None and not self._stages.is_idle):
             return False
         if not (self.service.is_settled or self._has_only_failing_pods):
             return False

@@ -192,3 +192,20 @@ def a_status_of_a_deployment_leaves_its_labels(api: Api, ns: str) -> None:
 
     assert "labels" not in found.body["metadata"]
     assert found.body["status"]["replicas"] == 2
+
+
+@scenario
+def the_address_of_a_pod_has_two_names(api: Api, ns: str) -> None:
+    url = pods(ns, "p", "status")
+    api.post(pods(ns), pod("p"))
+
+    def after(status: dict[str, Any], how: str = MERGE) -> tuple[Any, Any]:
+        own = api.patch(url, {"status": status}, how).body["status"]
+        return own.get("podIP"), own.get("podIPs")
+
+    one, two = {"ip": "10.0.0.1"}, {"ip": "fd00::1"}
+    assert after({"podIP": "10.0.0.1"}) == ("10.0.0.1", [one])
+    assert after({"podIPs": [{"ip": "10.0.0.2"}, two]}) == ("10.0.0.1", [one])
+    assert after({"podIP": None, "podIPs": [two]}) == ("fd00::1", [two])
+    assert after({"podIP": "10.0.0.1", "podIPs": [one]}, STRATEGIC)[0] == "10.0.0.1"
+    assert after({"podIP": None, "podIPs": None}) == (None, None)

@@ -301,6 +301,15 @@ def _pod_spec(obj: Object) -> None:
         obj["schedulerName"] = DEFAULT_SCHEDULER_NAME
 
 
+def _pod_status(obj: Object) -> None:
+    # One address with two names; if both are given and differ, the older one counts.
+    address, addresses = obj.get("podIP"), obj.get("podIPs")
+    if address and (not addresses or addresses[0].get("ip") != address):
+        obj["podIPs"] = [{"ip": address}]
+    elif addresses:
+        obj["podIP"] = addresses[0].get("ip", "")
+
+
 def _role_binding(obj: Object) -> None:
     obj["roleRef"]["apiGroup"] = obj["roleRef"].get("apiGroup") or _RBAC_GROUP
 
@@ -437,6 +446,7 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
         "core.PersistentVolumeClaimSpec": _constant(volumeMode="Filesystem"),
         "core.Pod": _pod,
         "core.PodSpec": _pod_spec,
+        "core.PodStatus": _pod_status,
         "core.Probe": _constant(
             timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3
         ),

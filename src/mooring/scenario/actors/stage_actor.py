@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from mooring import __version__
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.patch.strategic_merge import strategic_merge
 from mooring.chance import Streams
@@ -34,6 +33,7 @@ from mooring.objects.node import Node, NodeCondition
 from mooring.objects.pod import FINISHED_PHASES, Pod, PodCondition
 from mooring.objects.quantity import Quantity
 from mooring.scenario.stages.stage import Effect, Stage, chosen
+from mooring.scenario.stages.surroundings import NODE_CONDITIONS, surroundings
 from mooring.scenario.stages.template_syntax import TemplateError
 from mooring.simulation.engine.engine import PHASE_NODES, PHASE_PODS, Engine
 
@@ -49,15 +49,7 @@ STAGES_AT_ONCE_MAX: Final = 100
 STAGES_WITHOUT_END_MAX: Final = 10_000
 _PHASES: Final = ("", "Pending", "Running", "Unknown", *FINISHED_PHASES)
 _READY: Final = "Ready"
-#: What a healthy node reports; the others are pressures, which a simulation does not have.
-_NODE_CONDITIONS: Final = (
-    (_READY, "True", "KubeletReady"),
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID"),
-    ("NetworkUnavailable", "False", "RouteCreated"),
-)
-_PRESSURES: Final = tuple(name for name, _, _ in _NODE_CONDITIONS if name != _READY)
+_PRESSURES: Final = tuple(name for name, _, _ in NODE_CONDITIONS if name != _READY)
 #: Fields that change whenever a status is written.
 _TIMES: Final = frozenset(
     {
@@ -65,8 +57,6 @@ _TIMES: Final = frozenset(
         *("startedAt", "finishedAt"),
     }
 )
-_NODE_ADDRESS: Final = "10.0.0.1"
-_NODE_PORT: Final = 10250
 
 
 class _Life:
@@ -239,7 +229,9 @@ class StageActor:
         """
         is_changed = is_deleted = False
         for effect in stage.effects:
-            is_changed |= _change_finalizers(life, effect)
+            finalizers = effect.finalizers_after(life.finalizers)
+            is_changed |= finalizers != life.finalizers
+            life.finalizers = finalizers
             if effect.deletes:
                 is_changed = is_deleted = True
                 self._delete(life)
@@ -263,7 +255,8 @@ class StageActor:
             return False
         view = self._view(life, obj)
         try:
-            patch = effect.template.values(view, _context(life, rfc3339(self._clock.wall_s())))
+            now, name = rfc3339(self._clock.wall_s()), life.key if life.kind == "Node" else ""
+            patch = effect.template.values(view, surroundings(name, life.number, now))
             if not isinstance(patch, dict):
                 raise TemplateError("does not give a mapping")
             # Names with "$" are directives of the merge.
@@ -340,34 +333,6 @@ class StageActor:
         if not life.finalizers:
             del metadata["finalizers"]
         return {**view, "metadata": metadata, "status": {**view.get("status", {}), **life.extra}}
-
-
-def _context(life: _Life, now: str) -> dict[str, Any]:
-    """Returns the functions of templates that depend on the run."""
-    number = life.number
-    address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-    return {
-        "Now": lambda: now,
-        "Version": lambda: __version__,
-        "NodeConditions": lambda: [
-            {"type": name, "status": status, "reason": reason, "message": reason}
-            for name, status, reason in _NODE_CONDITIONS
-        ],
-        "NodeIP": lambda: _NODE_ADDRESS,
-        "NodeName": lambda: life.key if life.kind == "Node" else "",
-        "NodePort": lambda: _NODE_PORT,
-        "NodeIPWith": lambda *_: _NODE_ADDRESS,
-        "PodIP": lambda: address,
-        "PodIPWith": lambda *_: address,
-    }
-
-
-def _change_finalizers(life: _Life, effect: Effect) -> bool:
-    before = [*life.finalizers]
-    names = [] if effect.empties else before
-    names = [name for name in names if name not in effect.removes]
-    life.finalizers = [*names, *(name for name in effect.adds if name not in names)]
-    return life.finalizers != before
 
 
 def _amounts(life: _Life, stage: Stage, amounts: Any) -> dict[str, Any]:

@@ -100,6 +100,12 @@ class Effect:
     adds: tuple[str, ...] = ()
     deletes: bool = False
 
+    def finalizers_after(self, finalizers: Sequence[str]) -> list[str]:
+        """Returns the finalizers that an object has afterwards."""
+        before = () if self.empties else finalizers
+        remaining = [name for name in before if name not in self.removes]
+        return [*remaining, *(name for name in self.adds if name not in remaining)]
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
