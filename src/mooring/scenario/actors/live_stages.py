@@ -72,8 +72,8 @@ class _Life:
     @property
     def view(self) -> dict[str, Any]:
         """The object as JSON."""
-        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self.obj))
-        return {**found, "status": found.get("status", {})}
+        document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self.obj))
+        return {**document, "status": document.get("status", {})}
 
 
 class LiveStages:
