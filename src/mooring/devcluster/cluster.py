@@ -40,7 +40,7 @@ ERRORS_MAX: Final = 3
 
 
 class Stages(Protocol):
-    """What leads objects through stages.
+    """Leads objects through stages.
 
     Attributes:
         kinds: The kinds that have stages: their objects have no kubelets.
