@@ -17,6 +17,10 @@ ANSWERS_MAX: Final = 1 << 17
 #: Expressions whose answers are cached; a cluster has few device classes and templates.
 EXPRESSIONS_MAX: Final = 512
 
+#: Devices of each expression whose answers are kept by device. They may be of deleted slices, which
+#: then take memory, so they are few: those of some dozens of nodes, which pods search again.
+DEVICES_MAX: Final = 256
+
 
 #: Attributes as pairs of domain and id; None = all of a device.
 Names = frozenset[tuple[str, str]] | None
@@ -104,8 +108,19 @@ class _Answers:
         self._program = program
         self._problem = problem
         self._by_content: dict[Hashable, bool | str] = {}
+        #: The answers for the last devices: contents are costly to make, and a device stays.
+        self._by_device: dict[SliceDevice, bool | str] = {}
 
     def of(self, device: SliceDevice) -> bool | str:
+        """Returns the answer for a device: of this one, of an equal one, or evaluated."""
+        answer = self._by_device.get(device)
+        if answer is None:
+            if len(self._by_device) >= DEVICES_MAX:
+                self._by_device.clear()
+            answer = self._by_device[device] = self._of_content(device)
+        return answer
+
+    def _of_content(self, device: SliceDevice) -> bool | str:
         if self._program is None:
             return self._problem
         content = self._program.content(device)

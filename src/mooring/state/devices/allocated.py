@@ -13,7 +13,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from mooring.dra import ALL_FEATURES, AllocatedState, DeviceFeatures, DeviceID, NodePools
+from mooring.dra import ALL_FEATURES, AllocatedState, DeviceFeatures, DeviceID
 from mooring.dra.devices import PoolKey
 from mooring.objects.quantity import Quantity
 from mooring.objects.resource import DeviceRequestAllocationResult, ResourceClaim
@@ -41,14 +41,12 @@ class AllocatedDevices:
         """Starts without devices.
 
         Args:
-            changed: Called with the pool of each changed device.
+            changed: Called with the pool of each device whose entries in ``state`` change.
             features: If devices cannot be shared, a claim with a share has the whole device.
         """
         self._changed = changed
         self._is_shareable = features.is_shareable
         self.version = 0
-        #: Driver and pool -> number of changes of its devices.
-        self._pool_versions: dict[PoolKey, int] = {}
         self._dedicated: set[DeviceID] = set()
         self._shares: dict[DeviceID, set[str]] = {}
         self._consumed: dict[DeviceID, Amounts] = {}
@@ -60,11 +58,6 @@ class AllocatedDevices:
         self._all_shared: set[DeviceID] = set()
         self._all_consumed: dict[DeviceID, Amounts] = {}
         self.state = AllocatedState(self._all_dedicated, self._all_shared, self._all_consumed)
-
-    def version_of(self, pools: NodePools) -> int:
-        """Returns a number that rises with every change of a device of these pools."""
-        versions = self._pool_versions
-        return sum([versions.get(key, 0) for key in pools.keys]) if versions else 0
 
     # -- allocated claims -------------------------------------------------------------------------
 
@@ -165,25 +158,32 @@ class AllocatedDevices:
     # -- both -------------------------------------------------------------------------------------
 
     def _update(self, device: DeviceID) -> None:
-        """Recomputes the entries of a device in ``state``."""
+        """Recomputes the entries of a device in ``state``.
+
+        A claim that is reserved and written is in flight, allocated, and no longer in flight: only
+        the first of these changes what allocators read.
+        """
         self.version += 1
-        pool = device.driver, device.pool
-        self._pool_versions[pool] = self._pool_versions.get(pool, 0) + 1
-        self._changed(pool)
+        was_dedicated = device in self._all_dedicated
         in_flight = self._results.get(device)
-        if in_flight is None and not self._is_shared(device):
-            _set_member(self._all_dedicated, device, is_member=device in self._dedicated)
+        if not self._is_shared(device) and not _has_shares(in_flight):
+            if (in_flight is not None or device in self._dedicated) != was_dedicated:
+                _set_member(self._all_dedicated, device, is_member=not was_dedicated)
+                self._changed((device.driver, device.pool))
             return
+        before = was_dedicated, device in self._all_shared, self._all_consumed.pop(device, None)
         results = list(chain.from_iterable((in_flight or {}).values()))
         shares = [result for result in results if result.share_id is not None]
         is_dedicated = device in self._dedicated or len(shares) < len(results)
+        is_shared = device in self._shares or bool(shares)
         _set_member(self._all_dedicated, device, is_member=is_dedicated)
-        _set_member(self._all_shared, device, is_member=device in self._shares or bool(shares))
-        self._all_consumed.pop(device, None)
+        _set_member(self._all_shared, device, is_member=is_shared)
         if device in self._consumed:
             self._all_consumed[device] = dict(self._consumed[device])
         for result in shares:
             _add_amounts(self._all_consumed, device, result)
+        if (is_dedicated, is_shared, self._all_consumed.get(device)) != before:
+            self._changed((device.driver, device.pool))
 
     def _is_shared(self, device: DeviceID) -> bool:
         """Returns whether the device has shares, or an entry of ``state`` has to be removed."""
@@ -193,6 +193,13 @@ class AllocatedDevices:
             or device in self._consumed
             or device in self._all_consumed
         )
+
+
+def _has_shares(in_flight: Mapping[str, list[DeviceRequestAllocationResult]] | None) -> bool:
+    """Returns whether a claim in flight has a share of the device."""
+    return in_flight is not None and any(
+        result.share_id is not None for results in in_flight.values() for result in results
+    )
 
 
 def amounts_of(result: DeviceRequestAllocationResult) -> Amounts:

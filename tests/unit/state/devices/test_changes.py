@@ -44,3 +44,29 @@ def test_slices_and_claims_change_the_nodes_of_their_pools() -> None:
     assert devices.changes.since(start) == {"a", "b"}
     devices.put(make_slice("net", [make_device("d0")], allNodes=True))
     assert devices.changes.since(start) is None
+
+
+def test_a_claim_in_flight_that_is_written_changes_its_nodes_once() -> None:
+    devices = Devices(DeviceClasses())
+    devices.put(make_slice("own", [make_device("d0")], node="a"))
+    devices.put(make_claim("c"))
+    reserved = make_claim("c", allocated=[result_of("d0", "a")])
+    devices.in_use.begin(reserved)
+    begun = devices.changes.generation
+
+    devices.put(reserved)
+    devices.in_use.end("uid-c")
+    assert devices.changes.since(begun) == set()
+    devices.put(make_claim("c"))
+    assert devices.changes.since(begun) == {"a"}
+
+
+def test_a_claim_that_is_given_up_changes_its_nodes_back() -> None:
+    devices = Devices(DeviceClasses())
+    devices.put(make_slice("own", [make_device("d0")], node="a"))
+    share = result_of("d0", "a", shareID="s", consumedCapacity={"memory": "1Gi"})
+    devices.in_use.begin(make_claim("c", allocated=[share]))
+    begun = devices.changes.generation
+
+    devices.in_use.end("uid-c")
+    assert devices.changes.since(begun) == {"a"}
