@@ -37,6 +37,7 @@ from tests.faults.harness.plugins import Raising, SecondPermit
 from tests.faults.harness.scenario_user import BUDGETS, PODS, PRIORITY_VALUES, TIER, Users
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
+from tests.faults.twins.attach import Twins
 
 #: Time from the end of the last fault until all pods that fit are bound: an informer may wait 60 s
 #: before it lists again, and a pod 10 s in backoff.
@@ -224,6 +225,7 @@ class ScenarioCluster:
         self._service_rng = _branch(rng)
         self._final = FinalChecker(self.store, self._checker, self._network)
         self._n_tasks = 0
+        self._twins: Twins | None = None
 
     def _make_service(self) -> Service:
         headers = IDENTITIES["mooring"].headers()
@@ -235,6 +237,7 @@ class ScenarioCluster:
         service = Service(client, clock=self._clock, rng=self._service_rng, options=options)
         self._checker.service = service
         self._ledger.handle = self._second.handle = service.handle
+        self._twins = Twins(service, self._clock, self._findings)
         return service
 
     def _on_fault(self, fired: Fired) -> None:
@@ -274,6 +277,7 @@ class ScenarioCluster:
             restarts.cancel()
             await self._run_without_faults(service)
             report = self._report(scenario.seed)
+            self._twins = None
             service.stop()
             await running
             for task in helpers:
@@ -385,6 +389,8 @@ class ScenarioCluster:
             if self._checker.service is not None:
                 problems = self._checker.wakeups.problems(self._checker.service, now_s())
                 self._report_all("L2", problems)
+            if self._twins is not None:
+                self._twins.on_tick(now_s())
 
     def _paths(self) -> Counter[str]:
         """Returns all counters of the run."""
