@@ -25,13 +25,15 @@ CALLS: Final = (
 #: ``flush`` is called once a second, when it is due: it is so at two checks, and no more.
 DUE_MAX: Final = 2
 
+#: Called before each call from outside, with its name and arguments.
+OnCall = Callable[[str, tuple[Any, ...], dict[str, Any]], None]
+
 
 class AttachedQueue:
     """Compares a queue with its model after each call.
 
     Attributes:
         calls: Number of calls that were compared.
-        on_call: Called before each call from outside, with its name and arguments.
 
     Args:
         queue: The real one, from its beginning.
@@ -43,7 +45,7 @@ class AttachedQueue:
         self, queue: SchedulingQueue, twin: QueueTwin, report: Callable[[str], None]
     ) -> None:
         self.calls = 0
-        self.on_call: Callable[[str, tuple[Any, ...], dict[str, Any]], None] = lambda *_: None
+        self._listeners: list[OnCall] = []
         self._queue = queue
         self._twin = twin
         self._report = report
@@ -57,6 +59,10 @@ class AttachedQueue:
         queue.next_flush_at_s = self._next_flush(queue.next_flush_at_s)  # type: ignore[method-assign]
         queues = queue._queues
         self._on_move, queues.on_move = queues.on_move, self._note
+
+    def listen(self, listener: OnCall) -> None:
+        """Calls this before each call that changes the queue."""
+        self._listeners.append(listener)
 
     def _note(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
         self._moved.append(Moved(entry.uid, queue_name, why))
@@ -84,16 +90,18 @@ class AttachedQueue:
         """Returns the method, followed by that of the model and the comparison."""
 
         def call(*args: Any, **named: Any) -> Any:
-            if self._is_inside or self._differs:
+            if self._is_inside:
                 return real(*args, **named)
-            self.on_call(name, args, named)
+            for listener in self._listeners:
+                listener(name, args, named)
             self._is_inside = True
             self._moved = []
             try:
                 result = real(*args, **named)
             finally:
                 self._is_inside = False
-            self._compare(name, args, named, result)
+            if not self._differs:
+                self._compare(name, args, named, result)
             return result
 
         return call
