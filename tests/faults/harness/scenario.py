@@ -17,7 +17,6 @@ import gc
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from mooring.apiserver import ApiServer
@@ -40,7 +39,7 @@ from tests.faults.harness.plugins import RAISES, RAISES_TOO, Raising, SecondPerm
 from tests.faults.harness.scenario_user import BUDGETS, PODS, PRIORITY_VALUES, TIER, Users
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
-from tests.faults.twins.attach import Twins
+from tests.faults.twins.scenario_twins import ScenarioTwins
 
 #: Time from the end of the last fault until all pods that fit are bound: an informer may wait 60 s
 #: before it lists again, and a pod 10 s in backoff.
@@ -233,7 +232,7 @@ class ScenarioCluster:
         self._odd = OddRun(scenario.seed) if scenario.is_odd else None
         self._queue_options = self._odd.options if self._odd else QueueOptions()
         self._n_tasks = 0
-        self._twins: Twins | None = None
+        self._twins: ScenarioTwins | None = None
 
     def _make_service(self) -> Service:
         headers = IDENTITIES["mooring"].headers()
@@ -245,8 +244,14 @@ class ScenarioCluster:
         service = Service(client, clock=self._clock, rng=self._service_rng, options=options)
         self._checker.service = service
         self._ledger.handle = self._second.handle = service.handle
-        self._twins = Twins(
-            service, self._clock, self._queue_options, partial(self._findings.report, "T1")
+        self._twins = ScenarioTwins(
+            service,
+            self._clock,
+            self._queue_options,
+            self._findings,
+            self.store,
+            self._checker,
+            self._final,
         )
         return service
 

@@ -9,6 +9,7 @@ from mooring.queue import QueueOptions
 from mooring.scheduler.service import Service
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_informer import AttachedInformers
+from tests.faults.twins.attached_preemption import AttachedPreemption
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.attached_writes import AttachedWrites
 from tests.faults.twins.queue_twin import QueueTwin
@@ -37,6 +38,7 @@ class Twins:
         self.handlers = AttachedHandlers(service, self.queue, report)
         self.informers = AttachedInformers(service, report)
         self.releases = ReleaseChecker(service, self.queue, report)
+        self.preemption = AttachedPreemption(service, self.queue, report)
         self.writes = [AttachedWrites(service.writer._writes, "status", report)]
         self.writes += [
             AttachedWrites(recorder._writes, f"events of {name}", report)
@@ -50,11 +52,13 @@ class Twins:
     def on_step(self) -> None:
         """Checks at the end of a step of the loop."""
         self.releases.on_step()
+        self.preemption.on_step()
 
     def on_tick(self) -> None:
         """Checks what no call compares; the run calls it once per second."""
         self.queue.compare_metrics()
         self.informers.compare()
+        self.preemption.on_tick()
         for check in self.checks:
             check()
         if late := self.queue.overdue(self._clock.monotonic_s()):

@@ -26,6 +26,8 @@ class Value:
     is_writing: bool = False
     is_replaced: bool = False
     is_removed: bool = False
+    #: Whether it was replaced since its last write.
+    is_new: bool = False
     #: Number of checks since it may be written.
     idle: int = 0
 
@@ -60,7 +62,7 @@ class AttachedWrites:
         if model is None:
             self._values[key] = Value(value)
             return
-        model.value, model.is_removed = value, False
+        model.value, model.is_removed, model.is_new = value, False, True
         if model.is_writing:
             model.is_replaced = True
         elif model.waits and not model.is_requested:
@@ -84,9 +86,10 @@ class AttachedWrites:
         model, now_s = self._values[key], _now_s()
         if now_s < model.not_before_s - ROUNDING_S:
             self._differ(f"{key} is written {model.not_before_s - now_s:.2f} s too early")
-        model.tries += 1
-        if model.tries != tries:
-            self._differ(f"try {tries} of {key} is number {model.tries}")
+        # At the very end of a wait a new value may still begin anew, or not any more.
+        if tries != model.tries + 1 and not (model.is_new and tries == 1):
+            self._differ(f"try {tries} of {key} is number {model.tries + 1}")
+        model.tries, model.is_new = tries, False
         model.is_writing, model.is_replaced, model.idle = True, False, 0
         model.is_removed = False
         retry: Retry | None = None
