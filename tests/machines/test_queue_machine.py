@@ -12,7 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mooring.queue import InFlightAttempt, QueuedPod, QueueName
+from mooring.queue import InFlightAttempt, QueuedPod, QueueName, QueueOptions
+from tests.faults.twins.attached_queue import AttachedQueue
+from tests.faults.twins.queue_twin import QueueTwin
 from tests.helpers.queues import Bench
 from tests.machines.queue_model import EVENTS, REJECTORS, Model, Modelled, Version, What, plugins
 
@@ -33,6 +35,10 @@ class QueueMachine(Model, RuleBasedStateMachine):
         RuleBasedStateMachine.__init__(self)
         self.it = Bench(*plugins(self.door))
         self.queue = self.it.queue
+        self.differences: list[str] = []
+        profiles = {"default-scheduler": self.it.framework}
+        twin = QueueTwin(profiles, self.it.clock, QueueOptions())
+        AttachedQueue(self.queue, twin, self.differences.append)
         Model.__init__(self, self.it.clock)
         self.count = 0
         self.flights: dict[str, tuple[QueuedPod, InFlightAttempt]] = {}
@@ -247,6 +253,10 @@ class QueueMachine(Model, RuleBasedStateMachine):
         del self.pods[uid]
 
     # -- what must hold ---------------------------------------------------------------------------
+
+    @invariant()
+    def the_model_of_the_fault_seeds_agrees(self) -> None:
+        assert self.differences == []
 
     @invariant()
     def every_pod_is_in_the_one_place_of_the_model(self) -> None:

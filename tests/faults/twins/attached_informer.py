@@ -23,19 +23,27 @@ class AttachedInformers:
         self._objects: dict[str, dict[str, Any]] = {kind: {} for kind in service.informers}
         self._missed = dict.fromkeys(service.informers, 0)
         events: Any = service.events
+        self._events = events
+        #: Kind and UID of the objects in the buffer.
+        self._buffered: set[tuple[str, str]] = set()
         self._real = events.on_change
         events.on_change = self._on_change
 
     def _on_change(self, kind: str, change: ObjectChange) -> None:
-        # Inside the block of a buffer, its end reports merged changes once more.
         if kind in self._informers and not self._is_repeated(kind, change):
             self._follow(kind, change)
         self._real(kind, change)
 
     def _is_repeated(self, kind: str, change: ObjectChange) -> bool:
-        """Returns whether the change was reported before: the model has its result already."""
+        """Returns whether the end of a buffer reports the change, merged, once more."""
         obj = change.new if change.new is not None else change.old
-        return self._objects[kind].get(_key(obj)) is change.new
+        at = kind, obj.metadata.uid or _key(obj)
+        if self._events._buffered_events is not None:
+            self._buffered.add(at)
+            return False
+        is_repeated = at in self._buffered
+        self._buffered.discard(at)
+        return is_repeated
 
     def _follow(self, kind: str, change: ObjectChange) -> None:
         objects, old, new = self._objects[kind], change.old, change.new
