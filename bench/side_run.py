@@ -46,6 +46,8 @@ class Case(NamedTuple):
     workload: str = "basic"
     #: As in a KubeSchedulerConfiguration.
     extenders: tuple[dict[str, Any], ...] = ()
+    #: The interpreter that runs mooring.
+    python: str = sys.executable
 
 
 class Result(NamedTuple):
@@ -254,6 +256,6 @@ def _command(case: Case, plane: controlplane.ControlPlane) -> list[str]:
         file = plane.folder / "mooring.yaml"
         file.write_text(json.dumps(document))
         words += ["--config", str(file)]
-        return [sys.executable, "-m", "mooring", *words]
+        return [case.python, "-m", "mooring", *words]
     words = ["--kubeconfig", kubeconfig, *(["--events"] if name == "null-events" else [])]
     return [sys.executable, "-m", "bench.null_scheduler", *words]

@@ -41,6 +41,7 @@ from mooring.config import default_configuration
 from mooring.event_loop import loop_factory
 from mooring.metrics.registry import Metrics
 from mooring.queue import QueueName
+from mooring.scheduler.heap_trim import keep_heap_trimmed
 from mooring.scheduler.leader_election import make_elector
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.testing import controlplane
@@ -130,7 +131,9 @@ async def _scheduler(kubeconfig: Path) -> AsyncIterator[tuple[Service, Metrics]]
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(service.run())
+        trimming = tasks.create_task(keep_heap_trimmed())
         yield service, metrics
+        trimming.cancel()
         service.stop()
         await running
     await transport.close()

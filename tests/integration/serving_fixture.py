@@ -231,9 +231,9 @@ def some_endpoints(
 ) -> Endpoints:
     """Endpoints that show little; everything is there."""
     metrics = MetricsRoutes(
-        metrics=lambda: (b"scheduler_x 1\n", EXPOSITION),
-        slis=lambda: (b"kubernetes_healthcheck 1\n", EXPOSITION),
-        resources=lambda: (b"", EXPOSITION),
+        metrics=lambda exposition: (b"scheduler_x 1\n", exposition.content_type),
+        slis=lambda exposition: (b"kubernetes_healthcheck 1\n", exposition.content_type),
+        resources=lambda exposition: (b"", exposition.content_type),
     )
     return Endpoints(
         metrics,

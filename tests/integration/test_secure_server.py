@@ -38,11 +38,11 @@ LARGE = b"x" * (8 << 20)
 
 
 def endpoints(**more: Any) -> Endpoints:
-    def broken() -> tuple[bytes, str]:
+    def broken(_: object) -> tuple[bytes, str]:
         raise RuntimeError("a bug")
 
     fields: dict[str, Any] = {
-        "metrics": MetricsRoutes(lambda: (LARGE, "text/plain"), broken, lambda: (b"", "")),
+        "metrics": MetricsRoutes(lambda _: (LARGE, "text/plain"), broken, lambda _: (b"", "")),
         "configuration": lambda: {"kind": "K"},
         "flags": {},
         "versions": Versions("p", "1.36.3"),

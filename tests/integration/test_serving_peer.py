@@ -78,6 +78,26 @@ STATUS_ACCEPTS = (
     *("application/yaml;q=0.5, application/json;q=0.9", "*/*", "application/json;as=Table"),
 )
 
+PROTOBUF_METRICS = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily"
+#: The formats of metrics, as Prometheus and others ask for them.
+METRIC_ACCEPTS = (
+    f"{PROTOBUF_METRICS};encoding=delimited",
+    f"{PROTOBUF_METRICS};encoding=delimited;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+    f"text/plain;version=0.0.4;escaping=allow-utf-8;q=0.6,{PROTOBUF_METRICS};encoding=delimited;q=0.5",
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;q=0.3",
+    "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3",
+    "text/plain;escaping=values,*/*;escaping=dots",
+    "text/plain;escaping=nonsense",
+    f"{PROTOBUF_METRICS};encoding=nonsense",
+    "application/vnd.google.protobuf;encoding=delimited",
+    f"{PROTOBUF_METRICS.upper()};encoding=delimited",
+)
+CODINGS = (
+    *("gzip", "gzip, deflate", "deflate", "*", "identity", "gzip;q=0", "gzip;q=0, *;q=0.1"),
+    *("identity;q=0", "gzip;q=0.5,identity;q=0.6", "gzip;level=1", "identity, gzip", "x gzip"),
+    *("gzip ;q=1.0", "gzip; q=2", "GZIP", "zstd, gzip;q=0.1", ""),
+)
+
 
 def asks() -> Iterator[Ask]:
     """Yields all requests to servers with everything configured."""
@@ -120,6 +140,12 @@ def asks() -> Iterator[Ask]:
     ):
         yield Ask(path)
         yield Ask(path, "admin")
+    for path, accept in product(
+        ("/metrics", "/metrics/slis", "/metrics/resources"), METRIC_ACCEPTS
+    ):
+        yield Ask(path, "admin", accept=accept)
+    for coding in CODINGS:
+        yield Ask("/metrics", "admin", headers={"Accept-Encoding": coding})
     yield from debug_asks()
     yield from proxy_asks()
 

@@ -15,7 +15,7 @@ import logging
 import os
 import platform
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mooring.client import Client, Elector, no_fence
@@ -30,11 +30,13 @@ from mooring.config.upstream_yaml import upstream_document
 from mooring.errors import ConfigError, first_error
 from mooring.explain.handler import ExplainHandler
 from mooring.explain.running import EXPLAIN_PATH
+from mooring.metrics.exposition import Exposition
 from mooring.metrics.options import Feature, MetricsOptions
 from mooring.metrics.pauses import measure_loop_lag, measured_gc
 from mooring.metrics.registry import Metrics
 from mooring.queue import QueueOptions
 from mooring.scheduler.debugger import CacheAudit, debug_entries, record_buffers
+from mooring.scheduler.heap_trim import keep_heap_trimmed
 from mooring.scheduler.leader_election import (
     make_candidate,
     make_coordinated_elector,
@@ -205,19 +207,13 @@ class SchedulerApp:
             LeaseLost: the lease is lost.
         """
         work: list[Coroutine[Any, Any, None]] = [
-            measure_loop_lag(self._metrics, self._clock.monotonic_s, asyncio.sleep)
+            measure_loop_lag(self._metrics, self._clock.monotonic_s, asyncio.sleep),
+            _audit(service, self._metrics, self._clock),
+            keep_heap_trimmed(),
         ]
-        work.append(_audit(service, self._metrics, self._clock))
         if self._candidate is not None:
             work.append(self._candidate.run())
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                beside = [tasks.create_task(coroutine) for coroutine in work]
-                await service.run()
-                for task in beside:
-                    task.cancel()
-        except BaseExceptionGroup as group:
-            raise first_error(group) from None
+        await _run_beside(service, work)
 
     def _make_elector(self) -> Elector | None:
         """Returns the candidate for the lease, and exposes whether it leads."""
@@ -257,6 +253,10 @@ class SchedulerApp:
 
     # -- endpoints --------------------------------------------------------------------------------
 
+    def _resources(self, form: Exposition) -> tuple[bytes, str]:
+        """Returns /metrics/resources: empty on a standby."""
+        return self._metrics.expose_resources(form) if self._is_scheduling else (b"", "")
+
     def _endpoints(self) -> Endpoints:
         metrics, settings, gates = self._metrics, self._settings, self._settings.gates
         control = self._log_control
@@ -264,8 +264,7 @@ class SchedulerApp:
             metrics=MetricsRoutes(
                 metrics=metrics.expose,
                 slis=metrics.expose_slis,
-                # Empty on a standby.
-                resources=lambda: metrics.expose_resources() if self._is_scheduling else (b"", ""),
+                resources=self._resources,
                 reset=metrics.reset,
                 reset_slis=metrics.reset_slis,
             ),
@@ -370,6 +369,18 @@ def delegate_transports(options: Options, clock: Clock) -> dict[str, Transport]:
     except ConfigError as error:
         raise CommandFailed(str(error)) from None
     return transports
+
+
+async def _run_beside(service: Service, work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Runs the scheduler to its end, and the other work until then."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            beside = [tasks.create_task(coroutine) for coroutine in work]
+            await service.run()
+            for task in beside:
+                task.cancel()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from None
 
 
 async def _audit(service: Service, metrics: Metrics, clock: Clock) -> None:

@@ -21,6 +21,7 @@ from prometheus_client.samples import Sample
 from mooring.clock import Clock
 from mooring.metrics.catalog import FAMILIES
 from mooring.metrics.client_recorder import ClientRecorder
+from mooring.metrics.exposition import TEXT, Exposition
 from mooring.metrics.family import HISTOGRAM, METRICS, RESOURCES, SLIS, Family
 from mooring.metrics.options import KUBERNETES_VERSION, MetricsOptions
 from mooring.metrics.pod_resources import pod_resources
@@ -28,7 +29,7 @@ from mooring.metrics.profile_recorder import ProfileRecorder
 from mooring.metrics.recorders import SchedulerRecorder
 from mooring.metrics.scheduler_recorder import RecordingScheduler
 from mooring.metrics.series import Distribution, Distributions, Number, Numbers, Vector
-from mooring.metrics.text import CONTENT_TYPE, number_text, render
+from mooring.metrics.text import number_text
 from mooring.objects.pod import Pod
 
 _UNEXPECTED: Final = "cardinality_enforcement_unexpected_categorizations_total"
@@ -130,19 +131,19 @@ class Metrics(Collector):
 
     # -- endpoints --------------------------------------------------------------------------------
 
-    def expose(self) -> tuple[bytes, str]:
+    def expose(self, exposition: Exposition = TEXT) -> tuple[bytes, str]:
         """Returns the body and the content type of /metrics."""
         disabled = self._options.disabled
         enabled = (metric for metric in self.registry.collect() if metric.name not in disabled)
-        return render(enabled), CONTENT_TYPE
+        return exposition.render(enabled), exposition.content_type
 
-    def expose_slis(self) -> tuple[bytes, str]:
+    def expose_slis(self, exposition: Exposition = TEXT) -> tuple[bytes, str]:
         """Returns the body and the content type of /metrics/slis."""
         started = self._numbers["process_start_time_seconds"].labels()
         started.value = self._process_started_s
-        return render(self._collect(SLIS)), CONTENT_TYPE
+        return exposition.render(self._collect(SLIS)), exposition.content_type
 
-    def expose_resources(self) -> tuple[bytes, str]:
+    def expose_resources(self, exposition: Exposition = TEXT) -> tuple[bytes, str]:
         """Returns the body and the content type of /metrics/resources; "" without pods."""
         if self._pods is None:
             return b"", ""
@@ -151,7 +152,7 @@ class Metrics(Collector):
             for metric in pod_resources(self._pods())
             if metric.name not in self._options.disabled
         ]
-        return render(enabled), CONTENT_TYPE
+        return exposition.render(enabled), exposition.content_type
 
     def collect(self) -> Iterator[Metric]:
         """Yields the families of /metrics as they are now."""

@@ -11,7 +11,7 @@ series, and every number as a Python float.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from prometheus_client.core import Metric
@@ -23,14 +23,28 @@ _PLAIN_FROM: Final = 1e-4
 _PLAIN_BELOW: Final = 1e6
 
 #: Where prometheus_client puts the bound of a bucket.
-_BOUND: Final = "le"
+BOUND: Final = "le"
+#: The types that the format knows.
+TYPES: Final = frozenset({"counter", "gauge", "histogram", "summary"})
 
 
 def render(metrics: Iterable[Metric]) -> bytes:
     """Returns the families as text."""
+    return "".join(_family(name, metric) for name, metric in exposed(metrics)).encode()
+
+
+def exposed(metrics: Iterable[Metric]) -> Iterator[tuple[str, Metric]]:
+    """Yields the families that have a series with the names that are exposed, in their order.
+
+    Each name once: two collectors may have the same family, as libraries and we do.
+    """
     by_name = [(_exposed_name(metric), metric) for metric in metrics if metric.samples]
     by_name.sort(key=lambda pair: pair[0])
-    return "".join(_family(name, metric) for name, metric in _distinct(by_name)).encode()
+    names = set()
+    for name, metric in by_name:
+        if name not in names:
+            names.add(name)
+            yield name, metric
 
 
 def number_text(value: float) -> str:
@@ -71,37 +85,30 @@ def _exposed_name(metric: Metric) -> str:
     return str(metric.name)
 
 
-def _distinct(families: list[tuple[str, Metric]]) -> Iterable[tuple[str, Metric]]:
-    """Yields each name once: two collectors may have the same family, as libraries and we do."""
-    names = set()
-    for name, metric in families:
-        if name not in names:
-            names.add(name)
-            yield name, metric
-
-
 def _family(name: str, metric: Metric) -> str:
     help_text = metric.documentation.replace("\\", "\\\\").replace("\n", "\\n")
     # Python has types that the format does not know.
-    kind = metric.type if metric.type in _TYPES else "untyped"
+    kind = metric.type if metric.type in TYPES else "untyped"
     lines = [f"# HELP {name} {help_text}\n# TYPE {name} {kind}\n"]
     for sample in metric.samples:
-        if sample.name.endswith("_created") and sample.name != name:
+        if is_created(sample.name, name):
             continue
         lines.append(f"{sample.name}{_labels(sample.labels)} {number_text(sample.value)}\n")
     return "".join(lines)
 
 
-_TYPES: Final = frozenset({"counter", "gauge", "histogram", "summary"})
+def is_created(sample_name: str, name: str) -> bool:
+    """Returns whether a sample is the time of creation of a series, which is not exposed."""
+    return sample_name.endswith("_created") and sample_name != name
 
 
 def _labels(labels: dict[str, str]) -> str:
     if not labels:
         return ""
     # The bound of a bucket comes last.
-    names = sorted(name for name in labels if name != _BOUND)
-    if _BOUND in labels:
-        names.append(_BOUND)
+    names = sorted(name for name in labels if name != BOUND)
+    if BOUND in labels:
+        names.append(BOUND)
     return "{" + ",".join(f'{name}="{_escaped(labels[name])}"' for name in names) + "}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, NamedTuple
@@ -39,6 +40,49 @@ class _Request(NamedTuple):
     started_at_s: float
 
 
+class _Requests:
+    """The requests in progress, and how many of them are slow. Complexity: O(1), amortized."""
+
+    def __init__(self) -> None:
+        #: The oldest first.
+        self._recent: dict[object, _Request] = {}
+        self._slow: dict[object, _Request] = {}
+        self._slow_by_namespace: Counter[str] = Counter()
+
+    def start(self, namespace: str, now_s: float) -> object:
+        """Adds a request; returns what ends it."""
+        key = object()
+        self._recent[key] = _Request(namespace, now_s)
+        return key
+
+    def end(self, key: object) -> None:
+        """Removes a request."""
+        if self._recent.pop(key, None) is not None:
+            return
+        namespace = self._slow.pop(key).namespace
+        self._slow_by_namespace[namespace] -= 1
+        if not self._slow_by_namespace[namespace]:
+            del self._slow_by_namespace[namespace]
+
+    def slow_count(self, now_s: float) -> int:
+        """Returns the number of slow requests."""
+        self._update(now_s)
+        return len(self._slow)
+
+    def slow_count_of(self, namespace: str, now_s: float) -> int:
+        """Returns the number of slow requests of one namespace."""
+        self._update(now_s)
+        return self._slow_by_namespace[namespace]
+
+    def _update(self, now_s: float) -> None:
+        while self._recent:
+            key, request = next(iter(self._recent.items()))
+            if request.started_at_s > now_s - SLOW_S:
+                return  # this one and all later ones are not slow
+            self._slow[key] = self._recent.pop(key)
+            self._slow_by_namespace[request.namespace] += 1
+
+
 class BindingTasks:
     """Starts binding tasks and counts those with a request in progress.
 
@@ -56,8 +100,9 @@ class BindingTasks:
         self._waiting = 0
         #: Of those, the ones that wait in Permit.
         self._in_permit = 0
-        #: Requests in progress, the oldest first.
-        self._requests: dict[object, _Request] = {}
+        self._requests = _Requests()
+        #: Namespace with too many slow requests -> set when one of them ends.
+        self._resumed: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
         self._pause_s = 0.0
 
@@ -77,7 +122,10 @@ class BindingTasks:
 
     async def wait_for_slot(self) -> None:
         """Waits until another pod may be scheduled."""
-        while len(self._running) - self._waiting - self._slow_count() >= self._limit:
+        now_s = asyncio.get_running_loop().time
+        while (
+            len(self._running) - self._waiting - self._requests.slow_count(now_s()) >= self._limit
+        ):
             await self._wait_for_change()
         if self._pause_s:
             await asyncio.sleep(self._pause_s * (1 + self._rng.random()))
@@ -111,36 +159,30 @@ class BindingTasks:
 
     @asynccontextmanager
     async def _request(self, namespace: str) -> AsyncIterator[None]:
-        if self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX:
+        if self._is_full(namespace):
             await self._wait_for_namespace(namespace)
-        key = object()
-        self._requests[key] = _Request(namespace, asyncio.get_running_loop().time())
+        key = self._requests.start(namespace, asyncio.get_running_loop().time())
         try:
             yield
         finally:
-            del self._requests[key]
+            self._requests.end(key)
             self._changed.set()
+            if self._resumed and not self._is_full(namespace):
+                self._resumed.pop(namespace, asyncio.Event()).set()
+
+    def _is_full(self, namespace: str) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        return self._requests.slow_count_of(namespace, now_s) >= SLOW_PER_NAMESPACE_MAX
 
     async def _wait_for_namespace(self, namespace: str) -> None:
-        loop = asyncio.get_running_loop()
-        ends_s = loop.time() + NAMESPACE_WAIT_S_MAX
-        with self.outside_request():
-            while self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX and loop.time() < ends_s:
-                await self._wait_for_change()
-        if self._slow_count(namespace) >= SLOW_PER_NAMESPACE_MAX:
+        with self.outside_request(), suppress(TimeoutError):
+            async with asyncio.timeout(NAMESPACE_WAIT_S_MAX):
+                while self._is_full(namespace):
+                    # Not at every change: hundreds of bindings may wait here.
+                    await self._resumed.setdefault(namespace, asyncio.Event()).wait()
+        if self._is_full(namespace):
             message = f"{SLOW_PER_NAMESPACE_MAX} bindings of namespace {namespace} have no answer"
             raise SchedulerError(f"not bound: {message}")
-
-    def _slow_count(self, namespace: str | None = None) -> int:
-        """Returns the number of slow requests, of all namespaces or of one."""
-        count, slow_before_s = 0, 0.0
-        for request in self._requests.values():
-            if not slow_before_s:
-                slow_before_s = asyncio.get_running_loop().time() - SLOW_S
-            if request.started_at_s > slow_before_s:
-                break  # this one and all later ones are not slow
-            count += namespace in (None, request.namespace)
-        return count
 
     async def _wait_for_change(self) -> None:
         """Waits until a binding ends or waits, or a request becomes slow."""

@@ -30,13 +30,16 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
+class Clause:
+    """One alternative of an Accept header, ``major/minor``."""
+
     major: str
     minor: str
     quality: float
     parameters: Mapping[str, str]
 
     def accepts(self, media_type: str) -> bool:
+        """Returns whether the alternative, maybe with ``*``, names this media type."""
         major, _, minor = media_type.partition("/")
         if self.major == "*":
             return self.minor == "*"
@@ -61,20 +64,20 @@ def choose(
     """
     if not header:
         return Choice(media_types[0], {})
-    for clause in _parsed(header):
+    for clause in parsed(header):
         for media_type in media_types:
             if clause.accepts(media_type) and is_allowed(media_type, clause.parameters):
                 return Choice(media_type, clause.parameters)
     return None
 
 
-def _parsed(header: str) -> list[_Clause]:
+def parsed(header: str) -> list[Clause]:
     """Returns the alternatives, the preferred ones first.
 
     The comparison is goautoneg's. It is no order (of two alternatives, each may come before the
     other), so the result also depends on the algorithm: an insertion sort, as Go's is for up to 12.
     """
-    clauses: list[_Clause] = []
+    clauses: list[Clause] = []
     for part in header.split(",")[:CLAUSES_MAX]:
         clause = _clause(part)
         if clause is None:
@@ -87,7 +90,7 @@ def _parsed(header: str) -> list[_Clause]:
     return clauses
 
 
-def _is_before(clause: _Clause, other: _Clause) -> bool:
+def _is_before(clause: Clause, other: Clause) -> bool:
     return (
         clause.quality > other.quality
         or (clause.major != "*" and other.major == "*")
@@ -95,7 +98,7 @@ def _is_before(clause: _Clause, other: _Clause) -> bool:
     )
 
 
-def _clause(part: str) -> _Clause | None:
+def _clause(part: str) -> Clause | None:
     """Returns one alternative; None if it is not a media type."""
     media_type, *fields = part.split(";")
     major, *rest = (piece.strip(" ") for piece in media_type.split("/"))
@@ -114,7 +117,7 @@ def _clause(part: str) -> _Clause | None:
             quality = _number(values[0])
         else:
             parameters[name.strip(" ")] = values[0].strip(" ")
-    return _Clause(major, minor, quality, parameters)
+    return Clause(major, minor, quality, parameters)
 
 
 def _number(text: str) -> float:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mooring.clock import Clock, Rng
+from mooring.metrics.exposition import Exposition
 from mooring.serving.debug import Pprof, flag_routes
+from mooring.serving.exposition.negotiated import GZIP, content_coding, exposition_for
 from mooring.serving.health import HealthChecks
 from mooring.serving.messages import Handler, Reply, ServingRequest, not_found
 from mooring.serving.zpages import Versions, configz, flagz, statusz
@@ -23,8 +25,8 @@ from mooring.serving.zpages import Versions, configz, flagz, statusz
 #: The fastest: the event loop waits for it.
 GZIP_LEVEL: Final = 1
 
-#: Returns a body in an exposition format, and its content type.
-Exposition = Callable[[], tuple[bytes, str]]
+#: Returns the body in a format, and its content type.
+Page = Callable[[Exposition], tuple[bytes, str]]
 
 
 def _nothing() -> None:
@@ -43,18 +45,18 @@ class MetricsRoutes:
         reset_slis: DELETE /metrics/slis.
     """
 
-    metrics: Exposition
-    slis: Exposition
-    resources: Exposition
+    metrics: Page
+    slis: Page
+    resources: Page
     reset: Callable[[], None] = _nothing
     reset_slis: Callable[[], None] = _nothing
 
     def routes(self) -> dict[str, Handler]:
         """Returns the handlers by path."""
         return {
-            "/metrics": _exposition(self.metrics, self.reset),
-            "/metrics/resources": _exposition(self.resources, _nothing),
-            "/metrics/slis": _exposition(self.slis, self.reset_slis),
+            "/metrics": _page(self.metrics, self.reset),
+            "/metrics/resources": _page(self.resources, _nothing),
+            "/metrics/slis": _page(self.slis, self.reset_slis),
         }
 
 
@@ -135,16 +137,16 @@ class Router:
         return await handler(request)
 
 
-def _exposition(exposition: Exposition, reset: Callable[[], None]) -> Handler:
+def _page(page: Page, reset: Callable[[], None]) -> Handler:
     async def handle(request: ServingRequest) -> Reply:
         if request.method == "DELETE":
             reset()
             return Reply.text("metrics reset\n")
-        body, content_type = exposition()
+        body, content_type = page(exposition_for(request.headers.get("Accept", "")))
         headers = {"Content-Type": content_type} if content_type else {}
-        if body and "gzip" in request.headers.get("Accept-Encoding", ""):
+        if body and content_coding(request.headers.get("Accept-Encoding", "")) == GZIP:
             body = gzip.compress(body, GZIP_LEVEL, mtime=0)
-            headers["Content-Encoding"] = "gzip"
+            headers["Content-Encoding"] = GZIP
         return Reply(200, body, headers)
 
     return handle

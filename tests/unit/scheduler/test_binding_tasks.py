@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 
 from mooring.clock import seeded_random
-from mooring.errors import InvariantViolation, LeaseLost
-from mooring.scheduler.binding_tasks import PAUSE_S, PAUSE_S_MAX, BindingTasks
+from mooring.errors import InvariantViolation, LeaseLost, SchedulerError
+from mooring.scheduler.binding_tasks import (
+    NAMESPACE_WAIT_S_MAX,
+    PAUSE_S,
+    PAUSE_S_MAX,
+    SLOW_PER_NAMESPACE_MAX,
+    SLOW_S,
+    BindingTasks,
+)
 from tests.helpers.running_scheduler import virtually
 
 
@@ -195,3 +202,50 @@ def test_it_must_be_opened_first() -> None:
     bindings: Any = made()
     with pytest.raises(AssertionError, match="open"):
         bindings.start(never)
+
+
+async def requesting(bindings: BindingTasks, namespace: str, seconds: float) -> tuple[float, float]:
+    """Returns when a request of so many seconds began and ended."""
+    async with bindings.request(namespace):
+        began_s = now_s()
+        await asyncio.sleep(seconds)
+    return began_s, now_s()
+
+
+@virtually
+async def test_a_namespace_with_too_many_slow_requests_waits_and_no_other_does() -> None:
+    bindings = made(limit=1000)
+    async with asyncio.TaskGroup() as tasks:
+        lengths = [5.0, *(20.0 for _ in range(SLOW_PER_NAMESPACE_MAX - 1))]
+        for seconds in lengths:
+            tasks.create_task(requesting(bindings, "slow", seconds))
+        await asyncio.sleep(SLOW_S + 0.5)
+        more = [tasks.create_task(requesting(bindings, "slow", 0.1)) for _ in range(100)]
+        other = tasks.create_task(requesting(bindings, "other", 0.1))
+    # All go on when the first of the slow ones ends: none of them is slow yet.
+    assert {began_s for began_s, _ in (task.result() for task in more)} == {5.0}
+    assert other.result()[0] == SLOW_S + 0.5
+
+
+@virtually
+async def test_a_binding_fails_that_waits_too_long_for_its_namespace() -> None:
+    bindings = made(limit=1000)
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(SLOW_PER_NAMESPACE_MAX):
+            tasks.create_task(requesting(bindings, "slow", 60.0))
+        await asyncio.sleep(SLOW_S)
+        with pytest.raises(SchedulerError, match="32 bindings of namespace slow have no answer"):
+            await requesting(bindings, "slow", 0.1)
+        assert now_s() == SLOW_S + NAMESPACE_WAIT_S_MAX
+
+
+@virtually
+async def test_a_slow_request_takes_no_slot() -> None:
+    bindings = made(limit=2)
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        for seconds in (10.0, 20.0):
+            bindings.start(partial(requesting, bindings, "a", seconds))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        await bindings.wait_for_slot()
+        assert SLOW_S <= now_s() < SLOW_S + 0.1

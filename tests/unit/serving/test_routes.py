@@ -15,9 +15,9 @@ from tests.helpers.serving import asking
 
 resets: list[str] = []
 METRICS = MetricsRoutes(
-    metrics=lambda: (b"a 1\n" * 100, "text/plain; version=0.0.4"),
-    slis=lambda: (b"b 1\n", "text/plain; version=0.0.4"),
-    resources=lambda: (b"", ""),
+    metrics=lambda _: (b"a 1\n" * 100, "text/plain; version=0.0.4"),
+    slis=lambda _: (b"b 1\n", "text/plain; version=0.0.4"),
+    resources=lambda _: (b"", ""),
     reset=lambda: resets.append("metrics"),
     reset_slis=lambda: resets.append("slis"),
 )

@@ -1,0 +1,1 @@
+"""The formats and encodings of /metrics."""
