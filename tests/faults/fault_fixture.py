@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from mooring.clock import seeded_random
 from mooring.config import KubeSchedulerConfiguration
 from mooring.objects import Node, Pod
 from mooring.objects.codec.decode import encode
+from mooring.queue import QueueOptions
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
@@ -26,6 +28,7 @@ from tests.faults.harness.faults import FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
+from tests.faults.twins.attach import Twins
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -98,7 +101,15 @@ class Lab:
             options=ServiceOptions(observer=self.checker, **options),
         )
         self.checker.service = self.service
-        loop.on_step = self.checker.on_step
+        report = partial(self.findings.report, "T1")
+        self._twins = Twins(self.service, clock, QueueOptions(), report)
+        loop.on_step = self.on_step
+
+    def on_step(self) -> None:
+        """Checks the scheduler after every round of callbacks."""
+        self._twins.on_step()
+        self.checker.on_step()
+        self.findings.raise_first()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

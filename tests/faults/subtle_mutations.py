@@ -414,8 +414,8 @@ _SCHEDULER: Final = [
         "A binding request that fails keeps its slot",
         BindingTasks,
         "_request",
-        "try:\n        yield\n    finally:\n        del self._requests[key]",
-        "if True:\n        yield\n        del self._requests[key]\n    if True:\n        pass",
+        "try:\n        yield\n    finally:\n        self._requests.end(key)",
+        "if True:\n        yield\n        self._requests.end(key)\n    if True:\n        pass",
     ),
     PlantedBug(
         "older_stored_version",

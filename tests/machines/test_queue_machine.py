@@ -12,7 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mooring.queue import InFlightAttempt, QueuedPod, QueueName
+from mooring.queue import InFlightAttempt, QueuedPod, QueueName, QueueOptions
+from tests.faults.twins.attached_queue import AttachedQueue
+from tests.faults.twins.queue_twin import QueueTwin
 from tests.helpers.queues import Bench
 from tests.machines.queue_model import EVENTS, REJECTORS, Model, Modelled, Version, What, plugins
 
@@ -26,6 +28,14 @@ BY = st.one_of(
 )
 
 
+def differences_of(bench: Bench) -> list[str]:
+    """Attaches the model of the fault seeds; returns the list of its differences to the queue."""
+    differences: list[str] = []
+    twin = QueueTwin({"default-scheduler": bench.framework}, bench.clock, QueueOptions())
+    AttachedQueue(bench.queue, twin, differences.append)
+    return differences
+
+
 class QueueMachine(Model, RuleBasedStateMachine):
     """Pods come, change, are tried and go, while the cluster changes around them."""
 
@@ -33,6 +43,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
         RuleBasedStateMachine.__init__(self)
         self.it = Bench(*plugins(self.door))
         self.queue = self.it.queue
+        self.differences = differences_of(self.it)
         Model.__init__(self, self.it.clock)
         self.count = 0
         self.flights: dict[str, tuple[QueuedPod, InFlightAttempt]] = {}
@@ -197,12 +208,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
             self.flights[entry.uid] = entry, self.queue.in_flight(entry)
 
     @precondition(lambda self: self.flights)
-    @rule(
-        data=st.data(),
-        by=BY,
-        is_pending=st.booleans(),
-        pops=st.booleans(),
-    )
+    @rule(data=st.data(), by=BY, is_pending=st.booleans(), pops=st.booleans())
     def add_unschedulable(
         self, data: st.DataObject, by: set[str], *, is_pending: bool, pops: bool
     ) -> None:
@@ -250,6 +256,7 @@ class QueueMachine(Model, RuleBasedStateMachine):
 
     @invariant()
     def every_pod_is_in_the_one_place_of_the_model(self) -> None:
+        assert self.differences == []
         places = {uid: each.queue_name for uid, each in self.pods.items()}
         assert {uid: self.queue.queue_of(uid) for uid in self.pods} == places
         queued = [entry.uid for entry in self.queue.pods()]

@@ -132,12 +132,12 @@ class PodQueues:
             del self.pods[entry.uid]
             entry.quarantine_s = 0.0
             if entry.unschedulable_plugins or entry.pending_plugins:
-                self._count_rejectors(entry, -1)
+                self.count_rejectors(entry, -1)
         return entry
 
     def add_rejected(self, entry: QueuedPod, strategy: RequeueStrategy, why: str) -> None:
         """Adds a pod after an attempt, to the queue of its strategy."""
-        self._count_rejectors(entry, 1)
+        self.count_rejectors(entry, 1)
         self.requeue(entry, strategy, why)
 
     def update(self, entry: QueuedPod) -> None:
@@ -152,7 +152,7 @@ class PodQueues:
     def remove(self, entry: QueuedPod, why: str) -> None:
         """Removes a pod from its queue."""
         del self.pods[entry.uid]
-        self._count_rejectors(entry, -1)
+        self.count_rejectors(entry, -1)
         self._leave(entry)
         self.note(entry, QueueName.NONE, why)
 
@@ -233,7 +233,8 @@ class PodQueues:
             self.rejected[refused_by, profile_of(entry.pod)] += 1
         return not refused_by
 
-    def _count_rejectors(self, entry: QueuedPod, change: int) -> None:
+    def count_rejectors(self, entry: QueuedPod, change: int) -> None:
+        """Adds the plugins that rejected a pod to ``rejected``, or removes them."""
         for plugin in entry.rejectors:
             self.rejected[plugin, profile_of(entry.pod)] += change
 

@@ -279,11 +279,11 @@ class SchedulingQueue:
     def retry_after_backoff(self, uid: str) -> None:
         """Moves an unschedulable or gated pod to the backoff queue, as after an error.
 
-        It is not popped early, and its backoff grows with its attempts. Other pods are left where
-        they are.
+        It is not popped early, and its backoff grows with its attempts. Others stay where they are.
         """
         entry = self._pods.get(uid)
         if entry is not None and entry.queue_name.waits_for_event:
+            self._queues.count_rejectors(entry, -1)
             entry.start_error_backoff(self._clock.monotonic_s())
             self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, FORCE_ACTIVATE.label)
 

@@ -99,7 +99,7 @@ class FinalChecker:
         """Yields violations of L3: pending pods without a condition for their last attempt."""
         for pod in self._store.pending():
             expected = self._checker.messages.get(pod.metadata.uid, (0.0, NOTHING))[1]
-            written = _condition(pod)
+            written = condition_of(pod)
             if written != expected:
                 yield f"{key(pod)} has the condition {written!r}, expected {expected!r}"
             n_nodes = len(self._store.nodes)
@@ -112,8 +112,8 @@ class FinalChecker:
         """Yields violations of L3: pods whose failure is not written after ``WRITTEN_S``."""
         for pod in self._store.pending():
             failed_at_s, expected = self._checker.messages.get(pod.metadata.uid, (now_s(), NOTHING))
-            written = _condition(pod)
-            is_overdue = now_s() - failed_at_s > WRITTEN_S and not self._is_exempt(pod)
+            written = condition_of(pod)
+            is_overdue = now_s() - failed_at_s > WRITTEN_S and not self.is_exempt(pod)
             if is_overdue and written != expected:
                 yield f"{key(pod)} has the condition {written!r}, not {expected!r}: dropped"
 
@@ -121,12 +121,12 @@ class FinalChecker:
         """Yields violations of L3: pods bound by the scheduler with PodScheduled=False."""
         for uid, bound in self._store.bindings.items():
             pod = self._store.pods.get(uid)
-            if pod is None or bound.actor != SCHEDULER or self._is_exempt(pod):
+            if pod is None or bound.actor != SCHEDULER or self.is_exempt(pod):
                 continue
-            if _condition(pod) != NOTHING:
-                yield f"{key(pod)} is bound, but has the condition {_condition(pod)!r}"
+            if condition_of(pod) != NOTHING:
+                yield f"{key(pod)} is bound, but has the condition {condition_of(pod)!r}"
 
-    def _is_exempt(self, pod: Pod) -> bool:
+    def is_exempt(self, pod: Pod) -> bool:
         """Returns whether a delayed status update of the pod may have arrived after a later one."""
         return f"{PODS}/{pod.metadata.name}/status" in self._network.delayed
 
@@ -148,7 +148,8 @@ class FinalChecker:
                 yield f"{key(pod)} was last attempted at {attempted_at_s:.1f} s"
 
 
-def _condition(pod: Pod) -> str:
+def condition_of(pod: Pod) -> str:
+    """Returns the message of the PodScheduled condition, without that of a quarantine."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition.message.partition(QUARANTINED)[0]

@@ -29,6 +29,8 @@ RAISES: Final = "raises"
 #: A third exception in a row would quarantine the pod, for longer than a run takes.
 RAISED_MAX: Final = 2
 RAISES_FOR: Final = "raises-for"
+#: Names the extension point at which a second plugin raises, for a while.
+RAISES_TOO: Final = "raises-too"
 EVER: Final = "ever"
 POINTS: Final = ("PreFilter", "Filter", "Score", "Reserve", "Permit", "PreBind", "PostBind")
 
@@ -109,13 +111,19 @@ class Raising:
     """Raises at the extension point that a pod names.
 
     Attributes:
+        name: Of the plugin.
         is_passive: Raise only for pods that name "ever".
+
+    Args:
+        findings: Counts the exceptions.
+        name: Of the plugin.
+        label: The label by which a pod names the point.
     """
 
-    name = "Raising"
-
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, name: str = "Raising", label: str = RAISES) -> None:
+        self.name = name
         self.is_passive = False
+        self._label = label
         self._findings = findings
         self._counts: Counter[str] = Counter()
 
@@ -166,7 +174,8 @@ class Raising:
     def _is_due(self, pod: PodInfo, point: str) -> bool:
         labels = pod.metadata.labels
         is_on = not self.is_passive and self._counts[pod.uid] < RAISED_MAX
-        return (is_on or labels.get(RAISES_FOR) == EVER) and labels.get(RAISES) == point
+        is_for_ever = labels.get(RAISES_FOR) == EVER and self._label == RAISES
+        return (is_on or is_for_ever) and labels.get(self._label) == point
 
     def _raise(self, pod: PodInfo, point: str) -> None:
         if self._is_due(pod, point):

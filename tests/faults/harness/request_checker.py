@@ -27,6 +27,7 @@ REQUESTS_MAX: Final = 45
 STATUS_MAX: Final = 100
 
 _BINDING: Final = re.compile(r"/pods/[^/]+/binding$")
+_POD: Final = re.compile(r"/pods/[^/]+(/status|/binding)?$")
 
 
 class RequestKey(NamedTuple):
@@ -50,6 +51,7 @@ class _Body(msgspec.Struct):
 
     metadata: _Reference = msgspec.field(default_factory=_Reference)
     target: _Reference = msgspec.field(default_factory=_Reference)
+    preconditions: _Reference = msgspec.field(default_factory=_Reference)
 
 
 class RequestChecker:
@@ -68,6 +70,7 @@ class RequestChecker:
         self._sent_at_s: dict[RequestKey, deque[float]] = {}
         self._storms: dict[RequestKey, str] = {}
         self._bindings: set[tuple[str, str]] = set()
+        self._without_uid: dict[RequestKey, str] = {}
 
     def note_sent(self, request: Request) -> None:
         """Records a request at the moment when it is sent, whether it arrives or not."""
@@ -75,6 +78,9 @@ class RequestChecker:
         if _BINDING.search(request.path):
             self._bindings.add((body.metadata.uid, body.target.name))
         due_s = self._not_before_s.pop(key, 0.0)
+        names_pod = body.metadata.uid or body.preconditions.uid
+        if request.method != "GET" and _POD.search(request.path) and not names_pod:
+            self._without_uid.setdefault(key, f"{key} would change any pod of this name")
         if now_s < due_s - TIMER_S:
             self.early.append(f"{key} was sent {due_s - now_s:.1f} s too early")
         most = STATUS_MAX if key.path.endswith("/status") else REQUESTS_MAX
@@ -108,6 +114,8 @@ class RequestChecker:
             yield "F5", message
         for message in self._storms.values():
             yield "F1", message
+        for message in self._without_uid.values():
+            yield "S1", message
 
 
 def name_in_body(request: Request) -> str:

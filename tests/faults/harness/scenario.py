@@ -26,6 +26,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.devcluster.kubelets import Kubelets
 from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
+from mooring.queue import QueueOptions
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreChecker
@@ -33,10 +34,12 @@ from tests.faults.harness.faults import Faults, FaultyNetwork, Fired, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.final_checker import RETRIED_S, WRITTEN_S, FinalChecker
 from tests.faults.harness.ledger import Ledger
-from tests.faults.harness.plugins import Raising, SecondPermit
+from tests.faults.harness.odd_run import OddRun
+from tests.faults.harness.plugins import RAISES, RAISES_TOO, Raising, SecondPermit
 from tests.faults.harness.scenario_user import BUDGETS, PODS, PRIORITY_VALUES, TIER, Users
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
+from tests.faults.twins.scenario_twins import ScenarioTwins
 
 #: Time from the end of the last fault until all pods that fit are bound: an informer may wait 60 s
 #: before it lists again, and a pod 10 s in backoff.
@@ -81,6 +84,7 @@ class Scenario:
         node_share: How many times as often as else users add and change nodes.
         page_size: Lists have pages of so many objects, as those of a server that does not stream
             them; 0 = it does.
+        is_odd: The queue has other options, and a plugin activates several pods at once.
     """
 
     seed: int
@@ -94,6 +98,7 @@ class Scenario:
     rate_factor: float = 1.0
     node_share: int = 1
     page_size: int = 0
+    is_odd: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +217,8 @@ class ScenarioCluster:
         #: A plugin that filters turns some caches off, so most runs have none.
         has_raising_pods = scenario.has_broken_pods and self._rng.random() < RAISING_SHARE
         self._second = SecondPermit(self._findings, _branch(rng))
-        self._raising = Raising(self._findings) if has_raising_pods else None
+        names = {"Raising": RAISES, "RaisingToo": RAISES_TOO} if has_raising_pods else {}
+        self._raising = [Raising(self._findings, name, label) for name, label in names.items()]
         self._users = Users(
             self._client,
             self.store,
@@ -223,18 +229,29 @@ class ScenarioCluster:
         )
         self._service_rng = _branch(rng)
         self._final = FinalChecker(self.store, self._checker, self._network)
+        self._odd = OddRun(scenario.seed) if scenario.is_odd else None
+        self._queue_options = self._odd.options if self._odd else QueueOptions()
         self._n_tasks = 0
+        self._twins: ScenarioTwins | None = None
 
     def _make_service(self) -> Service:
         headers = IDENTITIES["mooring"].headers()
         inner = InProcessTransport(self.store.handler(SCHEDULER), headers=headers)
         client = Client(FaultyTransport(self._network, inner), rng=self._service_rng)
-        # The one that raises comes last: the ledger expects a Reserve before each Unreserve.
-        plugins = [self._ledger, self._second, *([self._raising] if self._raising else [])]
-        options = ServiceOptions(plugins=plugins, observer=self._checker)
+        # Those that raise come last: the ledger expects a Reserve before each Unreserve.
+        plugins = [self._ledger, self._second, *self._raising]
+        options = ServiceOptions(plugins=plugins, observer=self._checker, queue=self._queue_options)
         service = Service(client, clock=self._clock, rng=self._service_rng, options=options)
         self._checker.service = service
         self._ledger.handle = self._second.handle = service.handle
+        self._twins = ScenarioTwins(
+            service,
+            self._clock,
+            self._queue_options,
+            self._findings,
+            self.store,
+            self._final,
+        )
         return service
 
     def _on_fault(self, fired: Fired) -> None:
@@ -249,6 +266,8 @@ class ScenarioCluster:
 
     def on_step(self) -> None:
         """Checks all invariants after every round of callbacks."""
+        if self._twins is not None:
+            self._twins.on_step()
         self._checker.on_step()
         for rule, message in self._network.requests.problems():
             self._findings.report(rule, message)
@@ -274,6 +293,7 @@ class ScenarioCluster:
             restarts.cancel()
             await self._run_without_faults(service)
             report = self._report(scenario.seed)
+            self._twins = None
             service.stop()
             await running
             for task in helpers:
@@ -334,8 +354,8 @@ class ScenarioCluster:
         """Runs phase 2."""
         self._network.heal()
         self._ledger.is_passive = self._second.is_passive = True
-        if self._raising is not None:
-            self._raising.is_passive = True
+        for plugin in self._raising:
+            plugin.is_passive = True
         healed_s = max(self._network.healed_at_s, now_s())
         self._findings.trace.add(now_s(), "heal")
         await asyncio.sleep(healed_s + LATE_POD_S - now_s())
@@ -385,6 +405,10 @@ class ScenarioCluster:
             if self._checker.service is not None:
                 problems = self._checker.wakeups.problems(self._checker.service, now_s())
                 self._report_all("L2", problems)
+            if self._twins is not None:
+                self._twins.on_tick()
+            if self._odd is not None and not self._ledger.is_passive:
+                self._odd.activate_some(self._checker.service)
 
     def _paths(self) -> Counter[str]:
         """Returns all counters of the run."""

@@ -25,6 +25,7 @@ from tests.faults.harness.plugins import (
     POINTS,
     RAISES,
     RAISES_FOR,
+    RAISES_TOO,
     SECOND,
     SECOND_SCRIPTS,
 )
@@ -62,6 +63,8 @@ WEIGHTS: Final = {
     "finish_pod": 2,
     "bind_pod": 2,
     "tolerate_taint": 2,
+    "edit_delayed_pod": 3,
+    "annotate_pod": 1,
     "add_node": 1,
     "return_node": 1,
     "delete_node": 1,
@@ -175,6 +178,27 @@ class Users:
             f"{PODS}/{name}", {**self._touched(), "spec": {"tolerations": tolerations}}
         )
 
+    async def edit_delayed_pod(self) -> None:
+        """Makes several changes at once of a pod that is, or was, delayed in Permit."""
+        may_be_bound = self._rng.random() < 0.3
+        pod = self._any_pod(
+            lambda pod: LABEL in pod.metadata.labels and (may_be_bound or not pod.spec.node_name)
+        )
+        name = pod.metadata.name
+        stored = json.loads(await self._client.read(Request("GET", f"{PODS}/{name}", 10.0)))
+        labels = {"touched": str(self._rng.randrange(10))}
+        spec: Object = {"tolerations": [*stored["spec"].get("tolerations", []), TOLERATION]}
+        if pod.spec.scheduling_gates:
+            spec["schedulingGates"] = None
+        await self._patch(f"{PODS}/{name}", {"metadata": {"labels": labels}, "spec": spec})
+
+    async def annotate_pod(self) -> None:
+        """Changes an annotation, mostly of a pod for which a plugin raises."""
+        names = [pod for pod in self._store.pods.values() if RAISES in pod.metadata.labels]
+        pod = self._rng.choice(names) if names else self._any_pod(lambda _: True)
+        annotations = {"touched": str(self._rng.randrange(10))}
+        await self._patch(f"{PODS}/{pod.metadata.name}", {"metadata": {"annotations": annotations}})
+
     def _touched(self) -> Object:
         """Returns a patch of a label that scheduling ignores, in two of three cases."""
         if self._rng.random() < 0.33:
@@ -280,41 +304,7 @@ class Users:
     # -- parts ------------------------------------------------------------------------------------
 
     def _pod(self, name: str) -> Object:
-        rng = self._rng
-        requests = {"cpu": f"{rng.choice((100, 300, 500, 1000))}m", "memory": "128Mi"}
-        if rng.random() < 0.05:
-            requests["cpu"] = "64"
-        container: Object = {"name": "c", "image": "i", "resources": {"requests": requests}}
-        if rng.random() < 0.1:
-            container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
-        metadata: Object = {"name": name, "labels": {}}
-        if rng.random() < 0.4:
-            metadata["labels"][LABEL] = rng.choice(SCRIPTS)
-        spec: Object = {"containers": [container]}
-        # Without it, the default of 30 s.
-        if rng.random() < 0.5:
-            spec["terminationGracePeriodSeconds"] = rng.choice((0, 1, 5))
-        if rng.random() < 0.15:
-            spec["schedulingGates"] = [{"name": GATE}]
-        if rng.random() < 0.2:
-            spec["nodeSelector"] = {ZONE: rng.choice(ZONES)}
-        if rng.random() < 0.3:
-            spec["tolerations"] = [TOLERATION]
-        if rng.random() < 0.05:
-            spec["schedulerName"] = "other-scheduler"
-        if rng.random() < 0.3:
-            # No victims for affinity or spreading: the checks of preemption know one node alone.
-            _constrain(rng, metadata, spec)
-        elif rng.random() < 0.4:
-            spec["priorityClassName"] = rng.choice(PRIORITIES)
-        if rng.random() < 0.4:
-            metadata["labels"][TIER] = rng.choice(list(BUDGETS))
-        if rng.random() < 0.1:
-            metadata["labels"][SECOND] = rng.choice(SECOND_SCRIPTS)
-        if self._has_raising_pods and rng.random() < 0.2:
-            metadata["labels"][RAISES] = rng.choice(POINTS)
-            metadata["labels"][RAISES_FOR] = rng.choice(("a-while", "a-while", EVER))
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        return random_pod(self._rng, name, has_raising_pods=self._has_raising_pods)
 
     def _any_pod(self, selects: Callable[[Pod], bool]) -> Pod:
         """Returns a random pod that ``selects`` accepts; raises IndexError if there is none."""
@@ -333,6 +323,46 @@ class Users:
     async def _patch(self, path: str, patch: Object) -> None:
         body = msgspec.json.encode(patch)
         await self._client.write("PATCH", path, body, content_type=MERGE)
+
+
+def random_pod(rng: Rng, name: str, *, has_raising_pods: bool) -> Object:
+    """Returns a random pod."""
+    requests = {"cpu": f"{rng.choice((100, 300, 500, 1000))}m", "memory": "128Mi"}
+    if rng.random() < 0.05:
+        requests["cpu"] = "64"
+    container: Object = {"name": "c", "image": "i", "resources": {"requests": requests}}
+    if rng.random() < 0.1:
+        container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+    metadata: Object = {"name": name, "labels": {}}
+    if rng.random() < 0.4:
+        metadata["labels"][LABEL] = rng.choice(SCRIPTS)
+    spec: Object = {"containers": [container]}
+    # Without it, the default of 30 s.
+    if rng.random() < 0.5:
+        spec["terminationGracePeriodSeconds"] = rng.choice((0, 1, 5))
+    if rng.random() < 0.15:
+        spec["schedulingGates"] = [{"name": GATE}]
+    if rng.random() < 0.2:
+        spec["nodeSelector"] = {ZONE: rng.choice(ZONES)}
+    if rng.random() < 0.3:
+        spec["tolerations"] = [TOLERATION]
+    if rng.random() < 0.05:
+        spec["schedulerName"] = "other-scheduler"
+    if rng.random() < 0.3:
+        # No victims for affinity or spreading: the checks of preemption know one node alone.
+        _constrain(rng, metadata, spec)
+    elif rng.random() < 0.4:
+        spec["priorityClassName"] = rng.choice(PRIORITIES)
+    if rng.random() < 0.4:
+        metadata["labels"][TIER] = rng.choice(list(BUDGETS))
+    if rng.random() < 0.1:
+        metadata["labels"][SECOND] = rng.choice(SECOND_SCRIPTS)
+    if has_raising_pods and rng.random() < 0.2:
+        metadata["labels"][RAISES] = rng.choice(POINTS)
+        metadata["labels"][RAISES_FOR] = rng.choice(("a-while", "a-while", EVER))
+        if rng.random() < 0.5:
+            metadata["labels"][RAISES_TOO] = rng.choice(POINTS)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _constrain(rng: Rng, metadata: Object, spec: Object) -> None:

@@ -147,7 +147,8 @@ class SchedulerChecker(Observer):
     def _check_quarantine(self, entry: QueuedPod, plugin: str) -> None:
         """Checks F16: the fourth exception of a plugin comes five minutes after the third."""
         # A user who edits the pod ends its quarantine.
-        state = entry.pod.metadata.labels, len(entry.pod.pod.spec.tolerations), plugin
+        pod = entry.pod.pod
+        state = pod.metadata.labels, pod.metadata.annotations, pod.spec, plugin
         before, times = self._raised.get(entry.uid, (None, []))
         times = [*times, now_s()] if before == state else [now_s()]
         self._raised[entry.uid] = state, times

@@ -1,4 +1,4 @@
-"""The scenario of a seed: most are plain, the others hot, long, large, or listed by pages."""
+"""The scenario of a seed: most are plain, the others hot, long, large, odd, or paged."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ HOT: Final = (1, 4)
 LONG: Final = (6, 8)
 LARGE: Final = 9
 PAGED: Final = 2
+ODD: Final = (3, 7)
 
 #: Objects in a page of a list: so few that each list has several.
 PAGE_SIZE: Final = 3
@@ -32,7 +33,7 @@ def scenario_of(seed: int) -> Scenario:
         return Scenario(seed, nodes=62, n_safe=20, pods=40, user_actions=60, node_share=6)
     if seed % (2 * CYCLE) == PAGED:
         return Scenario(seed, page_size=PAGE_SIZE)
-    return Scenario(seed)
+    return Scenario(seed, is_odd=place in ODD)
 
 
 def crowded(seed: int) -> Scenario:

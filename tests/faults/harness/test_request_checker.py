@@ -57,6 +57,18 @@ def test_f5_a_retry_after_concerns_no_other_object() -> None:
     assert checked(work) == []
 
 
+def test_s1_a_write_of_a_pod_names_its_uid() -> None:
+    async def work(checker: RequestChecker) -> None:
+        pod = STATUS.removesuffix("/status")
+        checker.note_sent(request("PATCH", STATUS, metadata={"uid": "1"}))
+        checker.note_sent(request("DELETE", pod, preconditions={"uid": "1"}))
+        assert list(checker.problems()) == []
+        checker.note_sent(request("DELETE", pod))
+        checker.note_sent(request("PATCH", STATUS, status={}))
+
+    assert checked(work) == ["S1", "S1"]
+
+
 def test_f5_a_pod_that_was_created_again_is_another_object() -> None:
     async def work(checker: RequestChecker) -> None:
         uids = {"/pods/p": "1"}

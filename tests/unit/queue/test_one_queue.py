@@ -266,6 +266,17 @@ def rejections(it: Bench) -> dict[str, int]:
     return counts
 
 
+def test_a_pod_that_is_retried_after_a_failed_eviction_has_no_rejecting_plugin_any_more() -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    it.unschedulable("a", "Fit")
+
+    it.queue.retry_after_backoff("a")
+
+    assert rejections(it) == {}
+    it.queue.delete("a")
+    assert rejections(it) == {}
+
+
 def test_each_plugin_that_rejected_a_queued_pod_is_counted_until_its_next_attempt() -> None:
     it = Bench(Refuser("Fit", on(NODE_ADD)), Refuser("Slow", on(PV_ADD)))
     it.unschedulable("a", "Fit", pending=["Slow"])

@@ -1,0 +1,65 @@
+"""Attaches a plain model to each living part of a scheduler, for the length of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mooring.clock import Clock
+from mooring.queue import QueueOptions
+from mooring.scheduler.service import Service
+from tests.faults.twins.attached_handlers import AttachedHandlers
+from tests.faults.twins.attached_informer import AttachedInformers
+from tests.faults.twins.attached_preemption import AttachedPreemption
+from tests.faults.twins.attached_queue import AttachedQueue
+from tests.faults.twins.attached_writes import AttachedWrites
+from tests.faults.twins.queue_twin import QueueTwin
+from tests.faults.twins.release_checker import ReleaseChecker
+
+
+class Twins:
+    """The models of one scheduler.
+
+    Args:
+        service: Has not begun yet.
+        clock: The scheduler's.
+        options: Of its queue.
+        report: Called with each difference.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        clock: Clock,
+        options: QueueOptions,
+        report: Callable[[str], None],
+    ) -> None:
+        twin = QueueTwin(service.profiles, clock, options)
+        self.queue = AttachedQueue(service.queue, twin, report)
+        self.handlers = AttachedHandlers(service, self.queue, report)
+        self.informers = AttachedInformers(service, report)
+        self.releases = ReleaseChecker(service, self.queue, report)
+        self.preemption = AttachedPreemption(service, self.queue, report)
+        self.writes = [AttachedWrites(service.writer._writes, "status", report)]
+        self.writes += [
+            AttachedWrites(recorder._writes, f"events of {name}", report)
+            for name, recorder in service.recorders.items()
+        ]
+        #: Further checks, which are called once per second.
+        self.checks: list[Callable[[], None]] = [writes.on_tick for writes in self.writes]
+        self._clock = clock
+        self._report = report
+
+    def on_step(self) -> None:
+        """Checks at the end of a step of the loop."""
+        self.releases.on_step()
+        self.preemption.on_step()
+
+    def on_tick(self) -> None:
+        """Checks what no call compares; the run calls it once per second."""
+        self.queue.compare_metrics()
+        self.informers.compare()
+        self.preemption.on_tick()
+        for check in self.checks:
+            check()
+        if late := self.queue.overdue(self._clock.monotonic_s()):
+            self._report(late)

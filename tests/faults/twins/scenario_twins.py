@@ -1,0 +1,41 @@
+"""The models of a scheduler in a scenario, whose stored objects and decisions they can read."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mooring.clock import Clock
+from mooring.queue import QueueOptions
+from mooring.scheduler.service import Service
+from tests.faults.harness.checkers import Findings, StoreChecker
+from tests.faults.harness.final_checker import FinalChecker
+from tests.faults.twins.at_rest import AtRest
+from tests.faults.twins.attach import Twins
+from tests.faults.twins.attached_bindings import AttachedBindings
+
+
+class ScenarioTwins(Twins):
+    """All models, and the checks that need the stored objects.
+
+    Args:
+        service: Has not begun yet.
+        clock: The scheduler's.
+        options: Of its queue.
+        findings: Records each difference, as rule T1.
+        store: The stored objects.
+        final: Knows which requests are delayed.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        clock: Clock,
+        options: QueueOptions,
+        findings: Findings,
+        store: StoreChecker,
+        final: FinalChecker,
+    ) -> None:
+        report = partial(findings.report, "T1")
+        super().__init__(service, clock, options, report)
+        self.bindings = AttachedBindings(service, store, report)
+        self.checks.append(AtRest(service, store, final, report).on_tick)
