@@ -56,6 +56,7 @@ class Reporting:
 
     def bound(self, pod: PodInfo, node_name: str) -> None:
         """Reports a bound pod."""
+        self._writer.forget(pod.uid)
         own = self._notes.get(profile_of(pod), _assigned)
         note = own(pod, node_name)
         self._record(pod, "Normal", "Scheduled", "Binding", note)
@@ -135,6 +136,7 @@ class Reporting:
 
         It has no condition to be written: it does not exist, or is scheduled.
         """
+        self._writer.forget(pod.uid)
         self._record_failure(pod, why)
 
     def _record_failure(self, pod: PodInfo, why: Diagnosis | Status | SchedulerError) -> str:

@@ -119,12 +119,19 @@ class StatusWriter:
         self._writes.put(uid, update.pod.metadata.namespace, update, urgent=bool(update.nominated))
 
     def cancel_update(self, uid: str) -> None:
-        """Cancels the pending update of a pod that is being bound, or was deleted.
+        """Cancels the pending update of a pod that is being bound.
 
         Otherwise its status would say that it is unschedulable when it has a node. A request that
         was sent already is not taken back.
         """
         self._writes.remove(uid)
+
+    def forget(self, uid: str) -> None:
+        """Forgets what was stored for a pod that is bound, or was deleted.
+
+        Not before: a binding may fail, and its condition has to be compared with the stored one
+        while the informer has an older version.
+        """
         self._stored.pop(uid, None)
 
     async def nominate(self, pod: Pod, node_name: str) -> bool:
@@ -141,7 +148,7 @@ class StatusWriter:
             return False
         try:
             status = {"nominatedNodeName": node_name}
-            await self._client.patch_pod_status(pod, status, tries=1)
+            self._remember(await self._client.patch_pod_status(pod, status, tries=1))
             return True
         except (Unreachable, OutcomeUnknown, ApiError) as error:
             _log.info("nomination not written", extra={"error": str(error)})
@@ -174,8 +181,7 @@ class StatusWriter:
             wait_s = RETRY_POLICY.wait_s(tries, error, self._rng)
             return Retry(wait_s, is_requested=requested_wait_s(error) > 0)
         self.statistics.written += 1
-        if self._writes.get(update.pod.metadata.uid) is not None:  # not cancelled meanwhile
-            self._remember(stored)
+        self._remember(stored)
         return None
 
     def _note_requested_wait(self, pod: Pod, error: SchedulerError) -> None:

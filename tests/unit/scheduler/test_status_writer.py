@@ -429,3 +429,43 @@ async def test_a_new_pod_of_the_same_name_waits_as_well_and_its_binding_does_not
         await asyncio.sleep(100)
         assert len(script.requests) == 1
         assert not len(writer)
+
+
+def at_version(of: Pod, number: int) -> Pod:
+    return replace(of, metadata=replace(of.metadata, resource_version=f"{number}"))
+
+
+@pytest.mark.parametrize("is_nomination", [False, True])
+def test_what_was_stored_is_known_while_a_binding_is_tried(is_nomination: bool) -> None:
+    """The informer may lag behind by minutes: its version has a condition that is gone."""
+
+    @virtually
+    async def main() -> None:
+        written = at_version(refused(message="connection refused"), 7)
+        informed = at_version(refused(message="conflict"), 5)
+        async with writing(answer(200, encode(written)), stored()) as (writer, script):
+            if is_nomination:
+                assert await writer.nominate(informed, "a")
+            else:
+                writer.enqueue(word(informed, "connection refused"))
+            await asyncio.sleep(0.1)
+            writer.cancel_update("u1")  # it is being bound
+            writer.enqueue(word(informed, "conflict"))
+            await asyncio.sleep(0.1)
+            last = script.requests[-1].body["status"]["conditions"][0]
+            assert (len(script.requests), last["message"]) == (2, "conflict")
+
+    main()
+
+
+@virtually
+async def test_what_was_stored_is_forgotten_once_a_pod_is_bound() -> None:
+    written = at_version(refused(message="no room"), 7)
+    async with writing(answer(200, encode(written))) as (writer, script):
+        writer.enqueue(word(at_version(pod(), 5)))
+        await asyncio.sleep(0.1)
+        writer.forget("u1")
+        writer.enqueue(word(at_version(refused(message="no room"), 5)))
+        await asyncio.sleep(0.1)
+        assert len(script.requests) == 1
+        assert writer.statistics.unchanged == 1
