@@ -15,7 +15,6 @@ from mooring.plugins.default_preemption import dry_run
 from mooring.scheduler import plugin_handle as handle_module
 from mooring.scheduler.bind_pod import bind_pod
 from mooring.scheduler.binding_cycle import BindingCycle
-from mooring.scheduler.status_writer import StatusWriter
 
 Patch = pytest.MonkeyPatch
 
@@ -28,11 +27,6 @@ def trust_conflicts(patch: Patch) -> None:
             await bind_pod(client, pod, node_name, **options)
 
     patch.setattr(handle_module, "bind_pod", bind)
-
-
-def forget_requested_waits(patch: Patch) -> None:
-    """Writes the condition of a pod at once, although its nomination was refused with a 429."""
-    patch.setattr(StatusWriter, "_note_requested_wait", lambda *_: None)
 
 
 def retry_without_backoff(patch: Patch) -> None:
@@ -69,7 +63,6 @@ def allow_any_disruption(patch: Patch) -> None:
 
 REQUEST_MUTATIONS = [
     trust_conflicts,
-    forget_requested_waits,
     retry_without_backoff,
     allow_with_one_plugin,
 ]

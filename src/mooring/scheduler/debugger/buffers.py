@@ -41,6 +41,7 @@ LIMITS: Final[Mapping[tuple[str, str], str]] = {
     ("StatusWriter", "_stored"): "STORED_MAX",
     ("WriteQueue", "_items"): "_items_max",
     ("_Answers", "_by_content"): "ANSWERS_MAX",
+    ("_Answers", "_by_device"): "DEVICES_MAX",
 }
 
 #: Mappings with so few entries are containers of parts: their values are visited.
