@@ -63,10 +63,12 @@ def test_the_faults_of_a_scenario_are_known_without_a_run() -> None:
     assert hot.cut == min(0.9, 2.0 * drawn_faults(Scenario(7)).cut)
 
 
-def test_half_of_the_seeds_are_plain() -> None:
+def test_half_of_the_seeds_have_plain_rates_and_some_of_them_odd_options() -> None:
     scenarios = [scenario_of(seed) for seed in range(10 * CYCLE)]
+    plain = [each for each in scenarios if each == Scenario(each.seed, is_odd=each.is_odd)]
 
-    assert sum(scenario == Scenario(scenario.seed) for scenario in scenarios) >= 50
+    assert len(plain) >= 50
+    assert 10 <= sum(scenario.is_odd for scenario in plain) <= len(plain) / 2
     assert any(scenario.nodes > 60 for scenario in scenarios)
     assert any(scenario.rate_factor > 1 for scenario in scenarios)
     assert any(scenario.busy_s > 200 for scenario in scenarios)
