@@ -65,7 +65,11 @@ def test_the_faults_of_a_scenario_are_known_without_a_run() -> None:
 
 def test_half_of_the_seeds_have_plain_rates_and_some_of_them_odd_options() -> None:
     scenarios = [scenario_of(seed) for seed in range(10 * CYCLE)]
-    plain = [each for each in scenarios if each == Scenario(each.seed, is_odd=each.is_odd)]
+    plain = [
+        scenario
+        for scenario in scenarios
+        if scenario == Scenario(scenario.seed, is_odd=scenario.is_odd)
+    ]
 
     assert len(plain) >= 50
     assert 10 <= sum(scenario.is_odd for scenario in plain) <= len(plain) / 2
