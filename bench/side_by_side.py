@@ -3,9 +3,9 @@
 ``python -m bench side_by_side``: backlog (all pods exist before the scheduler starts; pods/s from
 the first binding to the last) and stream (pods are created while it runs; pods/s from the first
 create to the last binding, and how long a pod waits from create to bound), 500 and 5 000 nodes.
-``--python`` gives the interpreter that runs mooring: one that is not built with profile-guided
-optimization takes a third more CPU. Pods that are spread or have affinity (names of the ladder's
-workloads) have 5 000 nodes and come as a backlog.
+``--python`` gives the interpreter that runs mooring: builds of Python differ in speed. Pods that
+are spread or have affinity (names of the workloads of the ladder) have 5 000 nodes and come as a
+backlog.
 
 ``null`` binds in turn and decides nothing; ``null-events`` writes an event for each pod as well.
 """
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--python",
         default=sys.executable,
-        help="runs mooring; builds of Python differ by a third in speed",
+        help="runs mooring; builds of Python differ in speed",
     )
     parser.add_argument("--rate", type=float, default=0.0, help="pods a second in stream; 0 = all")
     return parser

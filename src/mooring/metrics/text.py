@@ -16,7 +16,8 @@ from typing import Final
 
 from prometheus_client.core import Metric
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE: Final = f"{MEDIA_TYPE}; escaping=underscores"
 
 #: Go writes numbers outside of this range with an exponent.
 _PLAIN_FROM: Final = 1e-4

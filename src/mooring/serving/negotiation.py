@@ -64,14 +64,14 @@ def choose(
     """
     if not header:
         return Choice(media_types[0], {})
-    for clause in parsed(header):
+    for clause in accept_clauses(header):
         for media_type in media_types:
             if clause.accepts(media_type) and is_allowed(media_type, clause.parameters):
                 return Choice(media_type, clause.parameters)
     return None
 
 
-def parsed(header: str) -> list[Clause]:
+def accept_clauses(header: str) -> list[Clause]:
     """Returns the alternatives, the preferred ones first.
 
     The comparison is goautoneg's. It is no order (of two alternatives, each may come before the

@@ -17,13 +17,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from mooring.apiserver.errors import ApiStatusError
-from mooring.apiserver.patch.strategic_merge import strategic_merge
 from mooring.client import Client, Informer, ObjectChange
 from mooring.client.rest.client import Patch
 from mooring.clock import Clock, Rng, rfc3339
@@ -31,7 +29,7 @@ from mooring.errors import NotFound, SchedulerError
 from mooring.objects.kinds import Kind
 from mooring.objects.meta import key
 from mooring.scenario.stages.stage import Effect, Stage, chosen
-from mooring.scenario.stages.surroundings import surroundings
+from mooring.scenario.stages.surroundings import status_after
 from mooring.scenario.stages.template_syntax import TemplateError
 from mooring.simulation.controllers.objects import Workload
 
@@ -240,12 +238,8 @@ class LiveStages:
     async def _patch_status(self, life: _Life, view: dict[str, Any], effect: Effect) -> None:
         assert effect.template is not None
         metadata = life.obj.metadata
-        now, name = rfc3339(self._clock.wall_s()), metadata.name if life.kind == "Node" else ""
-        patch = effect.template.values(view, surroundings(name, life.number, now))
-        if not isinstance(patch, dict):
-            raise TemplateError("does not give a mapping")
-        before = {"status": deepcopy(view["status"])}
-        merged = strategic_merge(before, {"status": patch}, f"core.{life.kind}")["status"]
+        now = rfc3339(self._clock.wall_s())
+        patch, merged = status_after(effect.template, view, life.kind, life.number, now)
         if merged == view["status"]:
             return
         view["status"] = merged

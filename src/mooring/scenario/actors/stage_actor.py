@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +23,6 @@ import msgspec
 from msgspec.structs import replace
 
 from mooring.apiserver.errors import ApiStatusError
-from mooring.apiserver.patch.strategic_merge import strategic_merge
 from mooring.chance import Streams
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import ConfigError, SchedulerError
@@ -33,7 +31,7 @@ from mooring.objects.node import Node, NodeCondition
 from mooring.objects.pod import FINISHED_PHASES, Pod, PodCondition
 from mooring.objects.quantity import Quantity
 from mooring.scenario.stages.stage import Effect, Stage, chosen
-from mooring.scenario.stages.surroundings import NODE_CONDITIONS, surroundings
+from mooring.scenario.stages.surroundings import NODE_CONDITIONS, status_after
 from mooring.scenario.stages.template_syntax import TemplateError
 from mooring.simulation.engine.engine import PHASE_NODES, PHASE_PODS, Engine
 
@@ -255,13 +253,8 @@ class StageActor:
             return False
         view = self._view(life, obj)
         try:
-            now, name = rfc3339(self._clock.wall_s()), life.key if life.kind == "Node" else ""
-            patch = effect.template.values(view, surroundings(name, life.number, now))
-            if not isinstance(patch, dict):
-                raise TemplateError("does not give a mapping")
-            # Names with "$" are directives of the merge.
-            before = {"status": deepcopy(view["status"])}
-            merged = strategic_merge(before, {"status": patch}, f"core.{life.kind}")["status"]
+            now = rfc3339(self._clock.wall_s())
+            _, merged = status_after(effect.template, view, life.kind, life.number, now)
             conditions = merged.get("conditions") or []
             if life.kind == "Pod":
                 own = msgspec.convert(conditions, tuple[PodCondition, ...])

@@ -1,10 +1,15 @@
-"""The functions of templates of stages that ask about the surroundings of an object."""
+"""Templates of stages applied to an object: their surroundings, and the status they give."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, Final
 
 from mooring import __version__
+from mooring.apiserver.patch.strategic_merge import strategic_merge
+from mooring.scenario.stages.template_syntax import TemplateError
+from mooring.scenario.stages.templates import Template
 
 #: What a healthy node reports; all but Ready are pressures, which a simulation does not have.
 NODE_CONDITIONS: Final = (
@@ -41,3 +46,29 @@ def surroundings(node_name: str, number: int, now: str) -> dict[str, Any]:
         "PodIP": lambda: address,
         "PodIPWith": lambda *_: address,
     }
+
+
+def status_after(
+    template: Template, view: Mapping[str, Any], kind: str, number: int, now: str
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the patch that a template gives, and the status of the object after it.
+
+    Args:
+        template: Of the status.
+        view: The object as JSON.
+        kind: Pod or Node.
+        number: As for ``surroundings``.
+        now: The time, as in objects.
+
+    Raises:
+        TemplateError: it does not apply to the object.
+        ApiStatusError: the patch does not fit the status.
+    """
+    node_name = view["metadata"]["name"] if kind == "Node" else ""
+    patch = template.values(view, surroundings(node_name, number, now))
+    if not isinstance(patch, dict):
+        raise TemplateError("does not give a mapping")
+    # Names with "$" are directives of the merge.
+    before = {"status": deepcopy(view["status"])}
+    merged = strategic_merge(before, {"status": patch}, f"core.{kind}")
+    return patch, merged["status"]

@@ -12,13 +12,13 @@ import re
 from typing import Final
 
 from mooring.metrics.exposition import TEXT, Exposition
+from mooring.metrics.text import MEDIA_TYPE
 from mooring.serving.exposition.protobuf_families import render_delimited
-from mooring.serving.negotiation import parsed
+from mooring.serving.negotiation import accept_clauses
 
 _PROTOBUF: Final = ("application", "vnd.google.protobuf")
 _FAMILY: Final = "io.prometheus.client.MetricFamily"
 _DELIMITED: Final = f"application/vnd.google.protobuf; proto={_FAMILY}; encoding=delimited"
-_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 _TEXT_VERSIONS: Final = ("", "0.0.4")
 
 #: How names are written that the format does not allow. There are none, so it is a parameter only.
@@ -42,7 +42,7 @@ def exposition_for(accept: str) -> Exposition:
         'text/plain; version=0.0.4; charset=utf-8; escaping=underscores'
     """
     escaping = _ESCAPING
-    for clause in parsed(accept):
+    for clause in accept_clauses(accept):
         requested = clause.parameters.get("escaping", "")
         escaping = requested if requested in _ESCAPINGS else escaping
         kind, of = (clause.major, clause.minor), clause.parameters
@@ -50,7 +50,7 @@ def exposition_for(accept: str) -> Exposition:
             return Exposition(f"{_DELIMITED}; escaping={escaping}", render_delimited)
         if kind == ("text", "plain") and of.get("version", "") in _TEXT_VERSIONS:
             break
-    return Exposition(f"{_TEXT}; escaping={escaping}", TEXT.render)
+    return Exposition(f"{MEDIA_TYPE}; escaping={escaping}", TEXT.render)
 
 
 def content_coding(header: str) -> str:
