@@ -55,6 +55,21 @@ class _Timer(asyncio.TimerHandle):
         return (self.when(), self.number) < (other.when(), other.number)
 
 
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set is its number, not its address.
+
+    A task group cancels its tasks in the order of a set of them: by their addresses, that would be
+    another order in each process.
+    """
+
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        self._number = number
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class _NoSelector:
     """A selector without I/O: it never reports an event."""
 
@@ -93,6 +108,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if rng is not None:
             self._ready = _Shuffled(rng)
         self._n_timers = 0
+        self._n_tasks = 0
+        self.set_task_factory(self._new_task)
         self.on_step: Callable[[], None] = lambda: None
         self.steps = 0
         self._wait_for_idle: list[asyncio.Future[None]] = []
@@ -118,6 +135,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         # So that the loop counts it, if it is cancelled.
         timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001
         return timer
+
+    def _new_task(self, _: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> _Task:
+        self._n_tasks += 1
+        return _Task(self._n_tasks, coro, loop=self, **options)
 
     def skip_to(self, when_s: float) -> bool:
         """Advances the time if the caller is the only one that waits for it; else returns False.

@@ -120,3 +120,27 @@ def test_the_clock_reads_the_loop() -> None:
         return clock.monotonic_s(), clock.wall_s()
 
     assert run_virtually(work()) == (2.5, EPOCH_S + 2.5)
+
+
+def test_a_group_cancels_its_tasks_in_the_order_in_which_they_began() -> None:
+    cancelled: list[int] = []
+
+    async def wait(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(number)
+
+    async def work() -> None:
+        async with asyncio.TaskGroup() as group:
+            # Long strings between them, so that addresses are in no order.
+            rubbish = []
+            for number in range(40):
+                group.create_task(wait(number))
+                rubbish.append("x" * (number * 977 % 5000))
+            await asyncio.sleep(1)
+            raise ValueError("ends the group")
+
+    with pytest.raises(ExceptionGroup):
+        run_virtually(work())
+    assert cancelled == list(range(40))

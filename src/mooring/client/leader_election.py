@@ -136,6 +136,8 @@ class Elector:
         self.leader = ""
         #: True if ``keep`` ended because another candidate is to lead.
         self.is_term_over = False
+        #: When a try failed last, for want of an answer or by a refusal; monotonic seconds.
+        self.failed_at_s = -math.inf
         self._times = times or LeaseTimes()
         # Two requests must fit into one try, and a hung one must not use up the deadline.
         self._requests = LeaseRequests(
@@ -272,6 +274,7 @@ class Elector:
         except (*_FAILURES, TimeoutError) as error:
             # The write may have happened, or another candidate's: read before the next write.
             self._needs_read = True
+            self.failed_at_s = self._clock.monotonic_s()
             self._log_failure(error)
             return False
         self._has_failed = False

@@ -22,6 +22,9 @@ CHECK_INTERVAL_S: Final = 1.0
 REPEAT_S: Final = 5.0
 REPEAT_S_MAX: Final = 300.0
 
+#: A new leader waits this long for objects that are fresh.
+FRESH_S_MAX: Final = 30.0
+
 _log = logging.getLogger(__name__)
 
 
@@ -108,6 +111,32 @@ class InformerHealth:
         message = "cannot watch a kind" if informer.has_synced else "cannot list a kind"
         suffix = "" if informer.has_synced else ", scheduling has not started"
         _log.log(level, message + suffix, extra={"kind": kind, "error": str(error)})
+
+
+async def wait_until_fresh(informers: Sequence[Informer], since_s: float) -> None:
+    """Returns when the objects of all kinds are at least as new as ``since_s``.
+
+    For a new leader: a standby may have been cut off from the server, too, and what it knows be
+    from before the pods that the last leader bound. A kind that cannot be listed is logged after
+    30 s, and not waited for any longer.
+
+    Args:
+        informers: All that scheduling reads.
+        since_s: When the server was last known to be out of reach; monotonic seconds.
+    """
+    stale = {informer.kind.name for informer in informers}
+
+    async def wait(informer: Informer) -> None:
+        await informer.wait_until_fresh(since_s)
+        stale.discard(informer.kind.name)
+
+    try:
+        async with asyncio.timeout(FRESH_S_MAX), asyncio.TaskGroup() as tasks:
+            for informer in informers:
+                tasks.create_task(wait(informer))
+    except TimeoutError:
+        fields = {"kinds": sorted(stale)}
+        _log.warning("scheduling starts with kinds that may be stale", extra=fields)
 
 
 def _are_unsynced(informers: Sequence[Informer]) -> bool:

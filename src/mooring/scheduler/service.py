@@ -25,7 +25,7 @@ from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import LeaseLost, first_error
 from mooring.scheduler.gc_tuning import freeze_heap, gc_thresholds
-from mooring.scheduler.informer_health import InformerHealth
+from mooring.scheduler.informer_health import InformerHealth, wait_until_fresh
 from mooring.scheduler.leader_election import record_leader
 from mooring.scheduler.parts import SchedulerParts, ServiceOptions
 from mooring.scheduler.plugin_tasks import run_background
@@ -197,6 +197,8 @@ class Service(SchedulerParts):
             component = next(iter(self.profiles))
             recorded = record_leader(self._client, elector, component=component, clock=self._clock)
             start(others, self._keep(elector), recorded)
+            if not delays_cache:
+                await wait_until_fresh(self._all_informers(), elector.failed_at_s)
         if delays_cache:
             start_informers()
             await self._wait_until_listed()

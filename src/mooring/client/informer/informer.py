@@ -80,6 +80,9 @@ class Informer:
         self._sleep = sleep
         self._synced = asyncio.Event()
         self._clock = clock
+        #: Interrupts the request, or the wait for it; None before the first.
+        self._turn: asyncio.Timeout | None = None
+        self._progress = asyncio.Event()
         #: When the next request is sent after one that has ended; monotonic seconds.
         self.next_try_at_s = 0.0
 
@@ -116,33 +119,62 @@ class Informer:
         """Waits until the first list was passed on; forever, if the server refuses it."""
         await self._synced.wait()
 
+    async def wait_until_fresh(self, since_s: float) -> None:
+        """Waits until the objects are those of the server at ``since_s``, or later.
+
+        If no watch is open, or it has brought nothing since then, they are listed at once: a
+        connection may be dead without a sign of it. A kind that the server does not have is fresh.
+
+        Args:
+            since_s: Monotonic seconds; not in the future.
+        """
+        reflector, asked_at_s = self._reflector, self._clock.monotonic_s()
+        if reflector.is_following and reflector.fresh_at_s >= since_s:
+            return
+        if self._turn is not None and not self._turn.expired():
+            self._turn.reschedule(asyncio.get_running_loop().time())
+        while reflector.fresh_at_s < asked_at_s and not self._is_missing(reflector.last_error):
+            self._progress.clear()
+            await self._progress.wait()
+
     async def run(self) -> NoReturn:
         """Follows the server until cancelled; the server may be unavailable for any time.
 
         An exception of ``on_change`` ends it: a lost change would never be repeated.
         """
         while True:
-            ask = self._reflector.ask()
-            error: SchedulerError | None = None
+            self._turn = turn = asyncio.timeout(None)
             try:
-                if ask.mode is Mode.LIST:
-                    await self._list(ask)
-                else:
-                    await self._stream(ask)
-            except (ApiError, Unreachable, StreamBroken) as failure:
-                error = failure
-                _log.debug(
-                    "informer request failed",
-                    extra={"kind": self.kind.name, "mode": ask.mode.value, "error": str(failure)},
-                )
-            wait_s = self._reflector.ended(error)
-            # A stream may break in the batch that ends its list.
-            self._update_synced()
-            if self._is_missing(error):
-                self._synced.set()  # there are no objects of this kind
-            self.next_try_at_s = self._clock.monotonic_s() + wait_s
-            # Also with a wait of 0, other tasks can run.
-            await self._sleep(wait_s)
+                async with turn:
+                    await self._request_and_wait()
+            except TimeoutError:
+                if not turn.expired():
+                    raise
+                self._reflector.relist()
+
+    async def _request_and_wait(self) -> None:
+        """Sends one request, reads its response to the end, and waits for the time of the next."""
+        ask = self._reflector.ask()
+        error: SchedulerError | None = None
+        try:
+            if ask.mode is Mode.LIST:
+                await self._list(ask)
+            else:
+                await self._stream(ask)
+        except (ApiError, Unreachable, StreamBroken) as failure:
+            error = failure
+            _log.debug(
+                "informer request failed",
+                extra={"kind": self.kind.name, "mode": ask.mode.value, "error": str(failure)},
+            )
+        wait_s = self._reflector.ended(error)
+        # A stream may break in the batch that ends its list.
+        self._update_synced()
+        if self._is_missing(error):
+            self._synced.set()  # there are no objects of this kind
+        self.next_try_at_s = self._clock.monotonic_s() + wait_s
+        # Also with a wait of 0, other tasks can run.
+        await self._sleep(wait_s)
 
     async def _stream(self, ask: NextRequest) -> None:
         """Runs a watch until it ends.
@@ -204,5 +236,6 @@ class Informer:
             await asyncio.sleep(0)
 
     def _update_synced(self) -> None:
+        self._progress.set()
         if self._reflector.has_synced:
             self._synced.set()

@@ -24,6 +24,7 @@ and not followed by a list; a list by pages is always the newest state, not from
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -133,12 +134,16 @@ class Reflector:
         replica: The objects.
         has_synced: True after the first complete list; from then on the replica can only be stale.
         last_error: The error of the last request; None once a request is accepted.
+        fresh_at_s: The replica has all changes until then; monotonic seconds.
+        is_following: Whether a watch is open that continues the replica.
     """
 
     def __init__(self, kind: Kind, on_change: OnChange, *, clock: Clock, rng: Rng) -> None:
         self.replica = Replica(on_change)
         self.has_synced = False
         self.last_error: SchedulerError | None = None
+        self.fresh_at_s = -math.inf
+        self.is_following = False
         self._kind = kind
         self._clock = clock
         self._rng = rng
@@ -178,6 +183,15 @@ class Reflector:
     def accepted(self) -> None:
         """Records that the request was accepted (2xx)."""
         self.last_error = None
+        self.is_following = self._mode_in_flight is Mode.WATCH
+
+    def relist(self) -> None:
+        """Makes the next request a list of the newest state, whatever the one in flight did."""
+        self._mode = Mode.STREAM
+        # With a version, the list could come from a server that is behind.
+        self._is_version_lost = True
+        self._listing = None
+        self.is_following = False
 
     def received(self, lines: list[bytes]) -> Iterator[None]:
         """Applies lines of a stream; the driver may let other tasks run at every yield.
@@ -192,6 +206,7 @@ class Reflector:
             event = self._reader.read(line)
             if self._listing is None:
                 self._apply(event)
+                self.fresh_at_s = self._clock.monotonic_s()
             elif event.ends_list:
                 listing, self._listing = self._listing, None
                 yield from self.listed(listing, event.version)
@@ -206,6 +221,9 @@ class Reflector:
         self._is_unpaged = False
         self._stream_failures = 0
         self.has_synced = True
+        self.fresh_at_s = self._started_at_s
+        # A stream goes on behind its list.
+        self.is_following = self._mode_in_flight is Mode.STREAM
 
     def ended(self, error: SchedulerError | None = None) -> float:
         """Records the end of the request; returns the seconds to wait before the next one.
@@ -216,6 +234,7 @@ class Reflector:
         lasted_s = self._clock.monotonic_s() - self._started_at_s
         self._listing = None
         self.last_error = error
+        self.is_following = False
         if error is None and self._mode_in_flight is Mode.LIST:
             return 0.0
         has_new_version = self.replica.version != self._start_version
