@@ -66,8 +66,11 @@ def test_a_cluster_is_followed_and_a_pod_explained(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "needs either --recording or --kubeconfig"),
-        (("--recording=a", "--kubeconfig=b"), "needs either --recording or --kubeconfig"),
+        ((), "needs one of --recording, --result and --kubeconfig"),
+        (
+            ("--recording=a", "--kubeconfig=b"),
+            "needs one of --recording, --result and --kubeconfig",
+        ),
         (("--recording=a", "--context=b"), "--context and --scheduler need --kubeconfig"),
         (("--kubeconfig=a", "--scheduler=http://b"), "must begin with https://, got 'http://b'"),
         (("--recording=absent.json",), "absent.json"),

@@ -1,4 +1,4 @@
-"""``mooring ui``: serves the page over a recording, or over a cluster elsewhere."""
+"""``mooring ui``: serves the page over a recording, results, or a cluster elsewhere."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ class _Source(NamedTuple):
 
 @click.command("ui")
 @file_option("--recording", help="The recording to play back.")
+@click.option(
+    "--result",
+    metavar="DIR",
+    type=click.Path(),
+    help="The results to play back: what `mooring simulate SCENARIO --out DIR` has written.",
+)
 @file_option("--kubeconfig", help="The cluster to follow; nothing is written to it.")
 @click.option("--context", metavar="NAME", help="Context of --kubeconfig.")
 @click.option(
@@ -43,17 +49,18 @@ class _Source(NamedTuple):
 )
 def command(
     recording: str | None,
+    result: str | None,
     kubeconfig: str | None,
     context: str | None,
     scheduler: str | None,
     port: int,
 ) -> None:
-    """Show a recording or a cluster in a browser, read-only.
+    """Show a recording, results of a scenario, or a cluster in a browser, read-only.
 
     It prints the address to open, and runs until it is interrupted.
     """
-    if (recording is None) == (kubeconfig is None):
-        raise click.UsageError("needs either --recording or --kubeconfig")
+    if sum(source is not None for source in (recording, result, kubeconfig)) != 1:
+        raise click.UsageError("needs one of --recording, --result and --kubeconfig")
     if kubeconfig is None and (context or scheduler):
         raise click.UsageError("--context and --scheduler need --kubeconfig")
     if scheduler is not None and not scheduler.startswith("https://"):
@@ -63,6 +70,10 @@ def command(
         from mooring.ui.recorded.board import RecordingBoard
 
         _run(_serve(RecordingBoard(recording, SystemClock()), port))
+    elif result is not None:
+        from mooring.ui.results.board import ResultBoard
+
+        _run(_serve(ResultBoard(result, SystemClock()), port))
     elif kubeconfig is not None:
         _run(_follow(_Source(kubeconfig, context, scheduler), port))
 

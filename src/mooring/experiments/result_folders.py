@@ -19,14 +19,20 @@ from mooring.experiments.sweep import RUNS, Run, runs_of
 from mooring.objects.files.documents import json_document
 from mooring.objects.files.paths import read_bytes
 from mooring.scenario.expectations import Expectation, expectations_of
-from mooring.scenario.results import FORMATS, Columns, Result
+from mooring.scenario.results import EVENTS, FORMATS, Columns, Result
 
 RUN: Final = "run.json"
 #: Bytes of one table, unpacked: more than a million pods have.
 TABLE_BYTES_MAX: Final = 1 << 30
 _TABLES: Final = ("pods", "jobs", "nodes", "groups", "series")
 #: Columns of text; all others are of numbers.
-_TEXTS: Final = frozenset({"pod", "job", "node", "group", "measure", "final_state"})
+_TEXTS: Final = frozenset(
+    {
+        *("pod", "job", "node", "group", "measure", "final_state"),
+        *("event", "object", "on_node", "text", "plugins"),
+    }
+)
+_HOW_TO: Final = "`mooring simulate SCENARIO --out DIR` writes one that can be played back"
 #: Columns that a report reads.
 _REQUIRED: Final = {
     "pods": ("pod", "group", "node", "attempts", "submission_time_s", "waiting_time_s", "stretch"),
@@ -34,6 +40,7 @@ _REQUIRED: Final = {
     "nodes": ("node",),
     "groups": ("group",),
     "series": ("measure", "time_s", "value"),
+    EVENTS: ("time_s", "event", "object", "on_node", "text", "plugins"),
 }
 
 
@@ -101,6 +108,24 @@ def read_folder(folder: str | os.PathLike[str]) -> StoredRun | StoredSweep:
     if not os.path.isdir(name):
         raise ConfigError("is no folder", file=name)
     raise ConfigError(f"has no results: neither {RUN} nor {RUNS}", file=name)
+
+
+def read_run_to_play(folder: str | os.PathLike[str]) -> StoredRun:
+    """Reads the results of a run with its events.
+
+    Raises:
+        ConfigError: the folder has no run, a file of it cannot be read, or there are no events.
+    """
+    name = os.fspath(folder)
+    stored = read_folder(name)
+    if isinstance(stored, StoredSweep):
+        problem = "has the results of a sweep, which cannot be played back: a run can"
+        raise ConfigError(f"{problem}. {_HOW_TO}", file=name)
+    if not any(Path(name, f"{EVENTS}{end}").is_file() for end in FORMATS.values()):
+        problem = f"has no table {EVENTS}: it was written by another version"
+        raise ConfigError(f"{problem}. {_HOW_TO}", file=name)
+    events = _read_table(name, EVENTS)
+    return stored._replace(result=stored.result._replace(events=events))
 
 
 def _read_run(folder: str) -> StoredRun:

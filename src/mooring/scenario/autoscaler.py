@@ -73,6 +73,7 @@ class Autoscaler:
 
     Attributes:
         refusals: Key of a pod -> group -> why a node of the group would not help; of the last scan.
+        on_scale_up: Called with a group and the number of nodes that are asked for.
 
     Args:
         groups: The groups.
@@ -98,6 +99,7 @@ class Autoscaler:
         template_nodes: TemplateNodes,
     ) -> None:
         self.refusals: dict[str, dict[str, str]] = {}
+        self.on_scale_up: Callable[[str, int], None] = lambda *_: None
         self._groups = groups
         self._settings = settings
         self._table = table
@@ -204,6 +206,7 @@ class Autoscaler:
 
     def _add(self, group: NodeGroup, count: int) -> None:
         now_s = self._clock.monotonic_s()
+        self.on_scale_up(group.name, count)
         for _ in range(count):
             name = f"{group.name}-{self._numbers[group.name]}"
             self._numbers[group.name] += 1

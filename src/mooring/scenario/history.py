@@ -14,6 +14,7 @@ from mooring.framework.status import PostFilterResult, Status
 from mooring.objects.meta import controller_of, key
 from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.queue import QueuedPod
+from mooring.scenario.events import ERROR, REFUSED, REJECTED, EventLog
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.reporting import error_text
 
@@ -109,6 +110,7 @@ class History(Observer):
         refusals: Plugin -> failed attempts that it had a part in.
         reasons: Key -> the last message of pods that wait.
         counts: Events by name: evictions, preemptions, errors.
+        events: The events that the rows do not have.
         group_of: Returns the group of a pod.
         on_pending: Called when a pod was refused, for an autoscaler.
         running_since: Returns when a pod began to run; infinity if it does not.
@@ -125,6 +127,7 @@ class History(Observer):
         self.refusals: Counter[str] = Counter()
         self.reasons: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
+        self.events = EventLog(clock)
         self.group_of: Callable[[Pod], str] = lambda _: ""
         self.on_pending: Callable[[], None] = lambda: None
         self.running_since: Callable[[str], float] = lambda _: math.inf
@@ -149,6 +152,7 @@ class History(Observer):
         if old is None and new is not None:
             shape = self._usage.shape_of(new)
             row = self._rows[key(new)] = self.pods.add(new, self.group_of(new), now_s, shape)
+            self._note_gates(None, new)
             if new.spec.node_name:
                 self._bind(row, new, now_s)
             return
@@ -161,6 +165,13 @@ class History(Observer):
             self._bind(row, new, now_s)
         elif old is not None and _has_finished(old, new):
             self._end(self._rows[key(new)], new.status.phase, now_s)
+        else:
+            self._note_gates(old, new)
+
+    def _note_gates(self, old: Pod | None, new: Pod) -> None:
+        gates = new.spec.scheduling_gates
+        if gates != (old.spec.scheduling_gates if old is not None else ()):
+            self.events.gated(key(new), [gate.name for gate in gates])
 
     def _bind(self, row: int, pod: Pod, now_s: float) -> None:
         pods, node = self.pods, pod.spec.node_name
@@ -212,6 +223,9 @@ class History(Observer):
             self.add_node(new.metadata.name, now_s)
         elif new is None:
             self._nodes.pop(old.metadata.name).removed_s = now_s
+            self.events.node_removed(old.metadata.name)
+        if new is not None:
+            self.events.node(new)
 
     def add_node(self, name: str, at_s: float) -> None:
         """Adds a row for a node."""
@@ -243,7 +257,10 @@ class History(Observer):
 
     def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
         """Notes the victims."""
-        del entry
+        victims = [victim.key for victim in post_filter_result.victims]
+        if victims:
+            node = post_filter_result.node_name or ""
+            self.events.preempts(entry.pod.key, node, victims)
         for victim in post_filter_result.victims:
             if victim.metadata.deletion_timestamp is None:
                 self.counts["preemptions"] += 1
@@ -251,15 +268,18 @@ class History(Observer):
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
         """Notes the reasons."""
+        name, plugins = REFUSED, set[str]()
         if isinstance(why, Diagnosis):
-            self.refusals.update(why.unschedulable_plugins | why.pending_plugins)
-            self.reasons[entry.pod.key] = why.message
+            plugins, message = {*why.unschedulable_plugins, *why.pending_plugins}, why.message
+            self.refusals.update(plugins)
         elif isinstance(why, Status):
-            self.refusals[why.plugin or "none"] += 1
-            self.reasons[entry.pod.key] = why.message
+            name, plugins, message = REJECTED, {why.plugin or "none"}, why.message
+            self.refusals.update(plugins)
         else:
             self.counts["errors"] += 1
-            self.reasons[entry.pod.key] = error_text(why)
+            name, message = ERROR, error_text(why)
+        self.reasons[entry.pod.key] = message
+        self.events.failed(name, entry.pod.key, message, plugins)
         self.on_pending()
 
 

@@ -22,8 +22,7 @@ class RunHooks(NamedTuple):
         observer: Called for everything that the scheduler does.
         on_change: Called for every write of an object, with its kind.
         on_running: Called with a pod when it begins to run, if that is not written.
-        on_running: Callable[[Pod], None] | None = None
-    on_workload: Called with every workload that is stored or removed: old and new.
+        on_workload: Called with every workload that is stored or removed: old and new.
     """
 
     before_instant: Callable[[float], None] | None = None

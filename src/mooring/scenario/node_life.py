@@ -51,6 +51,7 @@ class NodeLife:
     Attributes:
         on_evict: Called with the key of a pod before it is deleted.
         on_crash: Called with the key of a pod before its run ends without a result.
+        on_fail: Called with the name of a node that crashes, or that is not ready.
         down: Name -> number of the crash, of the nodes that are away.
 
     Args:
@@ -72,6 +73,7 @@ class NodeLife:
     ) -> None:
         self.on_evict: Callable[[str], None] = lambda _: None
         self.on_crash: Callable[[str], None] = lambda _: None
+        self.on_fail: Callable[[str], None] = lambda _: None
         self.down: dict[str, int] = {}
         self._table = table
         self._engine = engine
@@ -185,6 +187,7 @@ class NodeLife:
         if name in self.down or name not in self._table.objects("Node"):
             return
         self._crashes += 1
+        self.on_fail(name)
         number = self.down[name] = self._crashes
         for pod in self.pods_on(name):
             self.on_crash(key(pod))
@@ -244,6 +247,8 @@ class NodeLife:
         n_taints = 2 if evicts else 1
         if [taint.key for taint in of_readiness] == [taint_key] * n_taints and taint_key:
             return
+        if taint_key and evicts and not of_readiness:
+            self.on_fail(name)
         self._marks.pop(name, None)
         taints = [taint for taint in node.spec.taints if taint.key not in _TAINT_OF.values()]
         if taint_key:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: A table: column -> values.
 Columns = dict[str, list[Any]]
+#: The table that is no part of the digest.
+EVENTS: Final = "events"
 #: Formats of tables -> their file names' end.
 FORMATS: Final = {"csv": ".csv.gz", "arrow": ".arrows", "parquet": ".parquet"}
 
@@ -47,6 +49,8 @@ class Result(NamedTuple):
         checks: The expectations, with the values that they were held to.
         resources: Resource -> short name.
         notes: What the autoscaler says about pods that still wait.
+        events: The table ``events``, for the page; it is no part of the digest.
+            None = it was not read.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Result(NamedTuple):
     checks: Sequence[tuple[Expectation, float | None]]
     resources: Mapping[str, str]
     notes: Sequence[str] = ()
+    events: Columns | None = None
 
     @property
     def holds(self) -> bool:
@@ -142,6 +147,7 @@ def result_of(run: RunRecord) -> Result:
         [(item, summary.get(item.measure)) for item in scenario.expectations],
         resources,
         run.notes,
+        run.history.events.columns(),
     )
 
 
@@ -170,11 +176,11 @@ def _pods(run: RunRecord, resources: Mapping[str, str]) -> Columns:
         "lost_time_s": _times(np.array(pods.lost_s)),
     }
     for resource, short in resources.items():
-        columns[_column(short)] = list(pods.requests[resource])
+        columns[request_column(short)] = list(pods.requests[resource])
     return columns
 
 
-def _column(short: str) -> str:
+def request_column(short: str) -> str:
     """Returns the column of the requests for a resource, with its unit."""
     units = {"cpu": "cpu_milli", "memory": "memory_bytes"}
     return units.get(short, short.replace("-", "_"))
@@ -282,12 +288,13 @@ def write_results(result: Result, folder: str, *, table_format: str = "csv") -> 
         for name, document in documents.items():
             data = msgspec.json.format(msgspec.json.encode(document), indent=2)
             (path / name).write_bytes(data + b"\n")
-        for name, columns in result.tables.items():
+        tables = {**result.tables, EVENTS: result.events} if result.events else result.tables
+        for name, columns in tables.items():
             writers[table_format](path / f"{name}{end}", columns)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise ConfigError(f"cannot be written: {problem}", file=folder) from error
-    return [*documents, *(f"{name}{end}" for name in result.tables)]
+    return [*documents, *(f"{name}{end}" for name in tables)]
 
 
 def _write_csv(path: Path, columns: Columns) -> None:

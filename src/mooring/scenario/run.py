@@ -140,6 +140,7 @@ class ScenarioRun:
         self._run_times.on_running = self._hooks.on_running
         self._nodes.on_evict = self.history.evicted
         self._nodes.on_crash = self.history.lose
+        self._nodes.on_fail = self.history.events.node_failed
         self._autoscaler = self._make_autoscaler(objects) if scenario.groups else None
         self._sampled_s = 0.0
         self._nodes_at_start = sum(isinstance(obj, Node) for obj in objects)
@@ -188,6 +189,7 @@ class ScenarioRun:
             template_nodes=template_nodes,
         )
         self.history.on_pending = autoscaler.wake
+        autoscaler.on_scale_up = self.history.events.scaled_up
         self._table.listen(template_nodes.on_change)
         self._table.listen(autoscaler.on_change)
         return autoscaler

@@ -96,8 +96,8 @@ class NodeReader:
             rows=read,
             names=[node.metadata.name if node is not None else "" for node in objects],
             groups=[self._group(node, names) if node is not None else "" for node in objects],
-            zones=[_zone(node) for node in objects],
-            flags=[_flags(node) for node in objects],
+            zones=[zone_of(node) for node in objects],
+            flags=[flags_of(node) for node in objects],
             pods=nodes.pod_count[read].tolist(),
             allowed_pods=nodes.allowed_pods[read].tolist(),
             allocatable=[nodes.allocatable[number][read].tolist() for number in ids],
@@ -153,11 +153,13 @@ class NodeReader:
         return group
 
 
-def _zone(node: Node | None) -> str:
+def zone_of(node: Node | None) -> str:
+    """Returns the zone of a node; "" = none."""
     return "" if node is None else node.metadata.labels.get(_ZONE, "")
 
 
-def _flags(node: Node | None) -> int:
+def flags_of(node: Node | None) -> int:
+    """Returns the flags of a node, added up."""
     if node is None:
         return 0
     ready = [item.status for item in node.status.conditions if item.type == "Ready"]

@@ -1,0 +1,1 @@
+"""The results of a run at any of its virtual times."""

@@ -1,0 +1,1 @@
+"""The page over the results of a scenario."""
