@@ -64,7 +64,7 @@ COMMANDS = {
     "explain": Entry("mooring.cli.explain", "Explain a placement or a pending pod."),
     "dump": Entry("mooring.cli.dump", "Write a live cluster's objects to one file."),
     "replay": Entry("mooring.cli.replay", "Replay a recording and report differences."),
-    "ui": Entry("mooring.cli.ui", "Show a recording or a cluster in a browser."),
+    "ui": Entry("mooring.cli.ui", "Show a recording, results or a cluster in a browser."),
     "config": Entry(
         "mooring.cli.config", "Validate, complete or convert a scheduler configuration."
     ),

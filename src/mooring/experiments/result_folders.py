@@ -119,7 +119,7 @@ def read_run_to_play(folder: str | os.PathLike[str]) -> StoredRun:
     name = os.fspath(folder)
     stored = read_folder(name)
     if isinstance(stored, StoredSweep):
-        problem = "has the results of a sweep, which cannot be played back: a run can"
+        problem = "has the results of a sweep, not of a run"
         raise ConfigError(f"{problem}. {_HOW_TO}", file=name)
     if not any(Path(name, f"{EVENTS}{end}").is_file() for end in FORMATS.values()):
         problem = f"has no table {EVENTS}: it was written by another version"

@@ -8,7 +8,7 @@
     GET  /api/v1/stream                     server-sent events: changes, four times a second
     GET  /api/v1/queue, /pods, /pods/NS/NAME, /explain/NS/NAME, /help/NS/NAME,
          /nodes/NAME, /attempts, /attempts/NUMBER, /export
-    POST /api/v1/time {position, speed, isPlaying}, of what is played back
+    POST /api/v1/time {position or step, speed, isPlaying}, of what is played back
     POST /api/v1/apply {text}, /delete {kind, namespace, name},
          /import {text, replaces}, /reset {}
     GET  /api/v1/configuration, /what-if    see ``configuration_routes``

@@ -24,6 +24,7 @@ from mooring.scenario.run import ScenarioRun, group_nodes
 from mooring.ui.board_error import BoardError
 from mooring.ui.results.board import ResultBoard
 from mooring.ui.verdicts import VerdictQuery
+from tests.helpers.command_line import run_command
 from tests.helpers.scenario_files import Spec, deployment, node, nodes, pod, read, run
 
 US = 1_000_000
@@ -364,3 +365,28 @@ def test_an_empty_result_is_an_error(tmp_path: Path) -> None:
     write_results(result._replace(tables=tables, events=events), str(tmp_path / "out"))
     with pytest.raises(ConfigError, match="there is nothing to play back"):
         board(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        (None, "out: is no folder"),
+        ({}, "out: has no results: neither run.json nor runs.jsonl"),
+        ({"runs.jsonl": ""}, "out: has the results of a sweep, not of a run"),
+        ({"run.json": "{"}, "run.json"),
+        ({"run.json": "{}"}, "is not the run.json of a run"),
+    ],
+)
+def test_the_command_refuses_folders_without_a_run(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    files: dict[str, str] | None,
+    problem: str,
+) -> None:
+    if files is not None:
+        (tmp_path / "out").mkdir()
+        for name, text in files.items():
+            (tmp_path / "out" / name).write_text(text)
+    code, out, error = run_command(capsys, "ui", f"--result={tmp_path / 'out'}")
+    assert (code, out) == (2, "")
+    assert problem in error

@@ -1,7 +1,7 @@
-// Curves of the last 15 minutes, or of the steps that were shown: allocated shares, pending pods.
+// Curves of the last 15 minutes, or of the positions that were shown: allocated shares, pending pods.
 
 import { html, useState } from "./vendor/preact-htm.js";
-import { Table, clockText } from "./hooks.js";
+import { Table, clockText, isTimed, positionText } from "./hooks.js";
 import { percent } from "./store.js";
 
 const WIDTH = 600;
@@ -11,7 +11,7 @@ const TABLE_ROWS = 15;
 export function Curves({ store }) {
   const [isTable, setIsTable] = useState(false);
   const samples = store.curves.all;
-  const title = store.player ? "Over the steps" : "Over the last 15 minutes";
+  const title = titleOf(store);
   const pending = Math.max(1, ...samples.map((sample) => sample.pending));
   const lines = store.resources.map((name, index) => [name, (sample) => sample.shares[index]]);
   return html`<section><h2>${title}</h2>
@@ -32,6 +32,11 @@ export function Curves({ store }) {
             lines=${[["pending", (sample) => sample.pending / pending]]}
           />
         </div>`}</section>`;
+}
+
+function titleOf({ player, timeline }) {
+  if (!player) return "Over the last 15 minutes";
+  return isTimed(timeline) ? "Over the virtual time" : "Over the steps";
 }
 
 function Chart({ title, top, samples, lines }) {
@@ -69,7 +74,7 @@ function SampleTable({ store, samples, title }) {
   const every = Math.max(1, Math.ceil(samples.length / TABLE_ROWS));
   const rows = [...samples].reverse().filter((_, index) => index % every === 0);
   const atText = (sample) =>
-    store.player ? `${store.timeline.unit} ${sample.at}` : clockText(sample.at);
+    store.player ? positionText(store.timeline, sample.at) : clockText(sample.at);
   return html`<${Table}
     caption=${title}
     columns=${[

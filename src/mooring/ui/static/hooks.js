@@ -123,6 +123,26 @@ export const secondsText = (seconds) =>
       ? `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`
       : `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
 
+/** Whether positions are times: numbers of microseconds. */
+export const isTimed = (timeline) => timeline.unit === "time";
+
+/** A virtual time: "1 d 2 h 3 min 4.5 s", without the parts that are 0. */
+export function timeText(microseconds) {
+  const seconds = Math.floor(microseconds / 1e6);
+  const rest = (seconds % 60) + (microseconds % 1e6) / 1e6;
+  const parts = [
+    [Math.floor(seconds / 86400), "d"],
+    [Math.floor(seconds / 3600) % 24, "h"],
+    [Math.floor(seconds / 60) % 60, "min"],
+    [+rest.toFixed(6), "s"],
+  ].filter(([amount]) => amount);
+  return parts.map(([amount, unit]) => `${amount} ${unit}`).join(" ") || "0 s";
+}
+
+/** A position: "step 3", or "time 1 min 2 s". */
+export const positionText = (timeline, position) =>
+  `${timeline.unit} ${isTimed(timeline) ? timeText(position) : position}`;
+
 export const clockText = (timeS) =>
   new Date(timeS * 1000).toLocaleTimeString("en-GB", { hour12: false });
 

@@ -11,11 +11,16 @@ import {
   Table,
   clockText,
   counted,
+  isTimed,
+  positionText,
   secondsText,
+  timeText,
   useDocument,
 } from "./hooks.js";
 import { store } from "./store.js";
 
+/** The states of a pod whose node is the one that it is nominated to. */
+const WAITING = ["binding", "active", "backoff", "unschedulable", "gated"];
 const STATES = ["", "bound", "binding", "active", "backoff", "unschedulable", "gated"];
 
 export function PodsView() {
@@ -75,7 +80,7 @@ export function PodView({ name }) {
     <p role="status">${message}</p>
     <p>
       <strong>${row.state}</strong>
-      ${row.node && html`${row.state === "bound" ? " on " : ", nominated to "}<${NodeLink} name=${row.node} />`}
+      ${row.node && html`${WAITING.includes(row.state) ? ", nominated to " : " on "}<${NodeLink} name=${row.node} />`}
       ; requests ${row.requests}; priority ${row.priority || 0}.
     </p>
     ${store.isWritable && html`<p><${SureButton} label="Delete" onSure=${remove} /></p>`}
@@ -103,6 +108,10 @@ function Why({ name, state }) {
   }
   const explanation = isBound ? copy.explanation : live.explanation;
   const remedies = copy?.explanation?.remedies || [];
+  if (store.player && !explanation) {
+    return html`<div><h2>Why</h2>
+      <p class="note">${live.note || copy?.note}</p></div>`;
+  }
   return html`<div><h2>Why</h2>
     <p><button type="button" onClick=${() => setCount(count + 1)}>Decide again</button></p>
     <ul>
@@ -196,7 +205,8 @@ function Explanation({ explanation }) {
 /** The time of an attempt; it opens the verdicts, if they were kept. */
 function AttemptTime({ attempt }) {
   const { player, timeline } = store;
-  const text = player ? `${timeline.unit} ${attempt.number}` : clockText(attempt.timeS);
+  let text = clockText(attempt.timeS);
+  if (player) text = isTimed(timeline) ? timeText(attempt.timeS * 1e6) : positionText(timeline, attempt.number);
   if (!attempt.isWhole) return text;
   const label = `${text}: attempt ${attempt.number}, the verdict on each node`;
   return html`<a href=${`#/attempts/${attempt.number}`} aria-label=${label}>${text}</a>`;
@@ -217,7 +227,7 @@ export function Attempts({ attempts, caption, withPods = false }) {
         (attempt) =>
           attempt.message ||
           [
-            `${attempt.feasible || 0} of ${attempt.evaluated || 0} nodes were feasible`,
+            attempt.evaluated && `${attempt.feasible || 0} of ${attempt.evaluated} nodes were feasible`,
             attempt.runnerUp &&
               `score ${attempt.score}; next best ${attempt.runnerUp} with ${attempt.runnerUpScore}`,
           ]
