@@ -122,10 +122,16 @@ class ResultAttempts:
         """Returns attempts by index, from 0."""
         return [self._record(index) for index in range(first, end)]
 
-    def latest_first(self, end: int) -> Iterator[PlayedAttempt]:
-        """Yields the attempts before an index, the latest first."""
-        for index in range(end - 1, -1, -1):
-            yield self._record(index)
+    def latest_first(self, end: int, result: str = "") -> Iterator[PlayedAttempt]:
+        """Yields the attempts before an index with a result, or with any (""), the latest first."""
+        indexes = np.arange(end)
+        if result:
+            has_failed = self._sources[:end] < len(self.failures)
+            indexes = indexes[has_failed == (result != SCHEDULED)]
+        for index in reversed(indexes.tolist()):
+            record = self._record(index)
+            if result in ("", record.result):
+                yield record
 
     def of_pod(self, name: str, end: int) -> list[PlayedAttempt]:
         """Returns the attempts at a pod before an index."""

@@ -194,8 +194,9 @@ class ResultBoard(ReadOnly):
     def attempts(self, *, result: str, text: str) -> list[AttemptRecord]:
         """Returns the latest attempts with a result and a part of the pod's name."""
         matches: list[AttemptRecord] = []
-        for record in self._attempts.latest_first(self._attempts.count(self._position)):
-            if (not result or record.result == result) and text in record.pod:
+        count = self._attempts.count(self._position)
+        for record in self._attempts.latest_first(count, result):
+            if text in record.pod:
                 matches.append(attempt_record(record))
                 if len(matches) == ATTEMPTS_PAGE:
                     break

@@ -25,6 +25,7 @@ export function Player() {
   const seek = (to) => send({ position: Math.max(0, Math.min(end, to)), isPlaying: false });
   const step = (by) => send({ step: by, isPlaying: false });
   const at = (where) => positionText(timeline, where);
+  const grain = isTimed(timeline) && speed > 1 ? 1e6 : 1; // fractions of a second only flicker
   const speedText = (item) =>
     isTimed(timeline) ? `${timeText(item * 1e6)} a second` : `${item} ${timeline.unit}s a second`;
   // A microsecond is no useful step: the arrow keys go from instant to instant.
@@ -56,7 +57,7 @@ export function Player() {
           )}
         </select>
       </label>
-      <output>${at(position)} of ${isTimed(timeline) ? timeText(end) : end}${here && `; ${here}`}</output>
+      <output>${at(isPlaying ? position - (position % grain) : position)} of ${isTimed(timeline) ? timeText(end) : end}${here && `; ${here}`}</output>
     </div>
     <input
       type="range"
