@@ -14,6 +14,7 @@ import pytest
 from mooring.client import ObjectChange
 from mooring.clock import VirtualClock
 from mooring.errors import ConfigError
+from mooring.experiments.playback.tables import ResultTables
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -22,7 +23,9 @@ from mooring.scenario.hooks import RunHooks
 from mooring.scenario.results import Result, write_results
 from mooring.scenario.run import ScenarioRun, group_nodes
 from mooring.ui.board_error import BoardError
+from mooring.ui.player import Marker
 from mooring.ui.results.board import ResultBoard
+from mooring.ui.results.markers import markers_of
 from mooring.ui.verdicts import VerdictQuery
 from tests.helpers.command_line import run_command
 from tests.helpers.scenario_files import Spec, deployment, node, nodes, pod, read, run
@@ -209,6 +212,42 @@ def test_markers_are_combined_by_second_and_kind(followed: tuple[Path, Result, F
     assert texts == ["node failed: node-0"]
     preempted = next(marker.text for marker in timeline.markers if marker.kind == "preempted")
     assert preempted.startswith(f"{result.summary['preemptions']:.0f} pods preempted: default/")
+
+
+def test_of_too_many_markers_the_intervals_are_longer(
+    followed: tuple[Path, Result, Follower],
+) -> None:
+    tables = ResultTables(str(followed[0]))
+    every, few = markers_of(tables), markers_of(tables, count_max=8)
+    assert len(every) > 12 >= 8 >= len(few)
+    assert {marker.kind for marker in few} == {marker.kind for marker in every}
+    assert [marker.position for marker in few] == sorted(marker.position for marker in few)
+    # Each is at an instant of its kind, and none of the refusals is lost.
+    instants = {(marker.kind, marker.position) for marker in every}
+    assert {(marker.kind, marker.position) for marker in few} <= instants
+    assert refusals(few) == refusals(every) > 8
+
+
+def refusals(markers: list[Marker]) -> int:
+    texts = [marker.text for marker in markers if marker.kind == "refused"]
+    return sum(int(text.split()[0]) if text[0].isdigit() else 1 for text in texts)
+
+
+def test_the_queue_has_every_pending_pod_once(followed: tuple[Path, Result, Follower]) -> None:
+    shown, follower = board(followed[0]), followed[2]
+    nominated = 0
+    for position in follower.snapshots:
+        shown.play({"position": position})
+        queue = shown.queue()
+        refused = [name for reason in queue.reasons for name in reason.pods]
+        counts = [reason.count for reason in queue.reasons]
+        assert counts == sorted(counts, reverse=True)
+        assert sum(counts) == len(set(refused)) == queue.counts.unschedulable
+        pods = [*refused, *(row.pod for row in (*queue.active, *queue.gated))]
+        assert len(set(pods)) == len(pods) == pending(queue.counts)
+        assert len(queue.nominated) == queue.counts.nominated
+        nominated = max(nominated, queue.counts.nominated)
+    assert nominated == 1
 
 
 def test_steps_go_to_the_next_instant(followed: tuple[Path, Result, Follower]) -> None:

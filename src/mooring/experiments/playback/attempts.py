@@ -48,6 +48,9 @@ class ResultAttempts:
         failures: The failed attempts; the last one of a pod says why it waits.
         failures_us: int64, ascending: their times.
         failed_pods: int64: the rows of their pods.
+        nominates: bool: whether they evict pods of a node for their own.
+        reasons: The different messages of failed attempts, with their plugins.
+        reason_of: int64: index of the reason of each failed attempt.
         gates_us: int64, ascending: when a pod got or lost scheduling gates.
         gated_pods: int64: the rows of these pods.
         has_gates: bool: whether they have gates since then.
@@ -77,6 +80,11 @@ class ResultAttempts:
         self.failures_us, self.failed_pods = _columns(failures)
         self.gates_us, self.gated_pods = _columns([(at, row) for at, row, _ in gates])
         self.has_gates = np.array([has for _, _, has in gates], bool)
+        self.nominates = np.array([bool(own.node) for own in self.failures], bool)
+        ids: dict[tuple[str, tuple[str, ...]], int] = {}
+        reasons = [ids.setdefault((own.message, own.plugins), len(ids)) for own in self.failures]
+        self.reasons = [*ids]
+        self.reason_of = np.array(reasons, np.int64)
         self._merge()
 
     def _add(self, index: int, row: int, time_us: int, failures: list[tuple[int, int]]) -> None:

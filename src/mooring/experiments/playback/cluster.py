@@ -142,6 +142,27 @@ class ResultCluster:
         ordered: list[int] = rows[order].tolist()
         return ordered
 
+    def nominated(self, position: int) -> list[int]:
+        """Returns the rows of pending pods whose last attempt evicts others, as ``waiting``."""
+        rows, last = self.waiting(position, UNSCHEDULABLE), self.at(position).last_attempt
+        nominates = self.attempts.nominates[last[rows]]
+        return [row for row, has_node in zip(rows, nominates.tolist(), strict=True) if has_node]
+
+    def nominated_count(self, position: int) -> int:
+        """Returns the number of pending pods whose last attempt evicts others."""
+        last = self.at(position).last_attempt[self._masks(position)[UNSCHEDULABLE]]
+        return int(self.attempts.nominates[last].sum())
+
+    def reasons(self, position: int) -> list[tuple[int, list[int]]]:
+        """Returns the reasons of unschedulable pods with their rows, the most frequent first."""
+        rows = np.flatnonzero(self._masks(position)[UNSCHEDULABLE])
+        reasons = self.attempts.reason_of[self.at(position).last_attempt[rows]]
+        order = np.argsort(reasons, kind="stable")
+        every, first = np.unique(reasons[order], return_index=True)
+        groups = [part.tolist() for part in np.split(rows[order], first[1:])]
+        pairs = list(zip(every.tolist(), groups, strict=False))  # no pods: one empty group
+        return sorted(pairs, key=lambda pair: -len(pair[1]))
+
     def last_failure(self, position: int, row: int) -> PlayedAttempt | None:
         """Returns the last failed attempt at a pod."""
         index = int(self.at(position).last_attempt[row])

@@ -30,7 +30,7 @@ from mooring.ui.player import TIME, Player, PlayerState, Timeline
 from mooring.ui.read_only import ReadOnly
 from mooring.ui.results.columns import ResultColumns
 from mooring.ui.results.markers import markers_of
-from mooring.ui.results.queue import nominated, result_queue
+from mooring.ui.results.queue import result_queue
 from mooring.ui.verdicts import VerdictPage, VerdictQuery
 
 #: The note of every pod.
@@ -122,7 +122,7 @@ class ResultBoard(ReadOnly):
             backoff=0,
             unschedulable=pods[UNSCHEDULABLE],
             gated=pods[GATED],
-            nominated=len(nominated(self._cluster, position)),
+            nominated=self._cluster.nominated_count(position),
             attempts=self._attempts.count(position),
         )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from mooring.experiments.playback.cluster import ACTIVE, GATED, UNSCHEDULABLE, ResultCluster
+from mooring.experiments.playback.cluster import ACTIVE, GATED, ResultCluster
 from mooring.experiments.playback.tables import US
 from mooring.ui.board import Counts, Queue, QueuedPodRow, Reason
 from mooring.ui.queue_reader import QUEUE_ROWS_MAX, REASON_PODS_MAX
@@ -18,18 +16,9 @@ def result_queue(cluster: ResultCluster, position: int, counts: Counts) -> Queue
         backoff=[],
         gated=_rows(cluster, position, cluster.waiting(position, GATED)),
         permit=[],
-        nominated=_rows(cluster, position, nominated(cluster, position)),
+        nominated=_rows(cluster, position, cluster.nominated(position)),
         reasons=_reasons(cluster, position),
     )
-
-
-def nominated(cluster: ResultCluster, position: int) -> list[int]:
-    """Returns the rows of pending pods whose last attempt evicts others."""
-    return [
-        row
-        for row in cluster.waiting(position, UNSCHEDULABLE)
-        if (latest := cluster.last_failure(position, row)) is not None and latest.node
-    ]
 
 
 def _rows(cluster: ResultCluster, position: int, rows: list[int]) -> list[QueuedPodRow]:
@@ -50,14 +39,8 @@ def _rows(cluster: ResultCluster, position: int, rows: list[int]) -> list[Queued
 
 def _reasons(cluster: ResultCluster, position: int) -> list[Reason]:
     """Returns the unschedulable pods by message, the most frequent one first."""
-    names = cluster.tables.pods.names
-    groups: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for row in cluster.waiting(position, UNSCHEDULABLE):
-        latest = cluster.last_failure(position, row)
-        assert latest is not None, "a pod is unschedulable from its first failed attempt on"
-        groups[latest.message, latest.plugins].append(names[row])
-    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    names, reasons = cluster.tables.pods.names, cluster.attempts.reasons
     return [
-        Reason(message, plugins, (), len(pods), pods[:REASON_PODS_MAX])
-        for (message, plugins), pods in ordered[:QUEUE_ROWS_MAX]
+        Reason(*reasons[reason], (), len(rows), [names[row] for row in rows[:REASON_PODS_MAX]])
+        for reason, rows in cluster.reasons(position)[:QUEUE_ROWS_MAX]
     ]
