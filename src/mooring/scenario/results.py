@@ -239,7 +239,8 @@ def _present(column: Sequence[float | None], rows: Sequence[int]) -> list[float]
 
 def _times(values: Any) -> list[float | None]:
     """Returns times to the microsecond; None for nan."""
-    return [None if math.isnan(value) else _plain(round(float(value), 6)) for value in values]
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
+    return [None if math.isnan(value) else _plain(round(value, 6)) for value in plain]
 
 
 def _plain(value: Any) -> Any:
