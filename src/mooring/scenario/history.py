@@ -14,7 +14,7 @@ from mooring.framework.status import PostFilterResult, Status
 from mooring.objects.meta import controller_of, key
 from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.queue import QueuedPod
-from mooring.scenario.events import ERROR, REFUSED, REJECTED, EventLog
+from mooring.scenario.tables.events import ERROR, REFUSED, REJECTED, EventLog
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.reporting import error_text
 
@@ -151,7 +151,8 @@ class History(Observer):
         now_s = self._clock.monotonic_s()
         if old is None and new is not None:
             shape = self._usage.shape_of(new)
-            row = self._rows[key(new)] = self.pods.add(new, self.group_of(new), now_s, shape)
+            row = self.pods.add(new, self.group_of(new), now_s, shape)
+            self._rows[self.pods.names[row]] = row
             self._note_gates(None, new)
             if new.spec.node_name:
                 self._bind(row, new, now_s)

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from mooring.chance import Streams
+from mooring.client.transport.transport import Request
 from mooring.clock import seeded_random
+from mooring.errors import Unreachable
 from mooring.scenario.actors.live_stages import STAGES_PER_SECOND_MAX, LiveStages
 from mooring.scenario.stages.reading import read_stages
 from mooring.testing import make_node, make_pod
@@ -133,6 +135,36 @@ def test_a_bound_pod_runs_completes_and_leaves(tmp_path: Path) -> None:
             assert set(await pods(life)) == {"short"}  # the finalizer is gone, and so is the pod
 
     main()
+
+
+def test_a_stage_whose_write_fails_is_entered_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @virtually
+    async def main() -> None:
+        async with staged(tmp_path, POD_READY) as life:
+            is_away = True
+
+            async def fail(request: Request) -> None:
+                if is_away and request.method == "PATCH" and "/pods/" in request.path:
+                    raise Unreachable("connection refused")
+
+            for transport in life.world.transports:
+                transport.before.append(fail)
+            await life.client.create(make_pod("web"))
+            await asyncio.sleep(30)
+            assert (await pods(life))["web"]["status"]["phase"] == "Pending"
+            is_away = False
+            await asyncio.sleep(32)
+            assert (await pods(life))["web"]["status"]["phase"] == "Running"
+
+    main()
+    waits = [
+        record.__dict__["next_try_s"]
+        for record in caplog.records
+        if record.message == "stage not entered"
+    ]
+    assert waits == pytest.approx([1.0, 2.0, 4.0, 8.0, 16.0], rel=0.11)
 
 
 def test_heartbeats_go_on(tmp_path: Path) -> None:

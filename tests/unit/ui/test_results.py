@@ -18,10 +18,10 @@ from mooring.experiments.playback.tables import ResultTables
 from mooring.objects.meta import key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.scenario.events import EventLog
 from mooring.scenario.hooks import RunHooks
-from mooring.scenario.results import Result, write_results
+from mooring.scenario.results import Columns, Result, write_results
 from mooring.scenario.run import ScenarioRun, group_nodes
+from mooring.scenario.tables.events import EventLog
 from mooring.ui.board_error import BoardError
 from mooring.ui.player import Marker
 from mooring.ui.results.board import ResultBoard
@@ -398,9 +398,9 @@ def test_a_damaged_table_is_an_error(
 
 def test_an_empty_result_is_an_error(tmp_path: Path) -> None:
     result = run(tmp_path, SPEC)
-    tables: dict[str, dict[str, list[Any]]]
+    tables: dict[str, Columns]
     tables = {name: {column: [] for column in own} for name, own in result.tables.items()}
-    events: dict[str, list[Any]] = {column: [] for column in result.events or ()}
+    events: Columns = {column: [] for column in result.events or ()}
     write_results(result._replace(tables=tables, events=events), str(tmp_path / "out"))
     with pytest.raises(ConfigError, match="there is nothing to play back"):
         board(tmp_path / "out")

@@ -11,7 +11,7 @@ import numpy as np
 from mooring.decision import SCHEDULED
 from mooring.decision import UNSCHEDULABLE as RESULT_UNSCHEDULABLE
 from mooring.experiments.playback.tables import NEVER, US, Ints, ResultTables
-from mooring.scenario.events import ERROR, GATED, LIMIT, PREEMPTS, REFUSED, REJECTED, UNGATED
+from mooring.scenario.tables.events import ERROR, GATED, LIMIT, PREEMPTS, REFUSED, REJECTED, UNGATED
 
 _FAILED: Final = {REFUSED: RESULT_UNSCHEDULABLE, REJECTED: "rejected", ERROR: "error"}
 

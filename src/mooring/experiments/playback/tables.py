@@ -14,8 +14,8 @@ from mooring.errors import ConfigError, SchedulerError
 from mooring.experiments.result_folders import StoredRun, read_run_to_play
 from mooring.objects.codec.decode import convert
 from mooring.objects.node import Node
-from mooring.scenario.events import NODE, NODE_REMOVED
 from mooring.scenario.results import Columns, request_column
+from mooring.scenario.tables.events import NODE, NODE_REMOVED
 from mooring.simulation.utilization import ResourceNames, group_name
 from mooring.state.tables.nodes import node_allocatable
 
@@ -50,9 +50,9 @@ class ResultPods:
         for column in ("priority", "final_state", "starting_time_s", "finish_time_s"):
             if column not in table:
                 raise ConfigError(f"has no column {column}", path=_PODS)
-        self.names: list[str] = table["pod"]
-        self.groups: list[str] = table["group"]
-        self.final_states: list[str] = table["final_state"]
+        self.names: list[str] = list(table["pod"])
+        self.groups: list[str] = list(table["group"])
+        self.final_states: list[str] = list(table["final_state"])
         self.priorities = _integers(table["priority"], "priority")
         rows = [nodes.row_of.get(name, -1) for name in table["node"]]
         self.nodes = np.array(rows, np.int64)

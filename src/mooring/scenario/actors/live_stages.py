@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ import msgspec
 from mooring.apiserver.errors import ApiStatusError
 from mooring.client import Client, Informer, ObjectChange
 from mooring.client.rest.client import Patch
+from mooring.client.retry import RetryPolicy
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.kinds import Kind
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 #: An object that enters more stages within a second is in a circle without delays.
 STAGES_PER_SECOND_MAX: Final = 100
+#: The waits after writes that failed.
+RETRY: Final = RetryPolicy(math.inf, initial_s=1.0, max_s=60.0, jitter=0.1)
 #: Objects changed concurrently.
 WORKERS: Final = 4
 
@@ -66,6 +70,8 @@ class _Life:
         self.n_in_second = 0
         self.second_began_s = 0.0
         self.is_stopped = False
+        #: Writes of the stage in a row that have failed.
+        self.n_failed = 0
 
     @property
     def view(self) -> dict[str, Any]:
@@ -182,17 +188,29 @@ class LiveStages:
             try:
                 if self._may_enter(life, stage):
                     await self._enter(life, stage)
+                life.n_failed = 0
             except NotFound:
                 _stop_timer(life)
             except (TemplateError, ApiStatusError, msgspec.ValidationError) as error:
                 self._stop(life, stage, f"its template {error}")
             except SchedulerError as error:
-                _log.warning("stage not entered", extra=_fields(life, stage, str(error)))
+                self._retry(life, stage, error)
             finally:
                 self._n_working -= 1
                 life.is_changing = False
             if life.has_changed:
                 self._plan(life)
+
+    def _retry(self, life: _Life, stage: Stage, error: SchedulerError) -> None:
+        """Enters a stage again after a wait; a change of the object replaces this plan."""
+        life.n_failed += 1
+        wait_s = RETRY.wait_s(life.n_failed, error, life.rng)
+        _log.warning(
+            "stage not entered",
+            extra={**_fields(life, stage, str(error)), "next_try_s": round(wait_s, 1)},
+        )
+        loop = asyncio.get_running_loop()
+        life.timer = loop.call_later(wait_s, self._due.put_nowait, (life, stage, life.generation))
 
     def _may_enter(self, life: _Life, stage: Stage) -> bool:
         """Counts the stages of an object; one in a circle without delays is stopped."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from mooring.experiments.playback.tables import NEVER, US, ResultTables
-from mooring.scenario.events import (
+from mooring.scenario.history import EVICTED, PREEMPTED
+from mooring.scenario.tables.events import (
     ERROR,
     LIMIT,
     NODE,
@@ -16,7 +17,6 @@ from mooring.scenario.events import (
     REJECTED,
     SCALE_UP,
 )
-from mooring.scenario.history import EVICTED, PREEMPTED
 from mooring.ui.player import MARKERS_MAX, Marker
 
 #: Kind -> text for one, and for several. A kind is also a class of the page's style.

@@ -7,13 +7,14 @@ as well, but a run may have more of them than are kept.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.node import Node
+from mooring.scenario.tables.columns import Times
 
 if TYPE_CHECKING:
     from mooring.clock import Clock
@@ -96,10 +97,10 @@ class EventLog:
         text = ",".join(gates)
         self._add(PODS, GATED if text else UNGATED, pod_key, text=text)
 
-    def columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, Sequence[Any]]:
         """Returns the events as a table."""
         return {
-            "time_s": [round(time_s, 6) for time_s in self._times_s],
+            "time_s": Times(self._times_s),
             "event": self._names,
             "object": self._objects,
             "on_node": self._nodes,
