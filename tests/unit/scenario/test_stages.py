@@ -232,10 +232,14 @@ def test_pods_of_a_node_that_is_not_ready_are_evicted_when_their_tolerations_run
         workload=[arrivals(pod(terminationGracePeriodSeconds=0), "0s", "200s")],
         end={"at": "1h"},
     )
-    pods = by_pod(run(tmp_path, spec))
+    result = run(tmp_path, spec)
+    pods = by_pod(result)
     # Admission gives pods 300 s of toleration; the second pod finds no node.
     assert (pods["a-0"]["final_state"], pods["a-0"]["finish_time_s"]) == ("Evicted", 400)
     assert pods["a-1"]["final_state"] == "Pending"
+    assert result.events is not None
+    events = zip(*(result.events[name] for name in ("time_s", "event", "object")), strict=True)
+    assert [row for row in events if row[1] == "node-failed"] == [(100, "node-failed", "node-0")]
 
 
 def test_heartbeats_do_not_keep_a_run_going(tmp_path: Path) -> None:

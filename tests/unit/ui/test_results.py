@@ -21,7 +21,6 @@ from mooring.objects.pod import Pod
 from mooring.scenario.hooks import RunHooks
 from mooring.scenario.results import Columns, Result, write_results
 from mooring.scenario.run import ScenarioRun, group_nodes
-from mooring.scenario.tables.events import EventLog
 from mooring.ui.board_error import BoardError
 from mooring.ui.player import Marker
 from mooring.ui.results.board import ResultBoard
@@ -338,23 +337,6 @@ def test_events_are_read_from_every_format(tmp_path: Path, table_format: str) ->
     result = run(tmp_path, SPEC)
     write_results(result, str(tmp_path / "out"), table_format=table_format)
     assert len((board(tmp_path / "out").state()).nodes.names) == 3
-
-
-def test_events_are_not_in_the_digest(followed: tuple[Path, Result, Follower]) -> None:
-    result = followed[1]
-    assert result.events is not None
-    assert result._replace(events=None).digest == result.digest
-
-
-def test_events_have_a_limit_which_is_noted() -> None:
-    clock = VirtualClock()
-    log = EventLog(clock, {"nodes": 5, "pods": 2})
-    for number in range(4):
-        log.failed("refused", f"default/{number}", "no")
-        clock.advance(1)
-    columns = log.columns()
-    assert columns["event"] == ["refused", "refused", "limit"]
-    assert (columns["time_s"][2], columns["text"][2]) == (2, "pods")
 
 
 def test_a_result_without_events_says_how_to_make_one(tmp_path: Path) -> None:
