@@ -250,6 +250,7 @@ class ScenarioCluster:
             self._queue_options,
             self._findings,
             self.store,
+            self._checker,
             self._final,
         )
         return service

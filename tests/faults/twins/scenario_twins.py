@@ -9,6 +9,7 @@ from mooring.queue import QueueOptions
 from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import Findings, StoreChecker
 from tests.faults.harness.final_checker import FinalChecker
+from tests.faults.harness.scheduler_checker import SchedulerChecker
 from tests.faults.twins.at_rest import AtRest
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_bindings import AttachedBindings
@@ -23,6 +24,7 @@ class ScenarioTwins(Twins):
         options: Of its queue.
         findings: Records each difference, as rule T1.
         store: The stored objects.
+        checker: Observes the scheduler.
         final: Knows which requests are delayed.
     """
 
@@ -33,9 +35,10 @@ class ScenarioTwins(Twins):
         options: QueueOptions,
         findings: Findings,
         store: StoreChecker,
+        checker: SchedulerChecker,
         final: FinalChecker,
     ) -> None:
         report = partial(findings.report, "T1")
         super().__init__(service, clock, options, report)
         self.bindings = AttachedBindings(service, store, report)
-        self.checks.append(AtRest(service, store, final, report).on_tick)
+        self.checks.append(AtRest(service, store, checker, final, report).on_tick)
