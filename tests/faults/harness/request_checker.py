@@ -20,12 +20,11 @@ from mooring.client.transport.transport import Request
 TIMER_S: Final = 1e-6
 
 WINDOW_S: Final = 60.0
-#: Requests with the same key in a window: less than one a second. Lists and watches that break
-#: again and again were up to 46 a minute.
-REQUESTS_MAX: Final = 55
-#: Of a status: while the server is down, each attempt begins the write anew, and it is repeated
-#: once or twice until the next attempt. In crowded clusters these were up to 131 a minute.
-STATUS_MAX: Final = 200
+#: Requests with the same key in a window: less than one a second.
+REQUESTS_MAX: Final = 45
+#: Of a status: while the server is down, a newer value waits as long as the one before. But a pod
+#: that is tried each second may be placed in between, which ends the wait: up to 59 a minute.
+STATUS_MAX: Final = 100
 
 _BINDING: Final = re.compile(r"/pods/[^/]+/binding$")
 _POD: Final = re.compile(r"/pods/[^/]+(/status|/binding)?$")
