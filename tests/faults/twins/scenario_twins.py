@@ -13,6 +13,7 @@ from tests.faults.harness.scheduler_checker import SchedulerChecker
 from tests.faults.twins.at_rest import AtRest
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_bindings import AttachedBindings
+from tests.faults.twins.attached_choice import AttachedChoice
 
 
 class ScenarioTwins(Twins):
@@ -40,5 +41,6 @@ class ScenarioTwins(Twins):
     ) -> None:
         report = partial(findings.report, "T1")
         super().__init__(service, clock, options, report)
+        self.choice = AttachedChoice(service, report)
         self.bindings = AttachedBindings(service, store, report)
         self.checks.append(AtRest(service, store, checker, final, report).on_tick)
