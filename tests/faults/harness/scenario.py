@@ -252,6 +252,7 @@ class ScenarioCluster:
             self.store,
             self._checker,
             self._final,
+            checks_changes=self._scenario.seed % 2 == 0,
         )
         return service
 

@@ -34,7 +34,9 @@ def best(*placed: tuple[Pod, str], nominated: tuple[Pod, str] | None = None, **m
     cluster = Cluster(NODES, placed, [nominated] if nominated else [], more.get("budgets", []))
     candidates = cluster.candidates(more.get("pod", NEW), list(NODES), more.get("share", 0.0))
     choice = min(candidates, key=lambda choice: choice.cost, default=None)
-    return choice and (choice.node, [victim.metadata.name for victim in choice.victims])
+    if choice is None:
+        return None
+    return choice.node, [victim.metadata.name for victim in choice.victims]
 
 
 def test_pods_that_need_not_go_are_reprieved_the_most_important_one_first() -> None:
@@ -67,5 +69,5 @@ def test_pods_of_the_same_priority_and_nominated_ones_keep_their_resources() -> 
 def test_a_budget_is_used_up_by_the_pods_before() -> None:
     one = budget("one", 1, app="x")
     pods = [pod("x", 2), pod("y", 1)]
-    assert [item.metadata.name for item in protected_pods(pods, [one])] == ["y"]
+    assert protected_pods(pods, [one]) == pods[1:]
     assert Choice("a", [pods[0]], 1).cost > Choice("a", [pod("z", 50)], 0).cost

@@ -14,6 +14,7 @@ from tests.faults.twins.at_rest import AtRest
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_bindings import AttachedBindings
 from tests.faults.twins.attached_choice import AttachedChoice
+from tests.faults.twins.must_queue import MustQueue
 
 
 class ScenarioTwins(Twins):
@@ -27,6 +28,8 @@ class ScenarioTwins(Twins):
         store: The stored objects.
         checker: Observes the scheduler.
         final: Knows which requests are delayed.
+        checks_changes: Compare the unschedulable pods before and after each change, which costs a
+            fifth of a crowded run.
     """
 
     def __init__(
@@ -38,9 +41,13 @@ class ScenarioTwins(Twins):
         store: StoreChecker,
         checker: SchedulerChecker,
         final: FinalChecker,
+        *,
+        checks_changes: bool,
     ) -> None:
         report = partial(findings.report, "T1")
         super().__init__(service, clock, options, report)
         self.choice = AttachedChoice(service, report)
+        if checks_changes:
+            self.must_queue = MustQueue(service, checker.wakeups, report)
         self.bindings = AttachedBindings(service, store, report)
         self.checks.append(AtRest(service, store, checker, final, report).on_tick)
