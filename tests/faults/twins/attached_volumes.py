@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from mooring.errors import PluginError
@@ -15,6 +17,8 @@ VOLUME, CLAIM = "PersistentVolume", "PersistentVolumeClaim"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 #: A wait ends at most so many seconds after its result is known: it is checked once per second.
 LATE_MAX: Final = 3
+
+PENDING, BOUND = "pending", "bound"
 
 
 class AssumedModel:
@@ -98,16 +102,19 @@ class Wait:
         volumes: Name -> claim of the volumes to be bound.
         claims: The claims to be provisioned.
         assumed: The assumed versions, by kind and key.
+        others: The identities of those that another pod has assumed.
         written: (kind, key) -> the version that was written.
         late: Number of checks since its result is known.
     """
 
+    task: asyncio.Task[Any] | None
     uid: str
     node: str
     ends_s: float
     volumes: dict[str, str]
     claims: list[str]
     assumed: dict[tuple[str, str], Any]
+    others: set[int]
     written: dict[tuple[str, str], int] = field(default_factory=dict)
     late: int = 0
 
@@ -144,12 +151,15 @@ class AttachedVolumes:
             assumed = {(VOLUME, b.volume.metadata.name): b.volume for b in volumes.bindings}
             assumed |= {(CLAIM, key(p.claim)): p.claim for p in volumes.provisions}
             wait = Wait(
+                asyncio.current_task(),
                 pod.uid,
                 node_name,
                 binder._handle.monotonic_s() + binder._timeout_s,
                 {b.volume.metadata.name: key(b.claim) for b in volumes.bindings},
                 [key(provision.claim) for provision in volumes.provisions],
                 assumed,
+                # A pod with the same claim may have assumed it, and may still write.
+                {id(b.volume) for b in volumes.bindings if not b.is_assumed},
             )
             self._waits.append(wait)
             try:
@@ -159,8 +169,8 @@ class AttachedVolumes:
                     self._check_failure(pod.key, wait)
                 raise
             else:
-                if self._unbound(wait):
-                    self._report(f"{pod.key} goes on, but {self._unbound(wait)} are not bound")
+                if (state := self._state(wait)) != BOUND:
+                    self._report(f"{pod.key} goes on, but its volumes are {state}")
             finally:
                 self._waits.remove(wait)
                 self._check_reverted(pod.key, wait)
@@ -170,59 +180,71 @@ class AttachedVolumes:
     def note_written(self, kind: str, object_key: str, stored: Any) -> None:
         """Follows a write that has succeeded."""
         for wait in self._waits:
-            if (kind, object_key) in wait.assumed and (kind, object_key) not in wait.written:
+            if wait.task is asyncio.current_task() and (kind, object_key) in wait.assumed:
                 wait.written[kind, object_key] = int(stored.metadata.resource_version)
 
     def on_tick(self) -> None:
         """Checks once per second that no pod waits although its result is known."""
         for wait in self._waits:
-            is_known = wait.is_written() and (self._failure(wait) or not self._unbound(wait))
-            wait.late = wait.late + 1 if is_known else 0
+            state = self._state(wait) if wait.is_written() else PENDING
+            wait.late = wait.late + 1 if state != PENDING else 0
             if wait.late > LATE_MAX:
-                why = self._failure(wait) or "its claims are bound"
-                self._report(f"the volumes of {wait.uid} are waited for, but {why}")
+                self._report(f"the volumes of {wait.uid} are waited for, but: {state}")
 
     def _check_reverted(self, pod_key: str, wait: Wait) -> None:
         for model in self._models:
             for (kind, name), obj in wait.assumed.items():
                 is_left = (kind, name) not in wait.written and model.assumed.get(name) is obj
-                if kind == model._kind and is_left:
+                if kind == model._kind and is_left and id(obj) not in wait.others:
                     self._report(f"{pod_key} has ended, but {kind} {name} stays assumed")
 
     def _check_failure(self, pod_key: str, wait: Wait) -> None:
-        is_gone = self._service.cache.nodes.live_row(wait.node) < 0
-        has_pod = self._service.cache.pods.get(wait.uid) is not None
-        if has_pod and not is_gone and not self._failure(wait):
-            self._report(f"the volumes of {pod_key} cannot be bound, but nothing has failed")
+        if (state := self._state(wait)) in (PENDING, BOUND):
+            self._report(f"the volumes of {pod_key} count as failed, but are {state}")
 
     def _stored(self, kind: str, object_key: str) -> Any:
         return self._models[0 if kind == VOLUME else 1].stored.get(object_key)
 
-    def _failure(self, wait: Wait) -> str:
-        """Returns why the volumes cannot be bound any more; "" if they can."""
-        for (kind, name), version in wait.written.items():
-            stored = self._stored(kind, name)
-            if stored is None:
-                return f"{kind} {name} is gone"
-            if int(stored.metadata.resource_version) < version:
-                continue
-            if kind == VOLUME and (stored.spec.claim_ref is None or not stored.spec.claim_ref.uid):
-                return f"{name} names no claim"
-            selected = stored.metadata.annotations.get(SELECTED_NODE, "")
-            if kind == CLAIM and selected != wait.node:
-                return f"{name} has node {selected!r}"
-        missing = [name for name in wait.volumes.values() if self._stored(CLAIM, name) is None]
-        return f"claims {missing} are gone" if missing else ""
+    def _state(self, wait: Wait) -> str:
+        """Returns BOUND, PENDING, or why the volumes cannot be bound any more.
 
-    def _unbound(self, wait: Wait) -> list[str]:
-        """Returns the claims that are not bound."""
-        claims = {
-            name: self._stored(CLAIM, name) for name in (*wait.volumes.values(), *wait.claims)
-        }
-        return [
-            name
-            for name, claim in claims.items()
-            if claim is None
-            or not claim.spec.volume_name
-            or BIND_COMPLETED not in claim.metadata.annotations
-        ]
+        In order: what comes first has to be bound before the next is looked at.
+        """
+        cache = self._service.cache
+        if cache.nodes.live_row(wait.node) < 0 or cache.pods.get(wait.uid) is None:
+            return "its node or the pod is gone"
+        for name, claim_key in wait.volumes.items():
+            volume, claim = self._stored(VOLUME, name), self._stored(CLAIM, claim_key)
+            if volume is None or claim is None:
+                return f"{name} or {claim_key} is gone"
+            if _version(volume) < wait.written[VOLUME, name]:
+                return PENDING
+            if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+                return f"{name} names no claim"
+            if not _is_bound(claim):
+                return PENDING
+        return next(
+            (state for state in map(partial(self._of_claim, wait), wait.claims) if state), BOUND
+        )
+
+    def _of_claim(self, wait: Wait, claim_key: str) -> str:
+        """Returns the state of a claim that is to be provisioned; "" if it is bound."""
+        claim = self._stored(CLAIM, claim_key)
+        if claim is None:
+            return f"{claim_key} is gone"
+        if _version(claim) < wait.written[CLAIM, claim_key]:
+            return PENDING
+        selected = claim.metadata.annotations.get(SELECTED_NODE, "")
+        if selected != wait.node:
+            return f"{claim_key} has node {selected!r}"
+        name = claim.spec.volume_name
+        has_volume = not name or self._stored(VOLUME, name) is not None
+        return "" if has_volume and _is_bound(claim) else PENDING
+
+
+def _version(obj: Any) -> int:
+    return int(obj.metadata.resource_version)
+
+
+def _is_bound(claim: Any) -> bool:
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
