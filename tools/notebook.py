@@ -13,6 +13,7 @@ import difflib
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,12 @@ def executed(text: str) -> str:
     from nbclient import NotebookClient
 
     notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
-    manager = AsyncKernelManager(kernel_name="python3", transport="ipc")  # no port is opened
-    client = NotebookClient(notebook, km=manager, timeout=CELL_S)
     paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+    with tempfile.TemporaryDirectory() as folder:
+        # No port is opened: sockets of this folder.
+        manager = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel")
+        client = NotebookClient(notebook, km=manager, timeout=CELL_S)
+        client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
     return clean(dict(notebook))
 
 

@@ -241,6 +241,39 @@ def test_a_scenario_decides_as_in_a_simulation(tmp_path: Path) -> None:
     assert shown.stdout.splitlines()[2:] == simulated.stdout.splitlines()
 
 
+STAGES = """
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-ready}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector:
+    matchExpressions: [{key: .status.phase, operator: NotIn, values: [Running, Succeeded]}]
+  delay: {durationMilliseconds: 3000, jitterDurationMilliseconds: 9000}
+  next: {statusTemplate: "phase: Running"}
+---
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-complete}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector: {matchExpressions: [{key: .status.phase, operator: In, values: [Running]}]}
+  delay: {durationMilliseconds: 120000}
+  next: {statusTemplate: "phase: Succeeded"}
+"""
+
+
+def test_a_scenario_with_stages_decides_as_in_a_simulation(tmp_path: Path) -> None:
+    file, stages = a_scenario(tmp_path, ">= 0"), tmp_path / "stages.yaml"
+    stages.write_text(STAGES)
+    options = ["--seed=5", f"--stages={stages}"]
+    shown = once(tmp_path, "start", "--scenario", file, "--speed=1e6", "--once", *options)
+    simulated = once(tmp_path, "simulate", file, *options)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.splitlines()[2:] == simulated.stdout.splitlines()
+    assert "succeeded" in simulated.stdout
+
+
 def test_a_broken_expectation_of_a_scenario_is_an_exit_code(tmp_path: Path) -> None:
     file = a_scenario(tmp_path, "< 3")
     done = once(tmp_path, "start", "--scenario", file, "--speed=1e6", "--once")

@@ -16,10 +16,12 @@ The root is not a click group: importing click takes longer than everything that
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -158,13 +160,26 @@ def _refuse_unknown(word: str) -> int:
     return EXIT_USAGE
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collects no garbage inside the block: modules are none, and a tenth of the time is saved."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _call(name: str, words: list[str]) -> int:
     """Imports and runs a command, and maps its exceptions to an exit code."""
     import click  # here: importing it takes longer than `mooring --help`
 
     from mooring.log import configure_console
 
-    command: click.Command = importlib.import_module(COMMANDS[name].module).command
+    with _no_collection():
+        command: click.Command = importlib.import_module(COMMANDS[name].module).command
     configure_console(f"mooring {name}")  # commands that run for long configure their own log
     try:
         # Not command.main(): it ends with exit code 1 when the pipe is closed.

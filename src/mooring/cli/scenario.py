@@ -47,7 +47,8 @@ def check(files: tuple[str, ...]) -> None:
     from mooring.scenario.stages.reading import are_stages, read_stages
 
     for file in files:
-        notes = read_stages([file]).notes if are_stages(file) else read_scenario(file).notes
+        is_stage = are_stages(file)
+        notes = read_stages([file]).notes_of_simulation if is_stage else read_scenario(file).notes
         for note in notes:
             print_note("scenario check", note)
         click.echo(f"{file}: ok")

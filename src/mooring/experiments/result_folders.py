@@ -9,7 +9,7 @@ import io
 import math
 import os
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -176,7 +176,7 @@ def _read_csv(path: Path) -> Columns:
         header = next(rows, None)
         if not header or len(set(header)) != len(header):
             raise ConfigError("has no header of different names", file=str(path), line=1)
-        columns: Columns = {column: [] for column in header}
+        columns: dict[str, list[Any]] = {column: [] for column in header}
         for number, row in enumerate(rows, start=2):
             if len(row) != len(header):
                 problem = f"has {len(row)} cells, and {len(header)} columns"
@@ -185,7 +185,7 @@ def _read_csv(path: Path) -> Columns:
                 values.append(cell if column in _TEXTS else _number(cell, path, number, column))
     except (csv.Error, UnicodeDecodeError) as error:
         raise ConfigError(f"is no CSV: {error}", file=str(path)) from error
-    return columns
+    return {**columns}
 
 
 def _number(cell: str, path: Path, line: int, column: str) -> float | None:

@@ -107,10 +107,13 @@ class BackoffQueue:
 
     def next_completion_s(self) -> float:
         """Returns when ``pop_completed`` will next return a pod; infinity if never."""
-        heads = [heap.peek() for heap in self._heaps]
-        ends = [self.expiration_s(entry) for entry in heads if entry is not None]
+        end_s = math.inf
+        for heap in self._heaps:
+            entry = heap.peek()
+            if entry is not None:
+                end_s = min(end_s, self.expiration_s(entry))
         # Without a window a backoff is over after its expiration, not at it.
-        return min(ends, default=math.inf) + (self._window_s or 1e-6)
+        return end_s + (self._window_s or 1e-6)
 
     def _floor_to_window(self, time_s: float) -> float:
         if not self._window_s:

@@ -31,6 +31,8 @@ class Curves:
         self._area = np.zeros(n)
         self._max = np.full(n, -np.inf)
         self._at_s = 0.0
+        #: When ``_values`` began to hold: the last row that is part of the integrals.
+        self._since_s = 0.0
         self._times = np.empty(_BUFFER_ROWS)
         self._rows = np.empty((_BUFFER_ROWS, n))
         self._n_rows = 0
@@ -41,24 +43,20 @@ class Curves:
 
         Args:
             at_s: The instant in seconds.
-            values: float64 (n,), copied.
+            values: n numbers, copied.
         """
-        elapsed_s = at_s - self._at_s
-        if elapsed_s > 0:
-            self._area += self._values * elapsed_s
-            self._at_s = at_s
+        if at_s > self._at_s or not self._n_rows:
             if self._n_rows == _BUFFER_ROWS:
                 self._thin()
             self._n_rows += 1
-        elif not self._n_rows:
-            self._n_rows = 1
-        self._values[:] = values
+            self._at_s = at_s
         self._times[self._n_rows - 1] = at_s
         self._rows[self._n_rows - 1] = values
 
     def finish(self, end_s: float) -> None:
         """Ends the functions: the last values hold until then."""
-        self.set(end_s, self._values.copy())
+        last = self._rows[self._n_rows - 1] if self._n_rows else self._values
+        self.set(end_s, last.copy())
         self._thin()
 
     def mean(self, name: str) -> float:
@@ -79,11 +77,16 @@ class Curves:
         return self._kept[self.names.index(name)]
 
     def _thin(self) -> None:
-        """Moves the collected rows into the curves."""
+        """Adds the collected rows to the integrals, and moves them into the curves."""
         n_rows, self._n_rows = self._n_rows, 0
         if not n_rows:
             return
         times, rows = self._times[:n_rows], self._rows[:n_rows]
+        lengths_s = np.diff(times, prepend=self._since_s)
+        areas = np.concatenate([self._values[None, :], rows[:-1]]) * lengths_s[:, None]
+        # One after the other, so that an integral does not depend on the length of the buffer.
+        self._area = np.add.accumulate(np.concatenate([self._area[None, :], areas]))[-1]
+        self._since_s, self._values = float(times[-1]), rows[-1].copy()
         np.maximum(self._max, rows.max(axis=0), out=self._max)
         for column in range(len(self.names)):
             old_times, old_values = self._kept[column]

@@ -148,7 +148,8 @@ class History(Observer):
         now_s = self._clock.monotonic_s()
         if old is None and new is not None:
             shape = self._usage.shape_of(new)
-            row = self._rows[key(new)] = self.pods.add(new, self.group_of(new), now_s, shape)
+            row = self.pods.add(new, self.group_of(new), now_s, shape)
+            self._rows[self.pods.names[row]] = row
             if new.spec.node_name:
                 self._bind(row, new, now_s)
             return

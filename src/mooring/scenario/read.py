@@ -161,7 +161,7 @@ class _Reading:
             attempt_s=self._attempt_s(),
             expectations=expectations,
             source=value,
-            notes=[*notes_of_traces(items, stages.stages), *stages.notes],
+            notes=[*notes_of_traces(items, stages.stages), *stages.notes_of_simulation],
             stages=stages.stages,
         )
 

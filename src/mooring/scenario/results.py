@@ -7,8 +7,10 @@ import hashlib
 import importlib
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from csv import writer as csv_writer
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,6 +20,7 @@ import numpy as np
 from mooring import __version__
 from mooring.errors import ConfigError
 from mooring.objects.types import Object
+from mooring.scenario.columns import CHUNK, Times, numbers, plain
 from mooring.scenario.expectations import Expectation
 from mooring.scenario.history import STATES
 from mooring.scenario.measures import cost_of, quantiles, slowdowns, summary_of
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from mooring.scenario.scenario import Scenario
 
 #: A table: column -> values.
-Columns = dict[str, list[Any]]
+Columns = dict[str, Sequence[Any]]
 #: Formats of tables -> their file names' end.
 FORMATS: Final = {"csv": ".csv.gz", "arrow": ".arrows", "parquet": ".parquet"}
 
@@ -70,7 +73,8 @@ class Result(NamedTuple):
         digest = hashlib.sha256()
         digest.update(msgspec.json.encode(dict(self.summary), order="sorted"))
         for name in sorted(self.tables):
-            digest.update(csv_text(self.tables[name]).encode())
+            for text in csv_chunks(self.tables[name]):
+                digest.update(text.encode())
         return digest.hexdigest()
 
     def document(self) -> Object:
@@ -81,11 +85,11 @@ class Result(NamedTuple):
             "mooring": __version__,
             "digest": self.digest,
             "resources": dict(self.resources),
-            "summary": {name: _plain(value) for name, value in self.summary.items()},
+            "summary": {name: plain(value) for name, value in self.summary.items()},
             "pending": dict(self.pending),
             "notes": list(self.notes),
             "expect": [
-                {"line": item.text, "value": _plain(value), "holds": item.holds(value)}
+                {"line": item.text, "value": plain(value), "holds": item.holds(value)}
                 for item, value in self.checks
             ],
         }
@@ -156,21 +160,21 @@ def _pods(run: RunRecord, resources: Mapping[str, str]) -> Columns:
     columns: Columns = {
         "pod": pods.names,
         "group": pods.groups,
-        "priority": list(pods.priorities),
+        "priority": numbers(pods.priorities),
         "final_state": [STATES[state] for state in pods.states],
         "node": pods.nodes,
-        "attempts": list(pods.attempts),
-        "submission_time_s": _times(submitted),
-        "waiting_time_s": _times(waits),
-        "starting_time_s": _times(bound),
-        "finish_time_s": _times(finished),
-        "execution_time_s": _times(runs),
-        "turnaround_time_s": _times(finished - submitted),
-        "stretch": _times(slowdowns(waits, runs)),
-        "lost_time_s": _times(np.array(pods.lost_s)),
+        "attempts": numbers(pods.attempts),
+        "submission_time_s": Times(submitted),
+        "waiting_time_s": Times(waits),
+        "starting_time_s": Times(bound),
+        "finish_time_s": Times(finished),
+        "execution_time_s": Times(runs),
+        "turnaround_time_s": Times(finished - submitted),
+        "stretch": Times(slowdowns(waits, runs)),
+        "lost_time_s": Times(np.array(pods.lost_s)),
     }
     for resource, short in resources.items():
-        columns[_column(short)] = list(pods.requests[resource])
+        columns[_column(short)] = numbers(pods.requests[resource])
     return columns
 
 
@@ -186,9 +190,9 @@ def _jobs(run: RunRecord) -> Columns:
         "job": [job.name for job in jobs],
         "group": [job.group for job in jobs],
         "final_state": [job.state for job in jobs],
-        "submission_time_s": _times(job.submitted_s for job in jobs),
-        "starting_time_s": _times(job.started_s for job in jobs),
-        "finish_time_s": _times(job.finished_s for job in jobs),
+        "submission_time_s": Times([job.submitted_s for job in jobs]),
+        "starting_time_s": Times([job.started_s for job in jobs]),
+        "finish_time_s": Times([job.finished_s for job in jobs]),
     }
 
 
@@ -196,70 +200,59 @@ def _nodes(run: RunRecord) -> Columns:
     nodes, prices = run.history.nodes, run.scenario.prices
     return {
         "node": [node.name for node in nodes],
-        "added_s": _times(node.added_s for node in nodes),
-        "removed_s": _times(node.removed_s for node in nodes),
+        "added_s": Times([node.added_s for node in nodes]),
+        "removed_s": Times([node.removed_s for node in nodes]),
         "pods": [node.used for node in nodes],
         "cost": [cost_of(node, prices, run.end_s) for node in nodes],
     }
 
 
 def _series(run: RunRecord, resources: Mapping[str, str]) -> Columns:
-    measures, times, values = [], [], []
+    measures: list[str] = []
+    times: list[Any] = []
+    values: list[Any] = []
     for name in run.curves.names:
         kind, _, resource = name.partition(".")
         measure = f"{kind}.{resources[resource]}" if resource else kind
         curve_times, curve_values = run.curves.curve(name)
         measures += [measure] * len(curve_times)
-        times += _times(curve_times)
-        values += [_plain(value) for value in curve_values.tolist()]
+        times += Times(curve_times)
+        values += [plain(value) for value in curve_values.tolist()]
     return {"measure": measures, "time_s": times, "value": values}
 
 
 def _groups(pods: Columns) -> Columns:
     """Returns waits and ends by group of pods."""
-    rows: dict[str, list[int]] = {}
-    for row, group in enumerate(pods["group"]):
-        rows.setdefault(group, []).append(row)
-    columns: Columns = {"group": [*rows], "pods": [len(own) for own in rows.values()]}
-    states = {state: f"{state.lower()}" for state in STATES}
-    for state, column in states.items():
-        finals = pods["final_state"]
-        columns[column] = [sum(finals[row] == state for row in own) for own in rows.values()]
+    numbers_of: dict[str, int] = {}
+    codes = np.array([numbers_of.setdefault(group, len(numbers_of)) for group in pods["group"]])
+    waits = np.array([math.nan if wait is None else wait for wait in pods["waiting_time_s"]])
+    n_groups = len(numbers_of)
+    columns: Columns = {
+        "group": [*numbers_of],
+        "pods": np.bincount(codes, minlength=n_groups).tolist() if n_groups else [],
+    }
+    finals = Counter(zip(pods["group"], pods["final_state"], strict=True))
+    for state in STATES:
+        columns[state.lower()] = [finals[group, state] for group in numbers_of]
+    own_waits = [waits[codes == code] for code in range(n_groups)]
+    of_groups = [quantiles(own[~np.isnan(own)]) for own in own_waits]
     for which in ("mean", "p50", "p90", "p99", "max"):
-        columns[f"wait_{which}_s"] = [
-            quantiles(np.array(_present(pods["waiting_time_s"], own))).get(which)
-            for own in rows.values()
-        ]
+        columns[f"wait_{which}_s"] = [of_group.get(which) for of_group in of_groups]
     return columns
-
-
-def _present(column: Sequence[float | None], rows: Sequence[int]) -> list[float]:
-    return [value for row in rows if (value := column[row]) is not None]
-
-
-def _times(values: Any) -> list[float | None]:
-    """Returns times to the microsecond; None for nan."""
-    return [None if math.isnan(value) else _plain(round(float(value), 6)) for value in values]
-
-
-def _plain(value: Any) -> Any:
-    """Returns a number without a fraction as an integer."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
-        return int(value)
-    return value
 
 
 # -- files --------------------------------------------------------------------------------------
 
 
-def csv_text(columns: Columns) -> str:
-    """Returns a table as CSV; a missing value is empty."""
-    out = io.StringIO()
-    lines = csv_writer(out, lineterminator="\n")
-    lines.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
-        lines.writerow(["" if value is None else value for value in row])
-    return out.getvalue()
+def csv_chunks(columns: Columns) -> Iterator[str]:
+    """Yields a table as CSV, some thousand lines at a time; a missing value is empty."""
+    rows = zip(*columns.values(), strict=True)
+    lines: list[Sequence[Any]] = [[*columns]]
+    while lines:
+        out = io.StringIO()
+        csv_writer(out, lineterminator="\n").writerows(lines)
+        yield out.getvalue()
+        lines = [*islice(rows, CHUNK)]
 
 
 def write_results(result: Result, folder: str, *, table_format: str = "csv") -> list[str]:
@@ -293,7 +286,8 @@ def write_results(result: Result, folder: str, *, table_format: str = "csv") -> 
 def _write_csv(path: Path, columns: Columns) -> None:
     # Without a time in its head, equal runs give equal files.
     with gzip.GzipFile(path, "wb", mtime=0) as file:
-        file.write(csv_text(columns).encode())
+        for text in csv_chunks(columns):
+            file.write(text.encode())
 
 
 def _arrow_table(columns: Columns) -> Any:
@@ -301,7 +295,7 @@ def _arrow_table(columns: Columns) -> Any:
         import pyarrow as pa
     except ImportError:
         raise ConfigError("pyarrow is not installed: pip install pyarrow") from None
-    return pa.table(columns)
+    return pa.table({name: list(column) for name, column in columns.items()})
 
 
 def _write_arrow(path: Path, columns: Columns) -> None:

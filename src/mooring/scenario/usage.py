@@ -7,7 +7,9 @@ It is *fragmented* to the degree that a pod like those that came so far could no
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +25,8 @@ from mooring.simulation.utilization import PODS, Utilization
 _Shape = tuple[int, ...]
 #: Different requests that fragmentation looks at: pods with further ones are not counted.
 SHAPES_MAX: Final = 256
+#: Requests whose numbers are kept ready.
+SHAPES_CACHED: Final = 10_000
 
 
 class ClusterUsage:
@@ -30,9 +34,9 @@ class ClusterUsage:
 
     Attributes:
         resources: The names of the resources, without ``pods``.
-        allocatable: int64 (r,), in a scheduler's units.
-        allocated: int64 (r,), of bound pods.
-        waiting: int64 (r,), requests of pods without a node.
+        allocatable: By resource, in a scheduler's units.
+        allocated: By resource, of bound pods.
+        waiting: By resource, requests of pods without a node.
         n_nodes: Number of nodes.
         n_waiting: Number of pods without a node.
         n_bound: Number of pods with one.
@@ -44,9 +48,10 @@ class ClusterUsage:
     def __init__(self, resources: tuple[str, ...]) -> None:
         self.resources = resources
         n = len(resources)
-        self.allocatable = np.zeros(n, np.int64)
-        self.allocated = np.zeros(n, np.int64)
-        self.waiting = np.zeros(n, np.int64)
+        # Plain numbers: for the few resources of a node they are faster than arrays.
+        self.allocatable = [0] * n
+        self.allocated = [0] * n
+        self.waiting = [0] * n
         self.n_nodes = self.n_waiting = self.n_bound = 0
         self._requests = Utilization()
         self._amounts_of: dict[int, _Shape] = {}
@@ -57,6 +62,7 @@ class ClusterUsage:
         self._of_node: dict[str, Any] = {}
         self._fits = np.zeros(64, bool)
         self._pods: dict[str, tuple[_Shape, str]] = {}
+        self._arrays: dict[_Shape, Any] = {}
         self._shapes: Counter[_Shape] = Counter()
         self._minimal: list[_Shape] = []
         self._minimal_is_old = True
@@ -74,7 +80,7 @@ class ClusterUsage:
             return cached[1]
         amounts = self._requests.requests(pod)
         shape = (*(amounts.get(resource, 0) for resource in self.resources), 1)
-        if len(self._specs) > 10_000:
+        if len(self._specs) > SHAPES_CACHED:
             self._specs.clear()
         self._specs[id(pod.spec)] = pod.spec, shape
         return shape
@@ -104,11 +110,11 @@ class ClusterUsage:
         self._pods[pod_key] = shape, node
         if node:
             self.n_bound += 1
-            self.allocated += shape[:-1]
+            self.allocated = _plus(self.allocated, shape)
             self._change_free(node, shape, -1)
         else:
             self.n_waiting += 1
-            self.waiting += shape[:-1]
+            self.waiting = _plus(self.waiting, shape)
             self._shapes[shape] += 1
             self._minimal_is_old |= self._shapes[shape] == 1
 
@@ -119,11 +125,11 @@ class ClusterUsage:
         shape, node = entry
         if node:
             self.n_bound -= 1
-            self.allocated -= shape[:-1]
+            self.allocated = _minus(self.allocated, shape)
             self._change_free(node, shape, 1)
             return
         self.n_waiting -= 1
-        self.waiting -= shape[:-1]
+        self.waiting = _minus(self.waiting, shape)
         self._shapes[shape] -= 1
         if not self._shapes[shape]:
             del self._shapes[shape]
@@ -132,7 +138,17 @@ class ClusterUsage:
     def _change_free(self, node: str, shape: _Shape, sign: int) -> None:
         row = self._rows.get(node)
         if row is not None:
-            self._free[row] += np.multiply(shape, sign)
+            array = self._arrays.get(shape)
+            if array is None:
+                if len(self._arrays) > SHAPES_CACHED:
+                    self._arrays.clear()
+                array = self._arrays[shape] = np.array(shape, np.int64)
+            free = self._free[row]
+            # In place: it is a view of the row.
+            if sign > 0:
+                free += array
+            else:
+                free -= array
             self._changed_rows.add(row)
             self._moved_rows.add(row)
 
@@ -148,11 +164,11 @@ class ClusterUsage:
             row = self._rows[name] = self._new_row()
             used = [s for s, on in self._pods.values() if on == name]
             self._free[row] = amounts - (np.sum(used, axis=0) if used else 0)
-            self.allocatable += amounts[:-1]
+            self.allocatable = _plus(self.allocatable, amounts.tolist())
         elif (before != amounts).any():
             row = self._rows[name]
             self._free[row] += amounts - before
-            self.allocatable += (amounts - before)[:-1]
+            self.allocatable = _plus(self.allocatable, (amounts - before).tolist())
         else:
             return
         self._of_node[name] = amounts
@@ -173,7 +189,7 @@ class ClusterUsage:
         if amounts is None:
             return
         self.n_nodes -= 1
-        self.allocatable -= amounts[:-1]
+        self.allocatable = _minus(self.allocatable, amounts.tolist())
         row = self._rows.pop(name)
         self._free[row] = 0
         self._unused_rows.append(row)
@@ -185,7 +201,7 @@ class ClusterUsage:
         return [
             *self.allocatable,
             *self.allocated,
-            *(self.allocated + self.waiting),
+            *_plus(self.allocated, self.waiting),
             *self.stranded(),
             *self.fragmented(),
             self.n_waiting,
@@ -195,10 +211,10 @@ class ClusterUsage:
 
     # -- stranded ---------------------------------------------------------------------------------
 
-    def stranded(self) -> Any:
-        """Returns the free amounts where no waiting pod would fit: int64 (r,); 0 if none waits."""
+    def stranded(self) -> list[int]:
+        """Returns the free amounts where no waiting pod would fit, by resource; 0 if none waits."""
         if not self.n_waiting:
-            return np.zeros(len(self.resources), np.int64)
+            return [0] * len(self.resources)
         n = len(self._rows) + len(self._unused_rows)
         free = self._free[:n]
         if self._minimal_is_old:
@@ -213,13 +229,13 @@ class ClusterUsage:
             self._fits[rows] = self._fitting(self._free[rows])
             self._changed_rows.clear()
         unfit = np.maximum(free[~self._fits[:n]], 0)
-        total: Any = unfit.sum(axis=0)[:-1]
+        total: list[int] = unfit.sum(axis=0)[:-1].tolist()
         return total
 
-    def fragmented(self) -> Any:
+    def fragmented(self) -> list[float]:
         """Returns what a pod like those that came so far could not use of what is free.
 
-        float64 (r,): the mean over all pods that came; see ``Fragmentation``.
+        By resource, the mean over all pods that came; see ``Fragmentation``.
         """
         for row in sorted(self._moved_rows):
             self._fragmentation.move(row, self._free[row])
@@ -252,16 +268,18 @@ class Fragmentation:
         self._index: dict[_Shape, int] = {}
         self._shapes = np.zeros((0, n_resources + 1), np.int64)
         #: The largest number of each resource: a node with so much free takes all shapes.
-        self._largest = np.zeros(n_resources + 1, np.int64)
+        self._largest = [0] * (n_resources + 1)
         #: int64 (s, r): 1 for the resources that a shape does not request.
         self._unrequested = np.zeros((0, n_resources), np.int64)
+        #: Whether any shape does not request a resource.
+        self._is_unrequested = [False] * n_resources
         #: How many pods had each shape: float64 (s, 1).
         self._counts = np.zeros((0, 1))
         #: What each shape cannot use: int64 (s, r).
         self._useless = np.zeros((0, n_resources), np.int64)
         #: What is free by row, as far as it is part of ``_useless``.
         self._free = np.zeros((64, n_resources + 1), np.int64)
-        self._amounts = np.zeros(n_resources)
+        self._amounts = [0.0] * n_resources
         self._is_old = False
 
     def count(self, shape: _Shape) -> None:
@@ -273,9 +291,10 @@ class Fragmentation:
             at = self._index[shape] = len(self._index)
             own = np.array([shape], np.int64)
             self._shapes = np.concatenate([self._shapes, own])
-            self._largest = np.maximum(self._largest, own[0])
+            self._largest = [*map(max, self._largest, shape)]
             unrequested = (self._shapes[:, :-1] == 0).astype(np.int64)
             self._unrequested = unrequested
+            self._is_unrequested = unrequested.any(axis=0).tolist()
             self._counts = np.concatenate([self._counts, np.zeros((1, 1))])
             useless = _useless(own, unrequested[-1:], self._free)
             self._useless = np.concatenate([self._useless, useless])
@@ -287,21 +306,42 @@ class Fragmentation:
         while row >= len(self._free):
             self._free = np.concatenate([self._free, np.zeros_like(self._free)])
         old = self._free[row]
-        if (np.minimum(old, free) >= self._largest).all():
+        if self._all_fit(old.tolist()) and self._all_fit(now := free.tolist()):
             # All shapes fit before and after: only what they do not request is of no use.
-            self._useless += self._unrequested * (free - old)[:-1]
+            if self._are_unrequested(old.tolist(), now):
+                self._useless += self._unrequested * (free - old)[:-1]
+                self._is_old = True
         else:
             useless = _useless(self._shapes, self._unrequested, free[None, :])
             self._useless += useless - _useless(self._shapes, self._unrequested, old[None, :])
+            self._is_old = True
         self._free[row] = free
-        self._is_old = True
 
-    def amounts(self) -> Any:
-        """Returns the expected amounts: float64 (r,)."""
+    def _all_fit(self, free: list[int]) -> bool:
+        return all(map(operator.ge, free, self._largest))
+
+    def _are_unrequested(self, old: list[int], new: list[int]) -> bool:
+        """Returns whether an amount has changed that some shape does not request."""
+        changes = zip(self._is_unrequested, old, new, strict=False)
+        return any(flag and before != after for flag, before, after in changes)
+
+    def amounts(self) -> list[float]:
+        """Returns the expected amounts by resource."""
         if self._is_old and self._index:
-            self._amounts = (self._counts * self._useless).sum(axis=0) / self._counts.sum()
+            sums = (self._counts * self._useless).sum(axis=0) / self._counts.sum()
+            self._amounts = sums.tolist()
             self._is_old = False
         return self._amounts
+
+
+def _plus(totals: Sequence[int], amounts: Sequence[int]) -> list[int]:
+    """Returns the sums by resource; a last amount, that of pods, is left out."""
+    return [*map(operator.add, totals, amounts)]
+
+
+def _minus(totals: Sequence[int], amounts: Sequence[int]) -> list[int]:
+    """Returns the differences by resource; a last amount, that of pods, is left out."""
+    return [*map(operator.sub, totals, amounts)]
 
 
 def _useless(shapes: Any, unrequested: Any, free: Any) -> Any:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from mooring.chance import Streams
+from mooring.client.transport.transport import Request
 from mooring.clock import seeded_random
+from mooring.errors import Unreachable
 from mooring.scenario.actors.live_stages import STAGES_PER_SECOND_MAX, LiveStages
 from mooring.scenario.stages.reading import read_stages
 from mooring.testing import make_node, make_pod
@@ -63,6 +65,21 @@ spec:
   weight: 1
   next: {finalizers: {empty: true}, delete: true}
 """
+POD_KILLED = """
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata: {name: pod-killed}
+spec:
+  resourceRef: {apiGroup: v1, kind: Pod}
+  selector: {matchExpressions: [{jq: {key: .metadata.deletionTimestamp, operator: Exists}}]}
+  delay: {durationMilliseconds: 1000}
+  steps:
+  - event:
+      type: Normal
+      reason: Killing
+      message: 'Stopping container: {{ ( index .spec.containers 0 ).name }}'
+  - delete: true
+"""
 NODE_HEARTBEAT = """
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -83,11 +100,14 @@ spec:
 
 
 @asynccontextmanager
-async def staged(folder: Path, *texts: str, node: Any = None) -> AsyncIterator[Life]:
+async def staged(
+    folder: Path, *texts: str, node: Any = None, instant_deletion: bool = True
+) -> AsyncIterator[Life]:
     """Runs a scheduler, an API server and what these stages say, with one node."""
     file = folder / "stages.yaml"
     file.write_text("---".join(texts))
-    async with run_scheduler(node or make_node("a")) as life, asyncio.TaskGroup() as tasks:
+    scheduling = run_scheduler(node or make_node("a"), instant_deletion=instant_deletion)
+    async with scheduling as life, asyncio.TaskGroup() as tasks:
         stages = read_stages([file]).stages
         rng, streams = seeded_random(0), Streams(1)
         live = LiveStages(life.client, stages, clock=life.clock, rng=rng, streams=streams)
@@ -131,6 +151,51 @@ def test_a_bound_pod_runs_completes_and_leaves(tmp_path: Path) -> None:
             await life.client.delete("Pod", "long", "default")
             await asyncio.sleep(0.5)
             assert set(await pods(life)) == {"short"}  # the finalizer is gone, and so is the pod
+
+    main()
+
+
+def test_a_stage_whose_write_fails_is_entered_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @virtually
+    async def main() -> None:
+        async with staged(tmp_path, POD_READY) as life:
+            is_away = True
+
+            async def fail(request: Request) -> None:
+                if is_away and request.method == "PATCH" and "/pods/" in request.path:
+                    raise Unreachable("connection refused")
+
+            for transport in life.world.transports:
+                transport.before.append(fail)
+            await life.client.create(make_pod("web"))
+            await asyncio.sleep(30)
+            assert (await pods(life))["web"]["status"]["phase"] == "Pending"
+            is_away = False
+            await asyncio.sleep(32)
+            assert (await pods(life))["web"]["status"]["phase"] == "Running"
+
+    main()
+    waits = [
+        record.__dict__["next_try_s"]
+        for record in caplog.records
+        if record.message == "stage not entered"
+    ]
+    assert waits == pytest.approx([1.0, 2.0, 4.0, 8.0, 16.0], rel=0.11)
+
+
+def test_an_event_is_recorded_with_its_message_rendered(tmp_path: Path) -> None:
+    @virtually
+    async def main() -> None:
+        async with staged(tmp_path, POD_KILLED, instant_deletion=False) as life:
+            await life.client.create(make_pod("web"))
+            await asyncio.sleep(1)
+            await life.client.delete("Pod", "web", "default")
+            await asyncio.sleep(3)
+            (event,) = [event for event in await life.events("web") if event.reason == "Killing"]
+            assert (event.type, event.note) == ("Normal", "Stopping container: container-0")
+            assert await pods(life) == {}
 
     main()
 

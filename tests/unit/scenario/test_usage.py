@@ -28,11 +28,11 @@ def test_equals_a_count_over_all_objects(seed: int) -> None:
     for number in range(250):
         change(rng, usage, nodes, pods, number)
         came |= pods
-        stranded = usage.stranded().tolist()  # also when nothing is compared: it keeps state
+        stranded = usage.stranded()  # also when nothing is compared: it keeps state
         if number % 5 == 0:
             check(usage, stranded, nodes, pods)
             expected = useless([*came.values()], nodes, pods)
-            assert usage.fragmented().tolist() == pytest.approx(expected)
+            assert usage.fragmented() == pytest.approx(expected)
 
 
 def change(
@@ -96,9 +96,9 @@ def check(
         fits = any(all(a <= b for a, b in zip(shape, own, strict=True)) for shape in shapes)
         if shapes and not fits:
             expected = [a + max(0, b) for a, b in zip(expected, own, strict=False)]
-    assert usage.allocatable.tolist() == allocatable
-    assert usage.allocated.tolist() == allocated
-    assert usage.waiting.tolist() == waiting
+    assert usage.allocatable == allocatable
+    assert usage.allocated == allocated
+    assert usage.waiting == waiting
     assert stranded == expected
     bound = sum(bool(pod.spec.node_name) for pod in pods.values())
     assert (usage.n_nodes, usage.n_bound, usage.n_waiting) == (len(nodes), bound, len(pods) - bound)
@@ -133,9 +133,9 @@ def test_pods_with_more_different_requests_than_the_limit_are_not_counted() -> N
     fragmentation.move(0, np.array([500, 10]))
     for amount in range(1, SHAPES_MAX + 1):
         fragmentation.count((amount, 1))
-    before = fragmentation.amounts().tolist()
+    before = fragmentation.amounts()
     fragmentation.count((501, 1))
-    assert fragmentation.amounts().tolist() == before == [0.0]
+    assert fragmentation.amounts() == before == [0.0]
 
 
 def units(quantities: object) -> list[int]:

@@ -16,20 +16,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from mooring.apiserver.errors import ApiStatusError
-from mooring.client import Client, Informer, ObjectChange
+from mooring.client import Client, Informer, ObjectChange, Recorder
 from mooring.client.rest.client import Patch
+from mooring.client.retry import RetryPolicy
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.kinds import Kind
 from mooring.objects.meta import key
-from mooring.scenario.stages.stage import Effect, Stage, chosen
-from mooring.scenario.stages.surroundings import status_after
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.scenario.stages.stage import Effect, Stage, StageEvent, chosen
+from mooring.scenario.stages.surroundings import status_after, surroundings
 from mooring.scenario.stages.template_syntax import TemplateError
 from mooring.simulation.controllers.objects import Workload
 
@@ -38,6 +42,10 @@ if TYPE_CHECKING:
 
 #: An object that enters more stages within a second is in a circle without delays.
 STAGES_PER_SECOND_MAX: Final = 100
+#: The reporting controller of events.
+CONTROLLER: Final = "mooring-stages"
+#: The waits after writes that failed.
+RETRY: Final = RetryPolicy(math.inf, initial_s=1.0, max_s=60.0, jitter=0.1)
 #: Objects changed concurrently.
 WORKERS: Final = 4
 
@@ -66,6 +74,8 @@ class _Life:
         self.n_in_second = 0
         self.second_began_s = 0.0
         self.is_stopped = False
+        #: Writes of the stage in a row that have failed.
+        self.n_failed = 0
 
     @property
     def view(self) -> dict[str, Any]:
@@ -109,6 +119,9 @@ class LiveStages:
         #: An object, the stage that it enters, and the generation of this plan.
         self._due: asyncio.Queue[tuple[_Life, Stage, int]] = asyncio.Queue()
         self._n_working = 0
+        self._recorder = Recorder(
+            client, controller=CONTROLLER, instance=CONTROLLER, clock=clock, rng=rng
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -121,6 +134,7 @@ class LiveStages:
             async with asyncio.TaskGroup() as tasks:
                 for informer in self._informers:
                     tasks.create_task(informer.run())
+                tasks.create_task(self._recorder.run())
                 for _ in range(WORKERS):
                     tasks.create_task(self._work())
         finally:
@@ -182,17 +196,29 @@ class LiveStages:
             try:
                 if self._may_enter(life, stage):
                     await self._enter(life, stage)
+                life.n_failed = 0
             except NotFound:
                 _stop_timer(life)
             except (TemplateError, ApiStatusError, msgspec.ValidationError) as error:
                 self._stop(life, stage, f"its template {error}")
             except SchedulerError as error:
-                _log.warning("stage not entered", extra=_fields(life, stage, str(error)))
+                self._retry(life, stage, error)
             finally:
                 self._n_working -= 1
                 life.is_changing = False
             if life.has_changed:
                 self._plan(life)
+
+    def _retry(self, life: _Life, stage: Stage, error: SchedulerError) -> None:
+        """Enters a stage again after a wait; a change of the object replaces this plan."""
+        life.n_failed += 1
+        wait_s = RETRY.wait_s(life.n_failed, error, life.rng)
+        _log.warning(
+            "stage not entered",
+            extra={**_fields(life, stage, str(error)), "next_try_s": round(wait_s, 1)},
+        )
+        loop = asyncio.get_running_loop()
+        life.timer = loop.call_later(wait_s, self._due.put_nowait, (life, stage, life.generation))
 
     def _may_enter(self, life: _Life, stage: Stage) -> bool:
         """Counts the stages of an object; one in a circle without delays is stopped."""
@@ -219,6 +245,8 @@ class LiveStages:
         metadata = life.obj.metadata
         view = life.view
         for effect in stage.effects:
+            if effect.event is not None:
+                self._record(life, view, effect.event)
             before = view["metadata"].get("finalizers", [])
             finalizers = effect.finalizers_after(before)
             if finalizers != before:
@@ -234,6 +262,18 @@ class LiveStages:
                 return
             if effect.template is not None:
                 await self._patch_status(life, view, effect)
+
+    def _record(self, life: _Life, view: dict[str, Any], event: StageEvent) -> None:
+        now = rfc3339(self._clock.wall_s())
+        node_name = life.obj.metadata.name if life.kind == "Node" else ""
+        context = surroundings(node_name, life.number, now)
+        self._recorder.record(
+            (Node if life.kind == "Node" else Pod)(metadata=life.obj.metadata),
+            type=event.type,
+            reason=event.reason,
+            action=event.reason,
+            note=event.message.render(view, context),
+        )
 
     async def _patch_status(self, life: _Life, view: dict[str, Any], effect: Effect) -> None:
         assert effect.template is not None

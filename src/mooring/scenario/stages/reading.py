@@ -24,6 +24,7 @@ from mooring.scenario.stages.stage import (
     Effect,
     Requirement,
     Stage,
+    StageEvent,
     Time,
 )
 from mooring.scenario.stages.template_syntax import TemplateError
@@ -34,6 +35,7 @@ STAGES_MAX: Final = 1000
 _KINDS: Final = ("Pod", "Node")
 _OPERATORS: Final = (IN, NOT_IN, EXISTS, NOT_EXISTS)
 _PATCH_TYPES: Final = ("", "strategic", "merge")
+_EVENT_TYPES: Final = ("", "Normal", "Warning")
 
 
 class ReadStages:
@@ -41,12 +43,28 @@ class ReadStages:
 
     Attributes:
         stages: In the order of the files.
-        notes: What they say that has no effect here.
+        notes: What they say that has no effect.
     """
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
         self.notes: list[str] = []
+
+    @property
+    def notes_of_simulation(self) -> list[str]:
+        """The notes, and what has no effect in a simulation: it has no events."""
+        with_events = [
+            stage.name
+            for stage in self.stages
+            if any(effect.event is not None for effect in stage.effects)
+        ]
+        return [
+            *self.notes,
+            *(
+                f"stage {name}: its event has no effect, and is not recorded"
+                for name in with_events
+            ),
+        ]
 
 
 def are_stages(file: str | os.PathLike[str]) -> bool:
@@ -144,7 +162,7 @@ class _Reading:
             self._error(("metadata", "name"), "must be a name", name)
         self._check_resource()
         delay = spec.delay or document.Delay()
-        effects = self._effects(str(name), notes)
+        effects = self._effects()
         where = self._source.fault("").file or ""
         if selector is None:
             notes.append(f"{where}: stage {name} has no selector: it is for no object")
@@ -233,20 +251,14 @@ class _Reading:
 
     # -- effects ----------------------------------------------------------------------------------
 
-    def _effects(self, name: str, notes: list[str]) -> list[Effect]:
+    def _effects(self) -> list[Effect]:
         spec = self._spec
         if (spec.next is None) is (not spec.steps):
             self._error(("spec",), "must have one of next and steps")
             return []
         if spec.next is not None:
-            has_event = spec.next.event is not None
-            effects = self._of_next(spec.next)
-        else:
-            has_event = any(step.event is not None for step in spec.steps)
-            effects = [self._of_step(step, at) for at, step in enumerate(spec.steps)]
-        if has_event:
-            notes.append(f"stage {name}: its event has no effect, and is not recorded")
-        return effects
+            return self._of_next(spec.next)
+        return [self._of_step(step, at) for at, step in enumerate(spec.steps)]
 
     def _of_next(self, following: document.Next) -> list[Effect]:
         path: Path = ("spec", "next")
@@ -256,8 +268,12 @@ class _Reading:
         if following.status_subresource not in ("", "status"):
             problem = 'must be "status"'
             self._error((*path, "statusSubresource"), problem, following.status_subresource)
+        effects = []
+        if following.event is not None:
+            effects.append(self._of_event(following.event, (*path, "event")))
         first = _finalizing(following.finalizers)
-        effects = [] if first is None else [first]
+        if first is not None:
+            effects.append(first)
         if following.delete:
             # KWOK patches nothing that it deletes.
             effects.append(Effect(deletes=True))
@@ -275,9 +291,19 @@ class _Reading:
             self._error(path, "must have one of event, finalizers, delete and patch")
         if step.patch is not None:
             return self._of_patch(step.patch, (*path, "patch"))
+        if step.event is not None:
+            return self._of_event(step.event, (*path, "event"))
         if step.finalizers is not None:
             return _finalizing(step.finalizers) or Effect()
         return Effect(deletes=step.delete)
+
+    def _of_event(self, event: document.Event, path: Path) -> Effect:
+        if event.type not in _EVENT_TYPES:
+            self._error((*path, "type"), "must be Normal or Warning", event.type)
+        message = self._template(event.message, (*path, "message"))
+        if message is None:
+            return Effect()
+        return Effect(event=StageEvent(event.type or "Normal", event.reason, message))
 
     def _of_patch(self, patch: document.Patch, path: Path) -> Effect:
         if patch.impersonation is not None:

@@ -85,6 +85,21 @@ def _seconds(text: str, wall_s: float) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
+class StageEvent:
+    """An event about the object of a stage.
+
+    Attributes:
+        type: Normal or Warning.
+        reason: In CamelCase.
+        message: For users.
+    """
+
+    type: str
+    reason: str
+    message: Template
+
+
+@dataclass(frozen=True, slots=True)
 class Effect:
     """One thing that a stage does.
 
@@ -92,6 +107,7 @@ class Effect:
         template: Of the status; None = it stays.
         empties, removes, adds: Changes of the finalizers.
         deletes: Whether the object is deleted.
+        event: What is recorded on an API server; a simulation has no events.
     """
 
     template: Template | None = None
@@ -99,6 +115,7 @@ class Effect:
     removes: tuple[str, ...] = ()
     adds: tuple[str, ...] = ()
     deletes: bool = False
+    event: StageEvent | None = None
 
     def finalizers_after(self, finalizers: Sequence[str]) -> list[str]:
         """Returns the finalizers that an object has afterwards."""

@@ -70,11 +70,13 @@ class ControlledObjects:
 
     def _apply_pod(self, old: Pod | None, new: Pod | None) -> list[WorkloadKey]:
         if old is not None:
-            self.pods.pop(key(old), None)
-            self._by_owner.get(_owner_key(old), {}).pop(key(old), None)
+            old_key = key(old)
+            self.pods.pop(old_key, None)
+            self._by_owner.get(_owner_key(old), {}).pop(old_key, None)
         if new is not None:
-            self.pods[key(new)] = new
-            self._by_owner.setdefault(_owner_key(new), {})[key(new)] = new
+            new_key = key(new)
+            self.pods[new_key] = new
+            self._by_owner.setdefault(_owner_key(new), {})[new_key] = new
         if old is not None and new is not None and _same_for_owners(old, new):
             return []
         concerned: list[WorkloadKey] = []

@@ -175,10 +175,12 @@ class Engine:
                 self._foreground -= not action.is_background
                 action.run()
                 continue
-            busy = next((item for item in self._controllers if item.has_work), None)
-            if busy is None:
+            for controller in self._controllers:
+                if controller.has_work:
+                    await controller.work()
+                    break
+            else:
                 return
-            await busy.work()
 
     # -- the next instant -------------------------------------------------------------------------
 
