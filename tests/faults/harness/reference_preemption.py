@@ -69,9 +69,9 @@ class Cluster(NamedTuple):
     nominated: Sequence[tuple[Pod, str]]
     budgets: Sequence[PodDisruptionBudget]
 
-    def fits(self, pod: Pod, node: str, gone: Iterable[Pod]) -> bool:
+    def fits(self, pod: Pod, node: str, removed: Iterable[Pod]) -> bool:
         """Returns whether a pod fits a node without some pods, with and without nominated ones."""
-        uids = {other.metadata.uid for other in gone}
+        uids = {other.metadata.uid for other in removed}
         stay = [(other, name) for other, name in self.placed if other.metadata.uid not in uids]
         if World(self.nodes, stay).fit_error(pod, node):
             return False

@@ -67,7 +67,7 @@ def test_pods_of_the_same_priority_and_nominated_ones_keep_their_resources() -> 
 
 
 def test_a_budget_is_used_up_by_the_pods_before() -> None:
-    one = budget("one", 1, app="x")
+    single = budget("one", 1, app="x")
     pods = [pod("x", 2), pod("y", 1)]
-    assert protected_pods(pods, [one]) == pods[1:]
+    assert protected_pods(pods, [single]) == pods[1:]
     assert Choice("a", [pods[0]], 1).cost > Choice("a", [pod("z", 50)], 0).cost
