@@ -77,11 +77,11 @@ _CLIENT: Final = [
     ),
     PlantedBug(
         "new_value_ends_wait",
-        "A newer value is written at once, though the server asked to wait",
+        "A newer value is written at once, though the one before has to wait",
         WriteQueue,
         "put",
-        "elif item.state is _State.WAITING and item.is_wait_requested:",
-        "elif False:",
+        "item.is_removed = False\n",
+        "item.is_removed = False\n        self._make_ready(key, item)\n",
     ),
     PlantedBug(
         "replaced_while_written",
@@ -96,8 +96,8 @@ _CLIENT: Final = [
         "A value that is replaced while it is refused does not wait",
         WriteQueue,
         "_after",
-        "(item.is_replaced and not retry.is_requested)",
-        "item.is_replaced",
+        "if retry is None or not retry.wait_s:",
+        "if retry is None or not retry.wait_s or item.is_replaced:",
     ),
     PlantedBug(
         "removed_while_written",
@@ -109,11 +109,11 @@ _CLIENT: Final = [
     ),
     PlantedBug(
         "old_wait_ends",
-        "The end of an earlier wait ends a later one",
+        "The end of a removed value's wait ends that of a later one",
         WriteQueue,
         "_wait",
-        "if not is_waiting or item.wait_number != number:",
-        "if not is_waiting:",
+        "if self._items.get(key) is not item:",
+        "if key not in self._items:",
     ),
     PlantedBug(
         "server_error_is_refusal",

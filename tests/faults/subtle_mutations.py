@@ -24,6 +24,7 @@ from mooring.scheduler.status_writer import StatusWriter
 from mooring.state.cache import Cache
 from mooring.state.nominator import Nominator
 from tests.faults.planted import PlantedBug
+from tests.faults.preemption_mutations import PREEMPTION_BUGS
 from tests.faults.subtle_client_mutations import CLIENT_BUGS
 from tests.faults.unnoticed_mutations import UNNOTICED_BUGS
 
@@ -518,4 +519,5 @@ SUBTLE_BUGS: Final = [
     *_PREEMPTION,
     *CLIENT_BUGS,
     *UNNOTICED_BUGS,
+    *PREEMPTION_BUGS,
 ]

@@ -31,12 +31,15 @@ from mooring.client.transport.transport import Response, Stream
 from mooring.clock import Rng, seeded_random
 from mooring.errors import LeaseLost
 from mooring.objects.codec.decode import encode
+from mooring.queue import QueueOptions
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.fault_fixture import PODS, small_node, small_pod
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.twins.attach import Twins
+from tests.faults.twins.attached_elector import AttachedElector
 
 #: MOORING_SEEDS=1000 runs more of them.
 SEEDS: Final = int(os.environ.get("MOORING_SEEDS", "200")) // 20
@@ -151,6 +154,7 @@ class LeaseLab:
         self.user = Client(InProcessTransport(self.api.handle), rng=self.rng)
         self.networks: list[FaultyNetwork] = []
         self.running: dict[str, Service] = {}
+        self.twins: dict[str, tuple[Twins, Elector]] = {}
         self.is_healed = False
         self._leader = ""
         self._nodes: dict[str, str] = {}
@@ -220,17 +224,41 @@ class LeaseLab:
                 rng=self.rng,
                 sleep=clock.sleep,
             )
+            AttachedElector(elector, clock, self.problems.append)
             client = Client(transport, rng=self.rng, fence=elector.fence)
             options = ServiceOptions(elector=elector)
             service = Service(client, clock=clock, rng=self.rng, options=options, sleep=clock.sleep)
             self.running[name] = service
+            twins = Twins(service, clock, QueueOptions(), self.problems.append)
+            self.twins[name] = twins, elector
             try:
-                await service.run()
+                await self._run_checked(service, twins)
                 self.paths["stopped"] += 1
             except LeaseLost:
                 self.paths["lease lost"] += 1
                 self.paths["lease lost during an eviction"] += bool(evictions.open)
             await asyncio.sleep(1.0)
+
+    async def _run_checked(self, service: Service, twins: Twins) -> None:
+        """Runs a scheduler, and compares it with its models each second of its own time."""
+
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(1.0)
+                twins.on_tick()
+
+        ticking = asyncio.create_task(tick())
+        try:
+            await service.run()
+        finally:
+            ticking.cancel()
+
+    def on_step(self) -> None:
+        """Checks the models after each step of the loop."""
+        for twins, elector in self.twins.values():
+            # One that loses the lease cancels its evictions.
+            if elector.is_leading:
+                twins.on_step()
 
     # -- users ------------------------------------------------------------------------------------
 
@@ -266,7 +294,9 @@ class LeaseLab:
             asyncio.get_running_loop().call_later(seconds, self._both_ways, network)
             self.paths["one direction"] += 1
         elif action < 0.8:
-            self.rng.choice(list(self.running.values())).stop()
+            name = self.rng.choice(list(self.running))
+            self.running[name].stop()
+            self.twins.pop(name, None)
 
     def _disturb_eviction(self, network: FaultyNetwork) -> None:
         """Lets the network fail for longer than a lease lasts, in one of four evictions."""
@@ -326,9 +356,17 @@ def _rank(name: str) -> int:
     return int(name.removeprefix(URGENT))
 
 
+def watch_steps(lab: LeaseLab) -> None:
+    """Lets the loop call ``on_step`` of the lab."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.on_step = lab.on_step
+
+
 async def run(seed: int) -> Counter[str]:
     """Runs a seed; returns the paths that it took."""
     lab = LeaseLab(seed)
+    watch_steps(lab)
     await lab.post("/api/v1/nodes", small_node("a", pods=PODS_MAX))
     async with asyncio.TaskGroup() as tasks:
         names = ("red", "blue", "green")[: lab.rng.choice((2, 3))]

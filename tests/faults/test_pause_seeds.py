@@ -23,7 +23,7 @@ from tests.faults.fault_fixture import PODS, small_node, small_pod
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.freezable_loop import FreezableLoop, context_of
 from tests.faults.harness.wire import Wire
-from tests.faults.test_lease_seeds import BOUND_S, LeaseLab
+from tests.faults.test_lease_seeds import BOUND_S, LeaseLab, watch_steps
 
 #: MOORING_SEEDS=1000 runs more of them.
 SEEDS: Final = int(os.environ.get("MOORING_SEEDS", "200")) // 20
@@ -96,6 +96,7 @@ def _loop() -> FreezableLoop:
 async def run(seed: int) -> Counter[str]:
     """Runs a seed; returns the paths that it took."""
     lab = PauseLab(seed)
+    watch_steps(lab)
     await lab.post("/api/v1/nodes", small_node("a", pods=NODE_PODS))
     async with asyncio.TaskGroup() as tasks:
         names = ("red", "blue", "green")[: lab.rng.choice((2, 3))]

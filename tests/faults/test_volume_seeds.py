@@ -40,6 +40,7 @@ from tests.faults.harness.volume_controller import (
     VolumeController,
     volume,
 )
+from tests.faults.twins.attached_volumes import AttachedVolumes
 from tests.faults.volume_mutations import VOLUME_MUTATIONS
 
 #: MOORING_SEEDS=1000 runs more of them.
@@ -86,7 +87,14 @@ class VolumeLab(Lab):
         self.direct = Client(InProcessTransport(self.store.handler("user")), rng=self.rng)
         self.controller = VolumeController(self.direct, self.volumes, self.rng)
         self.done: Counter[str] = Counter()
+        self.attached = AttachedVolumes(self.service, partial(self.findings.report, "T1"))
         self._number = 0
+
+    async def tick(self) -> None:
+        """Compares the waits with their model once per second."""
+        while True:
+            await asyncio.sleep(1.0)
+            self.attached.on_tick()
 
     async def post(self, path: str, obj: Mapping[str, Any]) -> None:
         await self.direct.write("POST", path, msgspec.json.encode(obj))
@@ -242,6 +250,7 @@ async def run(seed: int) -> Counter[str]:
     try:
         async with lab.running(), asyncio.TaskGroup() as tasks:
             controlling = tasks.create_task(lab.controller.run())
+            ticking = tasks.create_task(lab.tick())
             lab.network.faults = replace(Faults.drawn(lab.rng), broken_pods=0.0, restarts=0.0)
             for _ in range(PODS_FIRST):
                 await lab.create_pod()
@@ -254,6 +263,7 @@ async def run(seed: int) -> Counter[str]:
             await asyncio.sleep(max(0.0, lab.network.healed_at_s - now_s()) + HEALED_S)
             problems = lab.problems()
             controlling.cancel()
+            ticking.cancel()
             assert not problems, f"seed {seed}: {problems[:5]}"
     finally:
         lab.store.close()

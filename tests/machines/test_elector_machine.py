@@ -8,6 +8,7 @@ pauses, and clocks whose rates differ by less than a factor of 1.5.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 
 from hypothesis import settings
@@ -19,7 +20,7 @@ from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import OutcomeUnknown, Unreachable
 from tests.helpers.client_servers import LeaseServer
 from tests.helpers.lease_fixture import PATH
-from tests.machines.elector_model import ModelElector, ModelServer, Record
+from tests.machines.elector_model import Answer, ModelElector, ModelServer, Record, run_on
 
 CANDIDATES = st.integers(0, 1)
 TIMES = LeaseTimes()
@@ -86,7 +87,8 @@ class AsUpstream(Candidates):
         self.models = [self.model_of(index) for index in range(2)]
 
     def model_of(self, index: int) -> ModelElector:
-        return ModelElector(self.electors[index].identity, self.model, TIMES.duration_s)
+        now_s = self.clocks[index].monotonic_s
+        return ModelElector(self.electors[index].identity, TIMES.duration_s, now_s)
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 4.4, 9.0, 14.9, 15.0, 15.1]))
     def time_passes(self, seconds: float) -> None:
@@ -97,16 +99,15 @@ class AsUpstream(Candidates):
         if self.has_led[index] and not self.electors[index].is_leading:
             self.restart(index)
             self.models[index] = self.model_of(index)
-        now_s = self.clocks[index].monotonic_s()
-        assert self.attempt(index) == self.models[index].try_acquire_or_renew(now_s)
+        assert self.attempt(index) == run_on(self.model, self.models[index].tries())
 
     @rule(index=CANDIDATES)
     def releases(self, index: int) -> None:
         elector = self.electors[index]
         if not elector.is_leading:
             return
-        now_s = self.clocks[index].monotonic_s()
-        assert self.runner.run(elector.release()) == self.models[index].release(now_s)
+        released = run_on(self.model, self.models[index].releases())
+        assert self.runner.run(elector.release()) == released
         self.restart(index)
         self.models[index] = self.model_of(index)
 
@@ -169,11 +170,27 @@ class NeverTwo(Candidates):
 
 
 def test_the_model_takes_over_when_the_observed_lease_expires() -> None:
+    clock = VirtualClock()
     server = ModelServer(Record("other", 15.0, 3, 0.0))
-    model = ModelElector("me", server, 15.0)
+    model = ModelElector("me", 15.0, clock.monotonic_s)
 
-    assert [model.try_acquire_or_renew(at_s) for at_s in (0.0, 14.9, 15.0)] == [False, False, True]
-    assert server.record == Record("me", 15.0, 4, 15.0)
+    results = []
+    for seconds in (0.0, 14.9, 0.1):
+        clock.advance(seconds)
+        results.append(run_on(server, model.tries()))
+    assert results == [False, False, True]
+    assert server.record == Record("me", 15.0, 4, clock.monotonic_s())
+
+
+def test_the_model_reads_the_lease_after_a_request_that_failed() -> None:
+    model = ModelElector("me", 15.0, VirtualClock().monotonic_s)
+    run_on(ModelServer(), model.tries())
+
+    attempt = model.tries()
+    assert next(attempt).verb == "replace"
+    with contextlib.suppress(StopIteration):
+        attempt.send(Answer.FAILED)
+    assert next(model.tries()).verb == "read"
 
 
 TestAsUpstream = AsUpstream.TestCase

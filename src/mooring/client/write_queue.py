@@ -4,7 +4,7 @@
 
     put ──> ready, by namespace ──> writers ──> written
                   ▲                     │ Retry: after a wait, which occupies no writer
-                  └─────────────────────┘
+                  └─────────────────────┘ and is the wait of a newer value too
 
 A namespace whose last write failed is failing, until one of its writes ends otherwise. Failing
 namespaces share a few of the writers, so that an admission webhook of one team, which lets each
@@ -35,7 +35,8 @@ class Retry(NamedTuple):
 
     Attributes:
         wait_s: The wait before it, in seconds; 0 = it succeeded, and there is more to write.
-        is_requested: Whether the server asked for the wait: then a newer value waits as well.
+        is_requested: Whether the server asked for the wait: then a value that is put after the
+            removal of this one waits as well. A value that replaces it waits in any case.
     """
 
     wait_s: float
@@ -60,7 +61,6 @@ class _Item(Generic[T]):
         "state",
         "tries",
         "value",
-        "wait_number",
     )
 
     def __init__(self, namespace: str, value: T) -> None:
@@ -73,8 +73,6 @@ class _Item(Generic[T]):
         self.is_replaced = False
         self.is_removed = False
         self.is_wait_requested = False
-        #: The number of its last wait: a newer value may have ended an earlier one.
-        self.wait_number = 0
 
 
 class WriteQueue(Generic[T]):
@@ -153,14 +151,12 @@ class WriteQueue(Generic[T]):
             self._ready.remove(item.namespace, key)
             item.is_urgent = True
             self._make_ready(key, item)
-        elif item.state is _State.WAITING and item.is_wait_requested:
+        elif item.state is _State.WAITING:
+            # The wait of the write before counts: else each new value would be sent at once to a
+            # server that is down.
             self._parked -= item.is_removed
             item.is_removed = False
             item.is_urgent = item.is_urgent or urgent
-        elif item.state is _State.WAITING:
-            item.tries = 0
-            item.is_urgent = item.is_urgent or urgent
-            self._make_ready(key, item)
 
     def remove(self, key: Hashable) -> None:
         """Drops the value of a key. A write in progress is not interrupted, nor repeated."""
@@ -199,7 +195,7 @@ class WriteQueue(Generic[T]):
             key, item = next_item
             wait_s = await self._write(key, item)
             if wait_s is not None:
-                await self._wait(key, item, wait_s, item.wait_number)
+                await self._wait(key, item, wait_s)
 
     async def _write_items(self) -> None:
         while True:
@@ -212,13 +208,12 @@ class WriteQueue(Generic[T]):
             wait_s = await self._write(key, item)
             if wait_s is not None:
                 assert self._tasks is not None
-                self._tasks.create_task(self._wait(key, item, wait_s, item.wait_number))
+                self._tasks.create_task(self._wait(key, item, wait_s))
 
-    async def _wait(self, key: Hashable, item: _Item[T], wait_s: float, number: int) -> None:
+    async def _wait(self, key: Hashable, item: _Item[T], wait_s: float) -> None:
         await self._sleep(wait_s)
-        is_waiting = self._items.get(key) is item and item.state is _State.WAITING
-        if not is_waiting or item.wait_number != number:
-            return
+        if self._items.get(key) is not item:
+            return  # It was removed; a later value of the key does not wait for this one.
         if item.is_removed:
             self._parked -= 1
             self._delete(key, item)
@@ -266,13 +261,11 @@ class WriteQueue(Generic[T]):
         elif item.is_removed or (retry is None and not item.is_replaced):
             self._delete(key, item)
             return None
-        if item.is_replaced:
-            item.tries = 0
-        if retry is None or not retry.wait_s or (item.is_replaced and not retry.is_requested):
+        if retry is None or not retry.wait_s:
+            item.tries = 0 if item.is_replaced else item.tries
             self._make_ready(key, item)
             return None
         item.state, item.is_wait_requested = _State.WAITING, retry.is_requested
-        item.wait_number += 1
         return retry.wait_s
 
     def _make_ready(self, key: Hashable, item: _Item[T]) -> None:

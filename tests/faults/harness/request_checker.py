@@ -20,12 +20,14 @@ from mooring.client.transport.transport import Request
 TIMER_S: Final = 1e-6
 
 WINDOW_S: Final = 60.0
-#: Requests with the same key in a window: less than one a second. Lists and watches that break
-#: again and again were up to 46 a minute.
-REQUESTS_MAX: Final = 55
-#: Of a status: while the server is down, each attempt begins the write anew, and it is repeated
-#: once or twice until the next attempt. In crowded clusters these were up to 131 a minute.
-STATUS_MAX: Final = 200
+#: Requests with the same key in a window: less than one a second.
+REQUESTS_MAX: Final = 45
+#: Of lists and watches: a watch whose version is lost is followed by up to three lists, if the
+#: server does not stream them. These were up to 42 a minute.
+LISTS_MAX: Final = 55
+#: Of a status: while the server is down, a newer value waits as long as the one before. But a pod
+#: that is tried each second may be placed in between, which ends the wait: up to 59 a minute.
+STATUS_MAX: Final = 100
 
 _BINDING: Final = re.compile(r"/pods/[^/]+/binding$")
 _POD: Final = re.compile(r"/pods/[^/]+(/status|/binding)?$")
@@ -84,7 +86,7 @@ class RequestChecker:
             self._without_uid.setdefault(key, f"{key} would change any pod of this name")
         if now_s < due_s - TIMER_S:
             self.early.append(f"{key} was sent {due_s - now_s:.1f} s too early")
-        most = STATUS_MAX if key.path.endswith("/status") else REQUESTS_MAX
+        most = _most(key)
         # Each page of a list is a request of its own; a repeated list has other tokens.
         token = dict(request.query).get("continue", "")
         counted = key._replace(uid=token) if token else key
@@ -117,6 +119,14 @@ class RequestChecker:
             yield "F1", message
         for message in self._without_uid.values():
             yield "S1", message
+
+
+def _most(key: RequestKey) -> int:
+    """Returns how many requests of a key a minute may have."""
+    if key.path.endswith("/status"):
+        return STATUS_MAX
+    is_list = key.method == "GET" and not _POD.search(key.path)
+    return LISTS_MAX if is_list else REQUESTS_MAX
 
 
 def name_in_body(request: Request) -> str:

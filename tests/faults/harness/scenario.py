@@ -250,7 +250,9 @@ class ScenarioCluster:
             self._queue_options,
             self._findings,
             self.store,
+            self._checker,
             self._final,
+            checks_changes=self._scenario.seed % 2 == 0,
         )
         return service
 

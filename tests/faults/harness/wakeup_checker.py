@@ -53,7 +53,7 @@ class WakeupChecker:
         nominated = [info.uid for info, _ in service.cache.nominator.pods()]
         self._nominated[entry.uid] = entry.attempt_number, nominated
 
-    def _is_exempt(self, entry: QueuedPod, service: Service) -> bool:
+    def is_exempt(self, entry: QueuedPod, service: Service) -> bool:
         """Returns whether a nomination that was not written yet ended in an attempt of its pod.
 
         As in kube-scheduler, that is no event: the pods that it held back wait for the next one.
@@ -72,8 +72,8 @@ class WakeupChecker:
             now_s: Virtual seconds.
         """
         since: dict[str, tuple[int, float]] = {}
-        entries = [entry for entry in service.queue.pods() if _is_checked(entry)]
-        worlds = _Worlds(service) if entries else None
+        entries = [entry for entry in service.queue.pods() if is_checked(entry)]
+        worlds = Worlds(service) if entries else None
         for entry in entries:
             assert worlds is not None
             self.checked += 1
@@ -81,7 +81,7 @@ class WakeupChecker:
             if not node_name:
                 continue
             self.fitting += 1
-            if self._is_exempt(entry, service):
+            if self.is_exempt(entry, service):
                 continue
             number, fits_since_s = self._since.get(entry.uid, (-1, now_s))
             if number != entry.attempt_number:
@@ -95,7 +95,7 @@ class WakeupChecker:
         self._since = since
 
 
-class _Worlds:
+class Worlds:
     """The nodes of the cache, with several views of the pods on them.
 
     A pod has to fit in all: an assumed pod or a nominated one takes resources, but neither is an
@@ -139,7 +139,7 @@ class _Worlds:
         return ""
 
 
-def _is_checked(entry: QueuedPod) -> bool:
+def is_checked(entry: QueuedPod) -> bool:
     rejectors = entry.unschedulable_plugins
     is_unschedulable = entry.queue_name is QueueName.UNSCHEDULABLE
     return is_unschedulable and bool(rejectors) and rejectors <= CHECKED

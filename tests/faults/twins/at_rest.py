@@ -1,4 +1,4 @@
-"""Compares the stored nomination of a pod with the scheduler's, once nothing is to be written."""
+"""Compares the stored status of a pod with the scheduler's state, once nothing is to be written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mooring.objects.pod import Pod
 from mooring.queue import QueueName
 from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import StoreChecker
-from tests.faults.harness.final_checker import FinalChecker
+from tests.faults.harness.final_checker import FinalChecker, condition_of
+from tests.faults.harness.scheduler_checker import SchedulerChecker
 
 #: So many seconds in a row a pod may be at rest with another status.
 WRONG_MAX: Final = 2
@@ -23,6 +24,7 @@ class AtRest:
     Args:
         service: The scheduler.
         store: The stored objects.
+        checker: Has the message of the last attempt of each pod.
         final: Knows the pods whose status a delayed request may have changed.
         report: Called with each problem.
     """
@@ -31,11 +33,13 @@ class AtRest:
         self,
         service: Service,
         store: StoreChecker,
+        checker: SchedulerChecker,
         final: FinalChecker,
         report: Callable[[str], None],
     ) -> None:
         self._service = service
         self._store = store
+        self._checker = checker
         self._final = final
         self._report = report
         #: UID -> number of checks in a row in which the status was wrong.
@@ -70,3 +74,7 @@ class AtRest:
         named = pod.status.nominated_node_name
         if nominated != named and not len(self._service.preemption_executor):
             yield f"is nominated to {nominated!r}, but its status names {named!r}"
+        if uid in self._checker.messages:
+            expected, written = self._checker.messages[uid][1], condition_of(pod)
+            if expected != written:
+                yield f"has the condition {written!r}, expected {expected!r}"

@@ -39,9 +39,10 @@ class Twins:
         self.informers = AttachedInformers(service, report)
         self.releases = ReleaseChecker(service, self.queue, report)
         self.preemption = AttachedPreemption(service, self.queue, report)
-        self.writes = [AttachedWrites(service.writer._writes, "status", report)]
+        now_s = clock.monotonic_s
+        self.writes = [AttachedWrites(service.writer._writes, "status", report, now_s)]
         self.writes += [
-            AttachedWrites(recorder._writes, f"events of {name}", report)
+            AttachedWrites(recorder._writes, f"events of {name}", report, now_s)
             for name, recorder in service.recorders.items()
         ]
         #: Further checks, which are called once per second.

@@ -26,15 +26,19 @@ class Value:
     is_writing: bool = False
     is_replaced: bool = False
     is_removed: bool = False
-    #: Whether it was replaced since its last write.
-    is_new: bool = False
+    #: Whether its number of tries may be lost with a removed value.
+    may_begin_anew: bool = False
     #: Number of checks since it may be written.
     idle: int = 0
 
-    @property
-    def waits(self) -> bool:
-        """True if it was refused, and its wait is not over."""
-        return not self.is_writing and self.not_before_s > _now_s()
+    def waits(self, now_s: float) -> bool:
+        """Returns whether it was refused, and its wait is not over."""
+        return not self.is_writing and self.not_before_s > now_s
+
+    def is_over(self, now_s: float) -> bool:
+        """Returns whether it was removed, and the wait that the server asked for has passed."""
+        is_past = self.not_before_s < now_s - ROUNDING_S
+        return self.is_removed and is_past and not self.is_writing
 
 
 class AttachedWrites:
@@ -44,9 +48,17 @@ class AttachedWrites:
         writes: The real queue, which has not begun yet.
         name: For messages.
         report: Called with each problem.
+        now_s: The time by which the queue waits; that of the loop by default.
     """
 
-    def __init__(self, writes: WriteQueue[Any], name: str, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        writes: WriteQueue[Any],
+        name: str,
+        report: Callable[[str], None],
+        now_s: Callable[[], float] = lambda: asyncio.get_running_loop().time(),
+    ) -> None:
+        self._now_s = now_s
         self._values: dict[Hashable, Value] = {}
         self._name = name
         self._report = report
@@ -59,14 +71,14 @@ class AttachedWrites:
         """Follows a new value."""
         self._put(key, namespace, value, urgent=urgent)
         model = self._values.get(key)
-        if model is None:
+        if model is None or model.is_over(self._now_s()):
             self._values[key] = Value(value)
             return
-        model.value, model.is_removed, model.is_new = value, False, True
-        if model.is_writing:
-            model.is_replaced = True
-        elif model.waits and not model.is_requested:
-            model.tries, model.not_before_s = 0, 0.0
+        # At the very end of a wait the removed value may be gone, or not yet.
+        is_at_end = model.is_removed and model.not_before_s < self._now_s() + ROUNDING_S
+        model.may_begin_anew = is_at_end and not model.is_writing
+        model.value, model.is_removed = value, False
+        model.is_replaced = model.is_writing
 
     def remove(self, key: Hashable) -> None:
         """Follows the end of a value."""
@@ -75,7 +87,7 @@ class AttachedWrites:
         if model is None:
             return
         model.is_removed = True
-        if not model.is_writing and not (model.waits and model.is_requested):
+        if not model.is_writing and not (model.waits(self._now_s()) and model.is_requested):
             del self._values[key]
 
     async def write(self, value: Any, tries: int) -> Retry | None:
@@ -83,13 +95,12 @@ class AttachedWrites:
         key = self._key_of(value)
         if key is None:
             return await self._write(value, tries)  # type: ignore[no-any-return]
-        model, now_s = self._values[key], _now_s()
+        model, now_s = self._values[key], self._now_s()
         if now_s < model.not_before_s - ROUNDING_S:
             self._differ(f"{key} is written {model.not_before_s - now_s:.2f} s too early")
-        # At the very end of a wait a new value may still begin anew, or not any more.
-        if tries != model.tries + 1 and not (model.is_new and tries == 1):
+        if tries != model.tries + 1 and not (model.may_begin_anew and tries == 1):
             self._differ(f"try {tries} of {key} is number {model.tries + 1}")
-        model.tries, model.is_new = tries, False
+        model.tries, model.may_begin_anew = tries, False
         model.is_writing, model.is_replaced, model.idle = True, False, 0
         model.is_removed = False
         retry: Retry | None = None
@@ -112,21 +123,20 @@ class AttachedWrites:
         """Follows the end of a write."""
         wait_s = retry.wait_s if retry is not None else 0.0
         model.is_requested = retry is not None and retry.is_requested
-        if model.is_replaced:
+        if model.is_replaced and not wait_s:
             model.tries = 0
         is_done = retry is None and not model.is_replaced
         if is_done or (model.is_removed and not model.is_requested):
             del self._values[key]
             return
-        waits = wait_s > 0 and (model.is_requested or not model.is_replaced)
-        model.not_before_s = _now_s() + wait_s if waits else 0.0
+        model.not_before_s = self._now_s() + wait_s if wait_s else 0.0
 
     def on_tick(self) -> None:
         """Checks once per second that each value waits for a write, and none for too long."""
         self._values = {
             key: model
             for key, model in self._values.items()
-            if not model.is_removed or model.is_writing or model.not_before_s > _now_s()
+            if not model.is_removed or model.is_writing or model.not_before_s > self._now_s()
         }
         live = {key for key, model in self._values.items() if not model.is_removed}
         for key in live:
@@ -135,14 +145,10 @@ class AttachedWrites:
         is_idle = not any(model.is_writing for model in self._values.values())
         for key in live:
             model = self._values[key]
-            may_be_written = is_idle and model.not_before_s < _now_s()
+            may_be_written = is_idle and model.not_before_s < self._now_s()
             model.idle = model.idle + 1 if may_be_written else 0
             if model.idle > IDLE_MAX:
                 self._differ(f"{key} may be written for {model.idle} s, but is not")
 
     def _differ(self, message: str) -> None:
         self._report(f"{self._name}: {message}")
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

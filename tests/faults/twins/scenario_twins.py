@@ -9,9 +9,12 @@ from mooring.queue import QueueOptions
 from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import Findings, StoreChecker
 from tests.faults.harness.final_checker import FinalChecker
+from tests.faults.harness.scheduler_checker import SchedulerChecker
 from tests.faults.twins.at_rest import AtRest
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_bindings import AttachedBindings
+from tests.faults.twins.attached_choice import AttachedChoice
+from tests.faults.twins.must_queue import MustQueue
 
 
 class ScenarioTwins(Twins):
@@ -23,7 +26,10 @@ class ScenarioTwins(Twins):
         options: Of its queue.
         findings: Records each difference, as rule T1.
         store: The stored objects.
+        checker: Observes the scheduler.
         final: Knows which requests are delayed.
+        checks_changes: Compare the unschedulable pods before and after each change, which costs a
+            fifth of a crowded run.
     """
 
     def __init__(
@@ -33,9 +39,15 @@ class ScenarioTwins(Twins):
         options: QueueOptions,
         findings: Findings,
         store: StoreChecker,
+        checker: SchedulerChecker,
         final: FinalChecker,
+        *,
+        checks_changes: bool,
     ) -> None:
         report = partial(findings.report, "T1")
         super().__init__(service, clock, options, report)
+        self.choice = AttachedChoice(service, report)
+        if checks_changes:
+            self.must_queue = MustQueue(service, checker.wakeups, report)
         self.bindings = AttachedBindings(service, store, report)
-        self.checks.append(AtRest(service, store, final, report).on_tick)
+        self.checks.append(AtRest(service, store, checker, final, report).on_tick)

@@ -121,7 +121,7 @@ async def test_a_retry_waits_and_occupies_no_writer() -> None:
 
 
 @virtually
-async def test_a_newer_value_ends_our_own_wait_but_not_one_that_the_server_asked_for() -> None:
+async def test_a_newer_value_waits_as_long_as_the_one_that_was_refused() -> None:
     def outcome(value: str, _: int) -> Outcome:
         return 0.0, Retry(5.0, is_requested=value == "B1") if value.endswith("1") else None
 
@@ -133,7 +133,30 @@ async def test_a_newer_value_ends_our_own_wait_but_not_one_that_the_server_asked
         queue.put("a", "one", "A2")
         queue.put("b", "two", "B2")
         await asyncio.sleep(10)
-        assert server.started == [(0.0, "A1"), (0.0, "B1"), (1.0, "A2"), (5.0, "B2")]
+        assert server.started == [(0.0, "A1"), (0.0, "B1"), (5.0, "A2"), (5.0, "B2")]
+
+
+@virtually
+async def test_a_server_that_is_down_gets_no_more_writes_because_of_newer_values() -> None:
+    waits_s = (1.0, 2.0, 4.0, 8.0)
+    server = Server(lambda _, tries: (0.0, Retry(waits_s[min(tries, 4) - 1])))
+    async with running(server) as queue:
+        for number in range(30):
+            queue.put("a", "ns", f"A{number}")
+            await asyncio.sleep(1)
+        assert [at_s for at_s, _ in server.started] == [0.0, 1.0, 3.0, 7.0, 15.0, 23.0]
+
+
+@virtually
+async def test_a_removed_value_takes_our_own_wait_with_it() -> None:
+    server = Server(lambda value, _: (0.0, Retry(5.0) if value == "A1" else None))
+    async with running(server) as queue:
+        queue.put("a", "ns", "A1")
+        await asyncio.sleep(1)
+        queue.remove("a")
+        queue.put("a", "ns", "A2")
+        await asyncio.sleep(10)
+        assert server.started == [(0.0, "A1"), (1.0, "A2")]
 
 
 @virtually
@@ -153,7 +176,7 @@ async def test_the_wait_that_the_server_asked_for_outlives_the_value() -> None:
 
 
 @virtually
-async def test_a_value_that_was_replaced_while_it_was_refused_waits_if_the_server_asked() -> None:
+async def test_a_value_that_was_replaced_while_it_was_refused_waits() -> None:
     def outcome(value: str, _: int) -> Outcome:
         return 1.0, Retry(5.0, is_requested=value == "B1") if value.endswith("1") else None
 
@@ -165,17 +188,34 @@ async def test_a_value_that_was_replaced_while_it_was_refused_waits_if_the_serve
         queue.put("a", "one", "A2")
         queue.put("b", "two", "B2")
         await asyncio.sleep(10)
-        assert server.started == [(0.0, "A1"), (0.0, "B1"), (1.0, "A2"), (6.0, "B2")]
+        assert server.started == [(0.0, "A1"), (0.0, "B1"), (6.0, "A2"), (6.0, "B2")]
 
 
 @virtually
-async def test_a_wait_that_a_newer_value_has_ended_does_not_end_the_next_one() -> None:
-    server = Server(lambda value, tries: (0.0, Retry(5.0) if (value, tries) != ("A2", 2) else None))
+async def test_a_value_after_a_successful_write_begins_with_the_first_try() -> None:
+    def outcome(value: str, tries: int) -> Outcome:
+        tried.append((value, tries))
+        return 1.0, Retry(5.0) if tries == 1 and value == "A1" else None
+
+    tried: list[tuple[str, int]] = []
+    server = Server(outcome)
+    async with running(server) as queue:
+        queue.put("a", "ns", "A1")
+        await asyncio.sleep(6.5)
+        queue.put("a", "ns", "A2")
+        await asyncio.sleep(10)
+        assert tried == [("A1", 1), ("A1", 2), ("A2", 1)]
+
+
+@virtually
+async def test_the_wait_of_a_removed_value_does_not_end_the_next_one() -> None:
+    server = Server(lambda _, __: (0.0, Retry(5.0)))
     async with running(server) as queue:
         queue.put("a", "ns", "A1")
         await asyncio.sleep(1)
+        queue.remove("a")
         queue.put("a", "ns", "A2")
-        await asyncio.sleep(10)
+        await asyncio.sleep(8)
         assert server.started == [(0.0, "A1"), (1.0, "A2"), (6.0, "A2")]
 
 

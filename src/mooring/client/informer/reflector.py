@@ -155,6 +155,8 @@ class Reflector:
         self._is_unpaged = False
         self._stream_failures = 0
         self._watch_failures = 0
+        #: A watch lost its version, and none has reported anything since.
+        self._is_lost_again = False
         self._listing: Listing | None = None
         self._start_version = ""
         self._started_at_s = 0.0
@@ -240,6 +242,9 @@ class Reflector:
         has_new_version = self.replica.version != self._start_version
         if has_new_version:
             self._watch_failures = 0
+        has_reported = has_new_version and self._mode_in_flight is Mode.WATCH
+        if has_reported or lasted_s >= SHORT_WATCH_S:
+            self._is_lost_again = False
         if isinstance(error, Gone) or _is_too_large(error):
             return self._on_lost_version(error)
         if self._mode is Mode.WATCH:
@@ -266,7 +271,9 @@ class Reflector:
         if self._mode is Mode.WATCH:
             # The list must be at least as new as the replica, which never goes back in time.
             self._mode = Mode.STREAM
-            return self._wait_s(error) if _is_too_large(error) else 0.0
+            # Lists are expensive: those of a server that loses each version at once have waits.
+            is_again, self._is_lost_again = self._is_lost_again, True
+            return self._wait_s(error) if is_again or _is_too_large(error) else 0.0
         was_lost, self._is_version_lost = self._is_version_lost, True
         if self._mode is Mode.LIST:
             # Reading the pages took longer than the server keeps a resourceVersion.

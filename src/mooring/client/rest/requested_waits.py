@@ -1,13 +1,14 @@
 """Remembers for which objects the API server asked to wait (Retry-After).
 
-The request that was refused waits by itself. But another task may be about to send the same one: a
-second preemptor of the same victim, or a new read after an old one was cancelled. It waits as well.
+The request that was refused is repeated after that. But another one may be about to be sent: by a
+second preemptor of the same victim, or a new read after an old one was given up, by the same task
+or another one. It waits as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from mooring.client.retry import Sleep, requested_wait_s
 from mooring.client.transport.transport import Request
@@ -17,13 +18,6 @@ from mooring.errors import SchedulerError
 OBJECTS_MAX: Final = 1_000
 
 _Key = tuple[str, str]
-
-
-class _Wait(NamedTuple):
-    """Until when, on the event loop's clock, and the task that waits by itself."""
-
-    until_s: float
-    task: asyncio.Task[Any] | None
 
 
 class RequestedWaits:
@@ -37,22 +31,21 @@ class RequestedWaits:
 
     def __init__(self, sleep: Sleep) -> None:
         self._sleep = sleep
-        self._waits: dict[_Key, _Wait] = {}
+        #: On the event loop's clock.
+        self._waits: dict[_Key, float] = {}
 
     def __len__(self) -> int:
         """Returns the number of remembered objects."""
         return len(self._waits)
 
     async def wait(self, request: Request) -> None:
-        """Waits as long as the server asked another task to wait with this request."""
+        """Waits as long as the server asked to wait with this request."""
         key, waited = (request.method, request.path), None
         # Again, if meanwhile another task was refused again.
-        while (wait := self._waits.get(key)) is not None and wait is not waited:
-            left_s = wait.until_s - asyncio.get_running_loop().time()
+        while (wait := self._waits.get(key)) is not None and wait != waited:
+            left_s = wait - asyncio.get_running_loop().time()
             if left_s <= 0:
                 del self._waits[key]
-            elif wait.task is asyncio.current_task():
-                return
             else:
                 waited = wait
                 await self._sleep(left_s)
@@ -65,7 +58,7 @@ class RequestedWaits:
         now_s = asyncio.get_running_loop().time()
         key = request.method, request.path
         self._waits.pop(key, None)
-        self._waits[key] = _Wait(now_s + wait_s, asyncio.current_task())
+        self._waits[key] = now_s + wait_s
         if len(self._waits) > OBJECTS_MAX:
             del self._waits[next(iter(self._waits))]
 

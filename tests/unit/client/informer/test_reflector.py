@@ -281,6 +281,30 @@ def test_one_list_follows_one_410() -> None:
     assert run.ask() == (Mode.WATCH, "50")
 
 
+def test_a_server_that_loses_each_version_at_once_is_not_stormed_with_lists() -> None:
+    run = Run.watching()
+    waits_s = []
+    for version in range(11, 16):
+        run.ask()
+        waits_s.append(run.end(EXPIRED))
+        assert run.ask()[0] is Mode.STREAM
+        run.receive(end_of_list(version))
+        run.end(CUT)
+    assert waits_s[0] == 0.0
+    assert all(wait_s > 0.5 for wait_s in waits_s[1:])
+
+
+def test_a_410_after_a_watch_that_reported_a_change_is_followed_by_a_list_at_once() -> None:
+    run = Run.watching()
+    for version in (11, 21):
+        run.ask()
+        run.receive(line("ADDED", "web", version))
+        assert run.end(EXPIRED) == 0.0
+        run.ask()
+        run.receive(end_of_list(version + 5))
+        run.end(CUT)
+
+
 def test_a_410_in_the_stream_ends_it() -> None:
     run = Run.watching()
     run.reflector.ask()

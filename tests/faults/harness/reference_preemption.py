@@ -1,0 +1,166 @@
+"""Reference choice of the victims of a pod: slow, simple, and independent of the plugin.
+
+Each node is decided by itself with the reference check: all pods of lower priority go, and come
+back one by one. Of the candidates one is chosen by upstream's six criteria.
+
+Source: framework/plugins/defaultpreemption/default_preemption.go (SelectVictimsOnNode,
+filterPodsWithPDBViolation), framework/preemption/preemption.go (DryRunPreemption,
+pickOneNodeForPreemption).
+*Differs:* of equal candidates the first one is chosen, and pods that have not started count as
+started last, as in ``mooring.plugins.default_preemption``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from mooring.objects.meta import LabelSelector
+from mooring.objects.node import Node
+from mooring.objects.pod import Pod
+from mooring.objects.workloads import PodDisruptionBudget
+from tests.faults.harness.reference_topology import World
+
+#: Added to each priority, so that one more victim is never better.
+OFFSET: Final = 2**31
+
+#: How many of the nodes are searched for candidates by default: a tenth, and at least 100.
+SHARE_PERCENT: Final = 10
+CANDIDATES_MIN: Final = 100
+
+
+class Choice(NamedTuple):
+    """The victims on a node.
+
+    Attributes:
+        node: The name of the node.
+        victims: The pods, the most important one first.
+        violations: How many of them a budget protects.
+    """
+
+    node: str
+    victims: list[Pod]
+    violations: int
+
+    @property
+    def cost(self) -> tuple[float, ...]:
+        """The criteria in their order; the lowest is the best."""
+        priorities = [priority_of(pod) for pod in self.victims]
+        highest = max(priorities)
+        starts = [started_s(pod) for pod in self.victims if priority_of(pod) == highest]
+        total = sum(priority + OFFSET for priority in priorities)
+        return self.violations, highest, total, len(self.victims), -min(starts)
+
+
+class Cluster(NamedTuple):
+    """The state of a decision.
+
+    Attributes:
+        nodes: Name -> node.
+        placed: The pods with a node, and its name.
+        nominated: The pods that are nominated, and the name of the node.
+        budgets: All budgets.
+    """
+
+    nodes: Mapping[str, Node]
+    placed: Sequence[tuple[Pod, str]]
+    nominated: Sequence[tuple[Pod, str]]
+    budgets: Sequence[PodDisruptionBudget]
+
+    def fits(self, pod: Pod, node: str, removed: Iterable[Pod]) -> bool:
+        """Returns whether a pod fits a node without some pods, with and without nominated ones."""
+        uids = {other.metadata.uid for other in removed}
+        stay = [(other, name) for other, name in self.placed if other.metadata.uid not in uids]
+        if World(self.nodes, stay).fit_error(pod, node):
+            return False
+        first = [
+            (other, name)
+            for other, name in self.nominated
+            if name == node
+            and priority_of(other) >= priority_of(pod)
+            and other.metadata.uid != pod.metadata.uid
+        ]
+        return not first or not World(self.nodes, [*stay, *first]).fit_error(pod, node)
+
+    def victims_on(self, pod: Pod, node: str) -> Choice | None:
+        """Returns the victims on a node; None if it is no candidate."""
+        lower = [
+            other
+            for other, name in self.placed
+            if name == node and priority_of(other) < priority_of(pod)
+        ]
+        lower.sort(key=importance)
+        if not lower or not self.fits(pod, node, lower):
+            return None
+        protected = protected_pods(lower, self.budgets)
+        others = [other for other in lower if other not in protected]
+        victims, violations = list(lower), 0
+        for other in [*protected, *others]:
+            victims.remove(other)
+            if not self.fits(pod, node, victims):
+                victims.append(other)
+                violations += other in protected
+        return Choice(node, sorted(victims, key=importance), violations) if victims else None
+
+    def candidates(self, pod: Pod, nodes: Sequence[str], share: float) -> Iterator[Choice]:
+        """Yields the candidates, from a random place in the list of the nodes on.
+
+        Args:
+            pod: The preemptor.
+            nodes: Those where a preemption may help, in order.
+            share: Where to begin, in [0, 1).
+        """
+        start = int(share * len(nodes))
+        limit = min(len(nodes), max(len(nodes) * SHARE_PERCENT // 100, CANDIDATES_MIN))
+        count, has_sound = 0, False
+        for name in [*nodes[start:], *nodes[:start]]:
+            if has_sound and count >= limit:
+                return
+            choice = self.victims_on(pod, name)
+            if choice is None or (choice.violations and count >= limit):
+                continue
+            count, has_sound = count + 1, has_sound or not choice.violations
+            yield choice
+
+
+def protected_pods(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[Pod]:
+    """Returns the pods whose eviction violates a budget, if those before them are evicted too."""
+    left = {id(budget): budget.status.disruptions_allowed or 0 for budget in budgets}
+    protected = []
+    for pod in pods:
+        is_protected = False
+        for budget in budgets:
+            if not _covers(budget, pod) or pod.metadata.name in budget.status.disrupted_pods:
+                continue
+            left[id(budget)] -= 1
+            is_protected = is_protected or left[id(budget)] < 0
+        if is_protected:
+            protected.append(pod)
+    return protected
+
+
+def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    selector: LabelSelector | None = budget.spec.selector
+    if selector is None or budget.metadata.namespace != pod.metadata.namespace:
+        return False
+    return bool(pod.metadata.labels) and (
+        selector.match_labels.items() <= pod.metadata.labels.items()
+    )
+
+
+def importance(pod: Pod) -> tuple[float, float]:
+    """Returns the sort key of a pod: the most important one is the first."""
+    return -priority_of(pod), started_s(pod)
+
+
+def priority_of(pod: Pod) -> int:
+    """Returns the priority of a pod."""
+    return pod.spec.priority or 0
+
+
+def started_s(pod: Pod) -> float:
+    """Returns when a pod was started, in seconds; infinity if it was not."""
+    text = pod.status.start_time
+    return datetime.fromisoformat(text).timestamp() if text else math.inf

@@ -1,0 +1,206 @@
+"""Follows a candidate for a lease: each request, the lease's end by its clock, and its waits.
+
+The model is the one of ``tests/machines/test_elector_machine.py``. Here requests fail, answers are
+lost, and a try may be cancelled at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Final
+
+from mooring.client import Elector
+from mooring.client.leader_election import EXPIRY_JITTER_S, JITTER, LeaseTimes
+from mooring.clock import Clock
+from mooring.errors import Conflict, LeaseLost, NotFound
+from mooring.objects.meta import Lease
+from tests.machines.elector_model import Answer, Ask, ModelElector, Record, Try
+
+ROUNDING_S: Final = 1e-3
+
+
+class AttachedElector:
+    """Compares an elector with the model at each request, try, wait, and use of its fence.
+
+    Args:
+        elector: Used by no client yet.
+        clock: The elector's.
+        times: The elector's.
+        report: Called with each difference.
+    """
+
+    def __init__(
+        self,
+        elector: Elector,
+        clock: Clock,
+        report: Callable[[str], None],
+        times: LeaseTimes | None = None,
+    ) -> None:
+        self._times = times or LeaseTimes()
+        self._model = ModelElector(
+            elector.identity, math.ceil(self._times.duration_s), clock.monotonic_s
+        )
+        self._now_s = clock.monotonic_s
+        self._report = report
+        self._leads_until_s = -math.inf
+        self._is_over = self._has_led = False
+        self._attempt: Try | None = None
+        self._expected: Ask | None = None
+        self._result = False
+        real: Any = elector
+        self._elector = real
+        requests = real._requests
+        for verb in ("read", "create", "replace"):
+            setattr(requests, verb, self._followed(verb, getattr(requests, verb)))
+        self._try, real._try = real._try, self._tries
+        self._fence, real.fence = real.fence, self._fences
+        self._release, real.release = real.release, self._releases
+        self._keep, real.keep = real.keep, self._keeps
+        self._sleep, real._sleep = real._sleep, self._sleeps
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def _followed(self, verb: str, real: Callable[..., Awaitable[Lease]]) -> Any:
+        async def request(*leases: Lease) -> Lease:
+            written = _record(leases[0]) if leases else None
+            self._check(Ask(verb, written))
+            answer: Record | Answer = Answer.FAILED
+            try:
+                lease = await real(*leases)
+                answer = _record(lease)
+                return lease
+            except NotFound:
+                answer = Answer.MISSING
+                raise
+            except Conflict:
+                answer = Answer.CONFLICT
+                raise
+            finally:
+                self._answer(answer)
+
+        return request
+
+    def _check(self, request: Ask) -> None:
+        expected = self._expected
+        if expected is None or expected.verb != request.verb:
+            self._differ(f"sends {request.verb}, not {expected.verb if expected else 'nothing'}")
+            return
+        if request.record is None or expected.record is None:
+            return
+        if request.record[:3] != expected.record[:3]:
+            self._differ(f"writes {request.record}, not {expected.record}")
+
+    def _begin(self, attempt: Try) -> None:
+        self._attempt, self._expected, self._result = attempt, next(attempt), False
+
+    def _answer(self, answer: Record | Answer) -> None:
+        if self._attempt is None or self._expected is None:
+            return
+        try:
+            self._expected = self._attempt.send(answer)
+        except StopIteration as end:
+            self._attempt = self._expected = None
+            self._result = bool(end.value)
+        # The elector observes the answer after this.
+        leader = self._model.observed.holder
+        asyncio.get_running_loop().call_soon(self._compare_leader, leader)
+
+    def _compare_leader(self, leader: str) -> None:
+        if leader == self._model.observed.holder and self._elector.leader != leader:
+            self._differ(f"takes {self._elector.leader!r} for the leader, not {leader!r}")
+
+    # -- tries ------------------------------------------------------------------------------------
+
+    async def _tries(self, deadline_s: float) -> bool:
+        started_at_s = self._now_s()
+        if self._is_over:
+            self._differ("tries although it was lost or released")
+        left_s = self._leads_until_s - started_at_s
+        if self._has_led and (left_s <= 0 or deadline_s > left_s + ROUNDING_S):
+            self._differ(f"renews for {deadline_s:.2f} s, but has {left_s:.2f} s left")
+        if deadline_s > self._times.renew_s:
+            self._differ(f"tries for {deadline_s:.2f} s")
+        self._begin(self._model.tries())
+        is_ours: bool = False
+        try:
+            is_ours = await self._try(deadline_s)
+        finally:
+            # A try that was cancelled between two requests has failed too.
+            if self._attempt is not None:
+                self._model.is_doubtful = True
+                self._attempt = self._expected = None
+                self._result = False
+        expected = self._result and not self._is_over
+        if expected:
+            self._leads_until_s, self._has_led = started_at_s + self._times.renew_s, True
+        if is_ours != expected:
+            self._differ(f"a try returns {is_ours}, not {expected}")
+        self._compare_lead()
+        return is_ours
+
+    def _compare_lead(self) -> None:
+        real_s, expected_s = self._elector._leads_until_s, self._leads_until_s
+        if real_s != expected_s and abs(real_s - expected_s) > ROUNDING_S:
+            self._differ(f"leads until {real_s:.3f} s, not {expected_s:.3f} s")
+
+    def _fences(self) -> float:
+        left_s = self._leads_until_s - self._now_s()
+        try:
+            seconds: float = self._fence()
+        except LeaseLost:
+            if left_s > ROUNDING_S:
+                self._differ(f"refuses a write {left_s:.2f} s before its end")
+            raise
+        if abs(seconds - left_s) > ROUNDING_S:
+            self._differ(f"allows a write for {seconds:.2f} s, not {left_s:.2f} s")
+        return seconds
+
+    async def _keeps(self) -> None:
+        try:
+            await self._keep()
+        except LeaseLost:
+            self._leads_until_s, self._is_over = -math.inf, True
+            self._compare_lead()
+            if not self._elector._is_over:
+                self._differ("was lost, but may be renewed")
+            raise
+
+    async def _releases(self) -> bool:
+        leads = self._leads_until_s > self._now_s()
+        if leads:
+            self._leads_until_s, self._is_over = -math.inf, True
+            self._begin(self._model.releases())
+        is_released: bool = await self._release()
+        if is_released != (leads and self._result):
+            self._differ(f"release returns {is_released}")
+        return is_released
+
+    async def _sleeps(self, seconds: float) -> None:
+        left_s = self._leads_until_s - self._now_s()
+        if self._has_led:
+            most_s = min(self._times.retry_s, max(left_s, 0.01))
+        else:
+            most_s = self._times.retry_s * (1 + JITTER)
+            expires_s = self._model.expires_s() - self._now_s()
+            if self._model.observed.holder and expires_s > 0:
+                most_s = min(most_s, expires_s + EXPIRY_JITTER_S)
+        if seconds > most_s + ROUNDING_S:
+            self._differ(f"waits {seconds:.2f} s, not {most_s:.2f} s at most")
+        await self._sleep(seconds)
+
+    def _differ(self, message: str) -> None:
+        self._report(f"lease: {self._elector.identity} {message}")
+
+
+def _record(lease: Lease) -> Record:
+    spec = lease.spec
+    renewed = datetime.fromisoformat(spec.renew_time).timestamp() if spec.renew_time else 0.0
+    return Record(
+        spec.holder_identity or "",
+        float(spec.lease_duration_seconds or 0),
+        spec.lease_transitions or 0,
+        renewed,
+    )
