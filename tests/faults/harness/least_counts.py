@@ -81,7 +81,7 @@ LEAST: Final = {
     "failed with Conflict": 4,
     "failed with NotFound": 5,
     "failed with PluginError": 100,
-    "failed with ServerError": 40,
+    "failed with ServerError": 15,
     "failed with Unreachable": 30,
     "gate opened": 25,
     "nomination cleared": 300,
