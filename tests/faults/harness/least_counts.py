@@ -81,7 +81,8 @@ LEAST: Final = {
     "failed with Conflict": 4,
     "failed with NotFound": 5,
     "failed with PluginError": 100,
-    "failed with ServerError": 15,
+    # Nearly all of a few pods whose bindings get 500: in other 36 seeds these were 170, here 29.
+    "failed with ServerError": 10,
     "failed with Unreachable": 30,
     "gate opened": 25,
     "nomination cleared": 300,
