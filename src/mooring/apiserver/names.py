@@ -22,6 +22,8 @@ _CACHE_SIZE = 16384
 _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_DNS_PART = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_DNS_UNDERSCORES = rf"{_DNS_PART}(\.{_DNS_PART})*"
 _HEADER_NAME = "[-A-Za-z0-9]+"
 _HEADER_NAME_PROBLEM = "a valid HTTP header must consist of alphanumeric characters or '-'"
 _ENVIRONMENT_NAME_PROBLEM = (
@@ -33,6 +35,7 @@ _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _label_key = re.compile(_LABEL_KEY)
 _dns_label = re.compile(_DNS_LABEL)
 _dns_subdomain = re.compile(_DNS_SUBDOMAIN)
+_dns_underscores = re.compile(_DNS_UNDERSCORES)
 
 
 def max_length_problem(length: int, unit: str = "characters") -> str:
@@ -62,6 +65,11 @@ _DNS_LABEL_PROBLEM = (
 _DNS_SUBDOMAIN_PROBLEM = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
     "'.', and must start and end with an alphanumeric character"
+)
+
+_DNS_UNDERSCORES_PROBLEM = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' "
+    "or '.', and must start and end with an alphanumeric character"
 )
 
 
@@ -133,6 +141,18 @@ def dns_subdomain(text: str) -> Problems:
         problems.append(max_length_problem(253))
     if not _dns_subdomain.fullmatch(text):
         problems.append(pattern_problem(_DNS_SUBDOMAIN_PROBLEM, _DNS_SUBDOMAIN, "example.com"))
+    return tuple(problems)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def dns_subdomain_with_underscore(text: str) -> Problems:
+    """Validates a search path of DNS, whose parts may have underscores."""
+    problems = []
+    if len(text) > 253:
+        problems.append(max_length_problem(253))
+    if not _dns_underscores.fullmatch(text):
+        pattern = pattern_problem(_DNS_UNDERSCORES_PROBLEM, _DNS_UNDERSCORES, "example.com")
+        problems.append(pattern)
     return tuple(problems)
 
 

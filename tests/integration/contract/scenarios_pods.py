@@ -236,6 +236,102 @@ for _name, _spec in BAD.items():
     _refused(_name, _spec)
 
 
+def secured(**context: Any) -> dict[str, Any]:
+    return {"containers": [container(securityContext=context)]}
+
+
+#: Parts of a pod's spec that have nothing to do with its place, each of which is wrong.
+WRONG_SETTINGS: tuple[dict[str, Any], ...] = (
+    {"dnsPolicy": "None"},
+    {"dnsPolicy": "None", "dnsConfig": {"searches": ["a"]}},
+    {"dnsConfig": {"nameservers": ["1.1.1.1", "8.8.8.8", "9.9.9.9", "here"]}},
+    {"dnsConfig": {"searches": ["a.b.", ".", "a_b", "-x", "B"], "options": [{"value": "1"}]}},
+    {"dnsConfig": {"searches": [f"s{n}" for n in range(33)]}},
+    {"dnsConfig": {"searches": ["s" * 60 + "." + "t" * 60] * 20}},
+    {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["A", "b"]}, {"ip": "host"}]},
+    {"hostnameOverride": "Web", "setHostnameAsFQDN": True},
+    {"hostnameOverride": "a" * 65, "hostNetwork": True},
+    {"hostname": "a.b", "subdomain": "c.d", "serviceAccountName": "_"},
+    {"hostUsers": False, "hostPID": True, "hostIPC": True, "hostNetwork": True},
+    {"hostPID": True, "shareProcessNamespace": True},
+    {"securityContext": {"fsGroup": -1, "runAsUser": 1 << 31, "supplementalGroups": [0, -5]}},
+    {"securityContext": {"fsGroupChangePolicy": "Never", "supplementalGroupsPolicy": "Loose"}},
+    {"securityContext": {"seLinuxChangePolicy": "Sometimes"}},
+    {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
+    {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "/a/../b"}}},
+    {"securityContext": {"seccompProfile": {"type": "Unconfined", "localhostProfile": "a"}}},
+    {"securityContext": {"seccompProfile": {"type": "Own"}}},
+    {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": " a"}}},
+    {"securityContext": {"appArmorProfile": {"type": "RuntimeDefault", "localhostProfile": "a"}}},
+    {"securityContext": {"appArmorProfile": {"type": "Own"}}},
+    {"securityContext": {"sysctls": [{"name": "Net.a", "value": "1"}]}},
+    {"securityContext": {"sysctls": [{"name": "kernel.sem", "value": "1"}] * 2}},
+    {
+        "hostNetwork": True,
+        "hostIPC": True,
+        "securityContext": {
+            "sysctls": [
+                {"name": "net.core.somaxconn", "value": "1"},
+                {"name": "net/ipv4/tcp_syncookies", "value": "1"},
+                {"name": "kernel.shmmax", "value": "1"},
+                {"name": "fs.mqueue.msg_max", "value": "1"},
+                {"name": "vm.swappiness", "value": "1"},
+            ]
+        },
+    },
+    secured(runAsUser=-1, runAsGroup=-1, procMount="Open"),
+    secured(procMount="Unmasked"),
+    secured(seccompProfile={"type": "Localhost"}),
+    secured(appArmorProfile={"type": "Localhost", "localhostProfile": ""}),
+    secured(allowPrivilegeEscalation=False, privileged=True, seLinuxOptions={"level": "s0"}),
+    secured(
+        allowPrivilegeEscalation=False,
+        runAsUser=5,
+        seccompProfile={"type": "RuntimeDefault"},
+        capabilities={"add": ["NET_ADMIN", "CAP_SYS_ADMIN"]},
+    ),
+)
+#: Such parts that are right.
+RIGHT_SETTINGS: tuple[dict[str, Any], ...] = (
+    {
+        "dnsPolicy": "None",
+        "dnsConfig": {
+            "nameservers": ["1.1.1.1", "2001:db8::1"],
+            "searches": [".", "_tcp.example.com.", "a_b.example.com"],
+            "options": [{"name": "ndots", "value": "2"}],
+        },
+        "hostAliases": [{"ip": "::1", "hostnames": ["a.b"]}],
+    },
+    {"hostnameOverride": "web.example.com", "hostUsers": False},
+    {
+        "securityContext": {
+            "runAsUser": 0,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "supplementalGroupsPolicy": "Strict",
+            "seLinuxChangePolicy": "Recursive",
+            "seccompProfile": {"type": "Localhost", "localhostProfile": "a/b.json"},
+            "sysctls": [{"name": "net.core.somaxconn", "value": "1024"}],
+        }
+    },
+    {"hostUsers": False, **secured(procMount="Unmasked")},
+    secured(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]}),
+)
+
+
+@scenario
+def settings_of_a_pod_that_are_wrong(api: Api, ns: str) -> None:
+    for number, spec in enumerate(WRONG_SETTINGS):
+        answer = api.post(pods(ns), pod(f"p{number}", **spec))
+        assert answer.code == 422, (spec, answer.message)
+
+
+@scenario
+def settings_of_a_pod_that_are_right(api: Api, ns: str) -> None:
+    for number, spec in enumerate(RIGHT_SETTINGS):
+        answer = api.post(pods(ns), pod(f"p{number}", **spec))
+        assert answer.code == 201, (spec, answer.message)
+
+
 @scenario
 def resources_of_a_pod_wait_for_nothing_else_to_be_right(api: Api, ns: str) -> None:
     own = {"limits": {"cpu": "3"}}

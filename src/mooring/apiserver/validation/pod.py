@@ -28,16 +28,22 @@ from mooring.apiserver.validation.affinity import (
     validate_spread,
     validate_tolerations,
 )
-from mooring.apiserver.validation.containers import (
+from mooring.apiserver.validation.metadata import validate_labels, validate_template_metadata
+from mooring.apiserver.validation.pods.containers import (
     validate_containers,
     validate_host_network,
     validate_image_spaces,
 )
-from mooring.apiserver.validation.metadata import validate_labels, validate_template_metadata
+from mooring.apiserver.validation.pods.dns import (
+    validate_dns_config,
+    validate_host_aliases,
+    validate_host_name,
+)
+from mooring.apiserver.validation.pods.security import validate_host_users, validate_pod_security
+from mooring.apiserver.validation.pods.volumes import validate_volumes
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.rules import field_errors, one_of
 from mooring.apiserver.validation.storage import validate_claim_spec
-from mooring.apiserver.validation.volumes import validate_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,6 +54,13 @@ _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _SYSTEMS = ("linux", "windows")
+#: Fields with names, in the order in which they are validated.
+_NAMES_FIRST = (("serviceAccountName", names.dns_subdomain), ("nodeName", names.dns_subdomain))
+_HOST_NAMES = (("hostname", names.dns_label), ("subdomain", names.dns_label))
+_NAMES_LAST = (
+    ("priorityClassName", names.dns_subdomain),
+    ("runtimeClassName", names.dns_subdomain),
+)
 _INT32_MAX = 2**31 - 1
 CHANGEABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -130,40 +143,41 @@ def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Err
     yield from one_of(f"{field}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
     yield from one_of(f"{field}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES)
     yield from validate_labels(spec.get("nodeSelector", {}), f"{field}.nodeSelector")
+    yield from validate_pod_security(spec, field)
     yield from validate_affinity(spec.get("affinity"), f"{field}.affinity")
+    yield from validate_dns_config(spec, field)
+    yield from _validate_readiness_gates(spec.get("readinessGates") or (), field)
     yield from validate_gates(spec.get("schedulingGates", ()), f"{field}.schedulingGates")
     yield from validate_spread(
         spec.get("topologySpreadConstraints", []), f"{field}.topologySpreadConstraints"
     )
-    yield from _validate_names(spec, field)
+    yield from validate_host_users(spec, field)
+    yield from validate_host_name(spec, field)
+    yield from _validate_names(spec, field, _NAMES_FIRST)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _INT32_MAX:
         problem = f"must be between 1 and {_INT32_MAX}, inclusive"
         yield invalid(f"{field}.activeDeadlineSeconds", deadline, problem)
+    yield from _validate_names(spec, field, _HOST_NAMES)
     yield from validate_tolerations(spec.get("tolerations", ()), f"{field}.tolerations")
+    yield from validate_host_aliases(spec.get("hostAliases") or (), f"{field}.hostAliases")
+    yield from _validate_names(spec, field, _NAMES_LAST)
     policy = spec.get("preemptionPolicy")
     yield from one_of(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
-    yield from _validate_gates_and_system(spec, field)
     if overhead := spec.get("overhead"):
         yield from validate_requirements({"limits": overhead}, f"{field}.overhead")
+    system = spec.get("os", {}).get("name")
+    yield from one_of(f"{field}.os", system, _SYSTEMS)
 
 
-def _validate_gates_and_system(spec: Object, field: str) -> Errors:
-    for number, gate in enumerate(spec.get("readinessGates", ())):
-        child_field, kind = f"{field}.readinessGates[{number}].conditionType", gate["conditionType"]
-        yield from field_errors(child_field, kind, names.qualified_name)
-    yield from one_of(f"{field}.os", spec.get("os", {}).get("name"), _SYSTEMS)
+def _validate_readiness_gates(gates: Iterable[Object], field: str) -> Errors:
+    for number, gate in enumerate(gates):
+        child_field = f"{field}.readinessGates[{number}].conditionType"
+        yield from field_errors(child_field, gate["conditionType"], names.qualified_name)
 
 
-def _validate_names(spec: Object, field: str) -> Errors:
-    for name, check in (
-        ("serviceAccountName", names.dns_subdomain),
-        ("nodeName", names.dns_subdomain),
-        ("hostname", names.dns_label),
-        ("subdomain", names.dns_label),
-        ("priorityClassName", names.dns_subdomain),
-        ("runtimeClassName", names.dns_subdomain),
-    ):
+def _validate_names(spec: Object, field: str, checks: Iterable[tuple[str, names.Check]]) -> Errors:
+    for name, check in checks:
         if value := spec.get(name):
             yield from field_errors(f"{field}.{name}", value, check)
 

@@ -13,13 +13,13 @@ from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.affinity import validate_node_selector
 from mooring.apiserver.validation.metadata import validate_label_selector
-from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, immutable, one_of
-from mooring.apiserver.validation.volumes import (
+from mooring.apiserver.validation.pods.volumes import (
     validate_csi,
     validate_host_path,
     validate_nfs,
     validate_no_steps_back,
 )
+from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, immutable, one_of
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:

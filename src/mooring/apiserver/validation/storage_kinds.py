@@ -19,6 +19,7 @@ from mooring.apiserver.errors import (
     too_long,
 )
 from mooring.apiserver.validation.metadata import validate_label_selector
+from mooring.apiserver.validation.pods.volumes import driver_name
 from mooring.apiserver.validation.rules import (
     IMMUTABLE,
     NOT_NEGATIVE,
@@ -28,7 +29,6 @@ from mooring.apiserver.validation.rules import (
     one_of,
     required_value,
 )
-from mooring.apiserver.validation.volumes import driver_name
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:

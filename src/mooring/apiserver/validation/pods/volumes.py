@@ -25,7 +25,7 @@ from mooring.apiserver.errors import (
     required,
     too_long,
 )
-from mooring.apiserver.validation.env import (
+from mooring.apiserver.validation.pods.env import (
     FIELDS_FOR_FILES,
     validate_field_ref,
     validate_resource_ref,

@@ -1,7 +1,7 @@
 """Validation of containers and their ports, with kube-apiserver's messages.
 
-It covers the fields that scheduling reads, and frequent mistakes; security contexts are not
-validated. ``env``, ``probes`` and ``volumes`` validate the other parts.
+It covers the fields that scheduling reads, and frequent mistakes. ``env``, ``probes``, ``security``
+and ``volumes`` validate the other parts.
 
 Source: pkg/apis/core/validation/validation.go.
 """
@@ -9,7 +9,7 @@ Source: pkg/apis/core/validation/validation.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import (
@@ -21,11 +21,12 @@ from mooring.apiserver.errors import (
     not_supported,
     required,
 )
-from mooring.apiserver.validation.env import validate_env, validate_env_from
-from mooring.apiserver.validation.probes import PROBES, validate_hooks_and_probes
+from mooring.apiserver.validation.pods.env import validate_env, validate_env_from
+from mooring.apiserver.validation.pods.probes import PROBES, validate_hooks_and_probes
+from mooring.apiserver.validation.pods.security import validate_container_security
+from mooring.apiserver.validation.pods.volumes import validate_devices, validate_mounts
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.rules import field_errors, one_of, required_value
-from mooring.apiserver.validation.volumes import validate_devices, validate_mounts
 
 Object = Mapping[str, Any]
 
@@ -51,6 +52,20 @@ _NOT_ALLOWED_IN_EPHEMERAL = (
 )
 
 
+class _Pod(NamedTuple):
+    """The parts of a pod that the validation of its containers reads.
+
+    Attributes:
+        volumes: Name -> volume.
+        claims: The names of its resource claims.
+        has_host_users: Whether it shares the users of its host.
+    """
+
+    volumes: Mapping[str, Object]
+    claims: frozenset[str]
+    has_host_users: bool
+
+
 def validate_containers(
     spec: Object, field: str, volumes: Mapping[str, Object], claims: frozenset[str]
 ) -> Errors:
@@ -60,10 +75,11 @@ def validate_containers(
         yield required(f"{field}.containers")
         return
     names: set[str] = set()
+    pod = _Pod(volumes, claims, spec.get("hostUsers", True))
     grace_s = spec.get("terminationGracePeriodSeconds")
     for number, container in enumerate(containers):
         item_field = f"{field}.containers[{number}]"
-        yield from _validate_container(container, item_field, volumes, claims)
+        yield from _validate_container(container, item_field, pod)
         yield from _validate_new_name(container["name"], names, item_field)
         yield from validate_hooks_and_probes(container, item_field, grace_s)
         policy = container.get("restartPolicy")
@@ -71,24 +87,23 @@ def validate_containers(
     yield from validate_host_ports(containers, f"{field}.containers")
     for number, container in enumerate(spec.get("initContainers", ())):
         item_field = f"{field}.initContainers[{number}]"
-        yield from _validate_container(container, item_field, volumes, claims)
+        yield from _validate_container(container, item_field, pod)
         policy = container.get("restartPolicy")
         yield from one_of(f"{item_field}.restartPolicy", policy, _RESTART_POLICIES)
         yield from _validate_new_name(container["name"], names, item_field)
         yield from validate_host_ports([container], f"{field}.initContainers")
         yield from _validate_init(container, item_field, grace_s)
-    yield from _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, volumes)
+    yield from _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, pod)
 
 
-def _validate_ephemeral(
-    spec: Object, field: str, names: set[str], volumes: Mapping[str, Object]
-) -> Errors:
+def _validate_ephemeral(spec: Object, field: str, names: set[str], pod: _Pod) -> Errors:
     """Validates ephemeral containers, which are added to debug a pod."""
     target_names = frozenset(names)
     for number, container in enumerate(spec.get("ephemeralContainers", ())):
         item_field = f"{field}[{number}]"
         common = {**container, "ports": ()}
-        yield from _validate_container(common, item_field, volumes, frozenset())
+        without_claims = pod._replace(claims=frozenset())
+        yield from _validate_container(common, item_field, without_claims)
         yield from _validate_new_name(container["name"], names, item_field)
         target = container.get("targetContainerName")
         if target and target not in target_names:
@@ -123,9 +138,7 @@ def _validate_init(container: Object, field: str, grace_s: int | None) -> Errors
     ]
 
 
-def _validate_container(
-    container: Object, field: str, volumes: Mapping[str, Object], claims: frozenset[str]
-) -> Errors:
+def _validate_container(container: Object, field: str, pod: _Pod) -> Errors:
     name, image = container["name"], container.get("image", "")
     yield from required_value(f"{field}.name", name, name_checks.dns_label)
     if not image:
@@ -139,14 +152,17 @@ def _validate_container(
     if sources := container.get("envFrom"):
         yield from validate_env_from(sources, f"{field}.envFrom")
     if "volumeMounts" in container:
-        yield from validate_mounts(container, f"{field}.volumeMounts", volumes)
+        yield from validate_mounts(container, f"{field}.volumeMounts", pod.volumes)
     if "volumeDevices" in container:
-        yield from validate_devices(container, f"{field}.volumeDevices", volumes)
+        yield from validate_devices(container, f"{field}.volumeDevices", pod.volumes)
     yield from one_of(f"{field}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES)
     resources = container["resources"]
-    yield from validate_requirements(resources, f"{field}.resources", claims)
+    yield from validate_requirements(resources, f"{field}.resources", pod.claims)
     if policies := container.get("resizePolicy"):
         yield from _validate_resize_policies(policies, f"{field}.resizePolicy")
+    if context := container.get("securityContext"):
+        inner = f"{field}.securityContext"
+        yield from validate_container_security(context, inner, has_host_users=pod.has_host_users)
 
 
 def _validate_resize_policies(policies: Iterable[Object], field: str) -> Errors:

@@ -1,0 +1,1 @@
+"""Validation of the parts of a pod."""
