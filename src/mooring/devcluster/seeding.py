@@ -98,10 +98,11 @@ def seeds_of_objects(objects: Iterable[KubernetesObject]) -> list[Seed]:
 def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
     """Returns the cluster's objects in order of their references, and the pending pods.
 
-    Missing namespaces are added, and priority classes for pods that state a number instead of a
-    class. Pending pods are in queue order: higher priority first.
+    Missing namespaces are added, priority classes for pods that state a number instead of a class,
+    and runtime classes that pods and workloads name, with the overhead of these pods. Pending pods
+    are in queue order: higher priority first.
     """
-    seeds = _with_priority_classes(seeds)
+    seeds = _with_runtime_classes(_with_priority_classes(seeds))
     existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "Namespace"}
     used = dict.fromkeys(seed.metadata.get("namespace") for seed in seeds)
     missing = [name for name in used if name and name not in existing | _PRESENT]
@@ -148,6 +149,38 @@ def _with_priority_classes(seeds: Sequence[Seed]) -> list[Seed]:
         result.append(seed._replace(raw={**seed.raw, "spec": {**spec, "priorityClassName": name}}))
     existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "PriorityClass"}
     return [*(seed for name, seed in classes.items() if name not in existing), *result]
+
+
+def _with_runtime_classes(seeds: Sequence[Seed]) -> list[Seed]:
+    """Adds the runtime classes that are named and not there: without them pods are refused."""
+    existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "RuntimeClass"}
+    overheads: dict[str, Mapping[str, Any]] = {}
+    for seed in seeds:
+        spec = _pod_spec_of(seed)
+        name = spec.get("runtimeClassName")
+        if isinstance(name, str) and name not in existing:
+            overheads[name] = overheads.get(name) or spec.get("overhead") or {}
+    classes = []
+    for name, overhead in overheads.items():
+        raw: dict[str, Any] = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": name},
+            "handler": "simulated",
+        }
+        if overhead:
+            raw["overhead"] = {"podFixed": overhead}
+        classes.append(Seed(raw))
+    return [*classes, *seeds]
+
+
+def _pod_spec_of(seed: Seed) -> Mapping[str, Any]:
+    """Returns the spec of a pod, or of the template of a workload; empty if it has none."""
+    spec: Any = seed.raw.get("spec")
+    path = {"Pod": (), "CronJob": ("jobTemplate", "spec", "template", "spec")}
+    for name in path.get(seed.kind, ("template", "spec")):
+        spec = spec.get(name) if isinstance(spec, dict) else None
+    return spec if isinstance(spec, dict) else {}
 
 
 class _Names(msgspec.Struct, frozen=True, rename="camel"):

@@ -360,3 +360,65 @@ def resources_of_a_pod_wait_for_nothing_else_to_be_right(api: Api, ns: str) -> N
         "limits": {"cpu": "3", "hugepages-2Mi": "2Mi"},
         "requests": {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "2Mi"},
     }
+
+
+#: The scheduling of a runtime class, and pods that say something about it themselves.
+RUNTIME_SCHEDULING: dict[str, Any] = {
+    "nodeSelector": {"sandbox": "yes", "zone": "a"},
+    "tolerations": [
+        {"key": "sandbox", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "slow", "operator": "Equal", "value": "1", "effect": "NoExecute"},
+    ],
+}
+RUNTIME_PODS: tuple[dict[str, Any], ...] = (
+    {},
+    {"overhead": {"cpu": "0.25", "memory": "64Mi"}},
+    {"overhead": {"cpu": "1"}},
+    {"nodeSelector": {"zone": "a", "disk": "fast"}},
+    {"nodeSelector": {"zone": "b"}},
+    {"tolerations": [{"key": "sandbox", "value": "x", "effect": "NoSchedule"}]},
+    {"tolerations": [{"key": "sandbox", "operator": "Equal", "effect": "NoSchedule"}]},
+    {"tolerations": [{"operator": "Exists"}]},
+    {"tolerations": [{"key": "slow", "operator": "Exists", "tolerationSeconds": 5}]},
+    {
+        "tolerations": [
+            {"key": "slow", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+        ]
+    },
+)
+
+
+@scenario
+def a_runtime_class_gives_pods_overhead_and_nodes(api: Api, ns: str) -> None:
+    classes = "/apis/node.k8s.io/v1/runtimeclasses"
+
+    def runtime_class(name: str, **content: Any) -> str:
+        body = {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": f"{name}-{ns}"},
+            "handler": "h",
+            **content,
+        }
+        assert api.post(classes, body).code == 201
+        return f"{name}-{ns}"
+
+    overhead = {"overhead": {"podFixed": {"cpu": "250m", "memory": "64Mi"}}}
+    names = [
+        runtime_class("plain"),
+        runtime_class("heavy", **overhead),
+        runtime_class("placed", scheduling=RUNTIME_SCHEDULING),
+        runtime_class("both", scheduling=RUNTIME_SCHEDULING, **overhead),
+        runtime_class("empty", scheduling={}, overhead={}),
+    ]
+    answers = [
+        api.post(pods(ns), pod(f"p{number}-{position}", runtimeClassName=name, **spec))
+        for number, name in enumerate(names)
+        for position, spec in enumerate(RUNTIME_PODS)
+    ]
+    assert {answer.code for answer in answers} == {201, 403, 422}
+    assert answers[10].body["spec"]["overhead"] == {"cpu": "250m", "memory": "64Mi"}
+    missing = api.post(pods(ns), pod("p", runtimeClassName=f"none-{ns}"))
+    assert (missing.code, missing.reason) == (403, "Forbidden")
+    for name in names:
+        assert api.delete(f"{classes}/{name}").code == 200

@@ -79,6 +79,40 @@ def test_pods_that_wait_come_last_the_important_ones_first() -> None:
     ]
 
 
+def test_runtime_classes_are_made_with_the_overhead_of_their_pods() -> None:
+    template = {"template": {"spec": {"runtimeClassName": "late"}}}
+    cluster, _ = in_order(
+        [
+            a_pod("plain", spec={"runtimeClassName": "heavy"}),
+            a_pod("heavy", spec={"runtimeClassName": "heavy", "overhead": {"cpu": "250m"}}),
+            a_pod("there", spec={"runtimeClassName": "there"}),
+            raw("RuntimeClass", "there", "node.k8s.io/v1", handler="h"),
+            raw("Deployment", "web", "apps/v1", spec=template),
+            raw("CronJob", "tick", "batch/v1", spec={"jobTemplate": {"spec": template}}),
+            raw("Job", "odd", "batch/v1", spec={"template": "nonsense"}),
+        ]
+    )
+    classes = [seed for seed in cluster if seed.kind == "RuntimeClass"]
+    assert names(classes) == ["RuntimeClass heavy", "RuntimeClass late", "RuntimeClass there"]
+    assert [seed.raw.get("overhead") for seed in classes] == [
+        {"podFixed": {"cpu": "250m"}},
+        None,
+        None,
+    ]
+
+
+@virtually
+async def test_a_pod_of_a_runtime_class_that_no_file_has_is_created() -> None:
+    server = Server()
+    cluster, pending = in_order(
+        [a_pod("a", spec={"runtimeClassName": "heavy", "overhead": {"cpu": "250m"}})]
+    )
+    for seed in [*cluster, *pending]:
+        assert await server.seeder.create(seed) is not None
+    pod = await server.client.get("Pod", "a", "default")
+    assert pod.spec.overhead == {"cpu": "250m"}
+
+
 def test_a_class_is_made_once_for_a_priority_and_none_for_a_pod_with_a_class() -> None:
     never = {"priority": -5, "preemptionPolicy": "Never"}
     seeds = [

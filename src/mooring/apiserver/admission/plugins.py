@@ -1,8 +1,8 @@
 """The admission plugins, in their order.
 
-NamespaceLifecycle, LimitRanger, Priority, DefaultTolerationSeconds, PodTopologyLabels and
-DefaultStorageClass change an object in place before it is prepared and validated; LimitRanger and
-ResourceQuota validate it afterwards.
+NamespaceLifecycle, LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass, PodTopologyLabels
+and DefaultStorageClass change an object in place before it is prepared and validated; RuntimeClass,
+LimitRanger and ResourceQuota validate it afterwards.
 
 Source: plugin/pkg/admission, k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle.
 Differs: no service accounts and webhooks, and no finalizers on claims and volumes, which no
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver.admission.limit_ranges import claim_problems, pod_problems, set_defaults
 from mooring.apiserver.admission.quotas import quota_problem
-from mooring.apiserver.errors import Errors, forbidden, forbidden_field, not_found
+from mooring.apiserver.errors import Errors, forbidden, forbidden_field, not_found, quoted
 from mooring.apiserver.resources import Resource, resource_named
 from mooring.objects.defaulting.pods import (
     add_default_tolerations,
@@ -23,6 +23,7 @@ from mooring.objects.defaulting.pods import (
     topology_labels,
 )
 from mooring.objects.defaulting.priority import PriorityClasses, PriorityRefused
+from mooring.objects.defaulting.runtime_classes import RuntimeClassRefused, apply_runtime_class
 from mooring.objects.defaulting.storage import default_storage_class, has_class
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _CLAIMS = resource_named("", "persistentvolumeclaims")
 _LIMIT_RANGES = resource_named("", "limitranges")
 _QUOTAS = resource_named("", "resourcequotas")
 _PRIORITY_CLASSES = resource_named("scheduling.k8s.io", "priorityclasses")
+_RUNTIME_CLASSES = resource_named("node.k8s.io", "runtimeclasses")
 _STORAGE_CLASSES = resource_named("storage.k8s.io", "storageclasses")
 
 
@@ -98,6 +100,7 @@ class Admission:
             set_defaults(obj, self._in_namespace(_LIMIT_RANGES, obj))
             self._set_priority(obj)
             add_default_tolerations(obj)
+            self._apply_runtime_class(obj)
             if node := obj["spec"].get("nodeName"):
                 add_topology_labels(obj, self.topology_labels(node))
         elif resource is _CLAIMS:
@@ -112,7 +115,7 @@ class Admission:
             ApiStatusError: 403.
         """
         if resource is _PODS:
-            _check_overhead(obj)
+            self._check_overhead(obj)
         self._check_limits(resource, obj)
         self._check_quotas(resource, obj, None)
 
@@ -130,6 +133,40 @@ class Admission:
         if "deletionTimestamp" not in old["metadata"]:
             self._check_limits(resource, new)
         self._check_quotas(resource, new, old)
+
+    def _runtime_class_of(self, pod: Object) -> Object | None:
+        """Returns the runtime class of a pod; None if it names none.
+
+        Raises:
+            ApiStatusError: 403, there is none of this name.
+        """
+        name = pod["spec"].get("runtimeClassName")
+        if name is None:
+            return None
+        stored = self._store.collection(_RUNTIME_CLASSES).get(name)
+        if stored is None:
+            text = f"pod rejected: RuntimeClass {quoted(name)} not found"
+            raise forbidden(_PODS, _name_of(pod), text)
+        return stored.object()
+
+    def _apply_runtime_class(self, pod: Object) -> None:
+        runtime_class = self._runtime_class_of(pod)
+        if runtime_class is not None:
+            try:
+                apply_runtime_class(pod, runtime_class)
+            except RuntimeClassRefused as why:
+                raise forbidden(_PODS, _name_of(pod), str(why)) from None
+
+    def _check_overhead(self, pod: Object) -> None:
+        """Refuses an overhead that does not come from a runtime class."""
+        if "overhead" not in pod["spec"]:
+            return
+        runtime_class = self._runtime_class_of(pod)
+        if runtime_class is None or runtime_class.get("overhead") is None:
+            text = (
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            )
+            raise forbidden(_PODS, _name_of(pod), text)
 
     def _in_namespace(self, resource: Resource, obj: Object) -> list[Object]:
         """Returns the objects of a resource in the namespace of another object."""
@@ -239,19 +276,6 @@ def _name_of(obj: Object) -> str:
     """
     metadata = obj["metadata"]
     return metadata.get("name") or metadata.get("generateName") or "Unknown"
-
-
-def _check_overhead(pod: Object) -> None:
-    """Refuses pods with an overhead: it must come from a RuntimeClass, which this server lacks.
-
-    Source: plugin/pkg/admission/runtimeclass/admission.go.
-    """
-    spec = pod["spec"]
-    if spec.get("overhead") and not spec.get("runtimeClassName"):
-        message = (
-            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        )
-        raise forbidden(_PODS, _name_of(pod), message)
 
 
 def _admin_request(resource: Resource, obj: Object) -> str:
