@@ -20,6 +20,7 @@ for _name in SCENARIO_FILES:
 #: The kinds that admission reads.
 SURROUNDINGS = (
     "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/node.k8s.io/v1/runtimeclasses",
     "/apis/storage.k8s.io/v1/storageclasses",
     "/api/v1/nodes",
 )

@@ -80,6 +80,7 @@ _TABLE: tuple[tuple[type[Any], str, str, bool], ...] = (
     (workloads.StatefulSet, "apps", "statefulsets", True),
     (workloads.PodDisruptionBudget, "policy", "poddisruptionbudgets", True),
     (meta.PriorityClass, "scheduling.k8s.io", "priorityclasses", False),
+    (meta.RuntimeClass, "node.k8s.io", "runtimeclasses", False),
     (storage.PersistentVolume, "", "persistentvolumes", False),
     (storage.PersistentVolumeClaim, "", "persistentvolumeclaims", True),
     (storage.StorageClass, "storage.k8s.io", "storageclasses", False),
@@ -120,7 +121,9 @@ _RESOURCE_NAMES_CACHED = 256
 GATED_KINDS: Mapping[str, str] = MappingProxyType({"DeviceTaintRule": "DRADeviceTaintRules"})
 
 #: Kinds that are created first, in this order, since others refer to them.
-CREATED_FIRST = ("Namespace", "PriorityClass", "StorageClass", "CSIDriver", "Node", "CSINode")
+CREATED_FIRST = (
+    *("Namespace", "PriorityClass", "RuntimeClass", "StorageClass", "CSIDriver", "Node", "CSINode"),
+)
 
 
 def kind_named(name: str) -> Kind:

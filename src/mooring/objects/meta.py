@@ -189,6 +189,17 @@ class PriorityClass(ApiStruct, frozen=True, kw_only=True):
     preemption_policy: str | None = None
 
 
+class RuntimeClass(ApiStruct, frozen=True, kw_only=True):
+    """How containers are run; it gives its pods an overhead, a node selector and tolerations."""
+
+    api_version: str = msgspec.field(default_factory=lambda: "node.k8s.io/v1")
+    kind: str = msgspec.field(default_factory=lambda: "RuntimeClass")
+    metadata: ObjectMeta = ObjectMeta()
+    handler: str = ""
+    overhead: dict[str, Any] | None = None
+    scheduling: dict[str, Any] | None = None
+
+
 class LeaseSpec(ApiStruct, frozen=True, kw_only=True):
     """The holder and times of a lease; times are RFC 3339 text with microseconds."""
 

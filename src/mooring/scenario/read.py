@@ -55,7 +55,7 @@ from mooring.simulation.workload import workload_of
 from mooring.traces.openb import OPENB_PREFIX, read_nodes
 
 #: Kinds of the cluster that pods of the workload refer to by name.
-_REFERRED_KINDS: Final = ("PriorityClass", "StorageClass")
+_REFERRED_KINDS: Final = ("PriorityClass", "RuntimeClass", "StorageClass")
 
 
 def read_scenario(

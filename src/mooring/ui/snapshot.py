@@ -26,7 +26,10 @@ _OWNERS: Final = (
     *(kind for kind, _ in WORKLOADS),
     *("StatefulSet", "ReplicaSet", "ReplicationController"),
 )
-_FIRST: Final = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass", "CSIDriver", "Node")
+_FIRST: Final = (
+    *("Namespace", "PriorityClass", "RuntimeClass", "StorageClass"),
+    *("DeviceClass", "CSIDriver", "Node"),
+)
 
 
 class SnapshotWriter:

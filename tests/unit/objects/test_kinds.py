@@ -11,7 +11,7 @@ from mooring.objects.kinds import kind_named, kind_of_resource
 CLUSTER_WIDE = {
     "Namespace", "Node", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode",
     "CSIDriver", "VolumeAttachment", "ResourceSlice", "DeviceClass",
-    "DeviceTaintRule",
+    "DeviceTaintRule", "RuntimeClass",
 }  # fmt: skip
 
 
@@ -19,7 +19,7 @@ def test_kinds_are_found_by_name_resource_and_struct() -> None:
     assert kind_named("Pod").struct is Pod
     assert kind_of_resource("storageclasses").struct is StorageClass
     assert KINDS_BY_STRUCT[Pod].name == "Pod"
-    assert len(KINDS) == len(KINDS_BY_RESOURCE) == len(KINDS_BY_STRUCT) == 23
+    assert len(KINDS) == len(KINDS_BY_RESOURCE) == len(KINDS_BY_STRUCT) == 24
 
 
 def test_kinds_know_their_place_in_the_api() -> None:

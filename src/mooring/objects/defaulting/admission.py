@@ -7,19 +7,21 @@ order, new ones and ones that an API server has stored already (dumps), which st
 Recordings are never admitted: they hold what a scheduler saw.
 
 Differs: nodes do not start with a not-ready taint, since no controller would take it away. Limit
-ranges, runtime classes and webhooks are not applied. A pod that names no class keeps a priority
-of its own, since files for trying things out say ``priority: 100`` and no more.
+ranges and webhooks are not applied. A pod whose runtime class is not among the files has none. A
+pod that names no class keeps a priority of its own, since files for trying things out say
+``priority: 100`` and no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mooring.errors import ConfigError
 from mooring.objects.codec.decode import convert
 from mooring.objects.defaulting import pods, storage
 from mooring.objects.defaulting.priority import PriorityClasses, PriorityRefused, system_classes
+from mooring.objects.defaulting.runtime_classes import RuntimeClassRefused, apply_runtime_class
 from mooring.objects.schema.checks import find_problems, without_wrong_types
 from mooring.objects.schema.decoding import WrongType, reader_of
 from mooring.objects.schema.types import struct_of
@@ -35,8 +37,8 @@ DEFAULT_NAMESPACE = "default"
 CREATED = "2000-01-01T00:00:00Z"
 
 #: Kinds that the admission of other objects looks at, and the fields that it looks at.
-_LOOKED_AT = frozenset(("PriorityClass", "StorageClass", "Node"))
-_FIELDS = ("kind", "value", "globalDefault", "preemptionPolicy")
+_LOOKED_AT = frozenset(("PriorityClass", "RuntimeClass", "StorageClass", "Node"))
+_FIELDS = ("kind", "value", "globalDefault", "preemptionPolicy", "overhead", "scheduling")
 _METADATA_FIELDS = ("name", "labels", "annotations", "creationTimestamp")
 
 
@@ -51,6 +53,7 @@ class Neighbors:
                 by_kind[obj["kind"]].append(obj)
         self.priority_classes = PriorityClasses([*system_classes(), *by_kind["PriorityClass"]])
         self.storage_class = storage.default_storage_class(by_kind["StorageClass"])
+        self.runtime_classes = {obj["metadata"]["name"]: obj for obj in by_kind["RuntimeClass"]}
         self.topology_labels = {
             node["metadata"]["name"]: pods.topology_labels(node["metadata"].get("labels") or {})
             for node in by_kind["Node"]
@@ -129,9 +132,21 @@ def _admit_pod(pod: Object, neighbors: Neighbors) -> None:
     if is_stored:
         pods.prepare_stored_spec(pod)
     else:
+        _apply_runtime_class(pod, neighbors.runtime_classes)
         pods.add_topology_labels(pod, neighbors.topology_labels.get(spec.get("nodeName", ""), {}))
         pods.prepare_spec(pod)
     pod["status"].setdefault("phase", "Pending")
+
+
+def _apply_runtime_class(pod: Object, classes: Mapping[str, Object]) -> None:
+    runtime_class = classes.get(pod["spec"].get("runtimeClassName", ""))
+    if runtime_class is None:
+        return
+    try:
+        apply_runtime_class(pod, runtime_class)
+    except RuntimeClassRefused as why:
+        name = pod["spec"]["runtimeClassName"]
+        raise ConfigError(str(why), path="spec.runtimeClassName", value=name) from None
 
 
 def _set_priority(pod: Object, classes: PriorityClasses) -> None:

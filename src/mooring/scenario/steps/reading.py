@@ -138,7 +138,8 @@ class _Reading:
             operation.create_operation.object
             for operation in read.spec.operations
             if operation.create_operation is not None
-            and operation.create_operation.object.get("kind") in ("PriorityClass", "StorageClass")
+            and operation.create_operation.object.get("kind")
+            in ("PriorityClass", "RuntimeClass", "StorageClass")
         ]
         if read.status is not None:
             self.notes.append("status: results of another run are left out")

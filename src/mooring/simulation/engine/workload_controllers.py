@@ -51,7 +51,7 @@ START_S: Final = 0.5
 #: Jobs that a CronJob creates: without a limit, a simulation would not end.
 CRON_RUNS: Final = 1
 #: The kinds that admission reads.
-_READ: Final = ("PriorityClass", "StorageClass", "Node")
+_READ: Final = ("PriorityClass", "RuntimeClass", "StorageClass", "Node")
 _WATCHED: Final = frozenset({"Pod", "Node"})
 
 
