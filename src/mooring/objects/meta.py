@@ -190,7 +190,7 @@ class PriorityClass(ApiStruct, frozen=True, kw_only=True):
 
 
 class RuntimeClass(ApiStruct, frozen=True, kw_only=True):
-    """How containers are run; it gives its pods an overhead, a node selector and tolerations."""
+    """The runtime of containers; it gives its pods an overhead, a node selector and tolerations."""
 
     api_version: str = msgspec.field(default_factory=lambda: "node.k8s.io/v1")
     kind: str = msgspec.field(default_factory=lambda: "RuntimeClass")

@@ -125,14 +125,16 @@ def admit(obj: Object, neighbors: Neighbors) -> None:
 def _admit_pod(pod: Object, neighbors: Neighbors) -> None:
     spec = pod["spec"]
     is_stored = pods.is_stored(pod)
-    # What has been stored has the right priority, whatever the classes say today.
-    if not (is_stored and "priority" in spec):
+    # What has been stored has the right priority and overhead, whatever the classes say today.
+    is_admitted = is_stored and "priority" in spec
+    if not is_admitted:
         _set_priority(pod, neighbors.priority_classes)
     pods.add_default_tolerations(pod)
+    if not is_admitted:
+        _apply_runtime_class(pod, neighbors.runtime_classes)
     if is_stored:
         pods.prepare_stored_spec(pod)
     else:
-        _apply_runtime_class(pod, neighbors.runtime_classes)
         pods.add_topology_labels(pod, neighbors.topology_labels.get(spec.get("nodeName", ""), {}))
         pods.prepare_spec(pod)
     pod["status"].setdefault("phase", "Pending")
