@@ -11,6 +11,7 @@ from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_informer import AttachedInformers
 from tests.faults.twins.attached_preemption import AttachedPreemption
 from tests.faults.twins.attached_queue import AttachedQueue
+from tests.faults.twins.attached_reflector import AttachedReflector
 from tests.faults.twins.attached_writes import AttachedWrites
 from tests.faults.twins.queue_twin import QueueTwin
 from tests.faults.twins.release_checker import ReleaseChecker
@@ -40,6 +41,9 @@ class Twins:
         self.releases = ReleaseChecker(service, self.queue, report)
         self.preemption = AttachedPreemption(service, self.queue, report)
         now_s = clock.monotonic_s
+        self.reflectors = [
+            AttachedReflector(informer, now_s, report) for informer in service.informers.values()
+        ]
         self.writes = [AttachedWrites(service.writer._writes, "status", report, now_s)]
         self.writes += [
             AttachedWrites(recorder._writes, f"events of {name}", report, now_s)
