@@ -136,7 +136,7 @@ class Elector:
         self.leader = ""
         #: True if ``keep`` ended because another candidate is to lead.
         self.is_term_over = False
-        #: When a try failed last, for want of an answer or by a refusal; monotonic seconds.
+        #: When a try failed last: it had no answer, or was refused; monotonic seconds.
         self.failed_at_s = -math.inf
         self._times = times or LeaseTimes()
         # Two requests must fit into one try, and a hung one must not use up the deadline.

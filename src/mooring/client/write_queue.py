@@ -262,7 +262,8 @@ class WriteQueue(Generic[T]):
             self._delete(key, item)
             return None
         if retry is None or not retry.wait_s:
-            item.tries = 0 if item.is_replaced else item.tries
+            if item.is_replaced:
+                item.tries = 0
             self._make_ready(key, item)
             return None
         item.state, item.is_wait_requested = _State.WAITING, retry.is_requested

@@ -271,7 +271,7 @@ class Fragmentation:
         self._largest = [0] * (n_resources + 1)
         #: int64 (s, r): 1 for the resources that a shape does not request.
         self._unrequested = np.zeros((0, n_resources), np.int64)
-        #: Whether any shape does not request a resource.
+        #: By resource, whether there is a shape that does not request it.
         self._is_unrequested = [False] * n_resources
         #: How many pods had each shape: float64 (s, 1).
         self._counts = np.zeros((0, 1))
@@ -306,9 +306,10 @@ class Fragmentation:
         while row >= len(self._free):
             self._free = np.concatenate([self._free, np.zeros_like(self._free)])
         old = self._free[row]
-        if self._all_fit(old.tolist()) and self._all_fit(now := free.tolist()):
+        before, now = old.tolist(), free.tolist()
+        if self._all_fit(before) and self._all_fit(now):
             # All shapes fit before and after: only what they do not request is of no use.
-            if self._are_unrequested(old.tolist(), now):
+            if self._has_unrequested_change(before, now):
                 self._useless += self._unrequested * (free - old)[:-1]
                 self._is_old = True
         else:
@@ -320,7 +321,7 @@ class Fragmentation:
     def _all_fit(self, free: list[int]) -> bool:
         return all(map(operator.ge, free, self._largest))
 
-    def _are_unrequested(self, old: list[int], new: list[int]) -> bool:
+    def _has_unrequested_change(self, old: list[int], new: list[int]) -> bool:
         """Returns whether an amount has changed that some shape does not request."""
         changes = zip(self._is_unrequested, old, new, strict=False)
         return any(flag and before != after for flag, before, after in changes)

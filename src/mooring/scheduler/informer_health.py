@@ -2,6 +2,8 @@
 
 All informers fail together when the API server is away: that is one line, not one for each kind. A
 kind that is refused is an error of its own, repeated after waits that double.
+
+A new leader waits here for objects that are fresh.
 """
 
 from __future__ import annotations
@@ -116,8 +118,8 @@ class InformerHealth:
 async def wait_until_fresh(informers: Sequence[Informer], since_s: float) -> None:
     """Returns when the objects of all kinds are at least as new as ``since_s``.
 
-    For a new leader: a standby may have been cut off from the server, too, and what it knows be
-    from before the pods that the last leader bound. A kind that cannot be listed is logged after
+    A standby may have been cut off from the server, so that its objects are older than the bindings
+    of the last leader. A kind that cannot be listed is logged after
     30 s, and not waited for any longer.
 
     Args:

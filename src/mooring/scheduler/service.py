@@ -6,6 +6,8 @@
                                                                                  │
                      LeaseLost, nothing is written any more <── not renewed ─────┘
 
+A leader that was cut off lists again before it schedules: see ``wait_until_fresh``.
+
 Informers, binding cycles, events and conditions are background tasks; the scheduling task yields to
 them after 2 ms or 32 attempts, whichever comes first. A flush task requeues the pods whose backoff
 has expired, or that have been unschedulable for too long.

@@ -36,8 +36,8 @@ from mooring.objects.pod import Pod
 from mooring.scheduler.pod_condition import condition_patch
 
 #: Without an end: what is not written is not seen by people, nor by a cluster autoscaler.
-#: After an outage a condition is stale for so long at most. kube-scheduler, which does not retry,
-#: writes one with the next attempt, after a backoff of at most 10 s.
+#: After an outage a condition is stale for the longest wait, at most. kube-scheduler does not
+#: retry: it writes one with the next attempt, after a backoff of at most 10 s.
 RETRY_POLICY: Final = RetryPolicy(tries_max=math.inf, initial_s=0.2, max_s=15.0, jitter=0.1)
 
 #: Stored pods that are remembered; the informer has most of them within a second.

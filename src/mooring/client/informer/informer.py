@@ -129,7 +129,8 @@ class Informer:
             since_s: Monotonic seconds; not in the future.
         """
         reflector, asked_at_s = self._reflector, self._clock.monotonic_s()
-        if reflector.is_following and reflector.fresh_at_s >= since_s:
+        is_fresh = reflector.is_following and reflector.fresh_at_s >= since_s
+        if is_fresh or self._is_missing(reflector.last_error):
             return
         if self._turn is not None and not self._turn.expired():
             self._turn.reschedule(asyncio.get_running_loop().time())
@@ -169,7 +170,7 @@ class Informer:
             )
         wait_s = self._reflector.ended(error)
         # A stream may break in the batch that ends its list.
-        self._update_synced()
+        self._note_progress()
         if self._is_missing(error):
             self._synced.set()  # there are no objects of this kind
         self.next_try_at_s = self._clock.monotonic_s() + wait_s
@@ -205,7 +206,7 @@ class Informer:
     async def _apply_lines(self, lines: list[bytes]) -> None:
         for _ in self._reflector.received(lines):
             await asyncio.sleep(0)
-        self._update_synced()
+        self._note_progress()
         # A stream that always has data would never let other tasks run.
         await asyncio.sleep(0)
 
@@ -235,7 +236,8 @@ class Informer:
         for _ in self._reflector.listed(listing, version):
             await asyncio.sleep(0)
 
-    def _update_synced(self) -> None:
+    def _note_progress(self) -> None:
+        """Wakes those that wait for the first list, or for fresh objects."""
         self._progress.set()
         if self._reflector.has_synced:
             self._synced.set()

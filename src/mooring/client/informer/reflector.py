@@ -192,7 +192,6 @@ class Reflector:
         self._mode = Mode.STREAM
         # With a version, the list could come from a server that is behind.
         self._is_version_lost = True
-        self._listing = None
         self.is_following = False
 
     def received(self, lines: list[bytes]) -> Iterator[None]:
@@ -202,18 +201,21 @@ class Reflector:
             ApiError: the server ended the stream with an error: pass it to ``ended``.
             StreamBroken: a line is invalid: pass it to ``ended``.
         """
+        has_news = False
         for line in lines:
             if not line:
                 continue
             event = self._reader.read(line)
             if self._listing is None:
                 self._apply(event)
-                self.fresh_at_s = self._clock.monotonic_s()
+                has_news = True
             elif event.ends_list:
                 listing, self._listing = self._listing, None
                 yield from self.listed(listing, event.version)
             else:
                 self._listing.apply(event)
+        if has_news:
+            self.fresh_at_s = self._clock.monotonic_s()
 
     def listed(self, listing: Listing, version: str) -> Iterator[None]:
         """Applies a complete list; the driver may let other tasks run at every yield."""

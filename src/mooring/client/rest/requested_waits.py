@@ -1,8 +1,7 @@
 """Remembers for which objects the API server asked to wait (Retry-After).
 
-The request that was refused is repeated after that. But another one may be about to be sent: by a
-second preemptor of the same victim, or a new read after an old one was given up, by the same task
-or another one. It waits as well.
+The request that was refused is repeated after this wait. Others for the same object wait as well:
+the eviction of a second preemptor with the same victim, or a new read after one was given up.
 """
 
 from __future__ import annotations

@@ -28,12 +28,10 @@ from mooring.client.rest.client import Patch
 from mooring.client.retry import RetryPolicy
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import NotFound, SchedulerError
-from mooring.objects.kinds import Kind
+from mooring.objects.kinds import KINDS, Kind
 from mooring.objects.meta import key
-from mooring.objects.node import Node
-from mooring.objects.pod import Pod
 from mooring.scenario.stages.stage import Effect, Stage, StageEvent, chosen
-from mooring.scenario.stages.surroundings import status_after, surroundings
+from mooring.scenario.stages.surroundings import message_for, status_after
 from mooring.scenario.stages.template_syntax import TemplateError
 from mooring.simulation.controllers.objects import Workload
 
@@ -176,8 +174,12 @@ class LiveStages:
         stage, _ = chosen(self._stages[life.kind], view, life.rng)
         if stage is None:
             return
-        plan = life, stage, life.generation
         delay_s = stage.delay_s(view, self._clock.wall_s(), life.rng)
+        self._enter_later(life, stage, delay_s)
+
+    def _enter_later(self, life: _Life, stage: Stage, delay_s: float) -> None:
+        """Enters a stage after a delay, unless the object gets another plan before."""
+        plan = life, stage, life.generation
         if delay_s:
             loop = asyncio.get_running_loop()
             life.timer = loop.call_later(delay_s, self._due.put_nowait, plan)
@@ -217,8 +219,7 @@ class LiveStages:
             "stage not entered",
             extra={**_fields(life, stage, str(error)), "next_try_s": round(wait_s, 1)},
         )
-        loop = asyncio.get_running_loop()
-        life.timer = loop.call_later(wait_s, self._due.put_nowait, (life, stage, life.generation))
+        self._enter_later(life, stage, wait_s)
 
     def _may_enter(self, life: _Life, stage: Stage) -> bool:
         """Counts the stages of an object; one in a circle without delays is stopped."""
@@ -265,14 +266,12 @@ class LiveStages:
 
     def _record(self, life: _Life, view: dict[str, Any], event: StageEvent) -> None:
         now = rfc3339(self._clock.wall_s())
-        node_name = life.obj.metadata.name if life.kind == "Node" else ""
-        context = surroundings(node_name, life.number, now)
         self._recorder.record(
-            (Node if life.kind == "Node" else Pod)(metadata=life.obj.metadata),
+            KINDS[life.kind].struct(metadata=life.obj.metadata),
             type=event.type,
             reason=event.reason,
             action=event.reason,
-            note=event.message.render(view, context),
+            note=message_for(event.message, view, life.kind, life.number, now),
         )
 
     async def _patch_status(self, life: _Life, view: dict[str, Any], effect: Effect) -> None:

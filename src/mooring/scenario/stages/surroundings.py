@@ -1,4 +1,4 @@
-"""Templates of stages applied to an object: their surroundings, and the status they give."""
+"""Templates of stages applied to an object: the status and the messages that they give."""
 
 from __future__ import annotations
 
@@ -23,14 +23,9 @@ _NODE_ADDRESS: Final = "10.0.0.1"
 _NODE_PORT: Final = 10250
 
 
-def surroundings(node_name: str, number: int, now: str) -> dict[str, Any]:
-    """Returns the functions of templates that depend on the run.
-
-    Args:
-        node_name: The object's own name if it is a node; else "".
-        number: Of the object in this run; its address is made of it.
-        now: The time, as in objects.
-    """
+def _surroundings(view: Mapping[str, Any], kind: str, number: int, now: str) -> dict[str, Any]:
+    """Returns the functions of templates that depend on the run; arguments as ``status_after``."""
+    node_name = view["metadata"]["name"] if kind == "Node" else ""
     address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
     return {
         "Now": lambda: now,
@@ -48,6 +43,17 @@ def surroundings(node_name: str, number: int, now: str) -> dict[str, Any]:
     }
 
 
+def message_for(
+    template: Template, view: Mapping[str, Any], kind: str, number: int, now: str
+) -> str:
+    """Returns the message of an event about an object; the arguments are those of ``status_after``.
+
+    Raises:
+        TemplateError: the template does not apply to the object.
+    """
+    return template.render(view, _surroundings(view, kind, number, now))
+
+
 def status_after(
     template: Template, view: Mapping[str, Any], kind: str, number: int, now: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -57,15 +63,14 @@ def status_after(
         template: Of the status.
         view: The object as JSON.
         kind: Pod or Node.
-        number: As for ``surroundings``.
+        number: Of the object in this run; its address is made of it.
         now: The time, as in objects.
 
     Raises:
         TemplateError: it does not apply to the object.
         ApiStatusError: the patch does not fit the status.
     """
-    node_name = view["metadata"]["name"] if kind == "Node" else ""
-    patch = template.values(view, surroundings(node_name, number, now))
+    patch = template.values(view, _surroundings(view, kind, number, now))
     if not isinstance(patch, dict):
         raise TemplateError("does not give a mapping")
     # Names with "$" are directives of the merge.

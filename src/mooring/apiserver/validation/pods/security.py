@@ -18,6 +18,7 @@ from mooring.apiserver.errors import (
     required,
     too_long,
 )
+from mooring.apiserver.validation.pods.volumes import validate_descending_path
 from mooring.apiserver.validation.rules import one_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _IPC_SYSCTLS = frozenset(
 )
 #: PATH_MAX - 1.
 _PROFILE_CHARACTERS_MAX = 4095
+#: Field of a pod -> its name in upstream's messages.
+_HOST_NAMESPACES = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
 _WITHOUT_HOST_USERS = "when `hostUsers` is false"
 
 
@@ -71,11 +74,9 @@ def validate_host_users(spec: Object, field: str) -> Errors:
     """Validates a pod with users of its own: it may not share other namespaces of the host."""
     if spec.get("hostUsers", True):
         return
-    for name, internal_name in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID")):
+    for name, internal_name in _HOST_NAMESPACES.items():
         if spec.get(name):
             yield forbidden_field(f"{field}.{internal_name}", _WITHOUT_HOST_USERS)
-    if spec.get("hostIPC"):
-        yield forbidden_field(f"{field}.HostIPC", _WITHOUT_HOST_USERS)
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for number, container in enumerate(spec.get(kind) or ()):
             if container.get("volumeDevices"):
@@ -157,10 +158,7 @@ def _validate_seccomp(profile: Object | None, field: str) -> Errors:
         if path is None:
             yield required(field, "must be set when seccomp type is Localhost")
             return
-        if path.startswith("/"):
-            yield invalid(field, path, "must be a relative path")
-        if ".." in path.split("/"):
-            yield invalid(field, path, "must not contain '..'")
+        yield from validate_descending_path(path, field)
     elif path is not None:
         problem = "can only be set when seccomp type is Localhost"
         yield invalid(field, _internal_profile(profile), problem)

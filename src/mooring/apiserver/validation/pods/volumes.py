@@ -131,12 +131,13 @@ def _key_to_path(item: Object, field: str) -> Errors:
 
 def _file_path(path: str, field: str) -> Errors:
     """Validates a path inside a volume, whose internal files begin with two dots."""
-    yield from _descending(path, field)
+    yield from validate_descending_path(path, field)
     if path.startswith("..") and not path.startswith("../"):
         yield invalid(field, path, "must not start with '..'")
 
 
-def _descending(path: str, field: str) -> Errors:
+def validate_descending_path(path: str, field: str) -> Errors:
+    """Validates a relative path none of whose parts is ``..``."""
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from validate_no_steps_back(path, field)
@@ -313,12 +314,12 @@ def _validate_mount_options(
     """Validates the options of a mount; some field paths are those of the list, as upstream."""
     path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     if path:
-        yield from _descending(path, f"{field}.subPath")
+        yield from validate_descending_path(path, f"{field}.subPath")
     if expression:
         if path:
             problem = "subPathExpr and subPath are mutually exclusive"
             yield invalid(f"{item_field}.subPathExpr", expression, problem)
-        yield from _descending(expression, f"{field}.subPathExpr")
+        yield from validate_descending_path(expression, f"{field}.subPathExpr")
     propagation = mount.get("mountPropagation")
     if propagation is None:
         return
