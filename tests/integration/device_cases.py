@@ -48,6 +48,7 @@ RULES: Mapping[int, tuple[str, dict[str, Any] | None]] = {
 }
 RULES_PATH = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 CLAIMS = f"{GROUP}/namespaces/default/resourceclaims"
+PODS = "/api/v1/namespaces/default/pods"
 
 
 class Outcome(NamedTuple):
@@ -261,8 +262,9 @@ class Player:
             await self._put_rule(*self._rules[number])
         if len(self._bound) > 6 or (self._bound and self._rng.random() < 0.25):
             await self._delete(self._bound.pop(self._rng.randrange(len(self._bound))))
+            await self._wait_for_scheduler(f"after-{number:03}")
         name = f"pod-{number:03}"
-        await self._post("/api/v1/namespaces/default/pods", await self._pod(name))
+        await self._post(PODS, await self._pod(name))
         pod = await self._settled(name)
         claims = tuple(
             [_shown(claim) for claim in await self._claims() if _is_of(claim, pod.metadata.uid)]
@@ -276,8 +278,7 @@ class Player:
 
     async def _pod(self, name: str) -> dict[str, Any]:
         """Creates the claims or the template of a pod; returns the pod."""
-        spec: dict[str, Any] = {"containers": [{"name": "main", "image": "some"}]}
-        spec["terminationGracePeriodSeconds"] = 0
+        spec = _container()
         kind = self._rng.choice(("claim", "claim", "template", "shared", "resource"))
         existing = [claim for claim in await self._claims() if _is_free_to_share(claim)]
         if kind == "resource":
@@ -295,12 +296,7 @@ class Player:
         else:
             await self._post(CLAIMS, _object("ResourceClaim", name, specs(self._rng)))
             spec["resourceClaims"] = [{"name": "c", "resourceClaimName": name}]
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": spec,
-        }
+        return _pod(name, spec)
 
     async def _settled(self, name: str) -> Pod:
         """Returns the pod as soon as it has a node, or was rejected."""
@@ -323,6 +319,21 @@ class Player:
         while any(_is_held(claim, uid) for claim in await self._claims()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
+    async def _wait_for_scheduler(self, name: str) -> None:
+        """Returns when the scheduler has seen all changes of pods and claims up to now.
+
+        A watch keeps the order of its kind's changes. So a scheduler that rejects a new pod for
+        what its new claim requests has seen all that came before the two.
+        """
+        requests = {"devices": {"requests": [exactly("r", "missing")]}}
+        await self._post(CLAIMS, _object("ResourceClaim", name, requests))
+        claims = [{"name": "c", "resourceClaimName": name}]
+        await self._post(PODS, _pod(name, {**_container(), "resourceClaims": claims}))
+        while "device class missing" not in _message(await self._settled(name)):
+            self._changed.clear()
+            await self._changed.wait()
+        await self._delete(name)
+
     async def _claims(self) -> list[dict[str, Any]]:
         body = await self._client.read(Request("GET", CLAIMS, deadline_s=10.0))
         items: list[dict[str, Any]] = json.loads(body)["items"]
@@ -330,6 +341,17 @@ class Player:
 
     async def _post(self, path: str, obj: dict[str, Any]) -> None:
         await self._client.write("POST", path, json.dumps(obj).encode())
+
+
+def _container() -> dict[str, Any]:
+    """Returns the spec of a pod that requests nothing, and ends at once."""
+    containers = [{"name": "main", "image": "some"}]
+    return {"containers": containers, "terminationGracePeriodSeconds": 0}
+
+
+def _pod(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _ending(kind: str) -> str:
