@@ -6,6 +6,7 @@ as well, but a run may have more of them than are kept.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -121,8 +122,9 @@ class EventLog:
         self._names.append(name)
         self._objects.append(obj)
         self._nodes.append(node)
-        self._texts.append(text)
-        self._plugins.append(plugins)
+        # Most refusals are repeated, word for word.
+        self._texts.append(sys.intern(text))
+        self._plugins.append(sys.intern(plugins))
 
 
 def _text_of(node: Node) -> str:
