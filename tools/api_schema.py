@@ -28,6 +28,7 @@ EMBEDDED = Path(__file__).parent.parent / "src/mooring/apiserver/data/embedded_f
 TARGET = Path(__file__).parent.parent / "src/mooring/data/api_schema.json"
 VERSION = "v0.36.3"
 PACKAGES = {
+    "admissionregistration": "api@{}/admissionregistration/v1",
     "apiextensions": "apiextensions-apiserver@{}/pkg/apis/apiextensions/v1",
     "core": "api@{}/core/v1",
     "apps": "api@{}/apps/v1",
@@ -254,7 +255,8 @@ def presence(written: str, type_name: str, options: list[str]) -> str:
         return "pointer"
     if written.startswith("*") and "omitzero" not in options:
         return "null"
-    is_struct = "." in type_name or type_name in ("Time", "MicroTime", "Quantity", "IntOrString")
+    scalars = ("Time", "MicroTime", "Quantity", "IntOrString")
+    is_struct = "." in type_name or type_name in scalars or written == "runtime.RawExtension"
     is_struct = is_struct and not written.startswith(("[]", "map[", "*"))
     if type_name.startswith(("[]", "{}")):
         is_struct = False

@@ -23,6 +23,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "src/mooring/apiserver/data/protobuf.json"
 PACKAGES = {
+    "admissionregistration": "api@v0.36.3/admissionregistration/v1",
     "core": "api@v0.36.3/core/v1",
     "apps": "api@v0.36.3/apps/v1",
     "authentication": "api@v0.36.3/authentication/v1",
@@ -97,6 +98,8 @@ def main() -> None:
         names = {key: of for one in found for key, of in one.names.items()}
         sources[name] = Source(messages, names)
     roots = [f"{one.group.split('.')[0] or 'core'}.{one.kind}" for one in RESOURCES]
+    # Clients send definitions of custom resources as JSON.
+    roots.remove("apiextensions.CustomResourceDefinition")
     waiting = sorted({*roots, *OTHER_ROOTS})
     table: dict[str, Fields] = {}
     while waiting:

@@ -22,6 +22,7 @@ _CACHE_SIZE = 16384
 _LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_DNS_1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _DNS_PART = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _DNS_UNDERSCORES = rf"{_DNS_PART}(\.{_DNS_PART})*"
 _HEADER_NAME = "[-A-Za-z0-9]+"
@@ -34,6 +35,7 @@ _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 
 _label_key = re.compile(_LABEL_KEY)
 _dns_label = re.compile(_DNS_LABEL)
+_dns_1035_label = re.compile(_DNS_1035_LABEL)
 _dns_subdomain = re.compile(_DNS_SUBDOMAIN)
 _dns_underscores = re.compile(_DNS_UNDERSCORES)
 
@@ -61,6 +63,10 @@ _LABEL_VALUE_PROBLEM = (
 _DNS_LABEL_PROBLEM = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     "must start and end with an alphanumeric character"
+)
+_DNS_1035_LABEL_PROBLEM = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character"
 )
 _DNS_SUBDOMAIN_PROBLEM = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
@@ -130,6 +136,17 @@ def dns_label(text: str) -> Problems:
             problems.append("must not contain dots")
         else:
             problems.append(pattern_problem(_DNS_LABEL_PROBLEM, _DNS_LABEL, "my-name", "123-abc"))
+    return tuple(problems)
+
+
+def dns_1035_label(text: str) -> Problems:
+    """Validates a name without dots that begins with a letter, such as those of versions."""
+    problems = []
+    if len(text) > 63:
+        problems.append(max_length_problem(63))
+    if not _dns_1035_label.fullmatch(text):
+        pattern = _DNS_1035_LABEL
+        problems.append(pattern_problem(_DNS_1035_LABEL_PROBLEM, pattern, "my-name", "abc-123"))
     return tuple(problems)
 
 

@@ -7,7 +7,7 @@ those of kube-apiserver v1.36.3; resources that it lacks are not served (404).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -177,6 +177,7 @@ _ACCOUNT_SUBRESOURCES = (
 )
 _NAMESPACE_VERBS = tuple(verb for verb in STORED_VERBS if verb != "deletecollection")
 _ALL = ("all",)
+_EXTENSIONS = ("api-extensions",)
 
 
 def _plural_of(singular: str) -> str:
@@ -209,6 +210,16 @@ _ENDPOINTS_DEPRECATED = (
     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 )
 
+_extension = partial(_of, "admissionregistration.k8s.io", namespaced=False, categories=_EXTENSIONS)
+_ADMISSION = (
+    _extension("MutatingAdmissionPolicy"),
+    _extension("MutatingAdmissionPolicyBinding"),
+    _extension("MutatingWebhookConfiguration"),
+    _extension("ValidatingAdmissionPolicy", subresources=_STATUS),
+    _extension("ValidatingAdmissionPolicyBinding"),
+    _extension("ValidatingWebhookConfiguration"),
+)
+
 #: Core group first, then the groups in the order in which kube-apiserver's discovery has them.
 RESOURCES: tuple[Resource, ...] = (
     _of("", "Binding", True, verbs=CREATE_ONLY),
@@ -228,11 +239,13 @@ RESOURCES: tuple[Resource, ...] = (
     _of("", "PersistentVolumeClaim", True, ("pvc",), subresources=_STATUS),
     _of("", "PersistentVolume", False, ("pv",), subresources=_STATUS),
     _of("", "Pod", True, ("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
+    _of("", "PodTemplate", True),
     _of("", "ReplicationController", True, ("rc",), categories=_ALL, subresources=_SCALED),
     _of("", "ResourceQuota", True, ("quota",), subresources=_STATUS),
     _of("", "Secret", True),
     _of("", "ServiceAccount", True, ("sa",), subresources=_ACCOUNT_SUBRESOURCES),
     _of("", "Service", True, ("svc",), categories=_ALL, subresources=_STATUS),
+    _of("apps", "ControllerRevision", True),
     _of("apps", "DaemonSet", True, ("ds",), _ALL, subresources=_STATUS),
     _of("apps", "Deployment", True, ("deploy",), _ALL, subresources=_SCALED),
     _of("apps", "ReplicaSet", True, ("rs",), _ALL, subresources=_SCALED),
@@ -274,12 +287,14 @@ RESOURCES: tuple[Resource, ...] = (
     _of("storage.k8s.io", "CSIStorageCapacity", True),
     _of("storage.k8s.io", "StorageClass", False, ("sc",)),
     _of("storage.k8s.io", "VolumeAttachment", False, subresources=_STATUS),
+    _of("storage.k8s.io", "VolumeAttributesClass", False, ("vac",)),
+    *_ADMISSION,
     _of(
         "apiextensions.k8s.io",
         "CustomResourceDefinition",
         False,
         ("crd", "crds"),
-        ("api-extensions",),
+        _EXTENSIONS,
         subresources=_STATUS,
     ),
     _of("scheduling.k8s.io", "PriorityClass", False, ("pc",)),

@@ -27,7 +27,7 @@ APPLY = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
-PROTECTIONS = ("kubernetes.io/pvc-protection", "kubernetes.io/pv-protection")
+PROTECTIONS = tuple(f"kubernetes.io/{name}-protection" for name in ("pvc", "pv", "vac"))
 
 
 class Answer(NamedTuple):

@@ -27,6 +27,7 @@ SCENARIO_FILES = (
     "roles",
     "accounts",
     "policies",
+    "admission",
     "quotas",
     "services",
     "customs",

@@ -66,19 +66,21 @@ def phase_or_terminating(obj: Json, _now_s: float) -> str:
     return str((obj.get("status") or {}).get("phase", ""))
 
 
-def _of_containers(name: str) -> Cell:
-    """Returns the cell of one field of a pod template's containers."""
+def containers_of(template: str) -> tuple[Cell, Cell]:
+    """Returns the cells of the names and the images of the containers of a pod template."""
 
-    def text(containers: Any) -> str:
-        return ",".join(container.get(name, "") for container in containers or ())
+    def joined(name: str) -> Cell:
+        return formatted(
+            f"{template}.spec.containers",
+            lambda items: ",".join(container.get(name, "") for container in items or ()),
+        )
 
-    return formatted("spec.template.spec.containers", text)
+    return joined("name"), joined("image")
 
 
 name = field("metadata.name")
 desired_replicas = formatted("spec.replicas", lambda count: 1 if count is None else count)
 replicas = field("status.replicas", 0)
 ready_replicas = field("status.readyReplicas", 0)
-#: Two cells: the names and the images.
-containers = (_of_containers("name"), _of_containers("image"))
+containers = containers_of("spec.template")
 selector_or_none = formatted("spec.selector", lambda value: selector(value) or NONE)

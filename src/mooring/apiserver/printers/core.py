@@ -12,6 +12,7 @@ from mooring.apiserver.printers.cells import (
     Row,
     age,
     containers,
+    containers_of,
     desired_replicas,
     field,
     formatted,
@@ -216,6 +217,9 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             _attributes_class,
             age,
             _volume_mode,
+        ),
+        "PodTemplate": row(
+            name, *containers_of("template"), formatted("template.metadata.labels", labels)
         ),
         "ReplicationController": row(
             name,

@@ -140,6 +140,36 @@ def _subjects(kind: str) -> Cell:
     return formatted("subjects", text)
 
 
+def _controller(owners: Any) -> str:
+    owner = next((owner for owner in owners or () if owner.get("controller")), None)
+    if owner is None:
+        return NONE
+    group = owner.get("apiVersion", "").rpartition("/")[0]
+    kind = owner.get("kind", "").lower()
+    return f"{kind}.{group}/{owner['name']}" if group else f"{kind}/{owner['name']}"
+
+
+def _count_of(path: str) -> Cell:
+    """Returns the cell of the length of a list."""
+    return formatted(path, lambda items: len(items or ()))
+
+
+def _parameter_kind(kind: Any) -> str:
+    return UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
+
+
+def _parameters(reference: Any) -> str:
+    if reference is None:
+        return UNSET
+    name, namespace = reference.get("name"), reference.get("namespace")
+    if name:
+        # Whether the kind of parameters has namespaces is unknown here.
+        return f"{namespace or '*'}/{name}"
+    return UNSET if reference.get("selector") is None else str(reference["selector"])
+
+
+_policy_binding = row(name, field("spec.policyName"), formatted("spec.paramRef", _parameters), age)
+_webhooks = row(name, _count_of("webhooks"), age)
 _role_binding = row(
     name,
     formatted("roleRef", _role),
@@ -160,7 +190,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             formatted("spec.volumeLifecycleModes", lambda modes: ",".join(modes or ()) or NONE),
             age,
         ),
-        "CSINode": row(name, formatted("spec.drivers", lambda drivers: len(drivers or ())), age),
+        "CSINode": row(name, _count_of("spec.drivers"), age),
         "CSIStorageCapacity": name_and_creation,
         "CertificateSigningRequest": row(
             name,
@@ -173,6 +203,9 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         "ClusterRole": name_and_creation,
         "CustomResourceDefinition": name_and_creation,
         "ClusterRoleBinding": _role_binding,
+        "ControllerRevision": row(
+            name, formatted("metadata.ownerReferences", _controller), field("revision", 0), age
+        ),
         "DaemonSet": row(
             name,
             field("status.desiredNumberScheduled", 0),
@@ -206,6 +239,14 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             name, _job_status, _job_completions, _job_duration, age, *containers, selector_or_none
         ),
         "Lease": row(name, field("spec.holderIdentity"), age),
+        "MutatingAdmissionPolicy": row(
+            name,
+            _count_of("spec.mutations"),
+            formatted("spec.paramKind", _parameter_kind),
+            age,
+        ),
+        "MutatingAdmissionPolicyBinding": _policy_binding,
+        "MutatingWebhookConfiguration": _webhooks,
         "PodDisruptionBudget": row(
             name,
             _limit("spec.minAvailable"),
@@ -240,6 +281,14 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             field("allowVolumeExpansion", default=False),
             age,
         ),
+        "ValidatingAdmissionPolicy": row(
+            name,
+            _count_of("spec.validations"),
+            formatted("spec.paramKind", _parameter_kind),
+            age,
+        ),
+        "ValidatingAdmissionPolicyBinding": _policy_binding,
+        "ValidatingWebhookConfiguration": _webhooks,
         "VolumeAttachment": row(
             name,
             field("spec.attacher"),
@@ -248,5 +297,6 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             field("status.attached", default=False),
             age,
         ),
+        "VolumeAttributesClass": row(name, field("driverName"), age),
     }
 )

@@ -8,7 +8,15 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.printers.cells import Row, age, field, formatted, name, row
+from mooring.apiserver.printers.cells import (
+    Row,
+    age,
+    containers_of,
+    field,
+    formatted,
+    name,
+    row,
+)
 from mooring.apiserver.printers.core import name_and_creation
 from mooring.apiserver.printers.formatting import NONE, UNKNOWN, UNSET, selector, since
 
@@ -109,16 +117,6 @@ def _class_name(ingress_class: Json, now_s: float) -> str:
     return f"{name(ingress_class, now_s)}{' (default)' if is_default else ''}"
 
 
-def _container_names(containers: Any) -> str:
-    return ",".join(container.get("name", "") for container in containers or ())
-
-
-def _container_images(containers: Any) -> str:
-    return ",".join(container.get("image", "") for container in containers or ())
-
-
-_CONTAINERS = "spec.jobTemplate.spec.template.spec.containers"
-
 #: Kind -> the cells of its row.
 ROWS: Mapping[str, Row] = MappingProxyType(
     {
@@ -130,8 +128,7 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             formatted("status.active", lambda jobs: len(jobs or ())),
             _last_schedule,
             age,
-            formatted(_CONTAINERS, _container_names),
-            formatted(_CONTAINERS, _container_images),
+            *containers_of("spec.jobTemplate.spec.template"),
             formatted("spec.jobTemplate.spec.selector", lambda value: selector(value) or NONE),
         ),
         "HorizontalPodAutoscaler": row(

@@ -43,6 +43,7 @@ from mooring.apiserver.validation import (
     storage_kinds,
     workloads,
 )
+from mooring.apiserver.validation.admission import policies, webhooks
 from mooring.apiserver.validation.devices import claims, slices
 from mooring.objects.defaulting.storage import prepare_claim_spec
 from mooring.objects.schema.defaults import TEMPLATE_GENERATION
@@ -194,8 +195,35 @@ _ROLE_BINDING = Strategy(
     subresources=_subresources(rbac.validate_binding_update),
 )
 
+_ADMISSION = "admissionregistration.k8s.io"
+_admission = partial(_with_generation, updates_unconditionally=False)
+_WEBHOOKS = _admission(
+    is_new_generation=webhooks.webhooks_differ,
+    validate=webhooks.validate_configuration,
+    subresources=_subresources(_as_new(webhooks.validate_configuration)),
+)
+_POLICY_BINDING = _admission(
+    validate=policies.validate_binding,
+    subresources=_subresources(_as_new(policies.validate_binding)),
+)
+
 _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
     {
+        (_ADMISSION, "mutatingadmissionpolicies"): _admission(
+            validate=policies.validate_mutating,
+            subresources=_subresources(_as_new(policies.validate_mutating)),
+        ),
+        (_ADMISSION, "mutatingadmissionpolicybindings"): _POLICY_BINDING,
+        (_ADMISSION, "mutatingwebhookconfigurations"): _WEBHOOKS,
+        (_ADMISSION, "validatingadmissionpolicies"): _admission(
+            validate=policies.validate_validating,
+            subresources=_subresources(
+                _as_new(policies.validate_validating),
+                status=SubresourceStrategy(keep_spec_and_metadata),
+            ),
+        ),
+        (_ADMISSION, "validatingadmissionpolicybindings"): _POLICY_BINDING,
+        (_ADMISSION, "validatingwebhookconfigurations"): _WEBHOOKS,
         ("", "configmaps"): _CONFIG_MAP,
         ("", "endpoints"): Strategy(creates_on_update=True),
         ("", "events"): Strategy(
@@ -258,6 +286,12 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             ),
             returns_deleted=True,
         ),
+        ("", "podtemplates"): _with_generation(
+            is_new_generation=workloads.templates_differ,
+            validate=workloads.validate_pod_template,
+            subresources=_subresources(_as_new(workloads.validate_pod_template)),
+            returns_deleted=True,
+        ),
         ("", "replicationcontrollers"): _with_generation(
             validate=workloads.validate_controller,
             subresources=_subresources(_as_new(workloads.validate_controller)),
@@ -275,6 +309,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=services.validate_service,
             subresources=_subresources(_validate_service_update, prepare_update=keep_addresses),
             returns_deleted=True,
+        ),
+        ("apps", "controllerrevisions"): Strategy(
+            validate=workloads.validate_revision,
+            subresources=_subresources(workloads.validate_revision_update),
         ),
         ("apps", "daemonsets"): _with_generation(
             prepare_create=_prepare_daemon_set,
@@ -432,6 +470,11 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
                 storage_kinds.validate_attachment_update,
                 status=SubresourceStrategy(keep_spec_and_metadata),
             ),
+            returns_deleted=True,
+        ),
+        ("storage.k8s.io", "volumeattributesclasses"): Strategy(
+            validate=storage_kinds.validate_attributes_class,
+            subresources=_subresources(storage_kinds.validate_attributes_class_update),
             returns_deleted=True,
         ),
     }

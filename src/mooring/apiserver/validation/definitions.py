@@ -34,8 +34,6 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _STRATEGIES = ("None", "Webhook")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
-_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_LABEL_1035_LENGTH_MAX = 63
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -55,19 +53,6 @@ _UNSUPPORTED = (
 )
 #: Keywords that allOf, anyOf, oneOf and not may not have.
 _STRUCTURAL_ONLY = ("type", "title", "description", "nullable", "default")
-
-
-def _label_problems(text: str) -> list[str]:
-    problems = []
-    if len(text) > _LABEL_1035_LENGTH_MAX:
-        problems.append(f"must be no more than {_LABEL_1035_LENGTH_MAX} characters")
-    if not _LABEL_1035.fullmatch(text):
-        problems.append(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start "
-            "with an alphabetic character, and end with an alphanumeric character (e.g. "
-            "'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-        )
-    return problems
 
 
 def validate_definition(definition: Object) -> Errors:
@@ -108,7 +93,7 @@ def _spec_errors(spec: Object) -> Iterator[FieldError]:
     group, scope = spec["group"], spec["scope"]
     if not group:
         yield required("spec.group")
-    elif problems := list(names.dns_subdomain(group)):
+    elif problems := names.dns_subdomain(group):
         yield invalid("spec.group", group, ",".join(problems))
     elif "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
@@ -124,7 +109,7 @@ def _spec_errors(spec: Object) -> Iterator[FieldError]:
         if (version.get("schema") or {}).get("openAPIV3Schema") is None:
             yield required(f"spec.versions[{number}].schema.openAPIV3Schema")
     for number, version in enumerate(versions):
-        if problems := _label_problems(version["name"]):
+        if problems := names.dns_1035_label(version["name"]):
             path = f"spec.versions[{number}].name"
             yield invalid(path, version["name"], ",".join(problems))
         own = {name: value for name, value in version.items() if name not in common}
@@ -201,16 +186,16 @@ def _name_errors(requested: Object) -> Iterator[FieldError]:
             yield required(f"{lead}.{name}")
     for name in ("plural", "singular"):
         text = requested.get(name)
-        if text and (problems := _label_problems(text)):
+        if text and (problems := names.dns_1035_label(text)):
             yield invalid(f"{lead}.{name}", text, ",".join(problems))
     for name in ("kind", "listKind"):
         text = requested.get(name)
-        if text and (problems := _label_problems(text.lower())):
+        if text and (problems := names.dns_1035_label(text.lower())):
             detail = "may have mixed case, but should otherwise match: " + ",".join(problems)
             yield invalid(f"{lead}.{name}", text, detail)
     for name in ("shortNames", "categories"):
         for number, text in enumerate(requested.get(name) or ()):
-            if problems := _label_problems(text):
+            if problems := names.dns_1035_label(text):
                 yield invalid(f"{lead}.{name}[{number}]", text, ",".join(problems))
     if requested.get("kind") and requested["kind"] == requested.get("listKind"):
         yield invalid(

@@ -112,6 +112,24 @@ def validate_storage_class_update(new: Object, old: Object) -> Errors:
     )
 
 
+def validate_attributes_class(attributes_class: Object) -> Errors:
+    """Validates a new class of volume attributes."""
+    name = attributes_class.get("driverName", "").lower()
+    yield from required_value("driverName", name, names.annotation_key)
+    parameters = attributes_class.get("parameters") or {}
+    if not parameters:
+        yield required("parameters", "must contain at least one key/value pair")
+    yield from _validate_parameters(parameters)
+
+
+def validate_attributes_class_update(new: Object, old: Object) -> Errors:
+    """Validates a change of a class of volume attributes: only its metadata may change."""
+    for name in ("driverName", "parameters"):
+        if new.get(name) != old.get(name):
+            yield forbidden_field(name, f"updates to {name} are forbidden.")
+    yield from validate_attributes_class(new)
+
+
 # -- nodes, drivers, capacities --------------------------------------------------------------------
 
 

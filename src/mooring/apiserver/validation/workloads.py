@@ -24,6 +24,7 @@ from mooring.apiserver.validation.rules import (
     IMMUTABLE,
     NOT_NEGATIVE,
     field_errors,
+    immutable,
     not_negative,
     one_of,
 )
@@ -317,3 +318,39 @@ def _sorted(selector: Object | None) -> Object | None:
     if not selector or "matchLabels" not in selector:
         return selector
     return {**selector, "matchLabels": dict(sorted(selector["matchLabels"].items()))}
+
+
+# -- templates and revisions -----------------------------------------------------------------------
+
+
+def validate_pod_template(template: Object) -> Errors:
+    """Validates a new or changed PodTemplate."""
+    inner = template.get("template", {})
+    yield from validate_template_metadata(inner, "template")
+    yield from validate_spec(inner.get("spec", {}), "template.spec", is_template=True)
+
+
+def templates_differ(new: Object, old: Object) -> bool:
+    """Returns True if the template of a PodTemplate has changed."""
+    return new.get("template") != old.get("template")
+
+
+def validate_revision(revision: Object) -> Errors:
+    """Validates a new ControllerRevision."""
+    yield from _validate_number(revision)
+    data = revision.get("data")
+    if data is None:
+        yield required("data", "data is mandatory")
+    elif not isinstance(data, dict):
+        yield required("data", "data must be a valid JSON object")
+
+
+def validate_revision_update(new: Object, old: Object) -> Errors:
+    """Validates a change of a ControllerRevision, whose data is immutable."""
+    yield from _validate_number(new)
+    yield from immutable(new, old, "data")
+
+
+def _validate_number(revision: Object) -> Errors:
+    if revision.get("revision", 0) < 0:
+        yield invalid("revision", revision["revision"], NOT_NEGATIVE)

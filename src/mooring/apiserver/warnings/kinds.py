@@ -32,6 +32,16 @@ _INGRESS_CLASS = "kubernetes.io/ingress.class"
 _TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _OWN_CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
+_STATIC_SUFFIX = ".static.k8s.io"
+_ADMISSION = (
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+)
+NO_ADMISSION = "{subject} stored and not called: this server admits all objects"
 
 
 def warnings_of(resource: Resource, new: Object, old: Object | None) -> list[str]:
@@ -278,6 +288,23 @@ def _of_endpoint_slice(new: Object, old: Object | None) -> Iterator[str]:
             yield from address_warnings(f"endpoints[{number}].addresses[{position}]", address)
 
 
+def _of_pod_template(new: Object, old: Object | None) -> Iterator[str]:
+    if not _is_same_generation(new, old):
+        yield from template_warnings(new.get("template") or {}, "template")
+
+
+def _of_admission(new: Object, _old: Object | None) -> Iterator[str]:
+    if new["metadata"].get("name", "").endswith(_STATIC_SUFFIX):
+        yield (
+            f"metadata.name: names ending with {quoted(_STATIC_SUFFIX)} are reserved for static "
+            "manifest-based configurations and cannot be managed via the API"
+        )
+    if "webhooks" in new:
+        yield NO_ADMISSION.format(subject="webhooks are")
+    elif "Binding" not in new["kind"]:
+        yield NO_ADMISSION.format(subject="the policy is")
+
+
 _KINDS: Final[Mapping[tuple[str, str], Warn]] = MappingProxyType(
     {
         ("", "pods"): _of_pod,
@@ -287,6 +314,8 @@ _KINDS: Final[Mapping[tuple[str, str], Warn]] = MappingProxyType(
         ("", "persistentvolumeclaims"): _of_claim,
         ("", "replicationcontrollers"): _of_workload,
         ("", "serviceaccounts"): _of_account,
+        ("", "podtemplates"): _of_pod_template,
+        **{("admissionregistration.k8s.io", name): _of_admission for name in _ADMISSION},
         ("apps", "deployments"): _of_workload,
         ("apps", "replicasets"): _of_workload,
         ("apps", "daemonsets"): _of_template,

@@ -403,9 +403,36 @@ def _definition_spec(spec: Object) -> None:
         service.setdefault("port", 443)
 
 
+def _selectors(obj: Object) -> None:
+    obj.setdefault("namespaceSelector", {})
+    obj.setdefault("objectSelector", {})
+    obj.setdefault("matchPolicy", "Equivalent")
+
+
+def _webhook(obj: Object) -> None:
+    _selectors(obj)
+    _webhook_constants(obj)
+
+
+def _mutating_webhook(obj: Object) -> None:
+    _webhook(obj)
+    obj.setdefault("reinvocationPolicy", "Never")
+
+
+_webhook_constants = _constant(failurePolicy="Fail", timeoutSeconds=10)
+_all_scopes = _constant(scope="*")
+
 #: Type -> the function that sets its defaults.
 DEFAULTS: Mapping[str, Default] = MappingProxyType(
     {
+        "admissionregistration.MatchResources": _selectors,
+        "admissionregistration.MutatingAdmissionPolicySpec": _constant(failurePolicy="Fail"),
+        "admissionregistration.MutatingWebhook": _mutating_webhook,
+        "admissionregistration.NamedRuleWithOperations": _all_scopes,
+        "admissionregistration.RuleWithOperations": _all_scopes,
+        "admissionregistration.ServiceReference": _constant(port=443),
+        "admissionregistration.ValidatingAdmissionPolicySpec": _constant(failurePolicy="Fail"),
+        "admissionregistration.ValidatingWebhook": _webhook,
         "apiextensions.CustomResourceDefinitionSpec": _definition_spec,
         "apps.DaemonSet": _daemon_set,
         "apps.Deployment": _deployment,

@@ -91,6 +91,7 @@ def test_groups_come_in_upstreams_order() -> None:
         "policy",
         "rbac.authorization.k8s.io",
         "storage.k8s.io",
+        "admissionregistration.k8s.io",
         "apiextensions.k8s.io",
         "scheduling.k8s.io",
         "coordination.k8s.io",

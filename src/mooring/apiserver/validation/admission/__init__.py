@@ -1,0 +1,1 @@
+"""Validation of webhook configurations and admission policies, with kube-apiserver's messages."""

@@ -1,0 +1,164 @@
+"""Validation of what webhooks and policies apply to: operations, resources, expressions in CEL.
+
+Source: pkg/apis/admissionregistration/validation/validation.go.
+Differs: expressions are parsed only; names and types in them are not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from mooring.apiserver import names
+from mooring.apiserver.errors import (
+    Errors,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from mooring.apiserver.validation.metadata import validate_label_selector
+from mooring.apiserver.validation.rules import field_errors, one_of
+
+if TYPE_CHECKING:
+    from mooring.apiserver.types import Object
+
+FAILURE_POLICIES: Final = ("Fail", "Ignore")
+MATCH_POLICIES: Final = ("Equivalent", "Exact")
+_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SCOPES: Final = ("*", "Cluster", "Namespaced")
+_CONDITIONS_MAX: Final = 64
+
+
+def validate_rule(rule: Object, field: str) -> Errors:
+    """Validates operations, groups, versions and resources."""
+    operations = rule.get("operations") or []
+    if not operations:
+        yield required(f"{field}.operations")
+    if len(operations) > 1 and "*" in operations:
+        problem = "if '*' is present, must not specify other operations"
+        yield invalid(f"{field}.operations", operations, problem)
+    for number, operation in enumerate(operations):
+        yield from one_of(f"{field}.operations[{number}]", operation, _OPERATIONS)
+    for name, title in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
+        values = rule.get(name) or []
+        if not values:
+            yield required(f"{field}.{name}")
+        if len(values) > 1 and "*" in values:
+            problem = f"if '*' is present, must not specify other {title}"
+            yield invalid(f"{field}.{name}", values, problem)
+    yield from _validate_present(rule.get("apiVersions") or (), f"{field}.apiVersions")
+    yield from _validate_resources(rule.get("resources") or [], f"{field}.resources")
+    yield from one_of(f"{field}.scope", rule.get("scope"), _SCOPES)
+
+
+def _validate_present(values: Sequence[str], field: str) -> Errors:
+    yield from (required(f"{field}[{number}]") for number, value in enumerate(values) if not value)
+
+
+def _validate_resources(resources: list[str], field: str) -> Errors:
+    if not resources:
+        yield required(field)
+    with_all_subresources: set[str] = set()
+    of_all_resources: set[str] = set()
+    last_is_plain = False
+    for number, text in enumerate(resources):
+        path = f"{field}[{number}]"
+        if not text:
+            yield required(path)
+            continue
+        resource, slash, subresource = text.partition("/")
+        if not slash:
+            last_is_plain = text != "*"
+            continue
+        if resource in with_all_subresources:
+            problem = f"if '{resource}/*' is present, must not specify {text}"
+            yield invalid(path, text, problem)
+        if subresource in of_all_resources:
+            problem = f"if '*/{subresource}' is present, must not specify {text}"
+            yield invalid(path, text, problem)
+        if subresource == "*":
+            with_all_subresources.add(resource)
+        if resource == "*":
+            of_all_resources.add(subresource)
+    if len(resources) > 1 and "*/*" in resources:
+        yield invalid(field, resources, "if '*/*' is present, must not specify other resources")
+    # As upstream, which remembers the last resource without a subresource only.
+    if "*" in resources and last_is_plain:
+        problem = "if '*' is present, must not specify other resources without subresources"
+        yield invalid(field, resources, problem)
+
+
+def validate_match_resources(match: Object | None, field: str) -> Errors:
+    """Validates the resources and namespaces that a policy applies to."""
+    if match is None:
+        return
+    yield from one_of(f"{field}.matchPolicy", match.get("matchPolicy"), MATCH_POLICIES)
+    for name in ("namespaceSelector", "objectSelector"):
+        yield from validate_label_selector(match.get(name), f"{field}.{name}")
+    for name in ("resourceRules", "excludeResourceRules"):
+        for number, rule in enumerate(match.get(name) or ()):
+            yield from _validate_named_rule(rule, f"{field}.{name}[{number}]")
+
+
+def _validate_named_rule(rule: Object, field: str) -> Errors:
+    names_before: set[str] = set()
+    for number, name in enumerate(rule.get("resourceNames") or ()):
+        path = f"{field}.resourceNames[{number}]"
+        yield from field_errors(path, name, names.path_segment)
+        if name in names_before:
+            yield duplicate(path, name)
+        names_before.add(name)
+    yield from validate_rule(rule, field)
+
+
+def validate_no_deletions(match: Object | None, field: str) -> Errors:
+    """Validates that a mutating policy does not apply to deletions."""
+    supported = [operation for operation in _OPERATIONS if operation != "DELETE"]
+    for rule in (match or {}).get("resourceRules") or ():
+        for operation in rule.get("operations") or ():
+            if operation not in supported:
+                path = f"{field}.resourceRules.operations"
+                yield not_supported(path, operation, supported)
+
+
+def validate_conditions(conditions: Sequence[Object], field: str) -> Errors:
+    """Validates match conditions."""
+    if len(conditions) > _CONDITIONS_MAX:
+        yield too_many(field, len(conditions), _CONDITIONS_MAX)
+    names_before: set[str] = set()
+    for number, condition in enumerate(conditions):
+        path, name = f"{field}[{number}]", condition.get("name", "")
+        expression = condition.get("expression", "").strip()
+        yield from validate_expression(expression, f"{path}.expression")
+        if not name:
+            yield required(f"{path}.name")
+            continue
+        yield from field_errors(f"{path}.name", name, names.qualified_name)
+        if name in names_before:
+            yield duplicate(f"{path}.name", name)
+        names_before.add(name)
+
+
+def validate_expression(text: str, field: str, if_empty: str = "") -> Errors:
+    """Validates the syntax of an expression in CEL; ``if_empty``: the message if there is none."""
+    # Imported late: few clusters have such expressions.
+    from mooring.cel.depth import deep_recursion
+    from mooring.cel.syntax.parser import parse
+    from mooring.cel.syntax.source import Problems, Source
+
+    if not text.strip():
+        yield required(field, if_empty)
+        return
+    source = Source(text)
+    problems = Problems(source)
+    with deep_recursion():
+        parse(source, problems)
+    if problems:
+        yield invalid(field, text, f"compilation failed: {problems}")
+
+
+def one_of_required(field: str, value: Any, supported: Sequence[str]) -> Errors:
+    """Checks that a value is one of the supported ones; it may not be absent."""
+    return one_of(field, value, supported) if value else [required(field)]

@@ -1,0 +1,275 @@
+"""Webhook configurations, admission policies, and kinds that controllers and drivers keep.
+
+The real server calls webhooks and evaluates policies: all that is stored here applies to a group
+that does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.contract.api import TABLE, Api
+from tests.integration.contract.scenario import path, scenario
+from tests.integration.contract.scenarios_policies import document
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+VALIDATING_HOOKS = f"/apis/{ADMISSION}/validatingwebhookconfigurations"
+MUTATING_HOOKS = f"/apis/{ADMISSION}/mutatingwebhookconfigurations"
+VALIDATING = f"/apis/{ADMISSION}/validatingadmissionpolicies"
+MUTATING = f"/apis/{ADMISSION}/mutatingadmissionpolicies"
+
+_RULE = {
+    "apiGroups": ["absent.example.com"],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE", "UPDATE"],
+    "resources": ["things", "things/status"],
+}
+_HOOK: dict[str, Any] = {
+    "name": "check.example.com",
+    "clientConfig": {"service": {"namespace": "a", "name": "b"}},
+    "rules": [_RULE],
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
+_POLICY: dict[str, Any] = {
+    "matchConstraints": {"resourceRules": [_RULE]},
+    "validations": [{"expression": "object.spec.replicas <= 5", "message": "too many"}],
+}
+_OPERATIONS = '[JSONPatch{op: "add", path: "/spec/a", value: 1}]'
+_JSON_PATCH = {"patchType": "JSONPatch", "jsonPatch": {"expression": _OPERATIONS}}
+_MUTATION: dict[str, Any] = {
+    "matchConstraints": {"resourceRules": [_RULE]},
+    "mutations": [_JSON_PATCH],
+    "reinvocationPolicy": "Never",
+}
+
+
+def _refuse(api: Api, where: str, obj: dict[str, Any]) -> None:
+    answer = api.post(where, obj)
+    assert answer.code == 422, answer.message
+
+
+def _store(api: Api, where: str, obj: dict[str, Any], change: dict[str, Any]) -> None:
+    """Stores an object, changes and prints it, and deletes it."""
+    name = obj["metadata"]["name"]
+    created = api.post(where, obj)
+    assert created.code == 201, created.message
+    assert api.post(where, obj).code == 409
+    assert api.patch(f"{where}/{name}", change).code == 200
+    assert api.get(f"{where}/{name}").code == 200
+    assert len(api.ask("GET", f"{where}/{name}", accept=TABLE).body["rows"]) == 1
+    assert api.delete(f"{where}/{name}").code == 200
+    assert api.get(f"{where}/{name}").code == 404
+
+
+@scenario
+def webhook_configurations_are_stored(api: Api, namespace: str) -> None:
+    validating = document(
+        "ValidatingWebhookConfiguration", ADMISSION, f"{namespace}-v", webhooks=[_HOOK]
+    )
+    url = {"url": "https://example.com/check"}
+    change = {"webhooks": [{**_HOOK, "clientConfig": url, "failurePolicy": "Ignore"}]}
+    _store(api, VALIDATING_HOOKS, validating, change)
+    mutating = document(
+        "MutatingWebhookConfiguration", ADMISSION, f"{namespace}-m", webhooks=[_HOOK]
+    )
+    _store(api, MUTATING_HOOKS, mutating, {"metadata": {"labels": {"a": "b"}}})
+    empty = document("ValidatingWebhookConfiguration", ADMISSION, f"{namespace}-e")
+    _store(api, VALIDATING_HOOKS, empty, {"webhooks": [_HOOK]})
+
+
+@scenario
+def invalid_webhooks_are_refused(api: Api, _namespace: str) -> None:
+    service = {"namespace": "a", "name": "b"}
+    wrong: list[dict[str, Any]] = [
+        {"name": ""},
+        {"name": "short.name"},
+        {"name": "A_.example.com"},
+        {"sideEffects": None},
+        {"sideEffects": "Some"},
+        {"admissionReviewVersions": []},
+        {"admissionReviewVersions": ["v2", "v2", "V_"]},
+        {"timeoutSeconds": 0},
+        {"timeoutSeconds": 31},
+        {"failurePolicy": "Maybe", "matchPolicy": "Near"},
+        {"clientConfig": {}},
+        {"clientConfig": {"url": "https://example.com", "service": service}},
+        {"clientConfig": {"url": "http://user@example.com/a?b=c#d"}},
+        {"clientConfig": {"url": "https:///path"}},
+        {"clientConfig": {"service": {"namespace": "", "name": "", "port": 0}}},
+        {"clientConfig": {"service": {**service, "path": "no"}}},
+        {"clientConfig": {"service": {**service, "path": "//"}}},
+        {"clientConfig": {"service": {**service, "path": "/a//B_/"}}},
+        {"rules": [{}]},
+        {"rules": [{**_RULE, "operations": ["*", "CREATE", "READ"]}]},
+        {"rules": [{**_RULE, "apiGroups": ["*", "a"], "apiVersions": ["*", ""]}]},
+        {"rules": [{**_RULE, "resources": ["*", "pods", ""], "scope": "Nowhere"}]},
+        {"rules": [{**_RULE, "resources": ["pods/*", "pods/status", "*/*"]}]},
+        {"rules": [{**_RULE, "resources": ["*/scale", "a/scale"]}]},
+        {"namespaceSelector": {"matchExpressions": [{"key": "a b", "operator": "Near"}]}},
+        {"objectSelector": {"matchLabels": {"a": "b c"}}},
+        {"matchConditions": [{"name": "", "expression": ""}]},
+        {"matchConditions": [{"name": "a b", "expression": "1 +"}]},
+        {"matchConditions": [{"name": "a", "expression": "true"}] * 2},
+    ]
+    for fields in wrong:
+        hooks = [{**_HOOK, **fields}]
+        for kind, where in (("Validating", VALIDATING_HOOKS), ("Mutating", MUTATING_HOOKS)):
+            obj = document(f"{kind}WebhookConfiguration", ADMISSION, webhooks=hooks)
+            _refuse(api, where, obj)
+    twice = document("ValidatingWebhookConfiguration", ADMISSION, webhooks=[_HOOK, _HOOK])
+    _refuse(api, VALIDATING_HOOKS, twice)
+    odd = [{**_HOOK, "reinvocationPolicy": "Often"}]
+    _refuse(api, MUTATING_HOOKS, document("MutatingWebhookConfiguration", ADMISSION, webhooks=odd))
+
+
+@scenario
+def admission_policies_are_stored(api: Api, namespace: str) -> None:
+    kind = {"apiVersion": "absent.example.com/v1", "kind": "Limit"}
+    policy = document("ValidatingAdmissionPolicy", ADMISSION, f"{namespace}-v", spec=_POLICY)
+    _store(api, VALIDATING, policy, {"spec": {"failurePolicy": "Ignore"}})
+    mutation = document("MutatingAdmissionPolicy", ADMISSION, f"{namespace}-m", spec=_MUTATION)
+    _store(api, MUTATING, mutation, {"spec": {"variables": [{"name": "a", "expression": "1"}]}})
+    for number, reference in enumerate(
+        (
+            None,
+            {"name": "p", "parameterNotFoundAction": "Deny"},
+            {"name": "p", "namespace": "n", "parameterNotFoundAction": "Allow"},
+        )
+    ):
+        spec = {"policyName": "p", "paramRef": reference, "validationActions": ["Deny"]}
+        binding = document(
+            "ValidatingAdmissionPolicyBinding", ADMISSION, f"{namespace}-b{number}", spec=spec
+        )
+        _store(api, f"{VALIDATING[:-3]}ybindings", binding, {"spec": {"matchResources": {}}})
+    with_kind = document(
+        "ValidatingAdmissionPolicy",
+        ADMISSION,
+        f"{namespace}-k",
+        spec={**_POLICY, "paramKind": kind},
+    )
+    assert api.post(VALIDATING, with_kind, dryRun="All").code == 201
+
+
+@scenario
+def invalid_policies_are_refused(api: Api, _namespace: str) -> None:
+    check = {"expression": "true"}
+    wrong: list[dict[str, Any]] = [
+        {"matchConstraints": None},
+        {"matchConstraints": {}},
+        {"matchConstraints": {"resourceRules": [{**_RULE, "resourceNames": ["a/b", "c", "c"]}]}},
+        {"matchConstraints": {"matchPolicy": "Near", "resourceRules": [_RULE]}},
+        {"failurePolicy": "Maybe"},
+        {"paramKind": {}},
+        {"paramKind": {"apiVersion": "a/b/c", "kind": "K_"}},
+        {"paramKind": {"apiVersion": "A_/V_", "kind": "Kind"}},
+        {"paramKind": {"apiVersion": "a/", "kind": "Kind"}},
+        {"validations": []},
+        {"validations": [{"expression": " "}]},
+        {"validations": [{"expression": "1 +"}]},
+        {"validations": [{**check, "message": " ", "messageExpression": " "}]},
+        {"validations": [{**check, "message": "a\nb", "reason": "Odd"}]},
+        {"variables": [{"name": "", "expression": ""}, {"name": "a-b", "expression": "1"}]},
+        {"auditAnnotations": [{"key": "a b", "valueExpression": ""}]},
+        {"auditAnnotations": [{"key": "a", "valueExpression": "'x'"}] * 2},
+    ]
+    for fields in wrong:
+        spec = {**_POLICY, **fields}
+        _refuse(api, VALIDATING, document("ValidatingAdmissionPolicy", ADMISSION, spec=spec))
+
+
+@scenario
+def invalid_mutations_are_refused(api: Api, _namespace: str) -> None:
+    apply = {"expression": "Object{}"}
+    deletes = {**_RULE, "operations": ["DELETE"]}
+    wrong: list[dict[str, Any]] = [
+        {"mutations": []},
+        {"mutations": [{}]},
+        {"mutations": [{"patchType": "Odd"}]},
+        {"mutations": [{"patchType": "JSONPatch"}]},
+        {"mutations": [{"patchType": "ApplyConfiguration"}]},
+        {"mutations": [{**_JSON_PATCH, "applyConfiguration": apply}]},
+        {"mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": ""}}]},
+        {"reinvocationPolicy": ""},
+        {"reinvocationPolicy": "Often"},
+        {"matchConstraints": {"resourceRules": [deletes]}},
+    ]
+    for fields in wrong:
+        spec = {**_MUTATION, **fields}
+        _refuse(api, MUTATING, document("MutatingAdmissionPolicy", ADMISSION, spec=spec))
+
+
+@scenario
+def invalid_bindings_are_refused(api: Api, _namespace: str) -> None:
+    deny = {"parameterNotFoundAction": "Deny"}
+    base = {"policyName": "p", "validationActions": ["Deny"]}
+    wrong: list[dict[str, Any]] = [
+        {"policyName": ""},
+        {"policyName": "A_"},
+        {"validationActions": []},
+        {"validationActions": ["Deny", "Warn", "Warn", "Odd"]},
+        {"paramRef": {}},
+        {"paramRef": {"name": "a/b", "selector": {}, "parameterNotFoundAction": "Odd"}},
+        {"paramRef": {**deny, "selector": {"matchLabels": {"a": "b c"}}}},
+        {"matchResources": {"resourceRules": [{}]}},
+    ]
+    where = f"/apis/{ADMISSION}/validatingadmissionpolicybindings"
+    for fields in wrong:
+        obj = document("ValidatingAdmissionPolicyBinding", ADMISSION, spec={**base, **fields})
+        _refuse(api, where, obj)
+    deletes = {"resourceRules": [{**_RULE, "operations": ["DELETE"]}]}
+    spec = {"policyName": "p", "matchResources": deletes}
+    where = f"/apis/{ADMISSION}/mutatingadmissionpolicybindings"
+    _refuse(api, where, document("MutatingAdmissionPolicyBinding", ADMISSION, spec=spec))
+
+
+@scenario
+def revisions_are_stored(api: Api, namespace: str) -> None:
+    revisions = path("apis/apps/v1", namespace, "controllerrevisions")
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "name": "d",
+        "uid": "1",
+        "controller": True,
+    }
+    obj = document("ControllerRevision", "apps/v1", data={"spec": {"a": 1}}, revision=3)
+    obj["metadata"]["ownerReferences"] = [owner]
+    assert api.post(revisions, obj, dryRun="All").code == 201
+    del obj["metadata"]["ownerReferences"]
+    assert api.post(revisions, obj).code == 201
+    assert api.put(f"{revisions}/x", {**obj, "revision": 4}).code == 200
+    assert api.put(f"{revisions}/x", {**obj, "revision": -1, "data": {"b": 2}}).code == 422
+    assert len(api.ask("GET", revisions, accept=TABLE).body["rows"]) == 1
+    for content in ({}, {"data": None}, {"data": 3}, {"data": {}, "revision": -1}):
+        _refuse(api, revisions, document("ControllerRevision", "apps/v1", "y", **content))
+
+
+@scenario
+def pod_templates_are_stored(api: Api, namespace: str) -> None:
+    templates = path("api/v1", namespace, "podtemplates")
+    containers = [{"name": "a", "image": "b"}, {"name": "c", "image": "d:1"}]
+    template = {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": containers}}
+    obj = document("PodTemplate", "v1", template=template)
+    assert api.post(templates, obj).code == 201
+    change = {"template": {"metadata": {"labels": {"x": "z"}}}}
+    assert api.patch(f"{templates}/x", change).body["metadata"]["generation"] == 2
+    assert len(api.ask("GET", templates, accept=TABLE).body["rows"]) == 1
+    _refuse(api, templates, document("PodTemplate", "v1", "y"))
+    assert api.delete(f"{templates}/x").code == 200
+
+
+@scenario
+def classes_of_volume_attributes_are_stored(api: Api, namespace: str) -> None:
+    classes = "/apis/storage.k8s.io/v1/volumeattributesclasses"
+    storage = "storage.k8s.io/v1"
+    content = {"driverName": "Disk.example.com", "parameters": {"iops": "5"}}
+    obj = document("VolumeAttributesClass", storage, namespace, **content)
+    assert api.post(classes, obj).code == 201
+    assert api.patch(f"{classes}/{namespace}", {"parameters": {"iops": "6"}}).code == 422
+    assert api.patch(f"{classes}/{namespace}", {"driverName": "a"}).code == 422
+    assert api.patch(f"{classes}/{namespace}", {"metadata": {"labels": {"a": "b"}}}).code == 200
+    table = api.ask("GET", f"{classes}/{namespace}", accept=TABLE)
+    assert table.body["rows"][0]["cells"][1] == "Disk.example.com"
+    for wrong in ({}, {"driverName": "a b"}, {**content, "parameters": {}}):
+        _refuse(api, classes, document("VolumeAttributesClass", storage, "y", **wrong))
