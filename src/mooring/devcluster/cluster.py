@@ -19,6 +19,7 @@ from mooring.devcluster.claim_actor import ClaimActor
 from mooring.devcluster.driver_actor import DriverActor
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.node_actor import NodeActor
+from mooring.devcluster.revision_actor import RevisionActor
 from mooring.devcluster.seeding import Created, Seed, Seeder, in_order
 from mooring.devcluster.volume_actor import VolumeActor
 from mooring.devcluster.workload_actor import WorkloadActor
@@ -118,6 +119,9 @@ class InMemoryCluster:
         self._workloads = (
             WorkloadActor(self.client, clock=clock, rng=rng) if with_controllers else None
         )
+        self._revisions = (
+            RevisionActor(self.client, clock=clock, rng=rng) if with_controllers else None
+        )
         self._with_volumes = with_volumes
         self._may_begin = asyncio.Event()
         if not waits_to_begin:
@@ -142,7 +146,7 @@ class InMemoryCluster:
         """Runs all parts until the scheduler is stopped, or the task is cancelled."""
         async with asyncio.TaskGroup() as tasks:
             simulators = [tasks.create_task(self._tick())]
-            actors = [self._kubelets, self._nodes, self._stages, self._workloads]
+            actors = [self._kubelets, self._nodes, self._stages, self._workloads, self._revisions]
             simulators += [
                 tasks.create_task(self._run_when_begun(actor.run))
                 for actor in actors

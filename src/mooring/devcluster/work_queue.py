@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from mooring.client import Client, Informer, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.errors import SchedulerError
+from mooring.objects.kinds import Kind
 
 Item = TypeVar("Item")
 
@@ -28,6 +29,7 @@ class WorkQueue(Generic[Item]):
         handlers: Kind -> what is called with each change of an object.
         sync: Does the work for one item.
         failed: Called with an item and the error of its work.
+        kinds: Kinds of ``handlers`` that are not in the table of kinds.
         clock: For the watches.
         rng: For the watches.
         sleep: Sleeps so many seconds.
@@ -40,12 +42,16 @@ class WorkQueue(Generic[Item]):
         sync: Callable[[Item], Awaitable[None]],
         failed: Callable[[Item, SchedulerError], None],
         *,
+        kinds: Iterable[Kind] = (),
         clock: Clock,
         rng: Rng,
         sleep: Sleep,
     ) -> None:
+        own_kinds: dict[str, Kind | str] = {kind.name: kind for kind in kinds}
         self._informers = {
-            kind: Informer(client, kind, handler, clock=clock, rng=rng, sleep=sleep)
+            kind: Informer(
+                client, own_kinds.get(kind, kind), handler, clock=clock, rng=rng, sleep=sleep
+            )
             for kind, handler in handlers.items()
         }
         self._sync = sync

@@ -4,7 +4,7 @@ A node is eligible if the pod's node selector and affinity match and it tolerate
 NoExecute taints. The scheduler binds the pod: its node affinity names the node.
 
 Source: pkg/controller/daemon/daemon_controller.go, update.go, util/daemonset_util.go.
-Differs: there are no ControllerRevisions; ``maxSurge`` counts as 0, so old pods go first; a failed
+Differs: ControllerRevisions are not read; ``maxSurge`` counts as 0, so old pods go first; a failed
 pod is replaced without backoff.
 """
 

@@ -1,9 +1,8 @@
 """The StatefulSet controller: pods with ordinals, names and volume claims of their own.
 
 Source: pkg/controller/statefulset/stateful_set_control.go, stateful_set_utils.go.
-Differs: there are no ControllerRevisions, so a pod below the partition is created from the newest
-template, and ``kubectl rollout undo`` has no earlier one; claims are kept when pods go
-(``persistentVolumeClaimRetentionPolicy`` is not read);
+Differs: ControllerRevisions are not read, so a pod below the partition is created from the newest
+template; claims are kept when pods go (``persistentVolumeClaimRetentionPolicy`` is not read);
 MaxUnavailableStatefulSet is off, as upstream by default.
 """
 
