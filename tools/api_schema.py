@@ -174,14 +174,20 @@ class Reader:
                 found.update(inlined)
                 own = go_field or written.removeprefix("*").rpartition(".")[2]
                 for inner in inlined:
-                    below = self.embedded.get(f"{type_name}.{inner}")
-                    self.embedded[f"{name}.{inner}"] = f"{own}.{below}" if below else own
+                    self._note_embedded(f"{name}.{inner}", own, f"{type_name}.{inner}")
                 continue
             found[json_name] = self._row(written, type_name, options, tags, markers)
             go_name = self.go_name_of(written, package)
             if go_name != implied_go_name(type_name):
                 self.go_names[f"{name}.{json_name}"] = go_name
         return found
+
+    def _note_embedded(self, field: str, struct: str, declared: str) -> None:
+        """Note a field of an embedded struct, which is declared there."""
+        below = self.embedded.get(declared)
+        self.embedded[field] = f"{struct}.{below}" if below else struct
+        if go_name := self.go_names.get(declared):
+            self.go_names[field] = go_name
 
     def go_name_of(self, written: str, package: str) -> str:
         """A Go type as messages write it: the package's name, and no pointers."""

@@ -18,7 +18,7 @@ from mooring.apiserver.validation.admission.match_rules import (
     validate_rule,
 )
 from mooring.apiserver.validation.metadata import validate_label_selector
-from mooring.apiserver.validation.rules import one_of, required_fields
+from mooring.apiserver.validation.rules import one_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -138,7 +138,10 @@ def _validate_extras(url: SplitResult, user: str, field: str) -> Errors:
 
 
 def _validate_service(service: Any, field: str) -> Errors:
-    yield from required_fields(service, field, "name", "namespace")
+    # As upstream, which takes the one for the other.
+    for title, name in (("name", "namespace"), ("namespace", "name")):
+        if not service.get(name):
+            yield required(f"{field}.{title}")
     port, path = service.get("port", 0), service.get("path")
     if problems := names.port_number(port):
         yield invalid(f"{field}.port", port, f"port is not valid: {', '.join(problems)}")
