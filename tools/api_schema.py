@@ -45,7 +45,8 @@ PACKAGES = {
     "node": "api@{}/node/v1",
     "policy": "api@{}/policy/v1",
     "rbac": "api@{}/rbac/v1",
-    "resource": "api@{}/resource/v1",
+    # The beta version for the kinds that only it has.
+    "resource": "api@{0}/resource/v1beta2 api@{0}/resource/v1",
     "scheduling": "api@{}/scheduling/v1",
     "storage": "api@{}/storage/v1",
     "meta": "apimachinery@{}/pkg/apis/meta/v1",
@@ -57,6 +58,7 @@ OTHER_ROOTS = (
     "autoscaling.Scale",
     "meta.DeleteOptions",
     "authentication.TokenRequest",
+    "resource.DeviceTaintRule",
 )
 #: How packages are called where they are imported.
 IMPORT_NAMES = {"v1": "core", "apiv1": "core", "corev1": "core", "metav1": "meta"}

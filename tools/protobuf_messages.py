@@ -39,7 +39,8 @@ PACKAGES = {
     "node": "api@v0.36.3/node/v1",
     "policy": "api@v0.36.3/policy/v1",
     "rbac": "api@v0.36.3/rbac/v1",
-    "resource": "api@v0.36.3/resource/v1",
+    # The beta version for the kinds that only it has.
+    "resource": "api@v0.36.3/resource/v1beta2 api@v0.36.3/resource/v1",
     "scheduling": "api@v0.36.3/scheduling/v1",
     "storage": "api@v0.36.3/storage/v1",
     "meta": "apimachinery@v0.36.3/pkg/apis/meta/v1",
@@ -73,7 +74,9 @@ FIELD = re.compile(
 )
 STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 TAG = re.compile(r'`json:"([^",]*)[^"]*"[^`]*protobuf:"\w+,(\d+)')
-QUALIFIED = re.compile(r"\.k8s\.io\.(?:api\.(\w+)\.v1|apimachinery\.pkg\.apis\.(meta)\.v1)\.(\w+)")
+QUALIFIED = re.compile(
+    r"\.k8s\.io\.(?:api\.(\w+)\.v1(?:beta2)?|apimachinery\.pkg\.apis\.(meta)\.v1)\.(\w+)"
+)
 
 Fields = dict[str, list[str]]
 
@@ -88,7 +91,7 @@ class Source(NamedTuple):
 def main() -> None:
     """Write the file."""
     sys.path[:0] = [str(ROOT / "src")]
-    from mooring.apiserver.resources import RESOURCES
+    from mooring.apiserver.resources import GATED_BY_PATH, RESOURCES
 
     cache = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / "k8s.io"
     sources = {}
@@ -97,7 +100,8 @@ def main() -> None:
         messages = {key: body for one in found for key, body in one.messages.items()}
         names = {key: of for one in found for key, of in one.names.items()}
         sources[name] = Source(messages, names)
-    roots = [f"{one.group.split('.')[0] or 'core'}.{one.kind}" for one in RESOURCES]
+    resources = [*RESOURCES, *GATED_BY_PATH.values()]
+    roots = [f"{one.group.split('.')[0] or 'core'}.{one.kind}" for one in resources]
     # Clients send definitions of custom resources as JSON.
     roots.remove("apiextensions.CustomResourceDefinition")
     waiting = sorted({*roots, *OTHER_ROOTS})

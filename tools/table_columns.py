@@ -70,11 +70,12 @@ PRIORITY = re.compile(r"Priority: (\d+)")
 def main() -> None:
     """Write the file."""
     sys.path[:0] = [str(ROOT / "src")]
-    from mooring.apiserver.resources import RESOURCES
+    from mooring.apiserver.resources import GATED_BY_PATH, RESOURCES
 
     cache = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / "k8s.io"
     found = read_columns((cache / PRINTERS).read_text(), cache)
-    wanted = sorted({one.kind for one in RESOURCES if one.is_stored} | {"Scale"})
+    resources = [*RESOURCES, *GATED_BY_PATH.values()]
+    wanted = sorted({one.kind for one in resources if one.is_stored} | {"Scale"})
     for kind in UNPRINTED:
         found[kind] = [column(NAME, cache), column(CREATED_AT, cache)]
     missing = [kind for kind in wanted if kind not in found]

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from mooring.plugins.dynamic_resources.shared_results import (
+    BY_INVALID_POOLS,
     FEASIBLE,
-    INVALID_POOLS,
-    NOT_ALLOCATABLE,
+    NO_DEVICES,
     UNKNOWN,
     SharedResults,
 )
@@ -68,7 +68,7 @@ def test_rows_that_changed_are_updated_and_no_others(seed: int) -> None:
 
         assert is_equal_to_a_computation_anew(results, signatures)
         if kind == "verdict":
-            verdict = random.choice([FEASIBLE, NOT_ALLOCATABLE, INVALID_POOLS])
+            verdict = random.choice([FEASIBLE, NO_DEVICES, BY_INVALID_POOLS])
             results.put(random.randrange(NO_NODE + 1, signatures.count), verdict)
             results.recompute_rows(signatures)
             assert is_equal_to_a_computation_anew(results, signatures)

@@ -312,6 +312,18 @@ BY_PATH: Mapping[tuple[str, str, str], Resource] = MappingProxyType(
     {(resource.group, resource.version, resource.name): resource for resource in RESOURCES}
 )
 
+DEVICE_TAINT_RULES = _of(
+    "resource.k8s.io", "DeviceTaintRule", False, version="v1beta2", subresources=_STATUS
+)
+
+#: Resources that are stored always, and served only with a feature gate, likewise.
+GATED_BY_PATH: Mapping[tuple[str, str, str], Resource] = MappingProxyType(
+    {
+        (resource.group, resource.version, resource.name): resource
+        for resource in (DEVICE_TAINT_RULES,)
+    }
+)
+
 DEFINITIONS = BY_PATH["apiextensions.k8s.io", "v1", "customresourcedefinitions"]
 NAMESPACES = BY_PATH["", "v1", "namespaces"]
 BINDINGS = BY_PATH["", "v1", "bindings"]

@@ -55,6 +55,7 @@ from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.resources import (
     BINDINGS,
     BY_PATH,
+    GATED_BY_PATH,
     ResourcePath,
     custom_resource_at,
     resource_at,
@@ -97,6 +98,7 @@ class ApiServer:
         instant_deletion: bool = False,
         history_changes: int = HISTORY_CHANGES,
         with_usage: bool = False,
+        with_taint_rules: bool = False,
         event_ttl_s: float = EVENT_TTL_S,
     ) -> None:
         """Starts with the objects that every cluster has: namespaces, priority classes.
@@ -108,6 +110,7 @@ class ApiServer:
             instant_deletion: True to delete bound pods at once, without a grace period.
             history_changes: Number of changes per resource that watches can go back.
             with_usage: True to serve metrics.k8s.io: the requests of running pods as their usage.
+            with_taint_rules: True to serve DeviceTaintRules, as with DRADeviceTaintRules.
             event_ttl_s: Events are removed so many seconds after their last write.
         """
         self.clock = clock
@@ -125,6 +128,7 @@ class ApiServer:
         )
         self._metrics = request_metrics.RequestMetrics()
         self._usage = USAGE_RESOURCES if with_usage else {}
+        self._gated = GATED_BY_PATH if with_taint_rules else {}
         self._controllers = (
             RoleAggregation(self.registry),
             DefaultAccounts(self.registry),
@@ -133,7 +137,7 @@ class ApiServer:
             Definitions(self.registry, self.deleter),
             self._event_expiry,  # it notes when Events are written
         )
-        create_defaults(self.registry)
+        self._create_defaults()
         self._run_controllers()
 
     async def handle(
@@ -187,7 +191,7 @@ class ApiServer:
             SnapshotError: The data is not a snapshot; then nothing is changed.
         """
         self.store.load(data)
-        create_defaults(self.registry)
+        self._create_defaults()
         self._run_controllers()
         self.deleter.resume()
 
@@ -231,7 +235,11 @@ class ApiServer:
             resource_at(path)
             or custom_resource_at(path, self.store.custom)
             or custom_resource_at(path, self._usage)
+            or custom_resource_at(path, self._gated)
         )
+
+    def _create_defaults(self) -> None:
+        create_defaults(self.registry, with_taint_rules=bool(self._gated))
 
     def _run_controllers(self) -> None:
         """Does what controllers do at once after a change."""
@@ -246,7 +254,7 @@ class ApiServer:
         headers: Mapping[str, str],
     ) -> HttpResponse:
         custom = tuple(self.store.custom.values())
-        more = (*custom, *self._usage.values())
+        more = (*custom, *self._usage.values(), *self._gated.values())
         response = discovery.respond(path, headers, more) or openapi.respond(
             path, headers, query, custom
         )

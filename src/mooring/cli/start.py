@@ -28,7 +28,6 @@ from mooring.config import load
 from mooring.errors import ConfigError
 from mooring.objects.counts import counted
 from mooring.objects.files.paths import STANDARD_INPUT
-from mooring.objects.kinds import GATED_KINDS
 from mooring.simulation.inputs.gated_kinds import gated_kinds
 
 if TYPE_CHECKING:
@@ -150,16 +149,15 @@ def command(
         return start_scenario(click.get_current_context(), KUBECONFIG)
     if STANDARD_INPUT in (*cluster, *pods, *stages, devices_file):
         raise click.UsageError("standard input (-) is not supported: the files are read twice")
-    _check_options(gates, output, ends=once or virtual)
+    _check_options(output, ends=once or virtual)
     _check_sources(live, context, cluster)
     from mooring.log import configure
     from mooring.simulation.controllers.objects import WORKLOAD_KINDS
     from mooring.simulation.device_file import read_device_file
-    from mooring.simulation.inputs.plugin_kinds import generic_kinds
 
     configure("WARNING")
     config = _config(config_file, is_virtual=virtual)
-    source = Live("start", live, context, generic_kinds(config, plugins)) if live else None
+    source = Live("start", live, context, _more_kinds(config, plugins, gates)) if live else None
     workload, seeds = _input(source, cluster, pods, skip_validation=skip_validation)
     devices = read_device_file(devices_file) if devices_file else None
     seeds += _device_seeds(devices, workload)
@@ -192,18 +190,23 @@ def _config(file: str | None, *, is_virtual: bool) -> KubeSchedulerConfiguration
     return without_extenders(config) if is_virtual and config is not None else config
 
 
-def _check_options(gates: dict[str, bool], output: str, *, ends: bool) -> None:
+def _more_kinds(
+    config: KubeSchedulerConfiguration | None, plugins: tuple[str, ...], gates: dict[str, bool]
+) -> tuple[str, ...]:
+    """Returns the kinds that are copied from a live cluster only for plugins or gates."""
+    from mooring.simulation.inputs.plugin_kinds import generic_kinds
+
+    return (*generic_kinds(config, plugins), *gated_kinds(gates))
+
+
+def _check_options(output: str, *, ends: bool) -> None:
     """Checks options that exclude each other.
 
     Raises:
-        UsageError: they do; or the scheduler would wait for a kind that is not served.
+        UsageError: they do.
     """
     if output == "json" and not ends:
         raise click.UsageError("-o json requires --once: only a run that ends has a summary")
-    for kind in gated_kinds(gates):
-        raise click.UsageError(
-            f"{GATED_KINDS[kind]} cannot be on: the embedded API server does not serve {kind}s"
-        )
 
 
 def _check_sources(live: str | None, context: str | None, cluster: tuple[str, ...]) -> None:
@@ -334,8 +337,7 @@ async def _start(
     from mooring.ui.cluster_copy import SchedulerSettings
     from mooring.virtual_loop import LoopClock
 
-    loop = asyncio.get_running_loop()
-    clock: Clock = LoopClock(loop) if options.virtual else SystemClock()
+    clock: Clock = LoopClock(asyncio.get_running_loop()) if options.virtual else SystemClock()
     progress = ProgressObserver(Utilization(workload.objects), clock)
     settings = SchedulerSettings(config, plugins, seed, options.gates)
     page = PageSource(options.page_port, AttemptLog(clock), settings)
@@ -350,6 +352,7 @@ async def _start(
         with_volumes=True,
         with_claims=True,
         with_controllers=options.controllers,
+        with_taint_rules="DeviceTaintRule" in gated_kinds(options.gates),
         waits_to_begin=True,
         devices=options.devices,
     )

@@ -76,6 +76,7 @@ class InMemoryCluster:
         with_volumes: True to simulate the volume controller: claims get volumes.
         with_claims: True to simulate the resource claim controller: pods get claims from templates.
         with_controllers: True to simulate the controllers of workloads: they get pods.
+        with_taint_rules: True to serve DeviceTaintRules, as kube-apiserver with their feature gate.
         waits_to_begin: True = kubelets and controllers wait for ``begin``.
         devices: The devices of simulated drivers; None = there are no drivers.
         instant_deletion: True to remove deleted pods at once, bound ones too.
@@ -94,13 +95,18 @@ class InMemoryCluster:
         with_volumes: bool = False,
         with_claims: bool = False,
         with_controllers: bool = False,
+        with_taint_rules: bool = False,
         waits_to_begin: bool = False,
         devices: DeviceFile | None = None,
         instant_deletion: bool = False,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.api = ApiServer(
-            clock, rng, instant_deletion=instant_deletion, with_usage=with_kubelets
+            clock,
+            rng,
+            instant_deletion=instant_deletion,
+            with_usage=with_kubelets,
+            with_taint_rules=with_taint_rules,
         )
         self.client = self._client(ADMIN.headers(), rng)
         self.seeder = Seeder(self.client)

@@ -87,6 +87,7 @@ _RESET: Mapping[tuple[str, str], tuple[Path, ...]] = MappingProxyType(
         ("certificatesigningrequests", "approval"): (_SPEC, ("status", "certificate")),
         ("resourceclaims", "status"): (_METADATA, _SPEC),
         ("volumeattachments", "status"): (_METADATA, _SPEC),
+        ("devicetaintrules", "status"): (_METADATA, _SPEC),
     }
 )
 

@@ -30,6 +30,7 @@ from mooring.apiserver.printers.formatting import (
     human_duration,
     labels,
     selector,
+    since,
 )
 from mooring.apiserver.schema.times import seconds_of
 from mooring.objects.defaulting.storage import is_default_class
@@ -110,6 +111,12 @@ def _audiences(requests: Any) -> str:
     if requests is None:
         return UNSET
     return ",".join(request.get("audience", "") for request in requests)
+
+
+def _taint_age(rule: Json, now_s: float) -> str:
+    taint = (rule.get("spec") or {}).get("taint") or {}
+    added = taint.get("timeAdded")
+    return since(added, now_s) if added else ""
 
 
 def _claim_state(claim: Json, _now_s: float) -> str:
@@ -228,6 +235,14 @@ ROWS: Mapping[str, Row] = MappingProxyType(
             formatted("spec.selector", selector),
         ),
         "DeviceClass": name_and_age,
+        "DeviceTaintRule": row(
+            name,
+            field("spec.taint.key"),
+            field("spec.taint.value"),
+            field("spec.taint.effect"),
+            _taint_age,
+            age,
+        ),
         "EndpointSlice": row(
             name,
             field("addressType"),

@@ -21,6 +21,8 @@ from mooring.objects.defaulting.priority import system_classes
 from mooring.objects.schema.decoding import reader_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mooring.apiserver.registry.registry import Registry
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -35,15 +37,20 @@ _POLICY_RESOURCES = MappingProxyType(
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-def create_defaults(registry: Registry) -> None:
-    """Creates the default objects that do not exist yet."""
+def create_defaults(registry: Registry, *, with_taint_rules: bool = False) -> None:
+    """Creates the default objects that do not exist yet.
+
+    Args:
+        registry: Stores them.
+        with_taint_rules: True if DeviceTaintRules are served: kube-scheduler may read them.
+    """
     resource = resource_named("", "namespaces")
     for name in NAMESPACES:
         _create_if_missing(registry, Target(resource, "", name), {"metadata": {"name": name}})
     classes = resource_named("scheduling.k8s.io", "priorityclasses")
     for obj in system_classes():
         _create_if_missing(registry, Target(classes, "", obj["metadata"]["name"]), obj)
-    for obj in _policy():
+    for obj in _policy_with_taint_rules() if with_taint_rules else _policy():
         metadata = obj["metadata"]
         resource = _POLICY_RESOURCES[obj["kind"]]
         target = Target(resource, metadata.get("namespace", ""), metadata["name"])
@@ -55,6 +62,24 @@ def _policy() -> tuple[dict[str, Any], ...]:
     """Returns the roles and bindings; the caller must not change them."""
     text = files("mooring").joinpath("apiserver/data/bootstrap_policy.json").read_bytes()
     return tuple(msgspec.json.decode(text)["objects"])
+
+
+def _policy_with_taint_rules() -> Iterator[dict[str, Any]]:
+    for obj in _policy():
+        if (obj["kind"], obj["metadata"]["name"]) != ("ClusterRole", "system:kube-scheduler"):
+            yield obj
+            continue
+        *rules, last = obj["rules"]
+        yield {**obj, "rules": [*rules, dict(_READS_TAINT_RULES), last]}
+
+
+_READS_TAINT_RULES = MappingProxyType(
+    {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["devicetaintrules"],
+        "verbs": ["get", "list", "watch"],
+    }
+)
 
 
 def _create_if_missing(

@@ -44,7 +44,7 @@ from mooring.apiserver.validation import (
     workloads,
 )
 from mooring.apiserver.validation.admission import policies, webhooks
-from mooring.apiserver.validation.devices import claims, slices
+from mooring.apiserver.validation.devices import claims, slices, taint_rules
 from mooring.objects.defaulting.storage import prepare_claim_spec
 from mooring.objects.schema.defaults import TEMPLATE_GENERATION
 
@@ -131,6 +131,20 @@ def _set_taint_times(obj: Object, now: str) -> None:
     for device in obj["spec"].get("devices") or ():
         for taint in device.get("taints") or ():
             taint.setdefault("timeAdded", now)
+
+
+def _set_rule_time(obj: Object, now: str) -> None:
+    """Sets the time of the taint of a rule without one."""
+    obj["spec"]["taint"].setdefault("timeAdded", now)
+
+
+def _prepare_rule(new: Object, old: Object) -> None:
+    """Restores the status, and drops the time of a taint whose effect changes: it is a new one."""
+    keep_status(new, old)
+    taint, before = new["spec"]["taint"], old["spec"]["taint"]
+    has_changed = taint.get("effect") != before.get("effect")
+    if has_changed and taint.get("timeAdded") == before.get("timeAdded"):
+        taint.pop("timeAdded", None)
 
 
 def _slice_differs(new: Object, old: Object) -> bool:
@@ -427,6 +441,19 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("resource.k8s.io", "resourceclaimtemplates"): Strategy(
             validate=claims.validate_template,
             subresources=_subresources(claims.validate_template_update),
+            returns_deleted=True,
+        ),
+        ("resource.k8s.io", "devicetaintrules"): _with_generation(
+            prepare_create=_set_rule_time,
+            validate=taint_rules.validate_taint_rule,
+            subresources=_subresources(
+                taint_rules.validate_taint_rule_update,
+                prepare_update=_prepare_rule,
+                set_times=_set_rule_time,
+                status=SubresourceStrategy(
+                    keep_spec_and_metadata, taint_rules.validate_taint_rule_status
+                ),
+            ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): _with_generation(

@@ -20,7 +20,7 @@ from mooring.apiserver.custom.definition import (
     served_resources,
     storage_resource,
 )
-from mooring.apiserver.resources import DEFINITIONS, RESOURCES, Resource
+from mooring.apiserver.resources import DEFINITIONS, GATED_BY_PATH, RESOURCES, Resource
 from mooring.apiserver.storage.field_selectors import pod_fields
 from mooring.apiserver.storage.history import HISTORY_CHANGES, History, StoreEvent
 from mooring.apiserver.storage.stored_object import Stored, head_of, key_of, tail_of
@@ -279,7 +279,7 @@ class Store:
         self._make_collections()
 
     def _make_collections(self) -> None:
-        for resource in RESOURCES:
+        for resource in (*RESOURCES, *GATED_BY_PATH.values()):
             name = (resource.group, resource.name)
             if resource.is_stored and name not in _STORED_AS:
                 collection = Collection(self._versions, resource, changes_max=self._changes_max)

@@ -227,6 +227,10 @@ def _is_feasible(framework: Framework, cycle: Cycle, node_name: str) -> bool | N
 def run_filters(framework: Framework, cycle: Cycle, rows: Rows | None) -> FilterResults:
     """Runs the filters on ``rows`` (None = all nodes). The result may be cached: read-only."""
     results, uncached = _cached_filter_results(framework, cycle, rows)
+    if len(uncached) == 1 and rows is None:
+        combined = _combined_results(framework, cycle, results, uncached[0])
+        if combined is not None:
+            results, uncached = combined, []
     nominated = _nominated_rows(cycle, rows)
     if not uncached and not nominated and rows is None:
         return results
@@ -258,6 +262,18 @@ def _cached_filter_results(
         return results, plan.uncached
     cached.refresh_filters(snapshot, plan.cached, FilterCallerImpl(framework, cycle))
     return cached.results, plan.uncached
+
+
+def _combined_results(
+    framework: Framework, cycle: Cycle, results: FilterResults, number: int
+) -> FilterResults | None:
+    """Returns the cached results with those of the only uncached filter, if it keeps a column."""
+    cached, _ = framework.cached_results(cycle)
+    plugin = framework.filters[number]
+    if cached is None or results is not cached.results or not hasattr(plugin, "filter_column"):
+        return None
+    column = framework.call(plugin, "Filter", plugin.filter_column, cycle)
+    return None if column is None else cached.combined.of(results, number, column)
 
 
 @dataclass(slots=True)

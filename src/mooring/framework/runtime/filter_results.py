@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -161,11 +161,18 @@ class FilterResults:
 
     def _translate(self, plugin: int, statuses: FilterStatuses) -> npt.NDArray[np.uint16]:
         """Returns the codes of ``statuses``, converted to indexes into this object's table."""
-        table = statuses.table
-        numbers = [0, *(self._number(plugin, status) for status in table)]
+        numbers = self.numbers(plugin, statuses.table)
         if numbers == list(range(len(numbers))):
             return statuses.codes
         return np.array(numbers, dtype=np.uint16)[statuses.codes]
+
+    def numbers(self, plugin: int, statuses: Iterable[Status]) -> list[int]:
+        """Returns the code of feasible rows, 0, and that of each status; adds the new ones."""
+        return [0, *(self._number(plugin, status) for status in statuses)]
+
+    def own_codes(self, plugin: int) -> npt.NDArray[np.uint16]:
+        """Returns the codes of a plugin for writing; they are no longer those of the original."""
+        return self._own(plugin)
 
     def _number(self, plugin: int, status: Status) -> int:
         """Returns the number of a status in the plugin's table; adds it if it is new."""

@@ -18,6 +18,7 @@ from mooring.framework.cycle_state import Cycle
 from mooring.framework.interface import MAX_SCORE, MIN_SCORE
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
+from mooring.framework.runtime.combined_results import CombinedCache
 from mooring.framework.runtime.filter_results import FEW_ROWS, NOT_VISITED, FilterResults
 from mooring.framework.status import FilterStatuses, Skip, Status
 from mooring.state.columns.caches import LRUCache
@@ -123,6 +124,7 @@ class CachedResults:
         "_last_changes",
         "_score_generation",
         "capacity",
+        "combined",
         "constants",
         "final_total",
         "finals",
@@ -156,6 +158,8 @@ class CachedResults:
         self.constants: dict[int, int] = {}
         #: The weighted sum of the scores of ``finals`` by row.
         self.final_total = np.zeros(capacity, dtype=np.int64)
+        #: The combinations with columns of other filters; they follow the filter results.
+        self.combined = CombinedCache()
         self._filter_generation = -1
         self._score_generation = -1
         #: The last result of ``_changed``, and its two generations.
@@ -173,6 +177,7 @@ class CachedResults:
         self.in_range = [False] * len(self.raw)
         self.is_zero = [False] * len(self.raw)
         self.finals, self.constants = (), {}
+        self.combined.clear()
         self._filter_generation = self._score_generation = -1
         self._last_changes = None
 
@@ -207,7 +212,9 @@ class CachedResults:
                 self.results.set_codes(
                     number, rows, caller.call_view(number, NodeView(snapshot, rows))
                 )
-        self._update_first_rejections(snapshot, None if is_full else rows, columns)
+        changed = None if is_full else rows
+        self._update_first_rejections(snapshot, changed, columns)
+        self.combined.note(changed)
         self._filter_generation = snapshot.generation
 
     def refresh_scores(

@@ -34,7 +34,11 @@ from mooring.plugins.dynamic_resources.extended_resources import (
 )
 from mooring.plugins.dynamic_resources.scoring import score_of
 from mooring.plugins.dynamic_resources.shared_results import (
+    BY_INVALID_POOLS,
     FEASIBLE,
+    INVALID_POOLS,
+    NO_DEVICES,
+    NOT_ALLOCATABLE,
     UNKNOWN,
     Chosen,
     ResultsByTemplate,
@@ -42,15 +46,11 @@ from mooring.plugins.dynamic_resources.shared_results import (
     chosen_in,
     prepare_claims,
 )
-from mooring.plugins.dynamic_resources.shared_results import INVALID_POOLS as BY_INVALID_POOLS
-from mooring.plugins.dynamic_resources.shared_results import NOT_ALLOCATABLE as NO_DEVICES
 from mooring.state import NodeTable, PodInfo
 from mooring.state.devices.devices import Devices
 
 STALE_CLAIM: Final = Reject("cannot schedule extended resource claim", resolvable=False)
 LACKS_RESOURCE: Final = Reject("cannot fit resource", resolvable=False)
-NOT_ALLOCATABLE: Final = Reject("cannot allocate all claims", resolvable=False)
-INVALID_POOLS: Final = Reject(str(InvalidPools()), resolvable=False)
 NOT_AVAILABLE: Final = Reject("resourceclaim not available on the node", resolvable=False)
 
 #: Verdict -> status; the verdict's number is that of the status, after UNKNOWN.
@@ -95,6 +95,7 @@ class DeviceAttempt:
             judges nodes that other plugins reject, too: PostFilter asks the diagnosis.
         reserved: The claims with the allocations that Reserve made, in the order of the claims.
         created: The claim for extended resources that PreBind created.
+        is_first: Whether no pod with equal claims was filtered before.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class DeviceAttempt:
         self._prepared, self._results = shared.prepared(
             unallocated, devices, is_own=claims.special is not None
         )
+        self.is_first = self._results.is_new
         self._nodes: NodeTable | None = None
         #: Node name -> the special claim there, of nodes that are feasible by a shared result.
         self._not_searched: dict[str, _Special | None] = {}
@@ -159,21 +161,24 @@ class DeviceAttempt:
 
     def filter_nodes(self, view: NodeView) -> FilterStatuses:
         """Allocates the claims on some nodes, with one search for nodes of equal signature."""
-        nodes = self._nodes = view.snapshot.nodes
-        self._refresh(self._results)
-        if not self._has_verdicts:
+        nodes = view.snapshot.nodes
+        results = self.column(nodes)
+        if results is None:
             rows = view.rows.tolist()
             return FilterStatuses.of(self.filter(nodes.node(row), row) for row in rows)
-        results, signatures = self._results, self._devices.signatures
-        results.refresh_rows(signatures)
         others = results.search_unknown(
-            view, signatures, lambda row: self.filter(nodes.node(row), row)
+            view, self._devices.signatures, lambda row: self.filter(nodes.node(row), row)
         )
-        return results.statuses(view, (NOT_ALLOCATABLE, INVALID_POOLS), others)
+        return results.statuses(view, others)
 
-    def reserved_claim(self, uid: str) -> ResourceClaim | None:
-        """Returns the claim with the allocation that Reserve made; None = it made none."""
-        return next((claim for claim in self.reserved if claim.metadata.uid == uid), None)
+    def column(self, nodes: NodeTable) -> SharedResults | None:
+        """Returns the results of all rows; None if they depend on more than devices."""
+        self._nodes = nodes
+        self._refresh(self._results)
+        if not self._has_verdicts:
+            return None
+        self._results.refresh_rows(self._devices.signatures)
+        return self._results
 
     def _refresh(self, results: SharedResults) -> None:
         """Updates the signatures and all results: a new template may read more attributes."""
@@ -259,10 +264,8 @@ class DeviceAttempt:
 
     def _keep(self, node_name: str, solution: Solution, special: _Special | None) -> NodeAllocation:
         """Keeps the devices on a node, for Reserve."""
-        claim = special.claim if special is not None else None
-        mappings = special.mappings if special is not None else ()
-        allocation = NodeAllocation(solution, claim, mappings)
-        self.allocations[node_name] = allocation
+        claim, mappings = (None, ()) if special is None else (special.claim, special.mappings)
+        allocation = self.allocations[node_name] = NodeAllocation(solution, claim, mappings)
         return allocation
 
     def _special_for(self, resources: tuple[str, ...]) -> _Special | None:
@@ -308,11 +311,9 @@ class DeviceAttempt:
         except AllocationTimeout as error:
             return NodeError(str(error))
         except AllocationError as error:
-            is_own = special is not None
-            text = (
-                str(error) if is_own else _text_for(claims, self.allocator, target, self._devices)
-            )
-            return NodeError(text)
+            if special is not None:
+                return NodeError(str(error))
+            return NodeError(_text_for(claims, self.allocator, target, self._devices))
         return NOT_ALLOCATABLE if solution is None else solution
 
     # -- later ------------------------------------------------------------------------------------
@@ -357,6 +358,11 @@ def _text_for(
     except AllocationError as error:
         return str(error)
     raise InvariantViolation("of two searches for equal claims only one failed")
+
+
+def reserved_claim(attempt: DeviceAttempt, uid: str) -> ResourceClaim | None:
+    """Returns the claim with the allocation that Reserve made; None = it made none."""
+    return next((claim for claim in attempt.reserved if claim.metadata.uid == uid), None)
 
 
 def _nodes_of(claim: ResourceClaim) -> CompiledNodeSelector | None:

@@ -26,7 +26,7 @@ from mooring.framework.interface import Handle
 from mooring.metrics.recorders import FrameworkRecorder
 from mooring.objects.meta import key
 from mooring.objects.resource import ResourceClaim
-from mooring.plugins.dynamic_resources.attempt import DeviceAttempt
+from mooring.plugins.dynamic_resources.attempt import DeviceAttempt, reserved_claim
 from mooring.plugins.dynamic_resources.binding_conditions import (
     Readiness,
     failure_of,
@@ -78,7 +78,7 @@ async def _write_user_claim(
     latest = devices.claims.get(key(claim)) or claim
     if is_reserved_for(cycle.pod.uid, latest):
         return
-    reserved = attempt.reserved_claim(uid)
+    reserved = reserved_claim(attempt, uid)
     try:
         allocation = None if reserved is None else reserved.status.allocation
         stored = await writer.reserve(latest, cycle.pod, allocation)
@@ -94,7 +94,7 @@ async def _write_special(
     """Creates and allocates the claim for extended resources, and records it in the pod."""
     claim = attempt.claims.special
     assert claim is not None
-    reserved = attempt.reserved_claim(claim.metadata.uid)
+    reserved = reserved_claim(attempt, claim.metadata.uid)
     if reserved is None:
         return  # a device plugin serves the resources of this node
     try:

@@ -60,7 +60,7 @@ from mooring.plugins.dynamic_resources.extended_resources import (
     has_class,
 )
 from mooring.plugins.dynamic_resources.hints import events
-from mooring.plugins.dynamic_resources.shared_results import ResultsByTemplate
+from mooring.plugins.dynamic_resources.shared_results import ResultsByTemplate, SharedResults
 from mooring.plugins.dynamic_resources.writes import require_writer, writer_of
 from mooring.state import Change, PodInfo, empty_snapshot
 from mooring.state.devices.devices import Devices
@@ -175,6 +175,11 @@ class DynamicResources:
         if attempt is None:
             return FilterStatuses.feasible(len(nodes))
         return attempt.filter_nodes(nodes)
+
+    def filter_column(self, cycle: Cycle) -> SharedResults | None:
+        """Returns the results for pods with equal claims; None if there are none yet."""
+        attempt = self._attempt(cycle)
+        return attempt.column(cycle.snapshot.nodes) if attempt and not attempt.is_first else None
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Frees an allocated claim that no node could use, so that it can be allocated elsewhere.

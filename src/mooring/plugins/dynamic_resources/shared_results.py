@@ -20,11 +20,12 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mooring.dra import Plan, PreparedClaim, Selectors, Solution, prepare_claim
+from mooring.dra import InvalidPools, Plan, PreparedClaim, Selectors, Solution, prepare_claim
 from mooring.dra.selectors import Names
-from mooring.framework import FilterStatuses, NodeView, Status
+from mooring.framework import FilterStatuses, NodeView, Reject, Status
 from mooring.objects.resource import ResourceClaim
 from mooring.state.columns.caches import LRUCache
+from mooring.state.columns.change_log import ChangeLog
 from mooring.state.devices.devices import Devices
 from mooring.state.devices.signatures import NO_NODE, UNSHARED, NodeSignatures
 
@@ -32,7 +33,10 @@ from mooring.state.devices.signatures import NO_NODE, UNSHARED, NodeSignatures
 TEMPLATES_MAX: Final = 128
 
 #: The entries of ``SharedResults.verdicts``.
-UNKNOWN, FEASIBLE, NOT_ALLOCATABLE, INVALID_POOLS = range(4)
+UNKNOWN, FEASIBLE, NO_DEVICES, BY_INVALID_POOLS = range(4)
+
+NOT_ALLOCATABLE: Final = Reject("cannot allocate all claims", resolvable=False)
+INVALID_POOLS: Final = Reject(str(InvalidPools()), resolvable=False)
 
 #: Verdict -> code of the row.
 _CODES: Final = np.array([0, 0, 1, 2], dtype=np.uint16)
@@ -53,7 +57,12 @@ class SharedResults:
         is_unknown: bool shape (capacity,): no search has decided about the row; its code is 0.
         unknown_count: How many rows that are.
         rejected_count: How many rows have a code other than 0.
+        version: Rises when the results of all rows are computed anew.
+        log: The rows whose results may have changed since then.
     """
+
+    #: The status of each code, from 1 on.
+    rejections: Final = (NOT_ALLOCATABLE, INVALID_POOLS)
 
     def __init__(self) -> None:
         self.verdicts: npt.NDArray[np.int8] = np.zeros(0, dtype=np.int8)
@@ -64,11 +73,18 @@ class SharedResults:
         self.is_unknown: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
         self.unknown_count = 0
         self.rejected_count = 0
+        self.version = 0
+        self.log = ChangeLog(1)
         #: Equal plans are kept once: most signatures differ by devices that no plan uses.
         self._plans: dict[Plan, Plan] = {}
         self._epoch = -1
         self._layout = -1
         self._generation = 0
+
+    @property
+    def is_new(self) -> bool:
+        """True until a node is filtered."""
+        return self._epoch < 0
 
     def refresh(self, signatures: NodeSignatures) -> None:
         """Makes room for new signatures. Once per attempt, before ``verdicts`` is read."""
@@ -91,6 +107,7 @@ class SharedResults:
         Complexity: O(rows with another signature than before).
         """
         changed = None
+        self.log = signatures.log
         if self._layout == signatures.layout:
             changed = signatures.log.since(self._generation)
         self._generation = signatures.log.generation
@@ -103,6 +120,7 @@ class SharedResults:
 
     def recompute_rows(self, signatures: NodeSignatures) -> None:
         """Computes the results of all rows anew, from the verdicts."""
+        self.version += 1
         # Signatures are few: what is looked up for each row is made for each signature.
         self.is_unknown = (self.verdicts == UNKNOWN).take(signatures.column)
         self.codes = _CODES.take(self.verdicts).take(signatures.column)
@@ -150,19 +168,16 @@ class SharedResults:
                 rejections[position] = status
         return rejections
 
-    def statuses(
-        self, view: NodeView, shared: Sequence[Status], others: Mapping[int, Status]
-    ) -> FilterStatuses:
+    def statuses(self, view: NodeView, others: Mapping[int, Status]) -> FilterStatuses:
         """Returns the statuses of the nodes of a view.
 
         Args:
             view: The nodes.
-            shared: The status of each code, from 1 on.
             others: Position in the view -> a rejection that is not shared.
         """
         if not self.rejected_count and not others:
             return FilterStatuses.feasible(len(view))
-        codes, table = view.take(self.codes).copy(), list(shared)
+        codes, table = view.take(self.codes).copy(), list[Status](self.rejections)
         for position, status in others.items():
             if status not in table:
                 table.append(status)

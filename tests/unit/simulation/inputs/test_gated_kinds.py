@@ -195,8 +195,17 @@ def test_an_invalid_rule_is_refused_as_by_the_api_server(
         assert text in capsys.readouterr().err
 
 
-def test_start_refuses_a_gate_whose_kind_it_does_not_serve(
-    capsys: pytest.CaptureFixture[str],
+def test_start_serves_rules_with_the_gate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["start", "--virtual", "--feature-gates", GATE]) == 2
-    assert "does not serve DeviceTaintRules" in capsys.readouterr().err
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER)
+    arguments = ["start", "--virtual", "--cluster", str(path), "-o", "json"]
+
+    assert main([*arguments, "--feature-gates", GATE]) == 0
+    with_gate = capsys.readouterr()
+    assert main(arguments) == 0
+    without = capsys.readouterr()
+
+    assert (json.loads(with_gate.out)["bound"], json.loads(without.out)["bound"]) == (0, 1)
+    assert "DeviceTaintRule" not in with_gate.err

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import Errors
+from mooring.apiserver.errors import Errors, too_many
+from mooring.apiserver.validation.conditions import validate_conditions
 from mooring.apiserver.validation.devices.common import (
     validate_driver_name,
     validate_pool_name,
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
-#: Struct -> field -> type, of v1beta2; the table of types has those of v1 only.
+_CONDITIONS_MAX: Final = 8
+
+#: Struct -> field -> type, for the messages of files.
 _FIELDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "rule": {
@@ -66,7 +69,23 @@ def _struct_problems(struct: str, value: Any, path: Path) -> Iterator[Problem]:
 def validate_taint_rule(rule: Object) -> Errors:
     """Validates a new rule."""
     yield from validate_metadata(rule["metadata"], namespaced=False, check_name=names.dns_subdomain)
-    spec = rule.get("spec") or {}
+    yield from _validate_spec(rule.get("spec") or {})
+
+
+def validate_taint_rule_update(new: Object, _old: Object) -> Errors:
+    """Validates a changed rule."""
+    yield from _validate_spec(new.get("spec") or {})
+
+
+def validate_taint_rule_status(new: Object, _old: Object) -> Errors:
+    """Validates a changed status."""
+    conditions = (new.get("status") or {}).get("conditions") or ()
+    yield from validate_conditions(conditions, "status.conditions")
+    if len(conditions) > _CONDITIONS_MAX:
+        yield too_many("status.conditions", len(conditions), _CONDITIONS_MAX)
+
+
+def _validate_spec(spec: Object) -> Errors:
     yield from _validate_selector(spec.get("deviceSelector") or {}, "spec.deviceSelector")
     yield from validate_taint(spec.get("taint") or {}, "spec.taint")
 
