@@ -206,10 +206,14 @@ def _grace_period_s(pod: Pod, requested_s: int | None) -> int:
 def living(change: ObjectChange) -> ObjectChange | None:
     """Returns a change of a pod as a watch for unfinished pods shows it; None = it does not."""
     old, new, last = change
-    if old is not None and old.status.phase in FINISHED_PHASES:
+    was_finished = old is not None and old.status.phase in FINISHED_PHASES
+    is_finished = new is not None and new.status.phase in FINISHED_PHASES
+    if not was_finished and not is_finished:
+        return change
+    if was_finished:
         old = None
-    if new is not None and new.status.phase in FINISHED_PHASES:
-        new, last = None, change.new
+    if is_finished:
+        new, last = None, new
     return None if old is None and new is None else ObjectChange(old, new, last)
 
 
