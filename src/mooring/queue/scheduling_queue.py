@@ -139,10 +139,7 @@ class SchedulingQueue:
             self._add(pod, POD_ADDED)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """Updates a pending pod.
-
-        With another UID it is another pod: the old one is deleted, the new one is added.
-        """
+        """Updates a pending pod; with another UID the old one is deleted, and the new one added."""
         if new.uid != old.uid:
             self.delete(old.uid)
             self.add(new)

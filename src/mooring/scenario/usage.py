@@ -338,13 +338,13 @@ class Fragmentation:
         return self._amounts
 
 
-def _requests_the_same(one: PodSpec, other: PodSpec) -> bool:
+def _requests_the_same(spec: PodSpec, other: PodSpec) -> bool:
     """Returns whether the requests are those of copies, such as a pod before and after binding."""
     return (
-        one.containers is other.containers
-        and one.init_containers is other.init_containers
-        and one.overhead is other.overhead
-        and one.resources is other.resources
+        spec.containers is other.containers
+        and spec.init_containers is other.init_containers
+        and spec.overhead is other.overhead
+        and spec.resources is other.resources
     )
 
 

@@ -22,7 +22,7 @@ from mooring.errors import ConfigError, InvariantViolation, PluginError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.extender import EXTENDER, Extender
 from mooring.framework.node_info import NodeInfo
-from mooring.framework.runtime.filter_plans import PLANS_MAX, FilterPlans
+from mooring.framework.runtime.filter_plans import FilterPlans, ScorePlans
 from mooring.framework.runtime.filter_results import MAX_FILTERS
 from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch
 from mooring.framework.runtime.plugin_errors import PluginErrors
@@ -138,11 +138,9 @@ class Framework:
         self.filter_plans = FilterPlans(
             names, _cacheable_plugins(self.filters, cacheable, "filter_node", {})
         )
-        self._cacheable_scorers = _cacheable_plugins(
-            self.scorers, cacheable, "score_node", profile.weights
+        self._score_plans = ScorePlans(
+            _cacheable_plugins(self.scorers, cacheable, "score_node", profile.weights)
         )
-        #: Names of plugins -> those of the cacheable score plugins.
-        self._scorers_of: dict[frozenset[str], list[CacheablePlugin]] = {}
 
     def plugins(self, point: str) -> Sequence[Any]:
         """Returns the plugins of an extension point, in order."""
@@ -277,14 +275,7 @@ class Framework:
 
     def cacheable_scorers(self, cached_plugins: frozenset[str]) -> list[CacheablePlugin]:
         """Returns the score plugins among ``cached_plugins``."""
-        scorers = self._scorers_of.get(cached_plugins)
-        if scorers is None:
-            if len(self._scorers_of) >= PLANS_MAX:
-                self._scorers_of.clear()
-            scorers = self._scorers_of[cached_plugins] = [
-                plugin for name, plugin in self._cacheable_scorers if name in cached_plugins
-            ]
-        return scorers
+        return self._score_plans.of(cached_plugins)
 
     # -- calling a plugin -------------------------------------------------------------------------
 
