@@ -96,6 +96,8 @@ class Framework:
         """
         self.profile = profile
         self.selection = PluginSelection(profile.plugins)
+        #: Returns the plugins of an extension point, in order.
+        self.plugins = self.selection.of
         self.timings = Timings()
         #: Records the extension points and plugins as metrics; ``timings`` has the same one.
         self.recorder: FrameworkRecorder = NO_FRAMEWORK_METRICS
@@ -141,10 +143,6 @@ class Framework:
         self._score_plans = ScorePlans(
             _cacheable_plugins(self.scorers, cacheable, "score_node", profile.weights)
         )
-
-    def plugins(self, point: str) -> Sequence[Any]:
-        """Returns the plugins of an extension point, in order."""
-        return self.selection.of(point)
 
     def weight(self, plugin: str) -> int:
         """Returns the weight of a score plugin."""
