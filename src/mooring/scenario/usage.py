@@ -276,6 +276,8 @@ class Fragmentation:
         self._unrequested_by_some: list[int] = []
         #: How many pods had each shape: float64 (s, 1).
         self._counts = np.zeros((0, 1))
+        #: Their sum.
+        self._n_counted = 0
         #: What each shape cannot use: int64 (s, r).
         self._useless = np.zeros((0, n_resources), np.int64)
         #: What is free by row, as far as it is part of ``_useless``; and whether all shapes fit.
@@ -302,6 +304,7 @@ class Fragmentation:
             self._useless = np.concatenate([self._useless, _useless(own, unrequested[-1:], free)])
             self._all_fit = [*map(self._fits_all, self._free)]
         self._counts[at] += 1
+        self._n_counted += 1
         self._is_old = True
 
     def move(self, row: int, free: list[int]) -> None:
@@ -332,7 +335,7 @@ class Fragmentation:
     def amounts(self) -> list[float]:
         """Returns the expected amounts by resource."""
         if self._is_old and self._index:
-            sums = (self._counts * self._useless).sum(axis=0) / self._counts.sum()
+            sums = (self._counts * self._useless).sum(axis=0) / self._n_counted
             self._amounts = sums.tolist()
             self._is_old = False
         return self._amounts
