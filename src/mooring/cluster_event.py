@@ -50,6 +50,9 @@ class ActionType(enum.IntFlag):
     )
     ALL = ADD | DELETE | UPDATE
 
+    #: As ``==``, and without a call of Enum's own for every event.
+    __hash__ = int.__hash__
+
 
 class EventResource(enum.Enum):
     """The kinds of objects that events are about; ``*`` = any.
@@ -73,6 +76,9 @@ class EventResource(enum.Enum):
     RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     ANY = "*"
+
+    #: Members are singletons; Enum's own hashes the name, in Python, for every event.
+    __hash__ = object.__hash__
 
 
 _BOTH_PODS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD)

@@ -150,6 +150,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._move_to(when_s)
         return True
 
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is ready to run now but the caller."""
+        if self._ready:
+            return False
+        return not self._scheduled or self._scheduled[0].when() > self._now_s + RESOLUTION_S
+
     async def until_idle(self) -> None:
         """Waits until every other task waits for time or for another one."""
         await self._added_to(self._wait_for_idle)
@@ -216,15 +223,12 @@ class LoopClock:
     """The clock of a virtual loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-
-    def monotonic_s(self) -> float:
-        """Returns seconds since the loop started."""
-        return self._loop.time()
+        #: Returns seconds since the loop started; it is read many times for each pod.
+        self.monotonic_s = loop.time
 
     def wall_s(self) -> float:
         """Seconds since 1970-01-01 UTC, if the loop began with 2026."""
-        return EPOCH_S + self._loop.time()
+        return EPOCH_S + self.monotonic_s()
 
 
 @contextmanager

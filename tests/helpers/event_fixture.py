@@ -15,6 +15,7 @@ from mooring.dra import features_of
 from mooring.framework import Framework
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects import Pod
+from mooring.objects.meta import key
 from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.state.cache import Cache
@@ -48,7 +49,7 @@ class EventFixture:
             self.queue,
             self.profiles,
             self.waiting,
-            on_object=lambda kind, key: self.heard.append((kind, key)),
+            on_object=lambda kind, obj: self.heard.append((kind, key(obj))),
         )
 
     def pod(self, old: Pod | None, new: Pod | None, last: Pod | None = None) -> None:

@@ -47,7 +47,6 @@ class Cycle:
 
     __slots__ = (
         "_states",
-        "_writer",
         "cached_results",
         "framework",
         "idle_plugins",
@@ -59,6 +58,7 @@ class Cycle:
         "profile",
         "skipped",
         "snapshot",
+        "writer",
     )
 
     def __init__(
@@ -89,7 +89,8 @@ class Cycle:
         #: Set with them: the names of the plugins that do not apply to this pod.
         self.idle_plugins: frozenset[str] = frozenset()
         self._states: dict[str, Any] = {}
-        self._writer: str | None = None
+        #: Set by the framework: the plugin that may store its state now; None = no plugin.
+        self.writer: str | None = None
 
     def __getitem__(self, plugin: Any) -> Any:
         """Returns the state that ``plugin`` stored.
@@ -108,7 +109,7 @@ class Cycle:
         Raises:
             PluginError: if called outside the plugin's own pre_filter and pre_score.
         """
-        if self._writer != plugin.name:
+        if self.writer != plugin.name:
             raise PluginError(
                 plugin.name, "state", "is stored only in the plugin's own pre_filter or pre_score"
             )
@@ -118,10 +119,6 @@ class Cycle:
         return plugin.name in self._states
 
     # -- for the framework ------------------------------------------------------------------------
-
-    def set_writer(self, plugin: str | None) -> None:
-        """Allows only ``plugin`` to store its state; None = no plugin."""
-        self._writer = plugin
 
     def state_of(self, plugin: str) -> Any:
         """Returns the state that ``plugin`` stored, None if there is none."""

@@ -105,8 +105,8 @@ class NodeInfo:
         if self._added or self._removed:
             return self.allocatable(resource), self.requested(resource)
         nodes, row = self._nodes, self._row
-        index = nodes.resources.find(resource)
-        if index < 0:
+        index = nodes.resources.ids.get(resource)
+        if index is None:
             return 0, 0
         return nodes.allocatable.item(index, row), nodes.requested.item(index, row)
 

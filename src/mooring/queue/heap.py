@@ -75,7 +75,7 @@ class PodHeap:
 
     def _is_current(self, item: tuple[Any, int, QueuedPod]) -> bool:
         _, heap_sequence, entry = item
-        return entry.heap_sequence == heap_sequence and entry in self
+        return entry.heap_sequence == heap_sequence and self._pods.get(entry.uid) is entry
 
 
 class ByLess:

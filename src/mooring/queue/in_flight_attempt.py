@@ -20,12 +20,12 @@ class InFlightAttempt:
             flight.hand_over()       # the binding goes on, and calls done() itself
     """
 
-    __slots__ = ("_done", "_is_detached", "_number", "entry")
+    __slots__ = ("_done", "_has_ended", "_is_detached", "_number", "entry")
 
     def __init__(self, entry: QueuedPod, done: Callable[[QueuedPod, int], None]) -> None:
         self._done = done
         self._number = entry.attempt_number
-        self._is_detached = False
+        self._is_detached = self._has_ended = False
         self.entry = entry
 
     def detach(self) -> None:
@@ -34,7 +34,9 @@ class InFlightAttempt:
 
     def done(self) -> None:
         """Ends the recording of events. A second call does nothing."""
-        self._done(self.entry, self._number)
+        if not self._has_ended:
+            self._has_ended = True
+            self._done(self.entry, self._number)
 
     def __enter__(self) -> InFlightAttempt:
         return self

@@ -123,6 +123,8 @@ class PodQueues:
 
     def pop(self) -> QueuedPod | None:
         """Pops the next pod to schedule; None if there is none."""
+        if not self.pods:
+            return None
         entry = self._active.pop()
         if entry is None and self._pop_from_backoff:
             entry = self.backoff.pop_early()

@@ -24,6 +24,7 @@ plugins that rejected them, so an event does not visit all of them.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -138,10 +139,7 @@ class SchedulingQueue:
             self._add(pod, POD_ADDED)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """Updates a pending pod.
-
-        With another UID it is another pod: the old one is deleted, the new one is added.
-        """
+        """Updates a pending pod; with another UID the old one is deleted, and the new one added."""
         if new.uid != old.uid:
             self.delete(old.uid)
             self.add(new)
@@ -257,11 +255,10 @@ class SchedulingQueue:
         """
         if not self._hints.has_listeners(event):
             return
-        label = event.label
         for entry, strategy in self._queues.unschedulable_pods.pods_to_requeue(event, old, new):
             # A plugin called by a hint may have activated the pod already.
             if entry.queue_name.waits_for_event and (only is None or only(entry.pod)):
-                self._queues.requeue(entry, strategy, label)
+                self._queues.requeue(entry, strategy, event.label)
         self._in_flight.record(event, old, new)
 
     def activate(self, uids: Iterable[str]) -> None:
@@ -298,6 +295,8 @@ class SchedulingQueue:
 
     def next_flush_at_s(self) -> float:
         """Returns when to call ``flush`` next; monotonic seconds, infinity if never."""
+        if not self._pods:
+            return math.inf
         at_s = self._queues.backoff.next_completion_s()
         return min(at_s, self._leftover_flush_at_s) if self._queues.unschedulable_pods else at_s
 

@@ -161,8 +161,9 @@ class History(Observer):
             assert old is not None
             self._leave(old, now_s)
         elif old is not None and new.spec.node_name and not old.spec.node_name:
-            row = self._rows[key(new)]
-            self.reasons.pop(key(new), None)
+            pod_key = key(new)
+            row = self._rows[pod_key]
+            self.reasons.pop(pod_key, None)
             self._bind(row, new, now_s)
         elif old is not None and _has_finished(old, new):
             self._end(self._rows[key(new)], new.status.phase, now_s)

@@ -221,7 +221,7 @@ class ScenarioRun:
             if self._hooks.on_change is not None:
                 self._table.listen(self._hooks.on_change)
             background = self._scheduler.start(tasks)
-            self._table.listen(VolumeController(self._table).on_change)
+            VolumeController(self._table).start()
             self._table.listen(ClaimController(self._table).on_change)
             self._begin()
             self._kubelets.start()

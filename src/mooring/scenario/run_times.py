@@ -240,9 +240,10 @@ class RunTimes:
     def finish(self, pod: Pod, phase: str) -> None:
         """Ends a pod: finished if it has a controller, else removed."""
         if controller_of(pod.metadata) is None:
-            self.on_end(key(pod), phase)
+            pod_key = key(pod)
+            self.on_end(pod_key, phase)
             with suppress(SchedulerError):
-                self._table.delete("Pod", key(pod), grace_period_s=0)
+                self._table.delete("Pod", pod_key, grace_period_s=0)
             return
         others = [item for item in pod.status.conditions if item.type != "Ready"]
         not_ready = PodCondition(type="Ready", status="False", reason="PodCompleted")

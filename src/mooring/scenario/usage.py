@@ -17,7 +17,8 @@ import numpy as np
 from mooring.client import ObjectChange
 from mooring.objects.meta import key
 from mooring.objects.node import Node
-from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.objects.pod import FINISHED_PHASES, Pod, PodSpec
+from mooring.objects.quantity import wrap_int64
 from mooring.objects.requests import allocatable_units
 from mooring.simulation.utilization import PODS, Utilization
 
@@ -54,15 +55,16 @@ class ClusterUsage:
         self.waiting = [0] * n
         self.n_nodes = self.n_waiting = self.n_bound = 0
         self._requests = Utilization()
-        self._amounts_of: dict[int, _Shape] = {}
         self._rows: dict[str, int] = {}
         self._unused_rows: list[int] = []
-        #: Free amounts by row, the number of pods last; and whether a waiting pod would fit.
-        self._free = np.zeros((64, n + 1), np.int64)
-        self._of_node: dict[str, Any] = {}
+        #: Free amounts by row, the number of pods last.
+        self._free: list[list[int]] = []
+        self._of_node: dict[str, list[int]] = {}
+        #: The same as int64 (rows, n + 1), but for the changed rows.
+        self._free_columns = np.zeros((64, n + 1), np.int64)
+        #: By row, whether a waiting pod would fit, but for the changed rows.
         self._fits = np.zeros(64, bool)
         self._pods: dict[str, tuple[_Shape, str]] = {}
-        self._arrays: dict[_Shape, Any] = {}
         self._shapes: Counter[_Shape] = Counter()
         self._minimal: list[_Shape] = []
         self._minimal_is_old = True
@@ -71,18 +73,19 @@ class ClusterUsage:
         self._moved_rows: set[int] = set()
         self._fragmentation = Fragmentation(n)
         #: Pods on nodes that are not there.
-        self._specs: dict[int, tuple[Any, _Shape]] = {}
+        self._shapes_of: dict[int, tuple[PodSpec, _Shape]] = {}
 
     def shape_of(self, pod: Pod) -> _Shape:
         """Returns the requests of a pod, the number of pods last."""
-        cached = self._specs.get(id(pod.spec))
-        if cached is not None and cached[0] is pod.spec:
+        spec = pod.spec
+        cached = self._shapes_of.get(id(spec.containers))
+        if cached is not None and _requests_the_same(cached[0], spec):
             return cached[1]
         amounts = self._requests.requests(pod)
         shape = (*(amounts.get(resource, 0) for resource in self.resources), 1)
-        if len(self._specs) > SHAPES_CACHED:
-            self._specs.clear()
-        self._specs[id(pod.spec)] = pod.spec, shape
+        if len(self._shapes_of) > SHAPES_CACHED:
+            self._shapes_of.clear()
+        self._shapes_of[id(spec.containers)] = spec, shape
         return shape
 
     def on_change(self, kind: str, change: ObjectChange) -> None:
@@ -138,17 +141,8 @@ class ClusterUsage:
     def _change_free(self, node: str, shape: _Shape, sign: int) -> None:
         row = self._rows.get(node)
         if row is not None:
-            array = self._arrays.get(shape)
-            if array is None:
-                if len(self._arrays) > SHAPES_CACHED:
-                    self._arrays.clear()
-                array = self._arrays[shape] = np.array(shape, np.int64)
-            free = self._free[row]
-            # In place: it is a view of the row.
-            if sign > 0:
-                free += array
-            else:
-                free -= array
+            change = operator.add if sign > 0 else operator.sub
+            self._free[row] = [*map(change, self._free[row], shape)]
             self._changed_rows.add(row)
             self._moved_rows.add(row)
 
@@ -157,18 +151,21 @@ class ClusterUsage:
     def _put_node(self, node: Node) -> None:
         name = node.metadata.name
         units = allocatable_units(node.status.allocatable)
-        amounts = np.array([units.get(resource, 0) for resource in (*self.resources, PODS)])
+        amounts = [units.get(resource, 0) for resource in (*self.resources, PODS)]
         before = self._of_node.get(name)
         if before is None:
             self.n_nodes += 1
             row = self._rows[name] = self._new_row()
-            used = [s for s, on in self._pods.values() if on == name]
-            self._free[row] = amounts - (np.sum(used, axis=0) if used else 0)
-            self.allocatable = _plus(self.allocatable, amounts.tolist())
-        elif (before != amounts).any():
-            row = self._rows[name]
-            self._free[row] += amounts - before
-            self.allocatable = _plus(self.allocatable, (amounts - before).tolist())
+            free = amounts
+            for shape, node_name in self._pods.values():
+                if node_name == name:
+                    free = _minus(free, shape)
+            self._free[row] = free
+            self.allocatable = _plus(self.allocatable, amounts)
+        elif before != amounts:
+            row, more = self._rows[name], _minus(amounts, before)
+            self._free[row] = _plus(self._free[row], more)
+            self.allocatable = _plus(self.allocatable, more)
         else:
             return
         self._of_node[name] = amounts
@@ -178,9 +175,11 @@ class ClusterUsage:
     def _new_row(self) -> int:
         if self._unused_rows:
             return self._unused_rows.pop()
-        row = len(self._rows)
-        if row == len(self._free):
-            self._free = np.concatenate([self._free, np.zeros_like(self._free)])
+        row = len(self._free)
+        self._free.append([])
+        if row == len(self._fits):
+            columns = self._free_columns
+            self._free_columns = np.concatenate([columns, np.zeros_like(columns)])
             self._fits = np.concatenate([self._fits, np.zeros_like(self._fits)])
         return row
 
@@ -189,9 +188,9 @@ class ClusterUsage:
         if amounts is None:
             return
         self.n_nodes -= 1
-        self.allocatable = _minus(self.allocatable, amounts.tolist())
+        self.allocatable = _minus(self.allocatable, amounts)
         row = self._rows.pop(name)
-        self._free[row] = 0
+        self._free[row] = [0] * len(amounts)
         self._unused_rows.append(row)
         self._changed_rows.add(row)
         self._moved_rows.add(row)
@@ -215,19 +214,21 @@ class ClusterUsage:
         """Returns the free amounts where no waiting pod would fit, by resource; 0 if none waits."""
         if not self.n_waiting:
             return [0] * len(self.resources)
-        n = len(self._rows) + len(self._unused_rows)
-        free = self._free[:n]
+        n = len(self._free)
+        rows = [*self._changed_rows]
+        self._changed_rows.clear()
+        if rows:
+            self._free_columns[rows] = _int64([self._free[row] for row in rows])
+        free = self._free_columns[:n]
         if self._minimal_is_old:
             minimal = _minimal(self._shapes)
             self._minimal_is_old = False
             if minimal != self._minimal:
                 self._minimal = minimal
                 self._fits[:n] = self._fitting(free)
-                self._changed_rows.clear()
-        if self._changed_rows:
-            rows = np.fromiter(self._changed_rows, np.int64, len(self._changed_rows))
-            self._fits[rows] = self._fitting(self._free[rows])
-            self._changed_rows.clear()
+                rows = []
+        if rows:
+            self._fits[rows] = self._fitting(free[rows])
         unfit = np.maximum(free[~self._fits[:n]], 0)
         total: list[int] = unfit.sum(axis=0)[:-1].tolist()
         return total
@@ -271,14 +272,17 @@ class Fragmentation:
         self._largest = [0] * (n_resources + 1)
         #: int64 (s, r): 1 for the resources that a shape does not request.
         self._unrequested = np.zeros((0, n_resources), np.int64)
-        #: By resource, whether there is a shape that does not request it.
-        self._is_unrequested = [False] * n_resources
+        #: The resources that some shape does not request.
+        self._unrequested_by_some: list[int] = []
         #: How many pods had each shape: float64 (s, 1).
         self._counts = np.zeros((0, 1))
+        #: Their sum.
+        self._n_counted = 0
         #: What each shape cannot use: int64 (s, r).
         self._useless = np.zeros((0, n_resources), np.int64)
-        #: What is free by row, as far as it is part of ``_useless``.
-        self._free = np.zeros((64, n_resources + 1), np.int64)
+        #: What is free by row, as far as it is part of ``_useless``; and whether all shapes fit.
+        self._free: list[list[int]] = []
+        self._all_fit: list[bool] = []
         self._amounts = [0.0] * n_resources
         self._is_old = False
 
@@ -294,45 +298,57 @@ class Fragmentation:
             self._largest = [*map(max, self._largest, shape)]
             unrequested = (self._shapes[:, :-1] == 0).astype(np.int64)
             self._unrequested = unrequested
-            self._is_unrequested = unrequested.any(axis=0).tolist()
+            self._unrequested_by_some = np.flatnonzero(unrequested.any(axis=0)).tolist()
             self._counts = np.concatenate([self._counts, np.zeros((1, 1))])
-            useless = _useless(own, unrequested[-1:], self._free)
-            self._useless = np.concatenate([self._useless, useless])
+            free = _int64(self._free).reshape(-1, self._n + 1)
+            self._useless = np.concatenate([self._useless, _useless(own, unrequested[-1:], free)])
+            self._all_fit = [*map(self._fits_all, self._free)]
         self._counts[at] += 1
+        self._n_counted += 1
         self._is_old = True
 
-    def move(self, row: int, free: Any) -> None:
-        """Takes what is free on a row now: int64 (r + 1,)."""
+    def move(self, row: int, free: list[int]) -> None:
+        """Takes what is free on a row now: r + 1 numbers."""
         while row >= len(self._free):
-            self._free = np.concatenate([self._free, np.zeros_like(self._free)])
-        old = self._free[row]
-        before, now = old.tolist(), free.tolist()
-        if self._all_fit(before) and self._all_fit(now):
+            self._free.append([0] * len(free))
+            self._all_fit.append(self._fits_all(self._free[-1]))
+        old, did_all_fit = self._free[row], self._all_fit[row]
+        self._free[row], self._all_fit[row] = free, self._fits_all(free)
+        if did_all_fit and self._all_fit[row]:
             # All shapes fit before and after: only what they do not request is of no use.
-            if self._has_unrequested_change(before, now):
-                self._useless += self._unrequested * (free - old)[:-1]
-                self._is_old = True
+            if not self._has_unrequested_change(old, free):
+                return
+            self._useless += self._unrequested * _int64([_minus(free, old)[:-1]])
         else:
-            useless = _useless(self._shapes, self._unrequested, free[None, :])
-            self._useless += useless - _useless(self._shapes, self._unrequested, old[None, :])
-            self._is_old = True
-        self._free[row] = free
+            self._useless += _useless(self._shapes, self._unrequested, _int64([free]))
+            self._useless -= _useless(self._shapes, self._unrequested, _int64([old]))
+        self._is_old = True
 
-    def _all_fit(self, free: list[int]) -> bool:
+    def _fits_all(self, free: list[int]) -> bool:
         return all(map(operator.ge, free, self._largest))
 
     def _has_unrequested_change(self, old: list[int], new: list[int]) -> bool:
         """Returns whether an amount has changed that some shape does not request."""
-        changes = zip(self._is_unrequested, old, new, strict=False)
-        return any(flag and before != after for flag, before, after in changes)
+        resources = self._unrequested_by_some
+        return [old[at] for at in resources] != [new[at] for at in resources]
 
     def amounts(self) -> list[float]:
         """Returns the expected amounts by resource."""
         if self._is_old and self._index:
-            sums = (self._counts * self._useless).sum(axis=0) / self._counts.sum()
+            sums = (self._counts * self._useless).sum(axis=0) / self._n_counted
             self._amounts = sums.tolist()
             self._is_old = False
         return self._amounts
+
+
+def _requests_the_same(spec: PodSpec, other: PodSpec) -> bool:
+    """Returns whether the requests are those of copies, such as a pod before and after binding."""
+    return (
+        spec.containers is other.containers
+        and spec.init_containers is other.init_containers
+        and spec.overhead is other.overhead
+        and spec.resources is other.resources
+    )
 
 
 def _plus(totals: Sequence[int], amounts: Sequence[int]) -> list[int]:
@@ -343,6 +359,11 @@ def _plus(totals: Sequence[int], amounts: Sequence[int]) -> list[int]:
 def _minus(totals: Sequence[int], amounts: Sequence[int]) -> list[int]:
     """Returns the differences by resource; a last amount, that of pods, is left out."""
     return [*map(operator.sub, totals, amounts)]
+
+
+def _int64(rows: Sequence[Sequence[int]]) -> Any:
+    """Returns rows of numbers as int64 (rows, numbers), which wraps around."""
+    return np.array([[*map(wrap_int64, row)] for row in rows], np.int64)
 
 
 def _useless(shapes: Any, unrequested: Any, free: Any) -> Any:

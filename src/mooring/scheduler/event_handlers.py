@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from mooring.client import ObjectChange
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
@@ -55,7 +55,7 @@ class EventHandlers:
         waiting: The pods that wait in Permit.
         listers: The objects that plugins list; updated before the cache.
         resources: Kind -> name of its resource in events, for further kinds that plugins follow.
-        on_object: Called last, with kind and key of the changed object.
+        on_object: Called last, with the kind and the changed object.
         recorder: Records how long each event takes as metrics.
     """
 
@@ -68,7 +68,7 @@ class EventHandlers:
         *,
         listers: Listers | None = None,
         resources: Mapping[str, str] = MappingProxyType({}),
-        on_object: Callable[[str, str], None] = lambda *_: None,
+        on_object: Callable[[str, Any], None] = lambda *_: None,
         recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self._cache = cache
@@ -99,7 +99,7 @@ class EventHandlers:
             self._on_node(change)
         else:
             self._on_other(kind, change)
-        self._on_object(kind, key(change.new if change.new is not None else change.old))
+        self._on_object(kind, change.new if change.new is not None else change.old)
 
     @property
     def buffered(self) -> Mapping[tuple[str, str], ObjectChange]:

@@ -132,7 +132,7 @@ class SchedulerParts:
             self.handle.waiting,
             listers=listers,
             resources=follow_kinds(self.profiles, self.queue.resources(), listers),
-            on_object=self.handle.changed,
+            on_object=self.handle.object_changed,
             recorder=self._metrics_recorder,
         )
         also = ["DeviceTaintRule"] if self.cache.devices.features.has_taint_rules else []

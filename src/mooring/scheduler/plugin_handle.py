@@ -14,6 +14,7 @@ from mooring.errors import PluginError
 from mooring.framework.interface import PATCHED_KINDS
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.objects.kinds import kind_named
+from mooring.objects.meta import key as key_of
 from mooring.scheduler.bind_pod import bind_pod
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
@@ -197,6 +198,11 @@ class PluginHandle(ReadOnlyHandle):
             waiters.remove(changed)
             if not waiters:
                 del self._awaited[kind, key]
+
+    def object_changed(self, kind: str, obj: Any) -> None:
+        """Wakes the plugins that wait for a changed object."""
+        if self._awaited:
+            self.changed(kind, key_of(obj))
 
     def changed(self, kind: str, key: str) -> None:
         """Wakes the plugins that wait for an object."""

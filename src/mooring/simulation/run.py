@@ -256,7 +256,7 @@ class SimulationRun:
     async def _run(self) -> Simulation:
         async with asyncio.TaskGroup() as tasks:
             background = self._scheduler.start(tasks)
-            self._table.listen(VolumeController(self._table).on_change)
+            VolumeController(self._table).start()
             self._table.listen(ClaimController(self._table).on_change)
             self._kubelets.start()
             if self._workload.controlled:

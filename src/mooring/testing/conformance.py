@@ -134,9 +134,9 @@ def _check_idle(case: Case, cycle: Cycle, view: NodeView) -> None:
     }
     for method, values in arguments.items():
         if hasattr(plugin, method):
-            cycle.set_writer(plugin.name)
+            cycle.writer = plugin.name
             result = getattr(plugin, method)(*values)
-            cycle.set_writer(None)
+            cycle.writer = None
             problem = f"applies_to returns False, but {method} returns {result!r}, not SKIP"
             case.expect(result is SKIP, problem)
     state, idle_state = cycle.state_of(plugin.name), getattr(plugin, "idle_state", None)

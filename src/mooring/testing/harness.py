@@ -204,9 +204,9 @@ class Harness:
     def _skips_score(self, cycle: Cycle, plugin: Any, view: NodeView) -> bool:
         if not hasattr(plugin, "pre_score"):
             return False
-        cycle.set_writer(plugin.name)
+        cycle.writer = plugin.name
         status = self.framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
-        cycle.set_writer(None)
+        cycle.writer = None
         return status is Skip.SKIP
 
 

@@ -35,9 +35,9 @@ def test_a_cycle_begins_with_nothing_but_its_pod() -> None:
 def test_the_plugin_whose_turn_it_is_stores_its_state() -> None:
     cycle, plugin = new_cycle(), Named("A")
 
-    cycle.set_writer("A")
+    cycle.writer = "A"
     cycle[plugin] = (1, 2)
-    cycle.set_writer(None)
+    cycle.writer = None
 
     assert plugin in cycle
     assert cycle[plugin] == (1, 2)
@@ -47,7 +47,7 @@ def test_the_plugin_whose_turn_it_is_stores_its_state() -> None:
 @pytest.mark.parametrize("writer", [None, "B"])
 def test_nobody_else_stores_it_and_the_message_names_who_tried(writer: str | None) -> None:
     cycle, plugin = new_cycle(), Named("A")
-    cycle.set_writer(writer)
+    cycle.writer = writer
 
     with pytest.raises(PluginError, match="stored only in the plugin's own pre_filter") as caught:
         cycle[plugin] = 1

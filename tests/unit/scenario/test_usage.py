@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -130,7 +129,7 @@ def free_of(nodes: dict[str, Node], pods: dict[str, Pod]) -> dict[str, list[int]
 
 def test_pods_with_more_different_requests_than_the_limit_are_not_counted() -> None:
     fragmentation = Fragmentation(1)
-    fragmentation.move(0, np.array([500, 10]))
+    fragmentation.move(0, [500, 10])
     for amount in range(1, SHAPES_MAX + 1):
         fragmentation.count((amount, 1))
     before = fragmentation.amounts()

@@ -73,11 +73,11 @@ def _left_out(plugin: str) -> Rejection:
 
 
 def _pre_filter(framework: Framework, cycle: Cycle, plugin: Any) -> Any:
-    cycle.set_writer(plugin.name)
+    cycle.writer = plugin.name
     try:
         return framework.call(plugin, "PreFilter", plugin.pre_filter, cycle)
     finally:
-        cycle.set_writer(None)
+        cycle.writer = None
 
 
 def _filter(

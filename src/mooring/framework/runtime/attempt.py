@@ -27,6 +27,9 @@ from mooring.framework.status import Code, Reject, Status
 from mooring.state.snapshot import Snapshot
 from mooring.state.types import Ints, Rows
 
+#: Below any total of scores.
+_LOWEST: Final = -(2**63)
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -230,13 +233,13 @@ class Attempt:
         """
         if self.total is None or len(self.total) < 2:
             return None
-        at = row if self.rows is None else int(np.searchsorted(self.rows, row))
+        at = row if self.rows is None else int(self.rows.searchsorted(row))
         others = self.total.copy()
-        others[at] = np.iinfo(np.int64).min
+        others[at] = _LOWEST
         next_best = int(others.argmax())
-        next_row = next_best if self.rows is None else int(self.rows[next_best])
+        next_row = next_best if self.rows is None else self.rows.item(next_best)
         name = self.snapshot.nodes.names[next_row]
-        return int(self.total[at]), name, int(self.total[next_best])
+        return self.total.item(at), name, self.total.item(next_best)
 
     def _tied(self, node: str | None) -> tuple[str, ...]:
         if node is None:

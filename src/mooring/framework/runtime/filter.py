@@ -137,9 +137,9 @@ def _run_pre_filter(
             result, state = cache[plugin.name]
             cycle.restore(plugin.name, state)
         else:
-            cycle.set_writer(plugin.name)
+            cycle.writer = plugin.name
             result = framework.call(plugin, "PreFilter", plugin.pre_filter, cycle)
-            cycle.set_writer(None)
+            cycle.writer = None
             if plugin.name in cached_plugins:
                 cache[plugin.name] = (result, cycle.state_of(plugin.name))
         if result is None:

@@ -1,4 +1,4 @@
-"""Cached split of the filters into cached and uncached ones, per (cached, skipped) plugins."""
+"""Cached selections of the plugins whose results are cached, and of the other filters."""
 
 from __future__ import annotations
 
@@ -39,4 +39,23 @@ class FilterPlans:
                 [plugin for name, plugin in self._cacheable_plugins if name in cached],
                 [number for number, name in enumerate(self._names) if name not in not_uncached],
             )
+        return plan
+
+
+class ScorePlans:
+    """The cacheable score plugins of a profile, by the names of those whose results are cached."""
+
+    def __init__(self, cacheable_plugins: Sequence[tuple[str, CacheablePlugin]]) -> None:
+        self._cacheable_plugins = cacheable_plugins
+        self._plans: dict[frozenset[str], list[CacheablePlugin]] = {}
+
+    def of(self, cached_plugins: frozenset[str]) -> list[CacheablePlugin]:
+        """Returns those among ``cached_plugins``: the same list for the same names."""
+        plan = self._plans.get(cached_plugins)
+        if plan is None:
+            if len(self._plans) >= PLANS_MAX:
+                self._plans.clear()
+            plan = self._plans[cached_plugins] = [
+                plugin for name, plugin in self._cacheable_plugins if name in cached_plugins
+            ]
         return plan

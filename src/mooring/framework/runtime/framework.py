@@ -22,7 +22,7 @@ from mooring.errors import ConfigError, InvariantViolation, PluginError
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.extender import EXTENDER, Extender
 from mooring.framework.node_info import NodeInfo
-from mooring.framework.runtime.filter_plans import FilterPlans
+from mooring.framework.runtime.filter_plans import FilterPlans, ScorePlans
 from mooring.framework.runtime.filter_results import MAX_FILTERS
 from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch
 from mooring.framework.runtime.plugin_errors import PluginErrors
@@ -96,6 +96,8 @@ class Framework:
         """
         self.profile = profile
         self.selection = PluginSelection(profile.plugins)
+        #: Returns the plugins of an extension point, in order.
+        self.plugins = self.selection.of
         self.timings = Timings()
         #: Records the extension points and plugins as metrics; ``timings`` has the same one.
         self.recorder: FrameworkRecorder = NO_FRAMEWORK_METRICS
@@ -138,13 +140,9 @@ class Framework:
         self.filter_plans = FilterPlans(
             names, _cacheable_plugins(self.filters, cacheable, "filter_node", {})
         )
-        self._cacheable_scorers = _cacheable_plugins(
-            self.scorers, cacheable, "score_node", profile.weights
+        self._score_plans = ScorePlans(
+            _cacheable_plugins(self.scorers, cacheable, "score_node", profile.weights)
         )
-
-    def plugins(self, point: str) -> Sequence[Any]:
-        """Returns the plugins of an extension point, in order."""
-        return self.selection.of(point)
 
     def weight(self, plugin: str) -> int:
         """Returns the weight of a score plugin."""
@@ -275,7 +273,7 @@ class Framework:
 
     def cacheable_scorers(self, cached_plugins: frozenset[str]) -> list[CacheablePlugin]:
         """Returns the score plugins among ``cached_plugins``."""
-        return [plugin for name, plugin in self._cacheable_scorers if name in cached_plugins]
+        return self._score_plans.of(cached_plugins)
 
     # -- calling a plugin -------------------------------------------------------------------------
 

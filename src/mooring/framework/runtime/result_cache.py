@@ -120,9 +120,12 @@ class CachedResults:
     """
 
     __slots__ = (
+        "_constant",
         "_filter_generation",
         "_last_changes",
         "_score_generation",
+        "_summed",
+        "_weighted",
         "capacity",
         "combined",
         "constants",
@@ -160,6 +163,10 @@ class CachedResults:
         self.final_total = np.zeros(capacity, dtype=np.int64)
         #: The combinations with columns of other filters; they follow the filter results.
         self.combined = CombinedCache()
+        #: What ``_set_finals`` was called for, and what it has set: columns with their weights.
+        self._summed: tuple[Any, ...] = ()
+        self._weighted: list[tuple[npt.NDArray[np.int64], int]] = []
+        self._constant = 0
         self._filter_generation = -1
         self._score_generation = -1
         #: The last result of ``_changed``, and its two generations.
@@ -178,6 +185,7 @@ class CachedResults:
         self.is_zero = [False] * len(self.raw)
         self.finals, self.constants = (), {}
         self.combined.clear()
+        self._summed, self._weighted, self._constant = (), [], 0
         self._filter_generation = self._score_generation = -1
         self._last_changes = None
 
@@ -253,27 +261,40 @@ class CachedResults:
 
     def _add_up(self, rows: Rows | None, plugins: list[CacheablePlugin]) -> None:
         """Recomputes the sum of the final scores on ``rows``; None = on all of them."""
+        summed = (plugins, *self.in_range, *self.is_zero)
+        if summed != self._summed:
+            self._summed = summed
+            if self._set_finals(plugins):
+                rows = None
+        if rows is not None and len(rows) <= FEW_ROWS:
+            for row in rows.tolist():
+                total = self._constant
+                for raw, weight in self._weighted:
+                    total += raw.item(row) * weight
+                self.final_total[row] = total
+            return
+        at = slice(None) if rows is None else rows
+        length = self.capacity if rows is None else len(rows)
+        totals = np.full(length, self._constant, dtype=np.int64)
+        for raw, weight in self._weighted:
+            totals += raw[at] * weight
+        self.final_total[at] = totals
+
+    def _set_finals(self, plugins: list[CacheablePlugin]) -> bool:
+        """Sets what is part of the sum; returns whether other plugins are than before."""
         finals = [plugin for plugin in plugins if self.in_range[plugin.number]]
         constants = {
             plugin.number: plugin.normalized_zero
             for plugin in plugins
             if plugin.normalized_zero is not None and self.is_zero[plugin.number]
         }
-        constant = sum(plugin.weight * constants.get(plugin.number, 0) for plugin in plugins)
+        self._weighted = [(self.raw[plugin.number], plugin.weight) for plugin in finals]
+        self._constant = sum(plugin.weight * constants.get(plugin.number, 0) for plugin in plugins)
         numbers = (*[plugin.number for plugin in finals], *constants)
-        if numbers != self.finals:
-            self.finals, self.constants, rows = numbers, constants, None
-        if rows is not None and len(rows) <= FEW_ROWS:
-            weighted = [(self.raw[plugin.number], plugin.weight) for plugin in finals]
-            for row in rows.tolist():
-                scores = [raw.item(row) * weight for raw, weight in weighted]
-                self.final_total[row] = constant + sum(scores)
-            return
-        at = slice(None) if rows is None else rows
-        total = np.full(self.capacity if rows is None else len(rows), constant, dtype=np.int64)
-        for plugin in finals:
-            total += self.raw[plugin.number][at] * plugin.weight
-        self.final_total[at] = total
+        if numbers == self.finals:
+            return False
+        self.finals, self.constants = numbers, constants
+        return True
 
     def _update_first_rejections(self, snapshot: Snapshot, rows: Rows | None, columns: int) -> None:
         nodes = snapshot.nodes

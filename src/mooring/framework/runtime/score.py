@@ -191,9 +191,9 @@ def pre_score(
             result, state = cache[plugin.name]
             cycle.restore(plugin.name, state)
         else:
-            cycle.set_writer(plugin.name)
+            cycle.writer = plugin.name
             result = framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
-            cycle.set_writer(None)
+            cycle.writer = None
             if result is not None and result is not Skip.SKIP:
                 raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
             if plugin.name in cached_plugins:

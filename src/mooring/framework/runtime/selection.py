@@ -54,4 +54,8 @@ class PluginSelection:
 
         In attempts that are timed these are all plugins: metrics show each of them.
         """
-        return self.of(point) if cycle.is_timed else self.applicable(point, cycle)
+        idle = cycle.idle_plugins
+        if cycle.is_timed or not idle:
+            return self.of(point)
+        plugins = self._applicable.get((point, idle))
+        return plugins if plugins is not None else self.applicable(point, cycle)

@@ -81,7 +81,7 @@ class NodeResourcesBalancedAllocation:
 
     def _requests(self, cycle: Cycle) -> ScoredRequests:
         """Returns the state of ``pre_score``, which a profile may disable."""
-        if self not in cycle:
+        state: ScoredRequests | None = cycle.state_of(self.name)
+        if state is None:
             return scoring.scored_requests(self._resources, self._amounts(cycle.pod))
-        state: ScoredRequests = cycle[self]
         return state

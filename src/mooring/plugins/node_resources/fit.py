@@ -235,10 +235,8 @@ class NodeResourcesFit:
 
     def _scored_of_cycle(self, cycle: Cycle) -> ScoredRequests:
         """Returns the scored requests of ``pre_filter``, which a profile may disable."""
-        if self not in cycle:
-            return self._scored(cycle.pod)
-        state: FitState = cycle[self]
-        return state.scored
+        state: FitState | None = cycle.state_of(self.name)
+        return self._scored(cycle.pod) if state is None else state.scored
 
     def _is_ignored(self, resource: str) -> bool:
         if not is_extended_resource_name(resource):

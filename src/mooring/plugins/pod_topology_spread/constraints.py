@@ -62,6 +62,9 @@ class Constraints:
         args = args if args is not None else PodTopologySpreadArgs()
         self.is_system_defaulted = args.defaulting_type == "System"
         self.defaults = SYSTEM_DEFAULTS if self.is_system_defaulted else args.default_constraints
+        self._defaults_of: dict[str, list[TopologySpreadConstraint]] = {}
+        for item in self.defaults:
+            self._defaults_of.setdefault(item.when_unsatisfiable, []).append(item)
 
     def of(self, pod: PodInfo, action: str, workloads: Workloads) -> tuple[Constraint, ...]:
         """Returns the constraints of ``pod`` with this action, in order.
@@ -74,8 +77,8 @@ class Constraints:
             if not self._reads_match_label_keys:
                 own = tuple(replace(item, match_label_keys=()) for item in own)
             return own_constraints(own, pod.metadata.labels, action)
-        defaults = [item for item in self.defaults if item.when_unsatisfiable == action]
-        if not defaults:
+        defaults = self._defaults_of.get(action)
+        if defaults is None:
             return ()
         selector = workloads.selector_for(pod)
         if selector.selects_everything:

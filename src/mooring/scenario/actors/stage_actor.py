@@ -134,7 +134,7 @@ class StageActor:
         if "Node" in self._stages:
             for node in [*self._table.objects("Node").values()]:
                 self._follow("Node", node)
-        self._table.listen(self.on_change)
+        self._table.listen(self.on_change, self._stages)
 
     def on_change(self, kind: str, change: ObjectChange) -> None:
         """Follows a write."""

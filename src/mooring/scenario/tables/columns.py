@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, overload
 
@@ -10,6 +9,8 @@ import numpy as np
 
 #: Rows that become Python objects at once.
 CHUNK: Final = 8192
+#: From here on floats do not represent every whole number.
+_WHOLE_MAX: Final = 1 << 53
 
 Time = float | int | None
 
@@ -44,12 +45,12 @@ class Times(Sequence[Time]):
         """Returns one row, or a part of the column."""
         if isinstance(index, slice):
             return Times(self._values[index])
-        return _time(float(self._values[index]))
+        return _times([float(self._values[index])])[0]
 
     def __iter__(self) -> Iterator[Time]:
         """Yields the rows."""
         for start in range(0, len(self), CHUNK):
-            yield from map(_time, self._values[start : start + CHUNK].tolist())
+            yield from _times(self._values[start : start + CHUNK].tolist())
 
     def __eq__(self, other: object) -> bool:
         """Returns whether the other sequence has the same rows."""
@@ -61,13 +62,22 @@ class Times(Sequence[Time]):
         return f"Times([{', '.join(map(str, self[:5]))}{rest}])"
 
 
-def _time(seconds: float) -> Time:
-    return None if math.isnan(seconds) else plain(round(seconds, 6))
+def _times(values: list[float]) -> list[Time]:
+    """Returns seconds as ``Times`` shows them: as ``plain``, for numbers that all are floats."""
+    rounded = [round(seconds, 6) for seconds in values]
+    return [
+        None  # nan: it alone differs from itself
+        if seconds != seconds
+        else int(seconds)
+        if seconds.is_integer() and abs(seconds) < _WHOLE_MAX
+        else seconds
+        for seconds in rounded
+    ]
 
 
 def plain(value: Any) -> Any:
     """Returns a number without a fraction as an integer."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE_MAX:
         return int(value)
     return value
 

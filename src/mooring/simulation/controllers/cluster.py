@@ -69,24 +69,31 @@ class ControlledObjects:
         return self._apply_workload(kind, change.old, change.new)
 
     def _apply_pod(self, old: Pod | None, new: Pod | None) -> list[WorkloadKey]:
+        pod = new if new is not None else old
+        if pod is None:
+            return []
+        pod_key, namespace = key(pod), pod.metadata.namespace
+        owner = controller_of(pod.metadata)
+        owners = [owner]
         if old is not None:
-            old_key = key(old)
-            self.pods.pop(old_key, None)
-            self._by_owner.get(_owner_key(old), {}).pop(old_key, None)
+            if old.metadata.owner_references is not pod.metadata.owner_references:
+                owners.insert(0, controller_of(old.metadata))
+            # A changed pod moves to the end.
+            self.pods.pop(pod_key, None)
+            self._by_owner.get(_owner_key(owners[0], namespace), {}).pop(pod_key, None)
         if new is not None:
-            new_key = key(new)
-            self.pods[new_key] = new
-            self._by_owner.setdefault(_owner_key(new), {})[new_key] = new
+            self.pods[pod_key] = new
+            self._by_owner.setdefault(_owner_key(owner, namespace), {})[pod_key] = new
         if old is not None and new is not None and _same_for_owners(old, new):
             return []
-        concerned: list[WorkloadKey] = []
-        for pod in (old, new):
-            owner = None if pod is None else controller_of(pod.metadata)
-            if pod is not None and owner is not None and owner.kind in self.workloads:
-                concerned.append((owner.kind, f"{pod.metadata.namespace}/{owner.name}"))
+        concerned = [
+            (own.kind, f"{namespace}/{own.name}")
+            for own in owners
+            if own is not None and own.kind in self.workloads
+        ]
         if new is None and concerned:  # Recreate waits for the last pod of a Deployment
             concerned += self._owner_of_workload(concerned[0])
-        if new is not None and controller_of(new.metadata) is None:
+        if new is not None and owner is None:
             concerned += self._matching(new)
         return list(dict.fromkeys(concerned))
 
@@ -141,9 +148,8 @@ def _controller_key(workload: Workload, kinds: dict[str, Any]) -> list[WorkloadK
     return [(owner.kind, f"{workload.metadata.namespace}/{owner.name}")]
 
 
-def _owner_key(pod: Pod) -> tuple[str, str]:
-    owner = controller_of(pod.metadata)
-    return ("" if owner is None else owner.uid, pod.metadata.namespace)
+def _owner_key(owner: OwnerReference | None, namespace: str) -> tuple[str, str]:
+    return ("" if owner is None else owner.uid, namespace)
 
 
 def _same_for_owners(old: Pod, new: Pod) -> bool:
@@ -154,7 +160,7 @@ def _same_for_owners(old: Pod, new: Pod) -> bool:
         and before.deletion_timestamp == after.deletion_timestamp
         and before.labels == after.labels
         and before.owner_references == after.owner_references
-        and _ready(old) == _ready(new)
+        and (old.status.conditions is new.status.conditions or _ready(old) == _ready(new))
     )
 
 

@@ -145,7 +145,7 @@ class Engine:
         """Runs everything that is due now."""
         queue = self._scheduler.queue
         await self._settle_controllers()
-        if queue.next_flush_at_s() <= self._loop.time():
+        if queue.next_flush_at_s() <= self.now_s():
             queue.flush()
         while self._may_attempt() and (entry := queue.pop()) is not None:
             self._scheduler.scheduler.schedule_one(entry)
@@ -167,10 +167,12 @@ class Engine:
 
     async def _settle_controllers(self) -> None:
         """Runs actions, tasks and controllers until none of them has work at this instant."""
+        now_s = self.now_s()
         while True:
-            if self._scheduler.has_tasks:
+            if not self._loop.is_idle and self._scheduler.has_tasks:
                 await self._loop.until_idle()
-            if self._actions and self._actions[0].at_s <= self._loop.time():
+                now_s = self.now_s()
+            if self._actions and self._actions[0].at_s <= now_s:
                 action = heapq.heappop(self._actions)
                 self._foreground -= not action.is_background
                 action.run()

@@ -8,7 +8,7 @@ Objects have no resourceVersion.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -35,7 +35,9 @@ class ObjectTable:
     def __init__(self, objects: Iterable[Any], *, clock: Clock) -> None:
         self._clock = clock
         self._tables: dict[str, dict[str, Any]] = {}
-        self._listeners: list[Listener] = []
+        self._listeners: list[tuple[Listener, Collection[str] | None]] = []
+        #: Kind -> those of the listeners that follow it.
+        self._listeners_of: dict[str, list[Listener]] = {}
         self._unreported: deque[tuple[str, ObjectChange]] = deque()
         self._is_reporting = False
         for obj in objects:
@@ -58,9 +60,10 @@ class ObjectTable:
         kinds = sorted(self._tables, key=lambda kind: rank.get(kind, len(CREATED_FIRST)))
         return [(kind, obj) for kind in kinds for obj in self._tables[kind].values()]
 
-    def listen(self, listener: Listener) -> None:
-        """Calls ``listener`` for every write from now on."""
-        self._listeners.append(listener)
+    def listen(self, listener: Listener, kinds: Collection[str] | None = None) -> None:
+        """Calls ``listener`` for every write from now on, of some kinds; None = of all."""
+        self._listeners.append((listener, kinds))
+        self._listeners_of.clear()
 
     # -- writes -----------------------------------------------------------------------------------
 
@@ -71,13 +74,17 @@ class ObjectTable:
             AlreadyExists: there is an object of this kind with this name.
         """
         kind = type(obj).__name__
-        if key(obj) in self.objects(kind):
+        name = key(obj)
+        table = self.objects(kind)
+        if name in table:
             raise AlreadyExists(
                 f'{_resource(kind)} "{obj.metadata.name}" already exists',
                 status=409,
                 reason="AlreadyExists",
             )
-        return self.put(obj)
+        table[name] = obj
+        self._report(kind, ObjectChange(None, obj))
+        return obj
 
     def put(self, obj: Any) -> Any:
         """Stores an object, which replaces one with this name, and returns it."""
@@ -97,11 +104,12 @@ class ObjectTable:
             Conflict: it has another UID.
         """
         obj = self.objects(kind).get(object_key)
-        name = object_key.rpartition("/")[2]
         if obj is None:
+            name = object_key.rpartition("/")[2]
             text = f'{_resource(kind)} "{name}" not found'
             raise NotFound(text, status=404, reason="NotFound")
         if uid and obj.metadata.uid != uid:
+            name = obj.metadata.name
             text = f'{_resource(kind)} "{name}" has UID {obj.metadata.uid}, not {uid}'
             raise Conflict(text, status=409, reason="Conflict")
         return obj
@@ -116,8 +124,7 @@ class ObjectTable:
             Conflict: it has another UID, is bound already, or is being deleted.
         """
         live: Pod = self.get("Pod", key(pod), uid=pod.metadata.uid)
-        name = live.metadata.name
-        problem = ""
+        problem, name = "", live.metadata.name
         if live.spec.node_name:
             problem = f'pod {name} is already assigned to node "{live.spec.node_name}"'
         elif live.metadata.deletion_timestamp is not None:
@@ -160,18 +167,29 @@ class ObjectTable:
         self.put(replace(pod, metadata=metadata))
 
     def _report(self, kind: str, change: ObjectChange) -> None:
-        self._unreported.append((kind, change))
         if self._is_reporting:
-            return  # a listener has written: its own change is reported to all of them first
+            # A listener has written: the change that it reacts to is reported to all of them first.
+            self._unreported.append((kind, change))
+            return
         self._is_reporting = True
         try:
+            for listener in self._listeners_to(kind):
+                listener(kind, change)
             while self._unreported:
-                report = self._unreported.popleft()
-                for listener in self._listeners:
-                    listener(*report)
+                kind, change = self._unreported.popleft()
+                for listener in self._listeners_to(kind):
+                    listener(kind, change)
         finally:
             self._is_reporting = False
             self._unreported.clear()
+
+    def _listeners_to(self, kind: str) -> list[Listener]:
+        listeners = self._listeners_of.get(kind)
+        if listeners is None:
+            listeners = self._listeners_of[kind] = [
+                listener for listener, kinds in self._listeners if kinds is None or kind in kinds
+            ]
+        return listeners
 
 
 def _grace_period_s(pod: Pod, requested_s: int | None) -> int:
@@ -188,10 +206,14 @@ def _grace_period_s(pod: Pod, requested_s: int | None) -> int:
 def living(change: ObjectChange) -> ObjectChange | None:
     """Returns a change of a pod as a watch for unfinished pods shows it; None = it does not."""
     old, new, last = change
-    if old is not None and old.status.phase in FINISHED_PHASES:
+    was_finished = old is not None and old.status.phase in FINISHED_PHASES
+    is_finished = new is not None and new.status.phase in FINISHED_PHASES
+    if not was_finished and not is_finished:
+        return change
+    if was_finished:
         old = None
-    if new is not None and new.status.phase in FINISHED_PHASES:
-        new, last = None, change.new
+    if is_finished:
+        new, last = None, new
     return None if old is None and new is None else ObjectChange(old, new, last)
 
 

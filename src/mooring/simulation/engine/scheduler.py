@@ -55,7 +55,8 @@ class EngineScheduler(SchedulerParts):
         rng: Rng,
     ) -> None:
         self._table = table
-        self._started = (-1.0, "")
+        #: The last second in which a pod was started, and its text.
+        self._started = (-1, "")
         client = TableClient(table, rng=rng)
         super().__init__(client, config, options, clock=clock, rng=rng, sleep=asyncio.sleep)
         self._kinds = frozenset(self.informers)
@@ -137,9 +138,9 @@ class EngineScheduler(SchedulerParts):
 
     def _start_time(self) -> str:
         """Returns the time of now: the kubelet of a bound pod starts it at once."""
-        now_s = self._clock.wall_s()
-        if now_s != self._started[0]:
-            self._started = now_s, rfc3339(now_s)
+        second = int(self._clock.wall_s())
+        if second != self._started[0]:
+            self._started = second, rfc3339(second)
         return self._started[1]
 
     def _informer(self, kind: str) -> Informer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from mooring.client import ObjectChange
@@ -16,6 +18,9 @@ from mooring.objects.volume_claims import (
 from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.volume_controller import Bound, bind, provision
 
+#: The kinds that it acts on.
+KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
+
 
 class VolumeController:
     """Completes bindings that the scheduler began, and makes volumes for claims with a node.
@@ -26,6 +31,10 @@ class VolumeController:
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
+
+    def start(self) -> None:
+        """Watches volumes and claims."""
+        self._table.listen(self.on_change, KINDS)
 
     def on_change(self, kind: str, change: ObjectChange) -> None:
         """Acts on a volume or a claim."""

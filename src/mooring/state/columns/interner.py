@@ -29,10 +29,11 @@ class Interner(Generic[V]):
         1
     """
 
-    __slots__ = ("_free", "_ids", "_references", "_values", "version")
+    __slots__ = ("_free", "_references", "_values", "ids", "version")
 
     def __init__(self) -> None:
-        self._ids: dict[V, int] = {}
+        #: Value -> id. Shared: read-only.
+        self.ids: dict[V, int] = {}
         self._values: list[V | None] = []
         self._references: list[int] = []
         self._free: list[int] = []
@@ -45,7 +46,7 @@ class Interner(Generic[V]):
 
     def acquire(self, value: V, ref_count: int = 1) -> int:
         """Returns the id of ``value``, and adds ``ref_count`` references."""
-        index = self._ids.get(value)
+        index = self.ids.get(value)
         if index is None:
             index = self._new(value)
         self._references[index] += ref_count
@@ -64,11 +65,11 @@ class Interner(Generic[V]):
             value = self._values[index]
             self._values[index] = None
             self._free.append(index)
-            del self._ids[value]  # type: ignore[arg-type]  # referenced ids always have a value
+            del self.ids[value]  # type: ignore[arg-type]  # referenced ids always have a value
 
     def find(self, value: V) -> int:
         """Returns the id of ``value``, or -1 if it has none."""
-        return self._ids.get(value, -1)
+        return self.ids.get(value, -1)
 
     def value(self, index: int) -> V:
         """Returns the value of the id ``index``.
@@ -86,7 +87,7 @@ class Interner(Generic[V]):
 
     def ref_count(self, value: V) -> int:
         """Returns the number of references to ``value``."""
-        index = self._ids.get(value, -1)
+        index = self.ids.get(value, -1)
         return 0 if index < 0 else self._references[index]
 
     def _new(self, value: V) -> int:
@@ -98,5 +99,5 @@ class Interner(Generic[V]):
             index = len(self._values)
             self._values.append(value)
             self._references.append(0)
-        self._ids[value] = index
+        self.ids[value] = index
         return index

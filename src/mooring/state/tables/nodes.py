@@ -224,15 +224,15 @@ class NodeTable:
         self._count(placed, -1)
         self.ports.remove(row, placed.info.host_ports)
         for resource in placed.info.usage:
-            self.resources.release(self.resources.find(resource))
+            self.resources.release(self.resources.ids[resource])
         if self._pod_count[row] == 0 and self.objects[row] is None:
             self._free_row(row)
 
     def _count(self, placed: PlacedPod, sign: int) -> None:
         row, info = placed.row, placed.info
-        requested, find = self._requested, self.resources.find
+        requested, ids = self._requested, self.resources.ids
         for resource, amount in info.usage.items():
-            _add(requested, find(resource), row, sign * amount)
+            _add(requested, ids[resource], row, sign * amount)
         cpu_milli, memory_bytes = info.nonzero_usage
         _add(self._nonzero, 0, row, sign * cpu_milli)
         _add(self._nonzero, 1, row, sign * memory_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +41,8 @@ Derived = tuple[Amounts, Amounts, Amounts, tuple[int, int], tuple[HostPort, ...]
 class PodInfo:
     """One version of a pod, with derived values that are computed at most once.
 
-    It has the pod's ``metadata``, ``spec`` and ``status``. Requests come in three forms, as
+    It has the pod's ``metadata``, ``spec`` and ``status``: plain attributes, since they are read
+    dozens of times for each pod. Requests come in three forms, as
     upstream:
 
     - ``requests``: the requests of the spec; filters compare them with a node's free resources.
@@ -58,13 +60,19 @@ class PodInfo:
         "_requests",
         "_usage",
         "key",
+        "metadata",
         "pod",
         "signature",
+        "spec",
+        "status",
         "uid",
     )
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
+        self.metadata: ObjectMeta = pod.metadata
+        self.spec: PodSpec = pod.spec
+        self.status: PodStatus = pod.status
         self.uid = pod.metadata.uid
         self.key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         #: (framework, id of this pod's signature); only the framework reads and writes it.
@@ -113,21 +121,6 @@ class PodInfo:
         self._nonzero_usage, self._host_ports = derived[3:]
 
     @property
-    def metadata(self) -> ObjectMeta:
-        """The pod's metadata."""
-        return self.pod.metadata
-
-    @property
-    def spec(self) -> PodSpec:
-        """The pod's spec."""
-        return self.pod.spec
-
-    @property
-    def status(self) -> PodStatus:
-        """The pod's status."""
-        return self.pod.status
-
-    @property
     def node_name(self) -> str:
         """The name of the pod's node; "" while pending."""
         return self.pod.spec.node_name
@@ -140,14 +133,8 @@ class PodInfo:
     @property
     def start_s(self) -> int:
         """The value of ``status.startTime`` as seconds since 1970; NOT_STARTED if unset."""
-        text = self.pod.status.start_time
-        if not text:
-            return NOT_STARTED
-        try:
-            started = datetime.fromisoformat(text)
-        except ValueError:
-            return NOT_STARTED  # no API server writes such a time
-        return int(started.timestamp() // 1) if started.tzinfo is not None else NOT_STARTED
+        text = self.status.start_time
+        return _seconds(text) if text else NOT_STARTED
 
     @property
     def requests(self) -> Amounts:
@@ -213,6 +200,16 @@ class PodInfo:
         if self._host_ports is None:
             self._host_ports = host_ports(self.pod)
         return self._host_ports
+
+
+@lru_cache(maxsize=256)
+def _seconds(text: str) -> int:
+    """Returns a time as seconds since 1970; pods are often started within the same second."""
+    try:
+        started = datetime.fromisoformat(text)
+    except ValueError:
+        return NOT_STARTED  # no API server writes such a time
+    return int(started.timestamp() // 1) if started.tzinfo is not None else NOT_STARTED
 
 
 class PlacedPod:

@@ -10,6 +10,7 @@ The pool drops parts that were not requested recently; pods keep references to t
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,11 +18,13 @@ from msgspec.structs import replace
 
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.pod import Pod, PodCondition, PodSpec, PodStatus, Volume
-from mooring.state.tables.pods import PodInfo
+from mooring.state.tables.pods import Derived, PodInfo
 
 #: Entries in each half of the pool: more than a large cluster has templates, and at 1 KB each only
 #: tens of megabytes.
 POOL_SIZE: Final = 1 << 15
+#: Specs that are recognized by identity: those of a scenario's templates.
+RECENT_SPECS_MAX: Final = 64
 
 #: Resets the metadata fields that identify one pod; the other fields may be equal in a template.
 _NO_IDENTITY: Final[dict[str, Any]] = {
@@ -33,8 +36,10 @@ _NO_IDENTITY: Final[dict[str, Any]] = {
 }
 
 #: The fields of spec and status from which a pod's amounts are derived.
-_SPEC_OF_AMOUNTS: Final = ("containers", "init_containers", "overhead", "resources", "host_network")
-_STATUS_OF_AMOUNTS: Final = (
+_spec_of_amounts: Final = attrgetter(
+    "containers", "init_containers", "overhead", "resources", "host_network"
+)
+_status_of_amounts: Final = attrgetter(
     "conditions",
     "container_statuses",
     "init_container_statuses",
@@ -56,6 +61,8 @@ class InternPool:
         self._size = size
         self._recent: dict[Any, Any] = {}
         self._previous: dict[Any, Any] = {}
+        #: Id of a spec -> the spec, and what is derived from it: pods of a template share it.
+        self._recent_specs: dict[int, tuple[PodSpec, Derived]] = {}
         self._encode = msgspec.msgpack.Encoder().encode
 
     @property
@@ -68,15 +75,23 @@ class InternPool:
 
     def pending_info(self, pod: Pod) -> PodInfo:
         """Returns the PodInfo of a pending pod, with the amounts derived from an equal pod."""
-        info = PodInfo(pod)
-        if not any(getattr(pod.status, name) for name in _STATUS_OF_AMOUNTS):
-            resource_fields = [getattr(pod.spec, name) for name in _SPEC_OF_AMOUNTS]
-            key = ("pending", self._encode(resource_fields))
-            derived = self._find(key)
-            if derived is None:
-                self._store(key, info.derived())
-            else:
-                info.adopt_derived(derived)
+        info, spec = PodInfo(pod), pod.spec
+        if any(_status_of_amounts(pod.status)):
+            return info
+        entry = self._recent_specs.get(id(spec))
+        if entry is not None and entry[0] is spec:
+            info.adopt_derived(entry[1])
+            return info
+        key = ("pending", self._encode(_spec_of_amounts(spec)))
+        derived = self._find(key)
+        if derived is None:
+            derived = info.derived()
+            self._store(key, derived)
+        else:
+            info.adopt_derived(derived)
+        if len(self._recent_specs) >= RECENT_SPECS_MAX:
+            self._recent_specs.clear()
+        self._recent_specs[id(spec)] = spec, derived
         return info
 
     def pod_info(self, pod: Pod) -> PodInfo:
