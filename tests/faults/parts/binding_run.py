@@ -1,7 +1,7 @@
 """Bindings of pods over a network that loses most of them, while others bind and delete the pods.
 
 The rules need no model: a binding that counts as done is stored. One that counts as failed is not
-stored, and no request for it is on its way. With a working network a pending pod is bound at once.
+stored, and no request for it arrives later. With a working network a pending pod is bound at once.
 """
 
 from __future__ import annotations
