@@ -12,6 +12,7 @@ from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
+from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.writes_run import run_writes
 
 #: Kind of runs -> runs one seed; any exception is a detection.
@@ -24,11 +25,12 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "recorder": run_recorder,
     "binding": run_binding,
     "status": run_status,
+    "verify": run_verify,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
     "state": ("state",),
     "client": ("client", "informer", "writes", "recorder"),
-    "scheduler": ("binding", "status"),
+    "scheduler": ("verify", "status", "binding"),
 }
