@@ -8,6 +8,7 @@ from typing import Final
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.state_run import run_state
@@ -26,11 +27,12 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "binding": run_binding,
     "status": run_status,
     "verify": run_verify,
+    "preemption": run_preemption,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
     "state": ("state",),
     "client": ("client", "informer", "writes", "recorder"),
-    "scheduler": ("verify", "status", "binding"),
+    "scheduler": ("preemption", "verify", "status", "binding"),
 }
