@@ -109,6 +109,8 @@ SEED_OF: Final[Mapping[str, int]] = {
     "replaced_ends_wait": 0,
     "refused_volume_stays_assumed": 0,
     "older_volume_is_checked": 0,
+    "refused_provisioning": 5,
+    "second_claim_unchecked": 0,
     "highest_is_lowest": 3,
     "sum_without_offset": 1,
     "earliest_start": 5,
@@ -171,6 +173,15 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "readable_again_is_unreadable": ("informer", 3),
     "empty_line_ends_batch": ("informer", 0),
     "active_series_keeps_others": ("recorder", 2),
+    "stale_entries_without_order": ("queue", 4),
+    "removals_are_kept": ("queue", 21),
+    "backoff_from_attempt": ("queue", 0),
+    "backoff_does_not_grow": ("queue", 2),
+    "first_of_list_activated": ("queue", 24),
+    "flush_is_no_event": ("queue", 0),
+    "quarantine_outlives_attempt": ("queue", 25),
+    "annotations_are_no_edit": ("queue", 35),
+    "first_nomination_by_name": ("state", 0),
 }
 
 
