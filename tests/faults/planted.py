@@ -57,7 +57,17 @@ class PlantedBug(NamedTuple):
         namespace: dict[str, Any] = {}
         code = compile(text, f"<planted {self.name}>", "exec")
         exec(code, vars(module), namespace)
-        patch.setattr(self.owner, self.function, namespace[self.function])
+        planted = namespace[self.function]
+        patch.setattr(self.owner, self.function, planted)
+        if inspect.ismodule(self.owner):
+            # Others have imported the function by its name.
+            for importer in [module for name, module in sys.modules.items() if _is_ours(name)]:
+                if getattr(importer, self.function, None) is static:
+                    patch.setattr(importer, self.function, planted)
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] == "mooring"
 
 
 def _module_of(owner: Any) -> Any:

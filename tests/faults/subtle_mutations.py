@@ -14,6 +14,7 @@ from mooring.queue.in_flight import InFlight
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.queue.unschedulable_pods import UnschedulablePods
 from mooring.scheduler import bind_pod as binding
+from mooring.scheduler import status_writer
 from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
@@ -422,26 +423,26 @@ _SCHEDULER: Final = [
         "older_stored_version",
         "The status writer compares with the older version of a pod",
         StatusWriter,
-        "_newest",
-        "if _number(stored) > _number(pod):",
-        "if _number(stored) < _number(pod):",
+        "_newer",
+        "_number(stored) > _number(pod)",
+        "_number(stored) < _number(pod)",
     ),
     PlantedBug(
         "queued_nomination_lost",
         "A nomination that is not written yet is lost with the next condition",
         StatusWriter,
         "enqueue",
-        "update = update._replace(nominated=before.nominated)",
+        "update = update._replace(nominated=before.nominated, announced=announced)",
         "pass",
         "crowd",
     ),
     PlantedBug(
         "written_nomination_kept",
-        "A nomination that is being written is not cleared by the next update",
-        StatusWriter,
-        "enqueue",
-        "update = update._replace(announced=before.nominated)",
-        "pass",
+        "A status that is being written counts as not written",
+        status_writer._Requests,
+        "are_known",
+        "uid not in self._open and ",
+        "",
         "crowd",
     ),
 ]

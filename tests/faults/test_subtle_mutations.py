@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from tests.faults.hunts import SEED_OF, detected_by
+from tests.faults.hunts import PART_SEED_OF, SEED_OF, detected_by
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 
 BY_NAME = {bug.name: bug for bug in SUBTLE_BUGS}
@@ -33,6 +33,13 @@ def test_a_subtle_bug_is_detected_by_its_seed(name: str) -> None:
     # tasks is that of their addresses.
     seeds = [SEED_OF[name], *range(MORE_SEEDS if BY_NAME[name].runs in ("lease", "pause") else 0)]
     assert any(detected_by(BY_NAME[name], seed) for seed in seeds)
+
+
+@pytest.mark.parametrize("name", list(PART_SEED_OF)[::STEP])
+def test_a_subtle_bug_is_detected_by_a_seed_of_a_part(name: str) -> None:
+    kind, seed = PART_SEED_OF[name]
+
+    assert detected_by(BY_NAME[name], seed, kind)
 
 
 # A run that a planted bug has ended leaves coroutines, which may be collected here.

@@ -144,10 +144,17 @@ class VolumeLab(Lab):
         await self.post(VOLUMES, volume(name, class_name, key, self.rng.choice(values)))
 
     async def create_pod(self) -> None:
-        """Creates a pod with one or two claims, of which one may be another pod's."""
+        """Creates a pod with one or two claims, of which one may be another pod's.
+
+        One of five pods has two that are provisioned, one after the other.
+        """
         self._number += 1
         name, names = f"pod-{self._number}", []
-        for number in range(self.rng.choice((1, 1, 2))):
+        if self._number % 5 == 0:
+            names = [f"{name}-{number}" for number in range(2)]
+            for claim_name in names:
+                await self.create_claim(claim_name, "provisioned")
+        for number in range(0 if names else self.rng.choice((1, 1, 2))):
             shared = list(self.volumes.objects("persistentvolumeclaims"))
             if number and shared and self.rng.random() < 0.4:
                 names.append(self.rng.choice(shared))
@@ -162,7 +169,7 @@ class VolumeLab(Lab):
 
     async def create_claim(self, name: str, class_name: str = "") -> None:
         """Creates a claim, of any class if it is ""; some name a volume that is free now."""
-        class_name = class_name or self.rng.choice(list(CLASSES))
+        class_name, number = class_name or self.rng.choice(list(CLASSES)), self._number
         spec: dict[str, Any] = {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}},
@@ -184,7 +191,8 @@ class VolumeLab(Lab):
         claim = {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name},
+            # Claims with another annotation keep it when a provisioner refuses a node.
+            "metadata": {"name": name, "annotations": {"owner": "team"} if number % 2 else {}},
             "spec": spec,
         }
         await self.post(CLAIMS, claim)

@@ -102,7 +102,7 @@ class BindVerifier:
             uid = binding.pod.uid
             if not self._cache.is_assumed(uid):
                 self._unconfirmed.pop(uid, None)
-            elif binding.check_at_s <= now_s:
+            elif binding.check_at_s <= now_s and self._unconfirmed.get(uid) is binding:
                 await self._check(binding)
 
     async def _check(self, binding: UnconfirmedBinding) -> None:

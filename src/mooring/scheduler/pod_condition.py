@@ -12,7 +12,14 @@ from mooring.objects.pod import Pod
 
 
 def condition_patch(
-    pod: Pod, *, kind: str, status: str, reason: str, message: str, now_s: float
+    pod: Pod,
+    *,
+    kind: str,
+    status: str,
+    reason: str,
+    message: str,
+    now_s: float,
+    only_changed: bool = True,
 ) -> dict[str, Any] | None:
     """Returns the condition as the API writes it; None if the pod has it already.
 
@@ -23,15 +30,17 @@ def condition_patch(
         reason: One word for programs.
         message: A sentence for people.
         now_s: Seconds since 1970-01-01 UTC; the transition time, if the status changes.
+        only_changed: Return None if the pod has the condition already.
     """
     before = next(
         (condition for condition in pod.status.conditions if condition.type == kind), None
     )
-    if before is not None and (before.status, before.reason, before.message) == (
+    is_same = before is not None and (before.status, before.reason, before.message) == (
         status,
         reason,
         message,
-    ):
+    )
+    if is_same and only_changed:
         return None
     patch: dict[str, Any] = {
         "type": kind,

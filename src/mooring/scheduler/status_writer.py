@@ -3,7 +3,8 @@
 The PodScheduled condition says why a pod is pending, ``nominatedNodeName`` to which node it is
 nominated. Of several updates of one pod only the newest is written. Nominations are written before
 all others, since other clients do not know of them until then. A write that fails is retried until
-there is a newer update, or the pod is being bound or deleted.
+there is a newer update, or the pod is being bound or deleted. Only changes are written, unless a
+write is in progress or was not answered: what is stored is not known then.
 
 Source: pkg/scheduler/schedule_one.go (updatePod), pkg/api/v1/pod/util.go (UpdatePodCondition).
 """
@@ -13,6 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +30,7 @@ from mooring.errors import (
     ApiError,
     Conflict,
     Invalid,
+    LeaseLost,
     NotFound,
     OutcomeUnknown,
     SchedulerError,
@@ -93,6 +98,7 @@ class StatusWriter:
         self._writes: WriteQueue[StatusUpdate] = WriteQueue(self._write, sleep=sleep)
         #: UID -> the pod as the API server stored it; until the informer has this version.
         self._stored: dict[str, Pod] = {}
+        self._requests = _Requests()
         #: Namespace and name -> when the status may be written again: the API server asked to wait.
         #: A new pod of the same name waits too, since its requests have the same path.
         self._not_before_s: dict[str, float] = {}
@@ -110,11 +116,9 @@ class StatusWriter:
         update = update._replace(pod=self._newest(update.pod))
         before = self._writes.get(uid)
         if before is not None and update.nominated is None:
-            update = update._replace(nominated=before.nominated)
-        elif before is not None and before.nominated and update.announced is None:
-            # It may be being written now: then it has to be cleared.
-            update = update._replace(announced=before.nominated)
-        if status_patch(update, now_s=0.0) is None:
+            announced = update.announced or before.announced
+            update = update._replace(nominated=before.nominated, announced=announced)
+        if self._patch(update, now_s=0.0) is None:
             self.statistics.unchanged += 1
             self._writes.remove(uid)
             return
@@ -135,6 +139,7 @@ class StatusWriter:
         while the informer has an older version.
         """
         self._stored.pop(uid, None)
+        self._requests.forget(uid)
 
     async def nominate(self, pod: Pod, node_name: str) -> bool:
         """Sets status.nominatedNodeName with one request. Returns True if it may have been stored.
@@ -150,7 +155,8 @@ class StatusWriter:
             return False
         try:
             status = {"nominatedNodeName": node_name}
-            self._remember(await self._client.patch_pod_status(pod, status, tries=1))
+            with self._requests.sending(pod.metadata.uid):
+                self._remember(await self._client.patch_pod_status(pod, status, tries=1))
             return True
         except (Unreachable, OutcomeUnknown, ApiError) as error:
             _log.info("nomination not written", extra={"error": str(error)})
@@ -163,14 +169,17 @@ class StatusWriter:
 
     async def _write(self, update: StatusUpdate, tries: int) -> Retry | None:
         """Writes an update once. Only the deletion or binding of the pod ends the retries."""
-        status = status_patch(update, now_s=self._clock.wall_s())
+        # What was stored since it was queued counts.
+        update = update._replace(pod=self._newer(update.pod))
+        status = self._patch(update, now_s=self._clock.wall_s())
         if status is None:
             return None
         if wait_s := self._requested_wait_s(update.pod):
             return Retry(wait_s, is_requested=True)
         try:
             # One try: the wait between two tries is ours, since the update may become outdated.
-            stored = await self._client.patch_pod_status(update.pod, status, tries=1)
+            with self._requests.sending(update.pod.metadata.uid):
+                stored = await self._client.patch_pod_status(update.pod, status, tries=1)
         except (*TRANSIENT, ApiError) as error:
             _log.info(
                 "status of a pod not written",
@@ -185,6 +194,11 @@ class StatusWriter:
         self.statistics.written += 1
         self._remember(stored)
         return None
+
+    def _patch(self, update: StatusUpdate, *, now_s: float) -> dict[str, Any] | None:
+        """Returns what to write: the changes, or all if it is not known what is stored."""
+        is_known = self._requests.are_known(update.pod.metadata.uid)
+        return status_patch(update, now_s=now_s, is_known=is_known)
 
     def _note_requested_wait(self, pod: Pod, error: SchedulerError) -> None:
         """Remembers a Retry-After: it concerns nominations and conditions of the pod alike."""
@@ -203,19 +217,21 @@ class StatusWriter:
 
     def _remember(self, stored: Pod) -> None:
         """Remembers a stored pod: an attempt may be based on an older version of it."""
-        self._stored[stored.metadata.uid] = stored
+        self._stored[stored.metadata.uid] = self._newer(stored)
         if len(self._stored) > STORED_MAX:
             del self._stored[next(iter(self._stored))]
 
     def _newest(self, pod: Pod) -> Pod:
+        """Returns the stored version of a pod, if it is newer than the informer's ``pod``."""
+        newer = self._newer(pod)
+        if newer is pod:
+            self._stored.pop(pod.metadata.uid, None)
+        return newer
+
+    def _newer(self, pod: Pod) -> Pod:
         """Returns the stored version of a pod, if it is newer than ``pod``."""
         stored = self._stored.get(pod.metadata.uid)
-        if stored is None:
-            return pod
-        if _number(stored) > _number(pod):
-            return stored
-        del self._stored[pod.metadata.uid]
-        return pod
+        return stored if stored is not None and _number(stored) > _number(pod) else pod
 
     async def _is_pointless(self, pod: Pod, error: SchedulerError) -> bool:
         """Returns whether a write failed because the pod was deleted, or bound meanwhile."""
@@ -231,13 +247,60 @@ class StatusWriter:
             return False
 
 
+class _Requests:
+    """The requests for statuses whose effect is not known: in progress, or without an answer."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+        self._unknown: dict[str, None] = {}
+
+    def are_known(self, uid: str) -> bool:
+        """Returns whether it is known what all requests for a pod have stored."""
+        return uid not in self._open and uid not in self._unknown
+
+    def forget(self, uid: str) -> None:
+        """Forgets the answered and unanswered requests for a pod."""
+        self._unknown.pop(uid, None)
+
+    @contextmanager
+    def sending(self, uid: str) -> Iterator[None]:
+        """Follows one request: the block sends it."""
+        self._open[uid] += 1
+        try:
+            yield
+        except (Unreachable, ApiError, LeaseLost):
+            raise  # nothing was stored
+        except BaseException:
+            self._unknown[uid] = None
+            raise
+        else:
+            # Of two at the same time it is not known which was the last.
+            self._unknown.pop(uid, None)
+            if self._open[uid] > 1:
+                self._unknown[uid] = None
+        finally:
+            self._open[uid] -= 1
+            if not self._open[uid]:
+                del self._open[uid]
+            if len(self._unknown) > STORED_MAX:
+                del self._unknown[next(iter(self._unknown))]
+
+
 def _number(pod: Pod) -> int:
     """Returns the resourceVersion of a pod as a number; 0 if it is none."""
     return number_of(pod.metadata.resource_version) or 0
 
 
-def status_patch(update: StatusUpdate, *, now_s: float) -> dict[str, Any] | None:
-    """Returns the changed part of the status as the API writes it; None if nothing changes."""
+def status_patch(
+    update: StatusUpdate, *, now_s: float, is_known: bool = True
+) -> dict[str, Any] | None:
+    """Returns the changed part of the status as the API writes it; None if nothing changes.
+
+    Args:
+        update: The status that the pod shall have.
+        now_s: The time of a transition.
+        is_known: Whether the stored status is that of ``update.pod``; else all is written.
+    """
     pod = update.pod
     status: dict[str, Any] = {}
     condition = condition_patch(
@@ -247,11 +310,13 @@ def status_patch(update: StatusUpdate, *, now_s: float) -> dict[str, Any] | None
         reason=update.reason,
         message=update.message,
         now_s=now_s,
+        only_changed=is_known,
     )
     if condition is not None:
         status["conditions"] = [condition]
-    nominated_before = pod.status.nominated_node_name or update.announced or ""
-    if update.nominated is not None and update.nominated != nominated_before:
+    nominated, announced = update.nominated, update.announced
+    is_stored = nominated == pod.status.nominated_node_name and announced in (None, nominated)
+    if nominated is not None and not (is_stored and is_known):
         # An empty name is written as null.
-        status["nominatedNodeName"] = update.nominated or None
+        status["nominatedNodeName"] = nominated or None
     return status or None

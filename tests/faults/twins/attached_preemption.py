@@ -25,6 +25,8 @@ class Run:
         results: UID -> whether the eviction succeeded; None while it runs.
         is_retried: Whether the preemptor was requeued after its backoff.
         has_failed: Whether a nomination could not be cleared.
+        replaces: Whether it began while an earlier one of the same pod waited for an answer: that
+            one may requeue the pod, too.
     """
 
     real: Any
@@ -32,6 +34,7 @@ class Run:
     results: dict[str, bool | None] = field(default_factory=dict)
     is_retried: bool = False
     has_failed: bool = False
+    replaces: bool = False
 
 
 class AttachedPreemption:
@@ -74,7 +77,8 @@ class AttachedPreemption:
             victim.uid for victim in result.victims if victim.metadata.deletion_timestamp is None
         ]
         if victims:
-            self._runs[preemptor.uid] = Run(self._executor._running.get(preemptor.uid), victims)
+            real, replaces = self._executor._running.get(preemptor.uid), preemptor.uid in self._runs
+            self._runs[preemptor.uid] = Run(real, victims, replaces=replaces)
 
     def is_running(self, uid: str) -> bool:
         """Compares whether the preemptor has to wait for its victims."""
@@ -136,7 +140,7 @@ class AttachedPreemption:
             missing = [victim for victim in run.victims if victim not in run.results]
             if missing and not has_failed and not run.is_retried:
                 self._report(f"victims {missing} of {uid} were not evicted")
-            is_expected = has_failed or (run.has_failed and run.is_retried)
+            is_expected = has_failed or ((run.has_failed or run.replaces) and run.is_retried)
             if run.is_retried != is_expected:
                 self._report(f"{uid} is retried: {run.is_retried}, after {run.results}")
 
@@ -146,7 +150,7 @@ class AttachedPreemption:
         for entry in self._service.queue.pods():
             is_gated = entry.queue_name is QueueName.GATED
             if is_gated and entry.gating_plugin == "DefaultPreemption":
-                is_over = not self._is_running(entry.uid)
+                is_over = entry.uid not in self._runs
                 gated[entry.uid] = self._gated.get(entry.uid, 0) + 1 if is_over else 0
                 if gated[entry.uid] > GATED_MAX:
                     self._report(f"{entry.pod.key} is gated, but its victims are evicted")

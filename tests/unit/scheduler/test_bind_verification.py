@@ -210,6 +210,25 @@ async def test_a_bound_pod_is_read_every_half_minute_until_the_watch_reports_it(
 
 
 @virtually
+async def test_a_pod_that_is_bound_again_during_the_read_of_another_is_not_read() -> None:
+    async with run_scheduler(make_node("a")) as life:
+        alone = Delayed(life)
+        first, second = await alone.bound("first"), await alone.bound("second")
+
+        async def bind_second_again(request: Request) -> None:
+            alone.cache.forget(second.uid)
+            alone.cache.assume(second.on_node("a"), "a").keep()
+            alone.confirmations.track(second, "a")
+
+        alone.wire.before.append(on("GET", "/pods/first")(bind_second_again))
+        await asyncio.sleep(CONFIRM_TIMEOUT_S + 1)
+        await alone.confirmations.check_overdue()
+
+        assert [request.path.rpartition("/")[2] for request in alone.wire.requests] == ["first"]
+        assert not alone.cache.is_assumed(first.uid)
+
+
+@virtually
 async def test_a_read_that_is_refused_is_repeated_after_the_wait_that_the_server_asks_for() -> None:
     refused_at_s: list[float] = []
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mooring.client import Client
+from mooring.client import Client, Request
+from mooring.client.transport.transport import Response
 from mooring.clock import seeded_random
 from mooring.errors import LeaseLost, OutcomeUnknown, Unreachable
 from mooring.objects.codec.decode import encode
@@ -60,9 +61,11 @@ def stored() -> Any:
 
 
 @asynccontextmanager
-async def writing(*answers: Any) -> AsyncIterator[tuple[StatusWriter, Script]]:
-    """Runs a writer with prepared responses."""
-    script = Script(*answers)
+async def writing(
+    *answers: Any, of: Script | None = None
+) -> AsyncIterator[tuple[StatusWriter, Script]]:
+    """Runs a writer with prepared responses, or a server that has them."""
+    script = of or Script(*answers)
     clock = LoopClock(asyncio.get_running_loop())
     writer = StatusWriter(Client(script, rng=seeded_random(0)), clock=clock, rng=seeded_random(0))
     async with asyncio.TaskGroup() as tasks:
@@ -119,6 +122,9 @@ def test_another_status_begins_a_new_time() -> None:
         ("a", None, None, {}),
         # We have written it, and have not heard of it yet.
         ("", "", "a", {"nominatedNodeName": None}),
+        # It may not be stored, or another one may be.
+        ("", "a", "a", {"nominatedNodeName": "a"}),
+        ("a", "a", "b", {"nominatedNodeName": "a"}),
     ],
 )
 def test_a_nomination_is_written_when_it_changes(
@@ -264,12 +270,99 @@ async def test_a_nomination_that_is_not_written_yet_survives_a_newer_update() ->
 
 @virtually
 async def test_a_nomination_that_ends_before_it_is_written_is_cleared() -> None:
-    async with writing(CUT, stored()) as (writer, script):
+    async with writing(OutcomeUnknown("lost"), stored()) as (writer, script):
         writer.enqueue(word(nominated="a"))
         await asyncio.sleep(0.1)
         writer.enqueue(word(message="no candidates", nominated=""))
         await asyncio.sleep(5)
         assert script.requests[-1].body["status"]["nominatedNodeName"] is None
+
+
+@virtually
+async def test_a_nomination_that_is_repeated_before_it_is_written_is_written() -> None:
+    async with writing(CUT, stored()) as (writer, script):
+        writer.enqueue(word(nominated="a"))
+        await asyncio.sleep(0.1)
+        writer.enqueue(word(message="other victims", nominated="a"))
+        await asyncio.sleep(5)
+        assert script.requests[-1].body["status"]["nominatedNodeName"] == "a"
+
+
+@virtually
+async def test_a_nomination_that_was_announced_is_cleared_by_an_update_that_leaves_it() -> None:
+    async with writing(CUT, stored()) as (writer, script):
+        writer.enqueue(word(nominated="")._replace(announced="a"))
+        await asyncio.sleep(0.1)
+        writer.enqueue(word(message="not eligible", nominated=None))
+        await asyncio.sleep(5)
+        assert script.requests[-1].body["status"]["nominatedNodeName"] is None
+
+
+def messages(script: Script) -> list[str]:
+    return [each.body["status"]["conditions"][0]["message"] for each in script.requests]
+
+
+@pytest.mark.parametrize("lost", [OutcomeUnknown("lost"), refusal(500, "InternalError")])
+def test_a_write_without_an_answer_may_be_stored_so_the_next_one_is_sent(lost: Any) -> None:
+    """Also if the informer's version, which is older, has this condition."""
+
+    @virtually
+    async def main() -> None:
+        async with writing(lost, stored(), stored()) as (writer, script):
+            writer.enqueue(word(refused(), message="other"))
+            await asyncio.sleep(0.1)
+            writer.enqueue(word(refused()))
+            await asyncio.sleep(5)
+            assert messages(script) == ["other", "no room"]
+            # From now on the stored version is known.
+            writer.enqueue(word(at_version(refused(), 9)))
+            await asyncio.sleep(5)
+            assert len(script.requests) == 2
+
+    main()
+
+
+@virtually
+async def test_a_nomination_without_an_answer_may_be_stored_so_the_next_update_is_sent() -> None:
+    async with writing(OutcomeUnknown("lost"), stored()) as (writer, script):
+        assert await writer.nominate(refused(), "a")
+        writer.enqueue(word(refused(), nominated=""))
+        await asyncio.sleep(1)
+        assert script.requests[-1].body["status"]["nominatedNodeName"] is None
+
+
+class Slow(Script):
+    """A server that takes two seconds."""
+
+    async def request(self, request: Request) -> Response:
+        answered = await super().request(request)
+        await asyncio.sleep(2)
+        return answered
+
+
+@virtually
+async def test_an_update_during_a_write_is_compared_with_what_that_stores() -> None:
+    newer = versioned(refused(message="other"), "5")
+    async with writing(of=Slow(answer(200, encode(newer)), stored())) as (writer, script):
+        old = versioned(refused(), "3")
+        writer.enqueue(word(old, message="other"))
+        await asyncio.sleep(1)
+        writer.enqueue(word(old))
+        await asyncio.sleep(5)
+        assert messages(script) == ["other", "no room"]
+
+
+@virtually
+async def test_an_update_after_one_that_was_cancelled_during_its_write_is_sent() -> None:
+    newer = versioned(refused(message="other"), "5")
+    async with writing(of=Slow(answer(200, encode(newer)), stored())) as (writer, script):
+        old = versioned(refused(), "3")
+        writer.enqueue(word(old, message="other"))
+        await asyncio.sleep(1)
+        writer.cancel_update("u1")  # it is being bound, which fails at once
+        writer.enqueue(word(old))
+        await asyncio.sleep(5)
+        assert messages(script) == ["other", "no room"]
 
 
 @virtually

@@ -41,6 +41,7 @@ LIMITS: Final[Mapping[tuple[str, str], str]] = {
     ("Signatures", "_by_template"): "TEMPLATES_MAX",
     ("StatusWriter", "_not_before_s"): "STORED_MAX",
     ("StatusWriter", "_stored"): "STORED_MAX",
+    ("_Requests", "_unknown"): "STORED_MAX",
     ("WriteQueue", "_items"): "_items_max",
     ("_Answers", "_by_content"): "ANSWERS_MAX",
     ("_Answers", "_by_device"): "DEVICES_MAX",

@@ -1,0 +1,195 @@
+"""Bindings of pods over a network that loses most of them, while others bind and delete the pods.
+
+The rules need no model: a binding that counts as done is stored. One that counts as failed is not
+stored, and no request for it arrives later. With a working network a pending pod is bound at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import fields
+from typing import Final
+
+from mooring.client import Client, Request
+from mooring.client.transport.transport import Transport
+from mooring.clock import Rng, seeded_random
+from mooring.errors import NotFound, SchedulerError
+from mooring.scheduler import bind_pod as module
+from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from tests.faults.harness.faults import DELAY_S_MAX, DELAY_S_MIN, Faults, FaultyNetwork, now_s
+from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.parts.pod_server import PREFIX, PodServer
+
+PODS: Final = 30
+ATTEMPTS: Final = 6
+NODES: Final = ("a", "b")
+BUSY_S: Final = 600.0
+#: Each request for itself may take an hour of retries; all have ended so long after the faults.
+ENDED_S: Final = 600.0
+#: The faults of requests; those of watches do not occur.
+KINDS: Final = ("unreachable", "too_many", "server_error", "conflict", "lost", "slow")
+
+
+class LongDelays(FaultyNetwork):
+    """A network whose delays are mostly longer than a request may take.
+
+    Attributes:
+        arrives_at_s: UID -> when the last binding of the pod arrives whose sender timed out.
+    """
+
+    def __init__(self, rng: Rng) -> None:
+        super().__init__(rng)
+        self.arrives_at_s: dict[str, float] = {}
+
+    def delay_s(self, longest_s: float = DELAY_S_MAX) -> float:
+        """Returns a delay from a uniform distribution."""
+        return self.rng.uniform(DELAY_S_MIN, longest_s)
+
+    def deliver_late(self, inner: Transport, request: Request, delay_s: float) -> None:
+        """Notes when the request arrives."""
+        super().deliver_late(inner, request, delay_s)
+        uid = json.loads(request.body)["metadata"]["uid"] if request.body else ""
+        at_s = now_s() + delay_s
+        self.arrives_at_s[uid] = max(self.arrives_at_s.get(uid, 0.0), at_s)
+
+
+class BindingRun:
+    """One run.
+
+    Attributes:
+        problems: Violations of the rules.
+    """
+
+    def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
+        self.problems: list[str] = []
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._clock = LoopClock(loop)
+        self._rng = seeded_random(seed)
+        self._server = PodServer()
+        self.network = LongDelays(seeded_random(seed + 1_000_000))
+        self.network.open(tasks)
+        self.network.requests.uid_at = self._uid_at
+        self._client = Client(FaultyTransport(self.network, self._server), rng=self._rng)
+        self.network.faults = _faults(self._rng)
+        self._open = 0
+        #: UIDs of the pods that others have bound, perhaps to the same node.
+        self._bound_by_others: set[str] = set()
+
+    def _uid_at(self, path: str) -> str:
+        name = path.removeprefix(PREFIX).partition("/")[0]
+        return next((uid for uid in self._server.nodes if uid.startswith(f"{name}-")), "")
+
+    async def run(self) -> None:
+        """Binds all pods during the faults, and the rest after them."""
+        rng = self._rng
+        async with asyncio.TaskGroup() as tasks:
+            working = [tasks.create_task(self._bind(f"pod{n}")) for n in range(PODS)]
+            others = tasks.create_task(self._act())
+            await asyncio.sleep(BUSY_S)
+            others.cancel()
+            self.network.heal()
+            await asyncio.wait(working, timeout=ENDED_S)
+            if self._open:
+                self.problems.append(f"{self._open} bindings have not ended")
+            await asyncio.sleep(max(0.0, self.network.healed_at_s - self._clock.monotonic_s()))
+            self.network.faults = Faults()
+            for number in range(PODS):
+                pod = self._server.create(f"pod{number}")
+                started_s = self._clock.monotonic_s()
+                await self._attempt(pod.metadata.name, rng.choice(NODES))
+                # The server may have asked to wait with this path.
+                if not self._server.nodes[pod.metadata.uid]:
+                    self.problems.append(f"{pod.metadata.name} is not bound, without any fault")
+                if self._clock.monotonic_s() - started_s > 1.0:
+                    self.problems.append(f"{pod.metadata.name} took long, without any fault")
+            for task in working:
+                task.cancel()
+        for rule, message in self.network.requests.problems():
+            self.problems.append(f"{rule} {message}")
+
+    async def _bind(self, name: str) -> None:
+        """Binds a pod again and again, as the scheduler does: after a backoff, anywhere."""
+        await asyncio.sleep(self._rng.random() * BUSY_S / 2)
+        self._server.create(name)
+        for _ in range(ATTEMPTS):
+            if await self._attempt(name, self._rng.choice(NODES)):
+                return
+            await asyncio.sleep(self._rng.choice((1.0, 2.0, 10.0)))
+
+    async def _attempt(self, name: str, node: str) -> bool:
+        """Binds a pod once; returns whether nothing is left to do."""
+        try:
+            pod = self._server.pod(name)
+        except KeyError:
+            return True
+        uid, result = pod.metadata.uid, None
+        if pod.spec.node_name:
+            return True
+        self._open += 1
+        try:
+            await module.bind_pod(
+                self._client, pod, node, clock=self._clock, rng=self._rng, sleep=asyncio.sleep
+            )
+        except SchedulerError as error:
+            result = error
+        self._open -= 1
+        self._check(name, uid, node, result)
+        return result is None
+
+    def _check(self, name: str, uid: str, node: str, result: SchedulerError | None) -> None:
+        stored = self._server.nodes.get(uid)
+        if stored is None:
+            return  # deleted meanwhile
+        if result is None and stored != node:
+            self.problems.append(f"{name} counts as bound to {node}, but is on {stored!r}")
+        if result is not None and stored == node and uid not in self._bound_by_others:
+            self.problems.append(f"{name} is on {node}, but failed with {result!r}")
+        if isinstance(result, NotFound):
+            self.problems.append(f"{name} counts as deleted, but exists")
+        is_on_its_way = self.network.arrives_at_s.get(uid, 0.0) > now_s()
+        if result is not None and not stored and is_on_its_way:
+            self.problems.append(f"{name} failed with {result!r}, but its request is on its way")
+
+    async def _act(self) -> None:
+        """Binds and deletes pods as others do, and restarts the server."""
+        rng = self._rng
+        while True:
+            await asyncio.sleep(rng.expovariate(1 / 15.0))
+            name = f"pod{rng.randrange(PODS)}"
+            pending = [uid for uid, node in self._server.nodes.items() if not node]
+            match rng.choice(("bind", "bind", "delete", "replace", "restart")):
+                case "bind" if pending:
+                    uid = rng.choice(pending)
+                    self._bound_by_others.add(uid)
+                    self._server.bind(uid, rng.choice((*NODES, "other")))
+                case "delete":
+                    self._server.delete(name)
+                case "replace":
+                    self._server.create(name)
+                case "restart":
+                    self.network.restart(rng.random() ** 2 * 60.0)
+
+
+def _faults(rng: Rng) -> Faults:
+    """Returns the rates of a run: higher than those of whole runs."""
+    assert set(KINDS) < {field.name for field in fields(Faults)}
+    return Faults(**{name: rng.choice((0.0, 0.1, 0.3, 0.6)) for name in KINDS})
+
+
+def run_binding(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a rule is violated.
+    """
+
+    async def run() -> list[str]:
+        async with asyncio.TaskGroup() as tasks:
+            binding = BindingRun(seed, tasks)
+            await binding.run()
+        return binding.problems
+
+    problems = run_virtually(run(), seeded_random(seed + 2_000_000))
+    assert not problems, problems[0]

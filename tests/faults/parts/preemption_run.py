@@ -1,0 +1,217 @@
+"""Evictions that fail and take long, for several preemptors at once, beside the model.
+
+Besides ``tests/faults/twins/attached_preemption.py``, a preemption clears the nominations of lower
+priority on its node, and no others, and at the end no preemptor is gated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from mooring.clock import seeded_random
+from mooring.errors import Forbidden, NotFound, Unreachable
+from mooring.framework import Reject
+from mooring.framework.status import PostFilterResult, Status
+from mooring.objects.pod import Pod
+from mooring.queue import QueueName
+from mooring.scheduler.preemption import PreemptionExecutor
+from mooring.state import Nominator, PodInfo
+from mooring.virtual_loop import VirtualLoop, run_virtually
+from tests.faults.twins.attached_preemption import AttachedPreemption
+from tests.helpers.queues import POD_GONE, Bench, GatePlugin, Refuser, on, pod
+
+ROUNDS: Final = 25
+NODE: Final = "a"
+DELETED: Final = "2026-01-01T00:00:00Z"
+#: Evictions and deletions take so long at most; a gated preemptor is activated after five seconds.
+QUIET_S: Final = 60.0
+
+
+class PreemptionRun:
+    """One run.
+
+    Attributes:
+        problems: Differences to the models.
+    """
+
+    def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
+        self.problems: list[str] = []
+        self._rng = rng = seeded_random(seed)
+        self._tasks = tasks
+        self._failing = rng.choice((0.0, 0.2, 0.6))
+        self._slow_s = rng.choice((0.1, 3.0, 12.0))
+        gate = GatePlugin("DefaultPreemption", self._gate, on(POD_GONE))
+        self._bench = Bench(gate, Refuser("Fit", on(POD_GONE)))
+        self._queue, self._pods = self._bench.queue, dict[str, Pod]()
+        self._nominator, self._count = Nominator(), 0
+        self._changed = asyncio.Event()
+        #: Names of the pods whose nominations were cleared, since the last preemption began.
+        self._cleared: list[str] = []
+        handle: Any = SimpleNamespace(
+            waiting={}, pods_in_prebind=SimpleNamespace(cancel=self._no_prebind), until=self._until
+        )
+        evictor: Any = SimpleNamespace(evict=self._evict, clear_nomination=self._clear)
+        reporting: Any = SimpleNamespace(preempted=_ignore, eviction_failed=_ignore)
+        self._executor = PreemptionExecutor(
+            self._queue, self._nominator, handle, self._pods, evictor, reporting
+        )
+        self._executor.open(tasks)
+        service: Any = SimpleNamespace(
+            queue=self._queue,
+            handle=handle,
+            preemption_executor=self._executor,
+            informers={"Pod": SimpleNamespace(objects=self._pods)},
+        )
+        self._listeners: list[Any] = []
+        attached: Any = SimpleNamespace(listen=self._listeners.append)
+        self._real_retry = self._queue.retry_after_backoff
+        self._queue.retry_after_backoff = self._on_retry  # type: ignore[method-assign]
+        self.model = AttachedPreemption(service, attached, self.problems.append)
+        real: Any = self._executor
+        self._real_clear = real._clear_lower_priority_nominations
+        real._clear_lower_priority_nominations = self._on_clear
+
+    def _on_retry(self, uid: str) -> None:
+        for listener in self._listeners:
+            listener("retry_after_backoff", (uid,), {})
+        self._real_retry(uid)
+
+    async def run(self) -> None:
+        """Starts preemptions at random moments, and lets them end."""
+        rng = self._rng
+        ticking = self._tasks.create_task(self._tick())
+        for _ in range(ROUNDS):
+            await asyncio.sleep(rng.choice((0.0, 0.5, 3.0, 20.0)))
+            self._preempt()
+            if rng.random() < 0.3:
+                self._queue.move(POD_GONE, pod("other").pod, None)
+        self._failing = 0.0
+        await asyncio.sleep(QUIET_S)
+        ticking.cancel()
+        gated = [e.pod.key for e in self._queue.pods() if e.queue_name is QueueName.GATED]
+        if gated:
+            self.problems.append(f"{gated} are still gated")
+        if len(self._executor):
+            self.problems.append("a preemption has not ended")
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._bench.clock.advance(1.0)
+            if self._queue.next_flush_at_s() <= self._bench.clock.monotonic_s():
+                self._queue.flush()
+            self.model.on_tick()
+
+    # -- the scheduler ----------------------------------------------------------------------------
+
+    def _preempt(self) -> None:
+        """Tries a pod, which preempts some others; it is new, or was tried before."""
+        rng = self._rng
+        if rng.random() < 0.6:
+            self._queue.add(self._new("preemptor", priority=10))
+        if (entry := self._queue.pop()) is None:
+            return
+        victims = [self._new("victim", node=NODE) for _ in range(rng.choice((1, 2, 3, 4)))]
+        if rng.random() < 0.4:
+            lower = self._new("nominated", priority=rng.choice((0, 5, 10, 20)))
+            is_named = {"nominated_node_name": NODE if rng.random() < 0.8 else ""}
+            named = replace(lower.pod, status=replace(lower.pod.status, **is_named))
+            self._pods[lower.key] = named
+            self._nominator.nominate(PodInfo(named), NODE)
+        result = PostFilterResult(None, NODE, tuple(victims), plugin="DefaultPreemption")
+        with self._queue.in_flight(entry):
+            self._executor.start(entry.pod, result)
+            self._queue.add_unschedulable(entry, entry.pod, refused_by=["Fit"])
+
+    def _new(self, kind: str, *, priority: int = 0, node: str = "") -> PodInfo:
+        self._count += 1
+        name = f"{kind}-{self._count}"
+        info = pod(name, priority=priority, node=node)
+        self._pods[info.key] = info.pod
+        return info
+
+    def _gate(self, info: PodInfo) -> Status | None:
+        is_waiting = self._executor.is_running(info.uid)
+        return Reject("waits for its victims") if is_waiting else None
+
+    async def _on_clear(self, preemptor: PodInfo, node_name: str) -> bool:
+        expected = [
+            info.key
+            for info in self._nominator.pods_on(node_name)
+            if info.priority < preemptor.priority and info.status.nominated_node_name
+        ]
+        self._cleared = []
+        is_cleared: bool = await self._real_clear(preemptor, node_name)
+        if self._cleared != expected:
+            self.problems.append(f"the nominations {self._cleared} are cleared, not {expected}")
+        return is_cleared
+
+    # -- the API server ---------------------------------------------------------------------------
+
+    async def _evict(self, victim: Pod, message: str) -> bool:
+        """Deletes a victim, before or after the answer, or not at all."""
+        del message
+        rng, info = self._rng, PodInfo(victim)
+        if rng.random() < self._failing:
+            await asyncio.sleep(rng.random() * self._slow_s)
+            raise rng.choice([Unreachable("refused"), Forbidden("no", status=403)])
+        self._tasks.create_task(self._go(info))
+        await asyncio.sleep(rng.random() * self._slow_s)
+        return rng.random() < 0.9
+
+    async def _go(self, info: PodInfo) -> None:
+        """Reports that a victim is terminating, and then that it is gone."""
+        await asyncio.sleep(self._rng.random() * self._slow_s)
+        metadata = replace(info.pod.metadata, deletion_timestamp=DELETED)
+        self._pods[info.key] = replace(info.pod, metadata=metadata)
+        self._changed.set()
+        await asyncio.sleep(self._rng.random() * self._slow_s)
+        del self._pods[info.key]
+        self._changed.set()
+        self._queue.move(POD_GONE, info.pod, None)
+
+    async def _clear(self, nominated: Pod) -> None:
+        info = PodInfo(nominated)
+        self._cleared.append(info.key)
+        if self._rng.random() < self._failing:
+            raise NotFound("no such pod", status=404)
+        self._nominator.remove(info.uid)
+
+    async def _until(self, kind: str, key: str, is_seen: Any, timeout_s: float) -> None:
+        del kind, timeout_s
+        while not is_seen(self._pods.get(key)):
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _no_prebind(self, uid: str, message: str) -> bool:
+        del uid, message
+        return False
+
+
+def _ignore(*_: object) -> None:
+    """Reports nothing: there are no events here."""
+
+
+def run_preemption(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a preemption differs from its model.
+    """
+
+    async def run() -> list[str]:
+        async with asyncio.TaskGroup() as tasks:
+            preemption = PreemptionRun(seed, tasks)
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+            loop.on_step = preemption.model.on_step
+            await preemption.run()
+            loop.on_step = lambda: None
+        return preemption.problems
+
+    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
+    assert not problems, problems[0]

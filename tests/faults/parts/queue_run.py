@@ -1,0 +1,311 @@
+"""Thousands of calls of a scheduling queue without a scheduler around it: denser than any run.
+
+A seed draws the options, the number of pods and how often each call is made. Every call is compared
+with the model (``tests/faults/twins/queue_twin.py``), and the heaps keep no more than they may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from mooring.clock import Rng, seeded_random
+from mooring.errors import PluginError, SchedulerError
+from mooring.framework import Reject
+from mooring.queue import InFlightAttempt, QueuedPod, QueueName, QueueOptions
+from mooring.state import PodInfo
+from tests.faults.twins.attached_queue import AttachedQueue
+from tests.faults.twins.queue_twin import QueueTwin
+from tests.helpers.queues import Bench, pod
+from tests.machines.queue_model import EVENTS, REJECTORS
+from tests.machines.queue_model import plugins as all_plugins
+
+#: Calls of one run.
+CALLS: Final = 700
+WANTS: Final = ("x", "y")
+#: A heap may have so many entries, stale ones included, whatever its size.
+ITEMS_MIN: Final = 64
+
+#: Now and then a call is repeated: a namespace is deleted, say.
+BURST: Final = 80
+BURST_SHARE: Final = 0.01
+
+WEIGHTS: Final = {
+    "create": 6,
+    "replace": 2,
+    "delete": 2,
+    "change": 6,
+    "events": 6,
+    "turn_door": 1,
+    "activate": 3,
+    "retry_after_backoff": 3,
+    "wait": 10,
+    "pop": 10,
+    "end": 12,
+    "detach": 2,
+}
+
+
+class QueueRun:
+    """One run.
+
+    Attributes:
+        problems: What the queue did, and its model did not.
+
+    Args:
+        seed: Of all draws.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.problems: list[str] = []
+        self._rng = rng = seeded_random(seed)
+        options: dict[str, Any] = {
+            "max_backoff_s": rng.choice((0.0, 4.0, 10.0, 10.0)),
+            "max_unschedulable_s": rng.choice((15.0, 40.0, 300.0)),
+            "pop_from_backoff": rng.random() < 0.6,
+            "unschedulable_flush_interval_s": rng.choice((5.0, 30.0)),
+        }
+        self._is_door_open = True
+        self._bench = Bench(*all_plugins(self._door), **options)
+        self._queue, self._clock = self._bench.queue, self._bench.clock
+        profiles = {"default-scheduler": self._bench.framework}
+        twin = QueueTwin(profiles, self._clock, QueueOptions(**options))
+        self._attached = AttachedQueue(self._queue, twin, self.problems.append)
+        #: Many pods, so that heaps drop stale entries; or few, of which most are in flight.
+        self._pods_max = rng.choice((4, 4, 10, 150))
+        #: The pods that exist, by name, and those whose attempt has not ended.
+        self._pods: dict[str, PodInfo] = {}
+        self._flights: list[tuple[QueuedPod, InFlightAttempt]] = []
+        self._count = 0
+        self._weights = {name: weight * rng.choice((0.3, 1, 1, 3)) for name, weight in _WEIGHTS}
+        self._weights["create"] *= 1 + self._pods_max // 10
+        self._failing_share = rng.choice((0.1, 0.3, 0.9))
+        self._plugins = rng.choice((["First"], ["First", "First", "Second"]))
+
+    def run(self) -> None:
+        """Makes all calls, until one differs."""
+        names, weights = list(self._weights), list(self._weights.values())
+        for _ in range(CALLS):
+            action: Callable[[], None] = getattr(self, f"_{self._rng.choices(names, weights)[0]}")
+            for _ in range(BURST if self._rng.random() < BURST_SHARE else 1):
+                stale = self._stale()
+                action()
+                self._check_heaps(stale)
+            self._attached.compare_metrics()
+            if self.problems:
+                return
+
+    # -- pods -------------------------------------------------------------------------------------
+
+    def _create(self) -> None:
+        name = f"pod-{self._rng.randrange(self._pods_max)}"
+        if name in self._pods:
+            self._queue.add(self._pods[name])
+            return
+        new = self._pods[name] = self._new(name)
+        if self._rng.random() < 0.8:
+            self._queue.add(new)
+        else:
+            # Its creation was missed.
+            self._queue.update(new, new)
+
+    def _new(self, name: str) -> PodInfo:
+        self._count += 1
+        rng = self._rng
+        gates = rng.choice((0, 0, 0, 1, 2))
+        labels = {"wants": rng.choice(WANTS), **({"door": ""} if rng.random() < 0.2 else {})}
+        return pod(
+            name,
+            uid=f"{name}-{self._count}",
+            priority=rng.randrange(3),
+            requests={"cpu": 2},
+            labels=labels,
+            gates=[f"gate-{number}" for number in range(gates)],
+        )
+
+    def _replace(self) -> None:
+        if (old := self._any_pod()) is None:
+            return
+        new = self._pods[old.metadata.name] = self._new(old.metadata.name)
+        if self._rng.random() < 0.5:
+            self._queue.update(old, new)
+        else:
+            self._queue.delete(old.uid)
+            self._queue.add(new)
+
+    def _delete(self) -> None:
+        if (old := self._any_pod()) is not None:
+            del self._pods[old.metadata.name]
+            self._queue.delete(old.uid)
+
+    def _change(self) -> None:
+        """Changes up to three things of a pod at once."""
+        if (old := self._any_pod()) is None:
+            return
+        changes = [self._change_label, self._change_annotation, self._change_spec, self._change_cpu]
+        new = old.pod
+        for change in self._rng.sample(changes, self._rng.choice((0, 1, 1, 2, 3))):
+            new = change(new)
+        if new is old.pod:
+            new = replace(new, metadata=replace(new.metadata, resource_version="2"))
+        info = self._pods[old.metadata.name] = PodInfo(new)
+        self._queue.update(old, info)
+
+    def _change_label(self, old: Any) -> Any:
+        labels = {**old.metadata.labels, "wants": self._rng.choice(WANTS)}
+        return replace(old, metadata=replace(old.metadata, labels=labels))
+
+    def _change_annotation(self, old: Any) -> Any:
+        annotations = {"touched": str(self._rng.randrange(5))}
+        return replace(old, metadata=replace(old.metadata, annotations=annotations))
+
+    def _change_spec(self, old: Any) -> Any:
+        if old.spec.scheduling_gates and self._rng.random() < 0.7:
+            return replace(old, spec=replace(old.spec, scheduling_gates=[]))
+        if self._rng.random() < 0.2:
+            return replace(old, spec=replace(old.spec, priority=self._rng.randrange(3)))
+        more = pod("other", tolerations=["more"]).spec.tolerations
+        return replace(old, spec=replace(old.spec, tolerations=[*old.spec.tolerations, *more]))
+
+    def _change_cpu(self, old: Any) -> Any:
+        containers = pod("other", requests={"cpu": self._rng.choice((1, 2))}).spec.containers
+        return replace(old, spec=replace(old.spec, containers=containers))
+
+    # -- the cluster ------------------------------------------------------------------------------
+
+    def _events(self) -> None:
+        rng = self._rng
+        for kind in rng.choices(sorted(EVENTS), k=rng.choice((1, 1, 1, 3))):
+            payload, most = rng.choice(WANTS), rng.randrange(3)
+            only = (lambda info, most=most: info.priority <= most) if rng.random() < 0.2 else None
+            self._queue.move(EVENTS[kind], payload, payload, only=only)
+
+    def _turn_door(self) -> None:
+        self._is_door_open = not self._is_door_open
+
+    def _door(self, info: PodInfo) -> Any:
+        is_shut = "door" in info.metadata.labels and not self._is_door_open
+        return Reject("shut") if is_shut else None
+
+    def _activate(self) -> None:
+        chosen = [info for _ in range(self._rng.randrange(1, 5)) if (info := self._any_pod())]
+        uids = list(dict.fromkeys([info.uid for info in chosen] + ["unknown"]))
+        self._rng.shuffle(uids)
+        self._queue.activate(uids)
+
+    def _retry_after_backoff(self) -> None:
+        waiting = [entry for entry in self._queue.pods() if entry.queue_name.waits_for_event]
+        if waiting:
+            self._queue.retry_after_backoff(self._rng.choice(waiting).uid)
+
+    def _wait(self) -> None:
+        """Lets time pass; the owner of the queue flushes it when it is due, or late."""
+        self._clock.advance(self._rng.choice((0.1, 0.3, 1.0, 1.0, 2.0, 6.0, 31.0, 301.0)))
+        if self._rng.random() < 0.8 and self._queue.next_flush_at_s() <= self._clock.monotonic_s():
+            self._queue.flush()
+
+    # -- attempts ---------------------------------------------------------------------------------
+
+    def _pop(self) -> None:
+        for _ in range(self._rng.choice((1, 1, 2, 4))):
+            if (entry := self._queue.pop()) is not None:
+                self._flights.append((entry, self._queue.in_flight(entry)))
+
+    def _end(self) -> None:
+        """Ends an attempt: refused, failed, or without a result."""
+        if not self._flights:
+            return
+        rng = self._rng
+        entry, flight = self._flights.pop(rng.randrange(len(self._flights)))
+        newest = self._pods.get(entry.pod.metadata.name)
+        with flight:
+            if newest is not None and rng.random() < 0.95:
+                self._requeue(entry, newest)
+            elif newest is not None and newest.uid == entry.uid:
+                # It is bound, say, and not requeued.
+                del self._pods[entry.pod.metadata.name]
+            if rng.random() < 0.4:
+                self._pop()
+
+    def _requeue(self, entry: QueuedPod, newest: PodInfo) -> None:
+        rng = self._rng
+        if rng.random() < self._failing_share:
+            is_of_plugin = rng.random() < 0.8
+            error = _plugin_error(rng, self._plugins) if is_of_plugin else SchedulerError("none")
+            self._queue.quarantine.failed(entry, error)
+            self._queue.add_unschedulable(entry, newest)
+            return
+        self._queue.quarantine.failed(entry, None)
+        refusing = rng.sample(REJECTORS, rng.choice((1, 1, 1, 2, 3)))
+        n_pending = rng.choice((0, 0, 0, 1, 2))
+        self._queue.add_unschedulable(
+            entry, newest, refused_by=refusing[n_pending:], pending_on=refusing[:n_pending]
+        )
+
+    def _detach(self) -> None:
+        """Ends the recording of events: the pod is being bound, which succeeds or fails."""
+        if not self._flights:
+            return
+        entry, flight = self._flights.pop(self._rng.randrange(len(self._flights)))
+        with flight:
+            flight.detach()
+        newest = self._pods.get(entry.pod.metadata.name)
+        if newest is None or newest.uid != entry.uid or self._rng.random() < 0.5:
+            flight.done()
+            self._pods = {name: it for name, it in self._pods.items() if it.uid != entry.uid}
+            return
+        if self._rng.random() < 0.5:
+            # The events during its binding are not recorded.
+            flight.done()
+        self._requeue(entry, newest)
+        self._pop()
+        flight.done()
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _any_pod(self) -> PodInfo | None:
+        return self._rng.choice(list(self._pods.values())) if self._pods else None
+
+    def _heaps(self) -> list[Any]:
+        queues: Any = self._queue._queues
+        return [queues._active, *queues.backoff._heaps]
+
+    def _stale(self) -> list[int]:
+        return [len(heap._items) - len(heap) for heap in self._heaps()]
+
+    def _check_heaps(self, stale_before: list[int]) -> None:
+        """Checks that a call that left stale entries has dropped them, if there are too many."""
+        for heap, before in zip(self._heaps(), stale_before, strict=True):
+            n_stale = len(heap._items) - len(heap)
+            if n_stale > before and len(heap._items) > max(ITEMS_MIN, 2 * len(heap)):
+                self.problems.append(f"a heap of {len(heap)} pods has {n_stale} stale entries")
+        counted = sum(self._queue.counts().values())
+        flying = self._queue.counts()[QueueName.IN_FLIGHT]
+        if counted != len(self._queue.pods()) + flying:
+            self.problems.append(f"{counted} pods are counted, not {len(self._queue.pods())}")
+
+
+_WEIGHTS: Final = list(WEIGHTS.items())
+
+
+def _plugin_error(rng: Rng, plugins: list[str]) -> PluginError:
+    """Returns an error of a plugin: mostly an exception, at times one of the network."""
+    error = PluginError(rng.choice(plugins), "Filter", "broken")
+    try:
+        raise OSError("no route") if rng.random() < 0.1 else ValueError("a bug")
+    except (OSError, ValueError) as cause:
+        error.__cause__ = cause if rng.random() < 0.9 else None
+    return error
+
+
+def run_queue(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: the queue differs from its model.
+    """
+    run = QueueRun(seed)
+    run.run()
+    assert not run.problems, run.problems[0]

@@ -1,0 +1,198 @@
+"""Events of some objects, recorded once or again and again, and a server that refuses many writes.
+
+The model is a count: however events are grouped into series, the counts of the stored ones add up
+to the number that was recorded, some minutes after the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+from mooring.client import Client, Request
+from mooring.client.event_recorder import Recorder
+from mooring.client.transport.transport import Response, Stream
+from mooring.clock import Rng, seeded_random
+from mooring.errors import OutcomeUnknown, Unreachable
+from mooring.testing import make_pod
+from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+
+#: Events in the first phase, in which writes fail; it lasts so long.
+EVENTS: Final = 60
+BUSY_S: Final = 900.0
+#: Six minutes without an event end a series, which is looked for every six minutes; then its last
+#: count is written.
+COUNTED_S: Final = 2 * 360.0 + 60.0 + 120.0
+#: One series goes on for so long, once a minute. It is written anew every half an hour.
+ACTIVE_S: Final = 2.5 * 3600.0
+REFRESHED_S: Final = 1800.0 + 60.0 + 30.0
+
+
+class EventServer:
+    """Stores events; refuses or loses a share of the writes.
+
+    Attributes:
+        refusing: The share of the writes that fail.
+        objects: Name -> the stored event.
+        written_at_s: Name -> when it was written last.
+    """
+
+    def __init__(self, rng: Rng) -> None:
+        self.refusing = 0.0
+        self.objects: dict[str, Any] = {}
+        self.written_at_s: dict[str, float] = {}
+        self.problems: list[str] = []
+        self._rng = rng
+
+    def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
+        """Is not called."""
+        raise AssertionError(f"{request.path} is no stream, idle {idle_s}")
+
+    async def close(self) -> None:
+        """Has nothing to close."""
+
+    async def request(self, request: Request) -> Response:
+        """Stores an event, or fails, or both."""
+        rng = self._rng
+        await asyncio.sleep(rng.random())
+        if rng.random() >= self.refusing:
+            return self._store(request)
+        fault = rng.choice(("lost", "unreachable", "429", "500", "500 stored"))
+        if fault in ("lost", "500 stored"):
+            self._store(request)
+        if fault == "lost":
+            raise OutcomeUnknown("no response")
+        if fault == "unreachable":
+            raise Unreachable("connection refused")
+        if fault == "429":
+            return _response(429, **{"retry-after": str(rng.randrange(1, 20))})
+        return _response(500)
+
+    def _store(self, request: Request) -> Response:
+        body = json.loads(request.body)
+        now_s = asyncio.get_running_loop().time()
+        if request.method == "POST":
+            name = body["metadata"]["name"]
+            if name in self.objects:
+                return _response(409, reason="AlreadyExists")
+            self.objects[name] = body
+        else:
+            name = request.path.rpartition("/")[2]
+            if name not in self.objects:
+                return _response(404)
+            before = _count(self.objects[name])
+            self.objects[name] = {**self.objects[name], **body}
+            if _count(self.objects[name]) < before:
+                self.problems.append(f"{name} is counted down from {before}")
+        self.written_at_s[name] = now_s
+        return Response(200, {}, json.dumps(self.objects[name]).encode())
+
+    def counts(self) -> Counter[str]:
+        """Returns reason -> the number of events that the stored ones stand for."""
+        counts: Counter[str] = Counter()
+        for event in self.objects.values():
+            counts[event["reason"]] += _count(event)
+        return counts
+
+
+def _count(event: Any) -> int:
+    return event["series"]["count"] if event.get("series") else 1
+
+
+def _response(code: int, *, reason: str = "", **headers: str) -> Response:
+    status = {"kind": "Status", "code": code, "reason": reason, "message": f"injected: {code}"}
+    return Response(code, headers, json.dumps(status).encode())
+
+
+class RecorderRun:
+    """One run."""
+
+    def __init__(self, seed: int) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._rng = seeded_random(seed)
+        self._server = EventServer(seeded_random(seed + 1_000_000))
+        self._recorder = Recorder(
+            Client(self._server, rng=self._rng),
+            controller="default-scheduler",
+            instance="one",
+            clock=LoopClock(loop),
+            rng=self._rng,
+        )
+        self._recorded: Counter[str] = Counter()
+        self._n_reasons = self._rng.choice((2, 6, 15))
+
+    async def run(self) -> list[str]:
+        """Runs both phases; returns the problems."""
+        rng = self._rng
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(self._recorder.run())
+            self._server.refusing = rng.choice((0.0, 0.2, 0.5))
+            active = tasks.create_task(self._go_on())
+            for _ in range(EVENTS):
+                await asyncio.sleep(rng.choice((0.0, 0.1, 2 * BUSY_S / EVENTS)) * 1.5)
+                self._record(f"Reason{rng.randrange(self._n_reasons)}")
+            self._server.refusing = 0.0
+            # The last retry of the first phase, and its wait.
+            await asyncio.sleep(COUNTED_S + 180.0)
+            self._compare(without="Active")
+            await asyncio.sleep(ACTIVE_S)
+            self._check_refreshed()
+            active.cancel()
+            await asyncio.sleep(COUNTED_S)
+            self._compare(without="")
+            running.cancel()
+        return self._server.problems
+
+    def _record(self, reason: str) -> None:
+        self._recorded[reason] += 1
+        self._recorder.record(
+            make_pod("web"),
+            type="Normal",
+            reason=reason,
+            action="Test",
+            note=f"number {self._recorded.total()}",
+        )
+
+    async def _go_on(self) -> None:
+        while True:
+            self._record("Active")
+            await asyncio.sleep(60.0)
+
+    def _compare(self, *, without: str) -> None:
+        if self._recorder.statistics().failed:
+            return  # twelve tries have failed
+        stored = self._server.counts()
+        for reason, count in self._recorded.items():
+            if reason != without and stored[reason] != count:
+                problem = f"{reason} was recorded {count} times, but {stored[reason]} are stored"
+                self._server.problems.append(problem)
+
+    def _check_refreshed(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        written_s = [
+            self._server.written_at_s[name]
+            for name, event in self._server.objects.items()
+            if event["reason"] == "Active"
+        ]
+        if now_s - max(written_s, default=0.0) > REFRESHED_S:
+            self._server.problems.append("a series that goes on was not written again")
+        if len(written_s) > 1:
+            self._server.problems.append(f"a series that goes on has {len(written_s)} events")
+
+
+def run_recorder(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: an event is lost, or counted twice.
+    """
+
+    async def run() -> list[str]:
+        return await RecorderRun(seed).run()
+
+    problems = run_virtually(run(), seeded_random(seed + 2_000_000))
+    assert not problems, problems[0]

@@ -1,0 +1,38 @@
+"""The runs of single parts, by name, and those that may detect a bug of a package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tests.faults.parts.binding_run import run_binding
+from tests.faults.parts.client_run import run_client
+from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.preemption_run import run_preemption
+from tests.faults.parts.queue_run import run_queue
+from tests.faults.parts.recorder_run import run_recorder
+from tests.faults.parts.state_run import run_state
+from tests.faults.parts.status_run import run_status
+from tests.faults.parts.verify_run import run_verify
+from tests.faults.parts.writes_run import run_writes
+
+#: Kind of runs -> runs one seed; any exception is a detection.
+PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
+    "queue": run_queue,
+    "state": run_state,
+    "informer": run_informer,
+    "client": run_client,
+    "writes": run_writes,
+    "recorder": run_recorder,
+    "binding": run_binding,
+    "status": run_status,
+    "verify": run_verify,
+    "preemption": run_preemption,
+}
+#: Package -> the runs of its parts.
+KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "queue": ("queue",),
+    "state": ("state",),
+    "client": ("client", "informer", "writes", "recorder"),
+    "scheduler": ("preemption", "verify", "status", "binding"),
+}

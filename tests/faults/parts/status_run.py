@@ -1,0 +1,198 @@
+"""Conditions and nominations that change faster than they can be written.
+
+The API server is the embedded one. The versions that the writer gets lag behind what it wrote
+itself. Once the network works and all is written, the stored status is the one that was asked for
+last: whatever was refused, replaced or removed in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mooring.apiserver import ApiServer
+from mooring.apiserver.auth.authentication import ADMIN
+from mooring.client import Client, Handler, InProcessTransport
+from mooring.clock import Rng, seeded_random
+from mooring.objects.pod import Pod
+from mooring.scheduler.status_writer import StatusUpdate, StatusWriter
+from mooring.testing import make_pod
+from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from tests.faults.harness.faults import Faults, FaultyNetwork
+from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.harness.final_checker import NOTHING, condition_of
+
+PODS: Final = 3
+ROUNDS: Final = 8
+#: The most updates of one round.
+ACTIONS: Final = 16
+#: The longest Retry-After is 120 s, the longest wait between two tries 17 s.
+QUIET_S: Final = 200.0
+NODES: Final = ("a", "b")
+MESSAGES: Final = ("no node fits", "another reason")
+#: Requests that arrive late, after newer ones, are excluded: no writer could help.
+KINDS: Final = ("unreachable", "too_many", "server_error", "lost", "refused_status")
+
+WEIGHTS: Final = {"fail": 12, "announce": 3, "place": 2, "replace": 1}
+
+
+@dataclass
+class Expected:
+    """The status that a pod shall have; None = nothing is known about this part."""
+
+    message: str | None = NOTHING
+    nominated: str | None = ""
+
+
+class StatusRun:
+    """One run.
+
+    Attributes:
+        problems: Pods with another status than the last one.
+    """
+
+    def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
+        self.problems: list[str] = []
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        clock, self._rng = LoopClock(loop), seeded_random(seed)
+        api = ApiServer(clock, seeded_random(seed + 1))
+        inner = InProcessTransport(api.handle, headers=ADMIN.headers())
+        self._user = Client(inner, rng=self._rng)
+        self._network = FaultyNetwork(seeded_random(seed + 2))
+        self._network.open(tasks)
+        self._faults, self._is_quiet = _faults(self._rng), False
+        slow = InProcessTransport(self._slowly(api.handle), headers=ADMIN.headers())
+        client = Client(FaultyTransport(self._network, slow), rng=self._rng)
+        self._writer = StatusWriter(client, clock=clock, rng=seeded_random(seed + 3))
+        #: Name -> the version that the informer has, and what its status shall be.
+        self._pods: dict[str, Pod] = {}
+        self._expected: dict[str, Expected] = {}
+        self._lag_s = self._rng.choice((0.1, 2.0, 10.0))
+        self._pause_s = self._rng.choice((0.1, 1.0, 5.0))
+
+    def _slowly(self, handle: Handler) -> Handler:
+        """Returns a handler whose answers take a while: what they say is stored meanwhile."""
+
+        async def slow(*request: Any) -> Any:
+            answer = await handle(*request)
+            await asyncio.sleep(self._rng.choice((0.0, self._rng.random() * self._pause_s)))
+            return answer
+
+        return slow
+
+    async def run(self) -> None:
+        """Makes all updates, and compares when they are written."""
+        for number in range(PODS):
+            await self._create(f"pod{number}")
+        async with asyncio.TaskGroup() as tasks:
+            helpers = [tasks.create_task(self._writer.run()), tasks.create_task(self._follow())]
+            for _ in range(ROUNDS):
+                await self._act()
+                if self.problems:
+                    break
+            for task in helpers:
+                task.cancel()
+
+    async def _act(self) -> None:
+        """Makes some updates during faults, and compares when they are written."""
+        rng = self._rng
+        self._network.faults, self._is_quiet = self._faults, False
+        for _ in range(rng.randrange(ACTIONS)):
+            await asyncio.sleep(rng.choice((0.0, rng.random() * self._pause_s)))
+            name = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            action: Callable[[str], Awaitable[None]] = getattr(self, f"_{name}")
+            await action(f"pod{rng.randrange(PODS)}")
+        self._network.heal()
+        self._is_quiet = True
+        await asyncio.sleep(QUIET_S)
+        for name, expected in self._expected.items():
+            await self._compare(name, expected)
+        if len(self._writer):
+            self.problems.append(f"{len(self._writer)} updates are not written")
+
+    async def _compare(self, name: str, expected: Expected) -> None:
+        stored = await self._user.get("Pod", name, "default")
+        message, nominated = condition_of(stored), stored.status.nominated_node_name
+        if expected.message not in (None, message):
+            self.problems.append(f"{name} has the condition {message!r}, not {expected.message!r}")
+        if expected.nominated not in (None, nominated):
+            self.problems.append(f"{name} has node {nominated!r}, not {expected.nominated!r}")
+
+    async def _create(self, name: str) -> None:
+        await self._user.create(make_pod(name, uid=""))
+        self._pods[name] = await self._user.get("Pod", name, "default")
+        self._expected[name] = Expected()
+
+    async def _follow(self) -> None:
+        """Lets the informer have the newest version of some pod, now and then."""
+        while True:
+            await asyncio.sleep(10.0 if self._is_quiet else self._rng.random() * self._lag_s)
+            name = self._rng.choice(list(self._pods))
+            stored = await self._user.get("Pod", name, "default")
+            if stored.metadata.uid == self._pods[name].metadata.uid:
+                self._pods[name] = stored
+
+    # -- what the scheduler does ------------------------------------------------------------------
+
+    async def _fail(self, name: str) -> None:
+        """Reports an attempt that failed: it may nominate, or end a nomination."""
+        rng = self._rng
+        nominated = rng.choice((None, None, "", *NODES))
+        self._enqueue(name, nominated)
+
+    def _enqueue(self, name: str, nominated: str | None, announced: str | None = None) -> None:
+        message, expected = self._rng.choice(MESSAGES), self._expected[name]
+        update = StatusUpdate(self._pods[name], "Unschedulable", message, nominated, announced)
+        self._writer.enqueue(update)
+        expected.message = message
+        if nominated is not None:
+            expected.nominated = nominated
+
+    async def _announce(self, name: str) -> None:
+        """Writes the node before a binding, which fails."""
+        node, uid = self._rng.choice(NODES), self._pods[name].metadata.uid
+        self._writer.cancel_update(uid)
+        self._expected[name] = Expected(None, None)
+        is_announced = await self._writer.nominate(self._pods[name], node)
+        if self._pods[name].metadata.uid == uid and self._rng.random() < 0.9:
+            self._enqueue(name, "", node if is_announced else None)
+            # What was in progress when it was cancelled may have been stored after all.
+            if not is_announced:
+                self._expected[name].nominated = None
+
+    async def _place(self, name: str) -> None:
+        """Begins a binding: what is not written yet is not written any more."""
+        self._writer.cancel_update(self._pods[name].metadata.uid)
+        self._expected[name] = Expected(None, None)
+
+    async def _replace(self, name: str) -> None:
+        """Deletes a pod, and creates another one of its name."""
+        uid = self._pods[name].metadata.uid
+        await self._user.delete("Pod", name, "default", grace_period_s=0)
+        self._writer.cancel_update(uid)
+        self._writer.forget(uid)
+        await self._create(name)
+
+
+def _faults(rng: Rng) -> Faults:
+    return Faults(**{name: rng.choice((0.0, 0.2, 0.6)) for name in KINDS})
+
+
+def run_status(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a status is not the last one.
+    """
+
+    async def run() -> list[str]:
+        async with asyncio.TaskGroup() as tasks:
+            status = StatusRun(seed, tasks)
+            await status.run()
+        return status.problems
+
+    problems = run_virtually(run(), seeded_random(seed + 2_000_000))
+    assert not problems, problems[0]

@@ -1,0 +1,208 @@
+"""The verification of bindings: reads that take long or fail, while events of the pods arrive.
+
+The model says when each pod may be read, and what an answer means: a pod that is bound is looked at
+again after half a minute, one that is not loses its assumption; if something has happened to the
+pod during the read, the answer changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from mooring.clock import seeded_random
+from mooring.errors import NotFound, SchedulerError, ServerError, TooManyRequests, Unreachable
+from mooring.objects.pod import Pod
+from mooring.queue import QueueName
+from mooring.scheduler.bind_verification import BindVerifier
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
+from mooring.testing import make_node
+from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from tests.faults.parts.pod_server import PodServer
+from tests.helpers.queues import Bench
+
+PODS: Final = 5
+ACTIONS: Final = 80
+NODE: Final = "a"
+CONFIRM_S: Final = 30.0
+#: At the end nothing fails, and each pod was read twice after so long.
+QUIET_S: Final = 150.0
+ROUNDING_S: Final = 1e-6
+WEIGHTS: Final = {"bind": 6, "confirm": 3, "lose": 3, "delete": 2, "report": 3, "rebind": 2}
+
+
+class VerifyRun:
+    """One run.
+
+    Attributes:
+        problems: Differences to the model.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.problems: list[str] = []
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._loop, self._rng = loop, seeded_random(seed)
+        self._server, self._cache, self._queue = PodServer(), Cache(), Bench().queue
+        self._cache.put_node(make_node(NODE))
+        self._pods: dict[str, Pod] = {}
+        client: Any = self
+        self._verifier = BindVerifier(
+            client, self._cache, self._queue, self._pods, clock=LoopClock(loop)
+        )
+        #: UID -> the time of the next check, in a list of its own for each binding.
+        self._tracked: dict[str, list[float]] = {}
+        self._failing = self._rng.choice((0.0, 0.3, 0.7))
+        self._slow_s = self._rng.choice((0.1, 5.0, 20.0))
+
+    async def run(self) -> None:
+        """Makes all actions, and compares at the end."""
+        rng = self._rng
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(self._verifier.run())
+            for _ in range(ACTIONS):
+                await asyncio.sleep(rng.choice((0.0, 1.0, 5.0, 15.0)))
+                action: Callable[[str], None] = getattr(
+                    self, f"_{rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]}"
+                )
+                action(f"pod{rng.randrange(PODS)}")
+            self._failing, self._slow_s = 0.0, 0.1
+            await asyncio.sleep(QUIET_S)
+            running.cancel()
+        for placed in self._cache.pods:
+            uid = placed.info.uid
+            if self._cache.is_assumed(uid) and self._server.nodes.get(uid) != NODE:
+                self.problems.append(f"{uid} is still assumed, but is not bound")
+        lost = [uid for uid in self._tracked if self._cache.is_assumed(uid)]
+        if len(self._verifier) < len(lost):
+            self.problems.append("an unconfirmed binding is not verified any more")
+
+    # -- the client of the verifier ---------------------------------------------------------------
+
+    async def get(self, kind: str, name: str, namespace: str = "") -> Pod:
+        """Reads a pod, late or not at all; checks that it is due, and what follows."""
+        del kind, namespace
+        uid = next((u for u, it in self._tracked.items() if u.rpartition("-")[0] == name), "")
+        due = self._tracked.get(uid)
+        if due is None or not self._cache.is_assumed(uid):
+            self.problems.append(f"{name} is read, but is not to be verified")
+        elif self._loop.time() < due[0] - ROUNDING_S:
+            self.problems.append(f"{name} is read {due[0] - self._loop.time():.1f} s too early")
+        await asyncio.sleep(self._rng.random() * self._slow_s)
+        result: Pod | SchedulerError = self._result(name)
+        if due is not None and self._tracked.get(uid) is due and self._cache.is_assumed(uid):
+            self._follow(uid, due, result)
+        else:
+            is_assumed, is_queued = self._cache.is_assumed(uid), self._is_queued(uid)
+            self._loop.call_soon(self._check, uid, is_assumed, is_queued)
+        if isinstance(result, SchedulerError):
+            raise result
+        return result
+
+    def _result(self, name: str) -> Pod | SchedulerError:
+        if self._rng.random() < self._failing:
+            wait_s = self._rng.choice((5.0, 60.0))
+            busy = TooManyRequests("busy", status=429, retry_after_s=wait_s)
+            return self._rng.choice([Unreachable("refused"), ServerError("no", status=500), busy])
+        try:
+            return self._server.pod(name)
+        except KeyError:
+            return NotFound("no such pod", status=404, reason="NotFound")
+
+    def _follow(self, uid: str, due: list[float], result: Pod | SchedulerError) -> None:
+        """Follows an answer about a pod to which nothing has happened meanwhile."""
+        is_gone = isinstance(result, NotFound) or (
+            isinstance(result, Pod) and result.metadata.uid != uid
+        )
+        if isinstance(result, Pod) and not is_gone and result.spec.node_name:
+            due[0] += CONFIRM_S
+        elif isinstance(result, SchedulerError) and not is_gone:
+            wait_s = result.retry_after_s if isinstance(result, TooManyRequests) else 0.0
+            due[0] = self._loop.time() + (wait_s or 0.0)
+        else:
+            del self._tracked[uid]
+            pod = next((pod for pod in self._pods.values() if pod.metadata.uid == uid), None)
+            self._loop.call_soon(self._check, uid, False, pod is not None)
+            return
+        self._loop.call_soon(self._check, uid, True, False)
+
+    def _check(self, uid: str, is_assumed: bool, is_queued: bool) -> None:
+        if self._cache.is_assumed(uid) != is_assumed:
+            self.problems.append(f"{uid} is assumed after a read: {not is_assumed}")
+        if self._is_queued(uid) != is_queued:
+            self.problems.append(f"{uid} is queued after a read: {not is_queued}")
+
+    def _is_queued(self, uid: str) -> bool:
+        return self._queue.queue_of(uid) is not QueueName.NONE
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def _bind(self, name: str) -> None:
+        """Binds a new pod of the name, whose binding is acknowledged."""
+        self._report_deletion(name)
+        pod = self._server.create(name)
+        self._pods[f"default/{name}"] = pod
+        self._server.bind(pod.metadata.uid, NODE)
+        self._track(pod)
+
+    def _track(self, pod: Pod) -> None:
+        info = PodInfo(pod)
+        with self._cache.assume(info.on_node(NODE), NODE) as reservation:
+            reservation.keep()
+        self._tracked[info.uid] = [self._loop.time() + CONFIRM_S]
+        self._verifier.track(info, NODE)
+
+    def _confirm(self, name: str) -> None:
+        """Reports the binding, as the watch does."""
+        pod = self._pods.get(f"default/{name}")
+        if pod is not None and self._server.nodes.get(pod.metadata.uid) == NODE:
+            self._pods[f"default/{name}"] = self._server.pod(name)
+            self._cache.put_pod(self._server.pod(name))
+            self._tracked.pop(pod.metadata.uid, None)
+
+    def _lose(self, name: str) -> None:
+        """Restores the server from a backup from before the binding."""
+        pod = self._pods.get(f"default/{name}")
+        if pod is not None and not pod.spec.node_name:
+            self._server.bind(pod.metadata.uid, "")
+
+    def _delete(self, name: str) -> None:
+        """Deletes a pod, which the watch reports later, or never."""
+        self._server.delete(name)
+
+    def _report(self, name: str) -> None:
+        pod = self._pods.get(f"default/{name}")
+        if pod is not None and pod.metadata.uid not in self._server.nodes:
+            self._report_deletion(name)
+
+    def _report_deletion(self, name: str) -> None:
+        pod = self._pods.pop(f"default/{name}", None)
+        if pod is not None:
+            self._cache.remove_pod(pod.metadata.uid)
+            self._queue.delete(pod.metadata.uid)
+            self._tracked.pop(pod.metadata.uid, None)
+
+    def _rebind(self, name: str) -> None:
+        """Gives a binding up, and binds the pod once more."""
+        pod = self._pods.get(f"default/{name}")
+        if pod is not None and self._cache.is_assumed(pod.metadata.uid):
+            self._cache.forget(pod.metadata.uid)
+            self._track(pod)
+
+
+def run_verify(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a verification differs from the model.
+    """
+
+    async def run() -> list[str]:
+        verify = VerifyRun(seed)
+        await verify.run()
+        return verify.problems
+
+    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
+    assert not problems, problems[0]

@@ -1,0 +1,149 @@
+"""Puts and removals of a queue of writes, most of which are refused: beside its model.
+
+Besides the model of each value (``tests/faults/twins/attached_writes.py``) this one counts the
+writers: a namespace occupies six of eight, those that fail two, and what is urgent comes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, Final
+
+from mooring.client.write_queue import Retry, WriteQueue
+from mooring.clock import seeded_random
+from mooring.virtual_loop import run_virtually
+from tests.faults.twins.attached_writes import AttachedWrites
+
+CALLS: Final = 150
+NAMESPACES: Final = ("shop", "bank", "team")
+WRITERS: Final = 8
+OF_ONE: Final = 6
+OF_FAILING: Final = 2
+#: At the end the writes succeed, and all have been written after so long.
+QUIET_S: Final = 60.0
+
+
+class Value:
+    """A value to write: no two are equal."""
+
+    def __init__(self, key: str, *, is_urgent: bool) -> None:
+        self.key = key
+        self.is_urgent = is_urgent
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the key."""
+        return self.key.partition("/")[0]
+
+
+class WritesRun:
+    """One run.
+
+    Attributes:
+        problems: What the queue did, and must not.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.problems: list[str] = []
+        self._rng = seeded_random(seed)
+        self._writes: WriteQueue[Value] = WriteQueue(self._write, sleep=asyncio.sleep)
+        self._model = AttachedWrites(self._writes, "writes", self.problems.append)
+        self._refusing = self._rng.choice((0.2, 0.6, 0.9))
+        self._n_keys = self._rng.choice((1, 2, 10))
+        self._most_s = self._rng.choice((0.5, 5.0))
+        self._writing: Counter[str] = Counter()
+        self._failing: set[str] = set()
+        #: The newest value of each key, until it is written, given up or removed.
+        self._newest: dict[str, Value] = {}
+
+    async def run(self) -> None:
+        """Makes all calls, lets the writes succeed, and compares at the end."""
+        rng = self._rng
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(self._writes.run())
+            ticking = tasks.create_task(self._tick())
+            for _ in range(CALLS):
+                await asyncio.sleep(rng.choice((0.0, 0.0, 0.01, 0.3, 2.0)))
+                key = f"{rng.choice(NAMESPACES)}/{rng.randrange(self._n_keys)}"
+                if rng.random() < 0.35:
+                    self._newest.pop(key, None)
+                    self._writes.remove(key)
+                else:
+                    self._put(key)
+                self._check_contents()
+            self._refusing = 0.0
+            await asyncio.sleep(QUIET_S)
+            running.cancel()
+            ticking.cancel()
+        if len(self._writes) or self._newest:
+            self.problems.append(f"{sorted(self._newest)} are not written at the end")
+
+    def _put(self, key: str) -> None:
+        value = Value(key, is_urgent=self._rng.random() < 0.3)
+        self._newest[key] = value
+        self._writes.put(key, value.namespace, value, urgent=value.is_urgent)
+
+    def _check_contents(self) -> None:
+        values = self._writes.values()
+        if len(values) != len(self._newest) or {id(value) for value in values} != {
+            id(value) for value in self._newest.values()
+        }:
+            keys = sorted(value.key for value in values)
+            self.problems.append(f"{keys} are to be written, not {sorted(self._newest)}")
+        for key in (f"{name}/{number}" for name in NAMESPACES for number in range(self._n_keys)):
+            if self._writes.get(key) is not self._newest.get(key):
+                self.problems.append(f"{key} has another value than the newest")
+            if (key in self._writes) < (key in self._newest):
+                self.problems.append(f"{key} is not contained")
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._model.on_tick()
+
+    async def _write(self, value: Value, tries: int) -> Retry | None:
+        """Checks who writes at the same time, and draws the result."""
+        del tries
+        name, rng = value.namespace, self._rng
+        self._writing[name] += 1
+        of_failing = sum(self._writing[failing] for failing in self._failing)
+        if self._writing.total() > WRITERS or self._writing[name] > OF_ONE:
+            self.problems.append(f"too many writers: {dict(self._writing)}")
+        if name in self._failing and of_failing > OF_FAILING:
+            self.problems.append(f"failing namespaces have {of_failing} writers")
+        try:
+            await asyncio.sleep(rng.random() * self._most_s)
+        finally:
+            self._writing[name] -= 1
+        retry = self._result()
+        if retry is not None and retry.wait_s:
+            self._failing.add(name)
+        else:
+            self._failing.discard(name)
+        if retry is None and self._newest.get(value.key) is value:
+            del self._newest[value.key]
+        return retry
+
+    def _result(self) -> Retry | None:
+        rng: Any = self._rng
+        if rng.random() > self._refusing:
+            return None
+        wait_s = rng.choice((0.2, 1.0, 1.0, 5.0, 9.0))
+        return Retry(wait_s, is_requested=rng.random() < 0.5)
+
+
+def run_writes(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: the queue differs from its model.
+    """
+
+    async def run() -> list[str]:
+        writes = WritesRun(seed)
+        await writes.run()
+        return writes.problems
+
+    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
+    assert not problems, problems[0]
