@@ -42,7 +42,8 @@ def test_api_resources_are_those_that_are_served(kubectl: Kubectl) -> None:
     names = kubectl("api-resources", "-o", "name").split()
 
     assert {"pods", "nodes", "deployments.apps", "priorityclasses.scheduling.k8s.io"} <= set(names)
-    assert kubectl("api-versions").split()[:3] == [
+    assert kubectl("api-versions").split()[:4] == [
+        "admissionregistration.k8s.io/v1",
         "apiextensions.k8s.io/v1",
         "apps/v1",
         "authentication.k8s.io/v1",
