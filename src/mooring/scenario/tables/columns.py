@@ -22,7 +22,7 @@ class Times(Sequence[Time]):
         values: float64 (n,).
 
     Example:
-        >>> list(Times([1.0, 2.5, math.nan]))
+        >>> list(Times([1.0, 2.5, float("nan")]))
         [1, 2.5, None]
     """
 
