@@ -42,6 +42,11 @@ def one_of(field: str, value: Any, supported: Sequence[str]) -> Errors:
     return [] if is_valid else [not_supported(field, value, supported)]
 
 
+def required_one_of(field: str, value: Any, supported: Sequence[str]) -> Errors:
+    """Checks that a value is one of the supported ones; it may not be absent or empty."""
+    return one_of(field, value, supported) if value else [required(field)]
+
+
 def not_negative(obj: Mapping[str, Any], field: str, *names: str) -> Errors:
     """Checks that numbers, where they are set, are not negative."""
     return [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, duplicate, forbidden_field, invalid, required
 from mooring.apiserver.validation.metadata import validate_labels
-from mooring.apiserver.validation.rules import field_errors, one_of
+from mooring.apiserver.validation.rules import field_errors, one_of, required_one_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,13 +54,9 @@ def validate_service(service: Object) -> Errors:
     for number, address in enumerate(spec.get("externalIPs") or ()):
         if address_of(address) is None:
             yield invalid(f"spec.externalIPs[{number}]", address, NO_ADDRESS)
-    yield from _required_one_of("spec.type", kind, _TYPES)
+    yield from required_one_of("spec.type", kind, _TYPES)
     yield from _validate_uniqueness(ports, kind)
     yield from _validate_traffic(spec)
-
-
-def _required_one_of(field: str, value: str, supported: Sequence[str]) -> Errors:
-    return one_of(field, value, supported) if value else [required(field)]
 
 
 def _validate_external_name(spec: Object) -> Errors:
@@ -87,7 +83,7 @@ def _validate_ports(ports: Sequence[Object]) -> Errors:
         elif len(ports) > 1:
             yield required(f"{field}.name")
         yield from field_errors(f"{field}.port", port.get("port", 0), names.port_number)
-        yield from _required_one_of(f"{field}.protocol", port.get("protocol", ""), PROTOCOLS)
+        yield from required_one_of(f"{field}.protocol", port.get("protocol", ""), PROTOCOLS)
         target = port.get("targetPort", 0)
         check: Any = names.port_name if isinstance(target, str) else names.port_number
         yield from field_errors(f"{field}.targetPort", target, check)
@@ -98,7 +94,7 @@ def _validate_ports(ports: Sequence[Object]) -> Errors:
 
 def _validate_affinity(spec: Object) -> Errors:
     affinity, config = spec.get("sessionAffinity", ""), spec.get("sessionAffinityConfig")
-    yield from _required_one_of("spec.sessionAffinity", affinity, _AFFINITIES)
+    yield from required_one_of("spec.sessionAffinity", affinity, _AFFINITIES)
     field = "spec.sessionAffinityConfig"
     if affinity == "None" and config is not None:
         yield forbidden_field(field, "must not be set when session affinity is None")
@@ -201,7 +197,7 @@ def _validate_traffic(spec: Object) -> Errors:
     is_external = kind in _EXTERNAL_TYPES
     is_external = is_external or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
     if is_external:
-        yield from _required_one_of(field, policy, _TRAFFIC_POLICIES)
+        yield from required_one_of(field, policy, _TRAFFIC_POLICIES)
     elif policy:
         yield invalid(field, policy, "may only be set for externally-accessible services")
     if spec.get("healthCheckNodePort") and not (kind == "LoadBalancer" and policy == "Local"):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mooring.apiserver.errors import quoted
-from mooring.apiserver.resources import Resource
+from mooring.apiserver.resources import RESOURCES, Resource
 from mooring.apiserver.types import Object
 from mooring.apiserver.warnings.addresses import address_warnings, cidr_warnings
 from mooring.apiserver.warnings.node_labels import deprecation_of, key_warning, term_warnings
@@ -33,15 +33,8 @@ _TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _OWN_CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _STATIC_SUFFIX = ".static.k8s.io"
-_ADMISSION = (
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "mutatingwebhookconfigurations",
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
-)
-NO_ADMISSION = "{subject} stored and not called: this server admits all objects"
+_ADMISSION = "admissionregistration.k8s.io"
+_NOT_CALLED = "{subject} stored and not called: this server admits all objects"
 
 
 def warnings_of(resource: Resource, new: Object, old: Object | None) -> list[str]:
@@ -300,9 +293,9 @@ def _of_admission(new: Object, _old: Object | None) -> Iterator[str]:
             "manifest-based configurations and cannot be managed via the API"
         )
     if "webhooks" in new:
-        yield NO_ADMISSION.format(subject="webhooks are")
+        yield _NOT_CALLED.format(subject="webhooks are")
     elif "Binding" not in new["kind"]:
-        yield NO_ADMISSION.format(subject="the policy is")
+        yield _NOT_CALLED.format(subject="the policy is")
 
 
 _KINDS: Final[Mapping[tuple[str, str], Warn]] = MappingProxyType(
@@ -315,7 +308,11 @@ _KINDS: Final[Mapping[tuple[str, str], Warn]] = MappingProxyType(
         ("", "replicationcontrollers"): _of_workload,
         ("", "serviceaccounts"): _of_account,
         ("", "podtemplates"): _of_pod_template,
-        **{("admissionregistration.k8s.io", name): _of_admission for name in _ADMISSION},
+        **{
+            (resource.group, resource.name): _of_admission
+            for resource in RESOURCES
+            if resource.group == _ADMISSION
+        },
         ("apps", "deployments"): _of_workload,
         ("apps", "replicasets"): _of_workload,
         ("apps", "daemonsets"): _of_template,

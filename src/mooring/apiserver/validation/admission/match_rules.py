@@ -7,7 +7,7 @@ Differs: expressions are parsed only; names and types in them are not checked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")
+REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _CONDITIONS_MAX: Final = 64
@@ -157,8 +158,3 @@ def validate_expression(text: str, field: str, if_empty: str = "") -> Errors:
         parse(source, problems)
     if problems:
         yield invalid(field, text, f"compilation failed: {problems}")
-
-
-def one_of_required(field: str, value: Any, supported: Sequence[str]) -> Errors:
-    """Checks that a value is one of the supported ones; it may not be absent."""
-    return one_of(field, value, supported) if value else [required(field)]

@@ -21,14 +21,19 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.validation.admission.match_rules import (
     FAILURE_POLICIES,
-    one_of_required,
+    REINVOCATION_POLICIES,
     validate_conditions,
     validate_expression,
     validate_match_resources,
     validate_no_deletions,
 )
 from mooring.apiserver.validation.metadata import validate_label_selector
-from mooring.apiserver.validation.rules import field_errors, one_of, required_value
+from mooring.apiserver.validation.rules import (
+    field_errors,
+    one_of,
+    required_one_of,
+    required_value,
+)
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -36,7 +41,6 @@ if TYPE_CHECKING:
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _PATCH_TYPES: Final = ("ApplyConfiguration", "JSONPatch")
-_REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
 _ABSENT_PARAMETERS: Final = ("Deny", "Allow")
 _ANNOTATIONS_MAX: Final = 20
 _ANNOTATION_BYTES_MAX: Final = 5 * 1024
@@ -74,7 +78,7 @@ def validate_mutating(policy: Object) -> Errors:
     for number, mutation in enumerate(mutations):
         yield from _validate_mutation(mutation, f"spec.mutations[{number}]")
     policy_name = spec.get("reinvocationPolicy")
-    yield from one_of_required("spec.reinvocationPolicy", policy_name, _REINVOCATION_POLICIES)
+    yield from required_one_of("spec.reinvocationPolicy", policy_name, REINVOCATION_POLICIES)
 
 
 def _validate_shared_parts(spec: Object, *, is_mutating: bool = False) -> Errors:
@@ -169,7 +173,7 @@ def _validate_mutation(mutation: Object, field: str) -> Errors:
     kind = mutation.get("patchType")
     fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
     if kind not in fields:
-        yield from one_of_required(f"{field}.patchType", kind, _PATCH_TYPES)
+        yield from required_one_of(f"{field}.patchType", kind, _PATCH_TYPES)
         return
     own = fields.pop(kind)
     (other,) = fields.values()
@@ -214,7 +218,7 @@ def _validate_parameters(reference: Object, field: str) -> Errors:
     if not name and selector is None:
         yield required(field, "one of name or selector must be specified")
     action = reference.get("parameterNotFoundAction")
-    yield from one_of_required(f"{field}.parameterNotFoundAction", action, _ABSENT_PARAMETERS)
+    yield from required_one_of(f"{field}.parameterNotFoundAction", action, _ABSENT_PARAMETERS)
 
 
 def _validate_actions(actions: list[str], field: str) -> Errors:

@@ -14,6 +14,7 @@ from mooring.apiserver.errors import Errors, duplicate, invalid, not_supported, 
 from mooring.apiserver.validation.admission.match_rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
+    REINVOCATION_POLICIES,
     validate_conditions,
     validate_rule,
 )
@@ -23,7 +24,6 @@ from mooring.apiserver.validation.rules import one_of
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
-_REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _TIMEOUT_S_MAX: Final = 30
@@ -70,7 +70,7 @@ def _validate_hook(hook: Object, field: str, *, is_mutating: bool) -> Errors:
         yield from validate_label_selector(hook.get(name), f"{field}.{name}")
     if is_mutating:
         policy = hook.get("reinvocationPolicy")
-        yield from one_of(f"{field}.reinvocationPolicy", policy, _REINVOCATION_POLICIES)
+        yield from one_of(f"{field}.reinvocationPolicy", policy, REINVOCATION_POLICIES)
     yield from validate_client(hook.get("clientConfig") or {}, f"{field}.clientConfig")
     yield from validate_conditions(hook.get("matchConditions") or (), f"{field}.matchConditions")
 
