@@ -25,7 +25,6 @@ from mooring.apiserver.errors import (
     too_long,
     too_many,
 )
-from mooring.cel.regex.pattern import compile_pattern
 
 _UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 _NO_FIELD = "<nil>"
@@ -145,6 +144,9 @@ def _string_errors(value: str, schema: dict[str, Any], path: str) -> Iterator[Fi
 
 def matches_pattern(pattern: str, text: str) -> bool:
     """Returns True if a part of the text matches a regular expression of Go."""
+    # Imported late: few clusters have custom resources.
+    from mooring.cel.regex.pattern import compile_pattern
+
     return compile_pattern(pattern).matches(text)
 
 

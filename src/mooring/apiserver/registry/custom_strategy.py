@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.custom.paths import find
-from mooring.apiserver.custom.rules import find_rule_errors
 from mooring.apiserver.custom.values import find_errors_below, find_value_errors, kind_of
-from mooring.apiserver.errors import Errors, invalid
+from mooring.apiserver.errors import Errors, FieldError, invalid
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry.strategy import (
     Strategy,
@@ -104,7 +103,7 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
     def validate(obj: Object, old: Object | None = None) -> Errors:
         errors = list(find_value_errors(obj, custom.schema))
         yield from errors
-        yield from find_rule_errors(errors, custom.schema, obj, old)
+        yield from _rule_errors(errors, custom.schema, obj, old)
         yield from _replica_errors(custom, obj, "specReplicasPath")
         yield from _replica_errors(custom, obj, "statusReplicasPath")
 
@@ -114,7 +113,7 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
         if schema is not None and "status" in new:
             errors = list(find_errors_below(new["status"], schema, "status"))
         yield from errors
-        yield from find_rule_errors(errors, custom.schema, new, old)
+        yield from _rule_errors(errors, custom.schema, new, old)
         yield from _replica_errors(custom, new, "statusReplicasPath")
 
     return Strategy(
@@ -135,6 +134,15 @@ def _content_differs(new: Object, old: Object) -> bool:
     names = ("metadata", "apiVersion", "kind")
     after = {name: value for name, value in new.items() if name not in names}
     return after != {name: value for name, value in old.items() if name not in names}
+
+
+def _rule_errors(
+    errors: list[FieldError], schema: Object, new: Object, old: Object | None
+) -> Errors:
+    # Imported late: few clusters have custom resources.
+    from mooring.apiserver.custom.rules import find_rule_errors
+
+    return find_rule_errors(errors, schema, new, old)
 
 
 def _replica_errors(custom: CustomVersion, obj: Object, name: str) -> Errors:

@@ -15,7 +15,6 @@ from typing import Any
 from mooring.apiserver import names
 from mooring.apiserver.custom.decoding import fill_defaults
 from mooring.apiserver.custom.paths import parse_path
-from mooring.apiserver.custom.rule_checks import rule_errors
 from mooring.apiserver.custom.values import find_errors_below
 from mooring.apiserver.errors import (
     Errors,
@@ -28,7 +27,6 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.rules import immutable
-from mooring.cel.regex.pattern import compile_pattern
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _STRATEGIES = ("None", "Webhook")
@@ -231,7 +229,7 @@ def _version_errors(
         yield from structural
         if not structural:
             yield from _default_errors(schema, root)
-            yield from rule_errors(_inner_first(schema, root))
+            yield from _rule_errors(schema, root)
     yield from _scale_errors(
         (version.get("subresources") or {}).get("scale"), f"{path}.subresources.scale"
     )
@@ -419,14 +417,28 @@ def _metadata_errors(schema: Object, path: str, level: str) -> Iterator[FieldErr
         yield forbidden_field(f"{path}.properties[metadata]", text)
 
 
+def _rule_errors(schema: Object, root: str) -> list[FieldError]:
+    # Imported late, as CEL is: few clusters have definitions.
+    from mooring.apiserver.custom.rule_checks import rule_errors
+
+    return rule_errors(_inner_first(schema, root))
+
+
+def _pattern_errors(pattern: str, path: str) -> Iterator[FieldError]:
+    # Imported late: few clusters have definitions.
+    from mooring.cel.regex.pattern import compile_pattern
+
+    try:
+        compile_pattern(pattern)
+    except ValueError as error:
+        text = f"must be a valid regular expression, but isn't: {error}"
+        yield invalid(path, pattern, text)
+
+
 def _nested_errors(schema: Object, path: str) -> Iterator[FieldError]:
     """Yields the errors of allOf, anyOf, oneOf and not, which may only restrict values."""
     if pattern := schema.get("pattern"):
-        try:
-            compile_pattern(pattern)
-        except ValueError as error:
-            text = f"must be a valid regular expression, but isn't: {error}"
-            yield invalid(f"{path}.pattern", pattern, text)
+        yield from _pattern_errors(pattern, f"{path}.pattern")
     is_integer_or_string = schema.get(_INT_OR_STRING)
     for name in ("allOf", "anyOf", "oneOf"):
         for number, part in enumerate(schema.get(name) or ()):

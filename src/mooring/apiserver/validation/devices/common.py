@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring import cel
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
     Errors,
@@ -25,7 +26,6 @@ from mooring.apiserver.errors import (
     too_many,
 )
 from mooring.apiserver.validation.rules import field_errors, required_value
-from mooring.cel import COST_LIMIT, CompileError, compile_selector
 
 Object = Mapping[str, Any]
 
@@ -172,17 +172,17 @@ def validate_selectors(selectors: Sequence[Object], field: str) -> Errors:
 
 
 def _validate_selector(selector: Object, field: str) -> Errors:
-    cel = selector.get("cel")
-    if cel is None:
+    cel_selector = selector.get("cel")
+    if cel_selector is None:
         return [required(f"{field}.cel")]
-    expression = cel.get("expression", "")
+    expression = cel_selector.get("expression", "")
     field = f"{field}.cel.expression"
     if len(expression.encode(errors="surrogatepass")) > _EXPRESSION_BYTES_MAX:
         return [too_long(field, _EXPRESSION_BYTES_MAX)]
     problem, cost = _compiled(expression)
     if problem:
         return [invalid(field, expression, problem)]
-    if cost > COST_LIMIT:
+    if cost > cel.COST_LIMIT:
         return [forbidden_field(field, "too complex, exceeds cost limit")]
     return []
 
@@ -191,8 +191,8 @@ def _validate_selector(selector: Object, field: str) -> Errors:
 def _compiled(expression: str) -> tuple[str, int]:
     """Returns why an expression does not compile, "" if it does; and its worst-case cost."""
     try:
-        selector = compile_selector(expression)
-    except CompileError as error:
+        selector = cel.compile_selector(expression)
+    except cel.CompileError as error:
         return str(error), 0
     return "", selector.estimate_cost().most
 
