@@ -1,6 +1,7 @@
-"""Writes the OpenAPI v2 document of the embedded API server, in the form that kubectl reads.
+"""Writes the OpenAPI v2 document of the embedded API server: v2.json.gz and v2.pb.gz.
 
-kubectl checks documents of the kind List by the old OpenAPI, and takes it as protobuf only::
+kubectl checks documents of the kind List by the old OpenAPI, and takes it as protobuf only; the
+JSON file has the definitions by name::
 
     python tools/openapi_v2.py [GO_MODULE_CACHE]
 
@@ -20,6 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "src/mooring/apiserver/data/openapi/v2.pb.gz"
+JSON_TARGET = TARGET.with_name("v2.json.gz")
 SOURCE = "k8s.io/kubernetes@v1.36.3/api/openapi-spec/swagger.json"
 GVK = "x-kubernetes-group-version-kind"
 OTHER_KINDS = ("Binding", "Eviction", "Scale", "TokenRequest", "DeleteOptions", "Status")
@@ -38,7 +40,25 @@ def main() -> None:
     kept = reachable(definitions, versions, kinds | set(OTHER_KINDS))
     body = document(kept)
     TARGET.write_bytes(gzip.compress(body, 9, mtime=0))
-    print(f"{len(kept)} definitions, {len(body)} bytes in {TARGET}")
+    text = json.dumps(without_descriptions(kept), separators=(",", ":"))
+    JSON_TARGET.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    print(f"{len(kept)} definitions, {len(body)} bytes in {TARGET}, {len(text)} in {JSON_TARGET}")
+
+
+def without_descriptions(definitions: dict[str, Any]) -> dict[str, Any]:
+    """The definitions without their texts; a property may be named "description"."""
+    return {name: without_description(one) for name, one in definitions.items()}
+
+
+def without_description(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema without texts."""
+    kept = {key: value for key, value in schema.items() if key != "description"}
+    if "properties" in kept:
+        kept["properties"] = without_descriptions(kept["properties"])
+    for key in ("items", "additionalProperties"):
+        if isinstance(kept.get(key), dict):
+            kept[key] = without_description(kept[key])
+    return kept
 
 
 def reachable(

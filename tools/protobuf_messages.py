@@ -6,10 +6,10 @@ generated.proto, the names of the JSON fields in the tags of the Go structs::
 
     python tools/protobuf_messages.py [GO_MODULE_CACHE]
 
-The module cache needs k8s.io/api and k8s.io/apimachinery v0.36.3 (``make controlplane`` fetches
-them). Every field is "NUMBER": [JSON name, type]; a type is a scalar, a message such as
-"core.PodSpec", "[]T" or "{}T" (a map whose keys are strings). An empty name says that the fields
-of the message stand in the object itself.
+The module cache needs k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver v0.36.3
+(``make controlplane`` fetches them). Every field is "NUMBER": [JSON name, type]; a type is a
+scalar, a message such as "core.PodSpec", "[]T" or "{}T" (a map whose keys are strings). An empty
+name says that the fields of the message stand in the object itself.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "src/mooring/apiserver/data/protobuf.json"
 PACKAGES = {
     "admissionregistration": "api@v0.36.3/admissionregistration/v1",
+    "apiextensions": "apiextensions-apiserver@v0.36.3/pkg/apis/apiextensions/v1",
     "core": "api@v0.36.3/core/v1",
     "apps": "api@v0.36.3/apps/v1",
     "authentication": "api@v0.36.3/authentication/v1",
@@ -60,6 +61,7 @@ SPECIAL = {
     "meta.MicroTime": "MicroTime",
     "meta.Duration": "Duration",
     "meta.FieldsV1": "FieldsV1",
+    "apiextensions.JSON": "JSON",
     "authentication.ExtraValue": "Strings",
     "authorization.ExtraValue": "Strings",
     "certificates.ExtraValue": "Strings",
@@ -67,9 +69,16 @@ SPECIAL = {
     ".k8s.io.apimachinery.pkg.util.intstr.IntOrString": "IntOrString",
     ".k8s.io.apimachinery.pkg.runtime.RawExtension": "RawExtension",
 }
+#: Messages of which one field is the value in JSON: the fields have no names there.
+UNIONS = {
+    "apiextensions.JSONSchemaPropsOrArray",
+    "apiextensions.JSONSchemaPropsOrBool",
+    "apiextensions.JSONSchemaPropsOrStringArray",
+}
 MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(
-    r"^  (?:optional|repeated|required)?\s*(map<string, (?P<value>[\w.]+)>|[\w.]+) (\w+) = (\d+);",
+    r"^  (?:optional|repeated|required)?\s*"
+    r"(map<string, (?P<value>[\w.]+)>|[\w.]+) (?P<name>\w+) = (?P<number>\d+);",
     re.MULTILINE,
 )
 STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
@@ -102,8 +111,6 @@ def main() -> None:
         sources[name] = Source(messages, names)
     resources = [*RESOURCES, *GATED_BY_PATH.values()]
     roots = [f"{one.group.split('.')[0] or 'core'}.{one.kind}" for one in resources]
-    # Clients send definitions of custom resources as JSON.
-    roots.remove("apiextensions.CustomResourceDefinition")
     waiting = sorted({*roots, *OTHER_ROOTS})
     table: dict[str, Fields] = {}
     while waiting:
@@ -139,16 +146,17 @@ def fields_of(name: str, sources: dict[str, Source]) -> Fields:
     source = sources[package]
     found: Fields = {}
     for match in FIELD.finditer(source.messages[message]):
-        number = match.group(4)
+        number = match["number"]
         inner = match.group("value")
         type_name = typed(inner or match.group(1), package)
         if inner:
             type_name = f"{{}}{type_name}"
         elif match.group(0).strip().startswith("repeated"):
             type_name = f"[]{type_name}"
-        if number not in source.names.get(message, {}):
+        names = source.names.get(message, {})
+        if number not in names and name not in UNIONS:
             sys.exit(f"{name}: field {number} has no name in JSON")
-        found[number] = [source.names[message][number], type_name]
+        found[number] = [names.get(number, match["name"]), type_name]
     return found
 
 

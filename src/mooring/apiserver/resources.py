@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mooring.objects.schema import types as schema_types
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from mooring.apiserver.types import Object
 
 #: Clients request the same paths repeatedly.
 _PATH_CACHE_SIZE = 4096
@@ -57,7 +59,8 @@ class CustomVersion:
         scale: The paths of the scale subresource; None without it.
         has_status: True with the status subresource.
         list_kind: The kind of lists.
-        is_converted: True if the definition has other versions: the stored apiVersion may differ.
+        converted: Returns a stored object as this version has it; it may change its argument. None
+            if all objects were written by the schema of this version, the only one.
         warning: The deprecation warning; "" for none.
     """
 
@@ -68,7 +71,7 @@ class CustomVersion:
     scale: Mapping[str, str] | None = None
     has_status: bool = False
     list_kind: str = ""
-    is_converted: bool = False
+    converted: Callable[[Object], Object] | None = None
     warning: str = ""
 
 

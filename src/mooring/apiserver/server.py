@@ -52,6 +52,7 @@ from mooring.apiserver.registry.event_expiry import EVENT_TTL_S, EventExpiry
 from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
+from mooring.apiserver.registry.root_certificates import RootCertificates
 from mooring.apiserver.resources import (
     BINDINGS,
     BY_PATH,
@@ -129,9 +130,11 @@ class ApiServer:
         self._metrics = request_metrics.RequestMetrics()
         self._usage = USAGE_RESOURCES if with_usage else {}
         self._gated = GATED_BY_PATH if with_taint_rules else {}
+        self._root_certificates = RootCertificates(self.registry)
         self._controllers = (
             RoleAggregation(self.registry),
             DefaultAccounts(self.registry),
+            self._root_certificates,
             EndpointSlices(self.registry),
             QuotaStatus(self.registry),
             Definitions(self.registry, self.deleter),
@@ -173,6 +176,11 @@ class ApiServer:
             self._metrics.count(method, target, query, headers, response[0])
         return response
 
+    def publish_authority(self, certificate: bytes) -> None:
+        """Publishes the certificate (PEM) with which clients verify this server."""
+        self._root_certificates.publish(certificate.decode("ascii"))
+        self._run_controllers()
+
     def tick(self) -> int:
         """Deletes pods whose grace period has expired, and old Events; returns their number."""
         deleted = self.deleter.tick() + self._event_expiry.run()
@@ -205,19 +213,24 @@ class ApiServer:
     ) -> Response | Steps[HttpResponse]:
         if len(body) > BODY_BYTES_MAX:
             raise entity_too_large(f"limit is {BODY_BYTES_MAX}")
-        target = self._resource_at(path)
+        target, parameters = self._resource_at(path), Query(query)
+        is_watch = bool(
+            target is not None and method == "GET" and not target.name and parameters.flag("watch")
+        )
+        if not is_watch:
+            parameters.check_timeout()
         if target is None:
             return self._non_resource_path(method, path, query, headers)
         if target.resource.group == USAGE_GROUP:
-            usage = read_usage(method, target, Query(query), self.registry)
+            usage = read_usage(method, target, parameters, self.registry)
             return 200, dict(JSON_HEADERS), msgspec.json.encode(usage)
         if not target.resource.is_stored and target.resource is not BINDINGS:
             return self._review(method, target, headers, body)
-        request = Request(method, target, Query(query), headers, body)
+        request = Request(method, target, parameters, headers, body)
         if target.resource.warning:
             request.warnings.append(target.resource.warning)
         self.tick()
-        if method == "GET" and not target.name and request.query.flag("watch"):
+        if is_watch:
             head = dict(JSON_HEADERS)
             return 200, head, stream(self.store, request, clock=self.clock, rng=self.rng)
         try:

@@ -22,10 +22,11 @@ from itertools import islice
 from typing import Any, Final
 
 from mooring.clock import Rng
-from mooring.config.durations import UNITS_NS, duration_text, parse_duration_s
+from mooring.config.durations import duration_text, parse_duration_s
 from mooring.config.field_errors import FieldError
 from mooring.config.strict import nearest
 from mooring.objects.files.documents import Path
+from mooring.objects.go_durations import UNITS_NS
 
 _RATE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*/\s*(s|sec|min|m|h|hour|d|day)\s*")
 _PER_S: Final = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "hour": 3600, "d": 86400}

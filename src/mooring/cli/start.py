@@ -444,6 +444,7 @@ async def _served(
         async with serve(
             ExplainEndpoint(cluster.api, lambda: cluster.service, clock), port=options.port
         ) as server:
+            cluster.api.publish_authority(server.authority)
             export = write_kubeconfig(options.kubeconfig, KUBECONFIG, server.kubeconfig())
             async with served_page(cluster, clock, page, export) as lines:
                 yield "\n".join([f"mooring start: {server.url}", export, *lines])

@@ -123,6 +123,7 @@ async def _show(scenario: Scenario, options: Options, kubeconfig_name: str) -> R
     interrupted = interruption()
     try:
         async with serve(ReadOnlyEndpoint(api, READ_ONLY), port=options.port) as server:
+            api.publish_authority(server.authority)
             export = write_kubeconfig(options.kubeconfig, kubeconfig_name, server.kubeconfig())
             click.echo(f"mooring start: {server.url}\n{export}")
             result = await _watched(scenario, options.speed, mirror, interrupted)

@@ -13,7 +13,7 @@ from decimal import Decimal
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
-from mooring.config.durations import UNITS_NS
+from mooring.objects.go_durations import parse_duration_ns
 from mooring.objects.quantity import Quantity, QuantityError
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -29,9 +29,6 @@ _HEX_FLOAT: Final = re.compile(
 _SPECIAL_FLOATS: Final = frozenset({"inf", "infinity", "nan"})
 _FLOAT32_MAX: Final = (2 - 2**-23) * 2.0**127
 _FLOAT32_ROUNDS_TO_INFINITY: Final = (2 - 2**-24) * 2.0**127
-
-_DURATION_PART: Final = re.compile(r"([0-9]*)(\.?)([0-9]*)([^0-9.]*)")
-_NS_MAX: Final = 2**63
 
 _ESCAPES: Final = {
     '"': '\\"',
@@ -200,28 +197,10 @@ def parse_duration_s(text: str) -> float:
     Raises:
         GoError: it is no duration, or longer than 292 years.
     """
-    unsigned = text[1:] if text[:1] in ("+", "-") else text
-    if unsigned == "0":
-        return 0.0
-    if not unsigned:
-        raise GoError(f"time: invalid duration {quote(text)}")
-    total_ns, position = 0, 0
-    while position < len(unsigned):
-        match = _DURATION_PART.match(unsigned, position)
-        assert match is not None
-        whole, _, fraction, unit = match.groups()
-        if not whole and not fraction:
-            raise GoError(f"time: invalid duration {quote(text)}")
-        if not unit:
-            raise GoError(f"time: missing unit in duration {quote(text)}")
-        if unit not in UNITS_NS:
-            raise GoError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
-        total_ns += int(Decimal(f"{whole or 0}.{fraction or 0}") * UNITS_NS[unit])
-        position = match.end()
-    is_negative = text.startswith("-")
-    if total_ns > _NS_MAX or (total_ns == _NS_MAX and not is_negative):
-        raise GoError(f"time: invalid duration {quote(text)}")
-    return (-total_ns if is_negative else total_ns) / 10**9
+    try:
+        return parse_duration_ns(text) / 10**9
+    except ValueError as error:
+        raise GoError(str(error)) from None
 
 
 def parse_csv(text: str) -> tuple[str, ...]:

@@ -8,17 +8,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-#: Unit of a duration -> nanoseconds.
-UNITS_NS = {
-    "ns": 1,
-    "us": 10**3,
-    "µs": 10**3,  # MICRO SIGN
-    "μs": 10**3,  # GREEK SMALL LETTER MU
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
+from mooring.objects.go_durations import UNITS_NS
+
 _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _NS_MAX = 2**63 - 1
 _NS_PER_S = 10**9

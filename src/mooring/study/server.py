@@ -158,6 +158,7 @@ class Server:
             serve(ExplainEndpoint(running.api, lambda: running.service, clock), port=0) as server,
             asyncio.TaskGroup() as tasks,
         ):
+            running.api.publish_authority(server.authority)
             work = tasks.create_task(running.run())
             await running.service.wait_until_synced()
             self.url, self.kubeconfig = server.url, self._write(server.kubeconfig())

@@ -200,3 +200,59 @@ def a_quota_counts_objects(api: Api, namespace: str) -> None:
     _follow(api, lambda: api.post(leases, lease, dryRun="All"), 403)
     assert make("a").code == 201
     assert make("b").code == 403
+
+
+@scenario
+def claims_count_by_their_attributes_class(api: Api, ns: str) -> None:
+    term = {"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"]}
+    _quota(api, ns, {_CLAIMS: "1"}, scopeSelector={"matchExpressions": [term]})
+    for number, name in enumerate(("gold", "gold", "silver", None)):
+        more = {} if name is None else {"volumeAttributesClassName": name}
+        answer = _claim(api, ns, f"c{number}", "1Gi", **more)
+        assert answer.code == (403 if number == 1 else 201)
+
+
+@scenario
+def resource_claims_count_by_their_device_classes(api: Api, ns: str) -> None:
+    _quota(api, ns, {"gold.deviceclass.resource.k8s.io/devices": "34"})
+    claims = path("apis/resource.k8s.io/v1", ns, "resourceclaims")
+    gold, silver = {"deviceClassName": "gold"}, {"deviceClassName": "silver"}
+    options = [
+        {"name": "a", **gold, "count": 2},
+        {"name": "b", **gold, "count": 3},
+        {"name": "c", **silver},
+    ]
+    for number, requests in enumerate(
+        (
+            [{"name": "r", "exactly": {**gold, "allocationMode": "All"}}],
+            [{"name": "r", "firstAvailable": options}],
+            [{"name": "r", "exactly": gold}, {"name": "s", "exactly": silver}],
+            [{"name": "r", "exactly": silver}],
+            [{"name": "r", "exactly": gold}, {"name": "s", "exactly": gold}],
+            [{"name": "r", "exactly": gold}],
+        )
+    ):
+        body = {"metadata": {"name": f"c{number}"}, "spec": {"devices": {"requests": requests}}}
+        answer = api.post(claims, body)
+        assert answer.code == (403 if number in (1, 4) else 201)
+
+
+@scenario
+def services_count_by_their_type(api: Api, ns: str) -> None:
+    _quota(api, ns, {"services": "9", "services.nodeports": "2", "services.loadbalancers": "1"})
+    services = path("api/v1", ns, "services")
+    ports = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
+    for number, spec in enumerate(
+        (
+            {"type": "ClusterIP", "ports": ports},
+            {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": ports},
+            {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": ports},
+            {"type": "NodePort", "ports": ports[:1]},
+            {"type": "NodePort", "ports": ports},
+            {"type": "NodePort", "ports": ports[1:]},
+        )
+    ):
+        answer = api.post(services, {"metadata": {"name": f"s{number}"}, "spec": spec})
+        assert answer.code == (403 if number in (2, 4) else 201)
+        if answer.code == 201:
+            api.notes.pop()  # each server chooses its own ports

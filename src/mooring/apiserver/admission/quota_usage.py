@@ -1,8 +1,7 @@
 """The usage of quotas: what an object counts, and which quotas count it.
 
 Source: pkg/quota/v1/evaluator/core, k8s.io/apiserver pkg/quota/v1/generic/evaluator.go.
-Differs: of services only their number counts, not their node ports and load balancers; the scope
-VolumeAttributesClass matches nothing.
+Differs: a resource claim does not count for the extended resource that stands for its class.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 Amounts = dict[str, Quantity]
 
+_PER_CLASS = ".deviceclass.resource.k8s.io/devices"
 ONE = Quantity.of_value(1)
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _HUGE_PAGES = "hugepages-"
@@ -33,6 +33,8 @@ _REQUIRED = frozenset(
 )
 #: Resources that quotas count by their own name, besides "count/...".
 _COUNTED = ("configmaps", "replicationcontrollers", "resourcequotas", "secrets", "services")
+#: The devices of a request for all of them, at worst: the most that a claim can have.
+_DEVICES_MAX = 32
 _ENDED = ("Failed", "Succeeded")
 
 
@@ -44,9 +46,58 @@ def usage_of(resource: Resource, obj: Object) -> Amounts:
             usage |= _pod_usage(obj)
     elif resource.qualified == "persistentvolumeclaims":
         usage |= _claim_usage(obj)
+    elif resource.qualified == "resourceclaims.resource.k8s.io":
+        usage |= _devices_usage(obj)
     elif resource.qualified in _COUNTED:
         usage[resource.name] = ONE
+    if resource.qualified == "services":
+        usage |= _service_usage(obj["spec"])
     return usage
+
+
+def can_count(resource: Resource, name: str) -> bool:
+    """Returns True if objects of a resource can count for a name of a quota."""
+    if resource.qualified in ("pods", "persistentvolumeclaims"):
+        return True
+    if name in (f"count/{resource.qualified}", resource.qualified):
+        return True
+    if resource.qualified == "services":
+        return name.startswith("services.")
+    return resource.qualified == "resourceclaims.resource.k8s.io" and name.endswith(_PER_CLASS)
+
+
+def _service_usage(spec: Object) -> Amounts:
+    ports = spec.get("ports") or ()
+    count = 0
+    if spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        count = sum(bool(port.get("nodePort")) for port in ports)
+    elif spec["type"] in ("NodePort", "LoadBalancer"):
+        count = len(ports)
+    balancers = int(spec["type"] == "LoadBalancer")
+    return {
+        "services.nodeports": Quantity.of_value(count),
+        "services.loadbalancers": Quantity.of_value(balancers),
+    }
+
+
+def _devices_usage(claim: Object) -> Amounts:
+    """Returns the number of devices by class; of alternatives the most that any can need."""
+    count_by_class: dict[str, int] = {}
+    for request in (claim["spec"].get("devices") or {}).get("requests") or ():
+        most: dict[str, int] = {}
+        for option in request.get("firstAvailable") or (request.get("exactly"),):
+            if option is not None:
+                name, count = option["deviceClassName"], _device_count(option)
+                most[name] = max(most.get(name, 0), count)
+        for name, count in most.items():
+            count_by_class[name] = count_by_class.get(name, 0) + count
+    return {f"{n}{_PER_CLASS}": Quantity.of_value(c) for n, c in count_by_class.items()}
+
+
+def _device_count(request: Object) -> int:
+    if request.get("allocationMode") == "All":
+        return _DEVICES_MAX
+    return int(request.get("count") or 0)
 
 
 def _pod_usage(pod: Object) -> Amounts:
@@ -92,10 +143,23 @@ def matches(quota: Object, resource: Resource, obj: Object) -> bool:
     terms += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     if not terms:
         return True
-    return resource.qualified == "pods" and all(_scope_matches(term, obj) for term in terms)
+    scope_matches = _SCOPES.get(resource.qualified)
+    return scope_matches is not None and all(scope_matches(term, obj) for term in terms)
 
 
-def _scope_matches(term: Mapping[str, Any], pod: Object) -> bool:
+def _claim_scope_matches(term: Mapping[str, Any], claim: Object) -> bool:
+    if term["scopeName"] != "VolumeAttributesClass":
+        return False
+    status = claim.get("status") or {}
+    names = (
+        claim["spec"].get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    )
+    return any(_name_matches(term, name) for name in list(filter(None, names)) or [None])
+
+
+def _pod_scope_matches(term: Mapping[str, Any], pod: Object) -> bool:
     scope, spec = term["scopeName"], pod["spec"]
     if scope in ("Terminating", "NotTerminating"):
         return ("activeDeadlineSeconds" in spec) is (scope == "Terminating")
@@ -103,10 +167,13 @@ def _scope_matches(term: Mapping[str, Any], pod: Object) -> bool:
         return (qos_class(spec) == "BestEffort") is (scope == "BestEffort")
     if scope == "CrossNamespacePodAffinity":
         return any(term.get("namespaces") or "namespaceSelector" in term for term in _terms(spec))
-    return scope == "PriorityClass" and _priority_matches(term, spec.get("priorityClassName"))
+    return scope == "PriorityClass" and _name_matches(term, spec.get("priorityClassName"))
 
 
-def _priority_matches(term: Mapping[str, Any], name: str | None) -> bool:
+_SCOPES = {"pods": _pod_scope_matches, "persistentvolumeclaims": _claim_scope_matches}
+
+
+def _name_matches(term: Mapping[str, Any], name: str | None) -> bool:
     operator, values = term["operator"], term.get("values") or ()
     if operator == "In":
         return name in values

@@ -36,6 +36,17 @@ def read_custom(raw: dict[str, Any], schema: dict[str, Any]) -> tuple[dict[str, 
     return raw, sorted(unknown)
 
 
+def as_read(obj: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns a stored object, which may be older than a schema, as the schema has it.
+
+    Unknown fields are pruned, and missing ones get their defaults; ``obj`` is changed.
+    """
+    _prune(obj, schema, "", [], is_object=True)
+    _drop_nulls(obj, schema)
+    fill_defaults(obj, schema)
+    return obj
+
+
 def _read_metadata(obj: dict[str, Any], path: str, unknown: list[str]) -> None:
     metadata = obj.get("metadata")
     if metadata is None:

@@ -7,8 +7,10 @@ customresource_discovery_controller}.go.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mooring.apiserver.custom.decoding import as_read
 from mooring.apiserver.custom.structs import struct_of_schema
 from mooring.apiserver.resources import CustomVersion, Resource, Subresource
 
@@ -49,7 +51,9 @@ def version_priority(version: str) -> tuple[int, int, int, int, str]:
 def resources_of(definition: Object) -> list[Resource]:
     """Returns the resources of all versions of a definition, the preferred one first."""
     versions = sorted(definition["spec"]["versions"], key=lambda v: version_priority(v["name"]))
-    return [_resource(definition, version, len(versions) > 1) for version in versions]
+    has_changed = definition["metadata"].get("generation", 1) > 1
+    is_converted = len(versions) > 1 or has_changed
+    return [_resource(definition, version, is_converted) for version in versions]
 
 
 def served_resources(definition: Object) -> list[Resource]:
@@ -82,7 +86,7 @@ def _resource(definition: Object, version: Object, is_converted: bool) -> Resour
         scale=scale,
         has_status="status" in parts,
         list_kind=names.get("listKind") or f"{names['kind']}List",
-        is_converted=is_converted,
+        converted=partial(as_read, schema=schema) if is_converted else None,
         warning=_deprecation_warning(spec["group"], names["kind"], version),
     )
     return Resource(

@@ -1,6 +1,6 @@
-"""OpenAPI v3 documents of custom resources, as kubectl explain and apply read them.
+"""OpenAPI of custom resources: v3 documents, as kubectl explain and apply read them, and v2.
 
-Source: k8s.io/apiextensions-apiserver pkg/controller/openapi/builder.
+Source: k8s.io/apiextensions-apiserver pkg/controller/openapi/{builder,v2}.
 Differs: the paths have only what kubectl reads: the methods, their kinds and fieldValidation.
 """
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 _CACHE_SIZE = 64
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_LEASE = "io.k8s.api.coordination.v1.Lease"
+_GVK = "x-kubernetes-group-version-kind"
+_PRESERVES = "x-kubernetes-preserve-unknown-fields"
+#: What OpenAPI v2 does not have.
+_V3_ONLY = frozenset({"allOf", "anyOf", "oneOf", "not", "nullable"})
 _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
     for name in ("dryRun", "fieldManager", "fieldValidation")
@@ -35,13 +40,17 @@ def custom_document(resources: tuple[Resource, ...], meta: bytes) -> tuple[bytes
 
     Args:
         resources: Of one group and version.
-        meta: A document that has the schemas of the metadata.
+        meta: A document that has the schemas of Leases and of the metadata.
     """
-    schemas: dict[str, Any] = _metadata_schemas(msgspec.json.decode(meta)["components"]["schemas"])
+    upstream = msgspec.json.decode(meta)["components"]["schemas"]
+    common = {
+        name: upstream[_LEASE]["properties"][name] for name in ("apiVersion", "kind", "metadata")
+    }
+    schemas: dict[str, Any] = _metadata_schemas(upstream)
     paths: dict[str, Any] = {}
     for resource in resources:
         name = _schema_name(resource)
-        schemas[name] = _schema(resource)
+        schemas[name] = _schema(resource, common)
         scope = "/namespaces/{namespace}" if resource.namespaced else ""
         lead = f"/{document_name(resource)}{scope}/{resource.name}"
         paths[lead] = {"post": _operation(resource, "post", name)}
@@ -57,6 +66,72 @@ def custom_document(resources: tuple[Resource, ...], meta: bytes) -> tuple[bytes
     }
     body = msgspec.json.encode(document)
     return body, hashlib.sha512(body).hexdigest().upper()
+
+
+def custom_definition(resource: Resource) -> tuple[str, dict[str, Any]]:
+    """Returns the name of a resource's definition in OpenAPI v2, and the definition.
+
+    What version 2 lacks is left out, and so are fields beside unknown ones that are preserved.
+    """
+    assert resource.custom is not None
+    schema = resource.custom.schema
+    if not schema or schema.get(_PRESERVES):
+        definition: dict[str, Any] = {"type": "object"}
+    else:
+        definition = _v2_schema(schema)
+        _add_properties(definition)
+    return _schema_name(resource), {**definition, _GVK: [_kind(resource)]}
+
+
+def _v2_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    definition = {
+        name: value for name, value in schema.items() if name not in _V3_ONLY and value is not None
+    }
+    preserves, is_nullable = bool(schema.get(_PRESERVES)), bool(schema.get("nullable"))
+    if is_nullable:
+        definition.pop("type", None)
+    if is_nullable or preserves:
+        definition.pop("items", None)
+        definition.pop("properties", None)
+    type_name = definition.get("type")
+    if (type_name == "array" and "items" not in definition) or (
+        preserves and type_name == "object"
+    ):
+        del definition["type"]
+    properties = definition.get("properties") or {}
+    required = _required(definition, properties)
+    definition.pop("required", None)
+    if required:
+        definition["required"] = required
+    if properties:
+        definition["properties"] = {name: _v2_schema(part) for name, part in properties.items()}
+    for name in ("items", "additionalProperties"):
+        if isinstance(definition.get(name), dict):
+            definition[name] = _v2_schema(definition[name])
+    if schema.get("x-kubernetes-embedded-resource") and not preserves:
+        _add_properties(definition)
+        names = ("kind", "apiVersion")
+        definition["required"] = required + [name for name in names if name not in required]
+    return definition
+
+
+def _required(definition: dict[str, Any], properties: dict[str, Any]) -> list[str]:
+    """Returns the required fields: a null, which version 2 does not know, is none."""
+    more = definition.get("additionalProperties")
+    if isinstance(more, dict) and more.get("nullable"):
+        return []
+    names = definition.get("required") or ()
+    return [name for name in names if not (properties.get(name) or {}).get("nullable")]
+
+
+def _add_properties(definition: dict[str, Any]) -> None:
+    text = {"type": "string"}
+    definition["properties"] = {
+        **(definition.get("properties") or {}),
+        "apiVersion": text,
+        "kind": text,
+        "metadata": {"$ref": f"#/definitions/{_META}"},
+    }
 
 
 def _metadata_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
@@ -81,17 +156,12 @@ def _kind(resource: Resource) -> dict[str, str]:
     return {"group": resource.group, "kind": resource.kind, "version": resource.version}
 
 
-def _schema(resource: Resource) -> dict[str, Any]:
+def _schema(resource: Resource, common: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema of a resource; ``common`` are the properties that every kind has."""
     assert resource.custom is not None
     schema = dict(resource.custom.schema)
-    text = {"type": "string"}
-    schema["properties"] = {
-        **(schema.get("properties") or {}),
-        "apiVersion": text,
-        "kind": text,
-        "metadata": {"allOf": [{"$ref": f"#/components/schemas/{_META}"}]},
-    }
-    return {**schema, "x-kubernetes-group-version-kind": [_kind(resource)]}
+    schema["properties"] = {**(schema.get("properties") or {}), **common}
+    return {**schema, _GVK: [_kind(resource)]}
 
 
 def _operation(resource: Resource, method: str, name: str) -> dict[str, Any]:
@@ -101,5 +171,5 @@ def _operation(resource: Resource, method: str, name: str) -> dict[str, Any]:
         "parameters": _PARAMETERS,
         "responses": {"200": {"description": "OK", "content": content}},
         "x-kubernetes-action": _ACTIONS[method],
-        "x-kubernetes-group-version-kind": _kind(resource),
+        _GVK: _kind(resource),
     }

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from mooring.apiserver.custom.values import ABSENT, counterpart
 from mooring.apiserver.errors import (
     FieldError,
     duplicate,
@@ -130,17 +131,9 @@ def _errors(
             yield from _errors(properties.get(name, more), item, before.get(name), below)
     elif isinstance(value, list):
         for number, item in enumerate(value):
-            before_item = _counterpart(schema, item, old)
+            before_item = counterpart(schema, item, old)
+            before_item = None if before_item is ABSENT else before_item
             yield from _errors(schema.get("items"), item, before_item, f"{path}[{number}]")
-
-
-def _counterpart(schema: dict[str, Any], item: Any, old: Any) -> Any:
-    """Returns the item with the same keys before the update; None = items have no keys."""
-    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
-        return None
-    keys = schema.get("x-kubernetes-list-map-keys") or ()
-    values = [item.get(key) for key in keys]
-    return next((other for other in old if [other.get(key) for key in keys] == values), None)
 
 
 def _rule_errors(

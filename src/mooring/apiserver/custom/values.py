@@ -1,7 +1,7 @@
 """Validates values against the schema of a definition.
 
 Source: k8s.io/kube-openapi pkg/validation/{validate,errors}; k8s.io/apiextensions-apiserver
-pkg/apiserver/validation/validation.go.
+pkg/apiserver/validation/{validation,ratcheting}.go.
 Differs: errors are in the order of the schema; upstream's order varies. Rules in CEL are
 in ``rules``.
 """
@@ -28,29 +28,42 @@ from mooring.apiserver.errors import (
 
 _UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 _NO_FIELD = "<nil>"
+#: There is no value before the update: the object is new, or its lists have no keys.
+ABSENT: Any = object()
 
 
-def find_errors_below(value: Any, schema: dict[str, Any], parent: str) -> Iterator[FieldError]:
+def find_errors_below(
+    value: Any, schema: dict[str, Any], parent: str, old: Any = ABSENT
+) -> Iterator[FieldError]:
     """Yields the errors of the value at ``parent``; as upstream, messages have paths below it."""
-    for error in find_value_errors(value, schema):
+    for error in find_value_errors(value, schema, old=old):
         path = f"{parent}.{error.field}" if error.field else parent
         yield FieldError(error.type_name, path, error.body)
 
 
-def find_value_errors(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[FieldError]:
-    """Yields the errors of a value; ``path`` is that of the value, "" for the object itself."""
-    if value is None and schema.get("nullable"):
+def find_value_errors(
+    value: Any, schema: dict[str, Any], path: str = "", old: Any = ABSENT
+) -> Iterator[FieldError]:
+    """Yields the errors of a value.
+
+    Args:
+        value: As stored.
+        schema: Of the value.
+        path: Of the value, "" for the object itself.
+        old: The value before the update. What an update leaves as it was has no errors.
+    """
+    if (value is None and schema.get("nullable")) or (old is not ABSENT and value == old):
         return
     yield from _type_errors(value, schema, path)
-    yield from _combination_errors(value, schema, path)
+    yield from _combination_errors(value, schema, path, old)
     if isinstance(value, str):
         yield from _string_errors(value, schema, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _number_errors(value, schema, path)
     elif isinstance(value, list):
-        yield from _list_errors(value, schema, path)
+        yield from _list_errors(value, schema, path, old)
     elif isinstance(value, dict):
-        yield from _mapping_errors(value, schema, path)
+        yield from _mapping_errors(value, schema, path, old)
     allowed = schema.get("enum")
     if allowed is not None and not any(_is_same(value, item) for item in allowed):
         texts = [item if isinstance(item, str) else _json(item) for item in allowed]
@@ -98,9 +111,11 @@ def _type_errors(value: Any, schema: dict[str, Any], path: str) -> Iterator[Fiel
     yield FieldError("FieldValueTypeInvalid", error.field, error.body)
 
 
-def _combination_errors(value: Any, schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+def _combination_errors(
+    value: Any, schema: dict[str, Any], path: str, old: Any
+) -> Iterator[FieldError]:
     def errors_of(part: dict[str, Any]) -> list[FieldError]:
-        return list(find_value_errors(value, part, path))
+        return list(find_value_errors(value, part, path, old))
 
     options = [errors_of(part) for part in schema.get("anyOf") or ()]
     if options and all(options):
@@ -213,9 +228,12 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else str(value)
 
 
-def _list_errors(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+def _list_errors(
+    value: list[Any], schema: dict[str, Any], path: str, old: Any
+) -> Iterator[FieldError]:
     for number, item in enumerate(value):
-        yield from find_value_errors(item, schema.get("items") or {}, f"{path}[{number}]")
+        before = counterpart(schema, item, old)
+        yield from find_value_errors(item, schema.get("items") or {}, f"{path}[{number}]", before)
     count_min, count_max = schema.get("minItems"), schema.get("maxItems")
     if count_min is not None and len(value) < count_min:
         text = f"{_lead(path)} should have at least {count_min} items"
@@ -223,6 +241,16 @@ def _list_errors(value: list[Any], schema: dict[str, Any], path: str) -> Iterato
     if count_max is not None and len(value) > count_max:
         yield too_many(path, len(value), count_max)
     yield from _duplicate_errors(value, schema, path)
+
+
+def counterpart(schema: dict[str, Any], item: Any, old: Any) -> Any:
+    """Returns the item with the same keys before the update; ABSENT = items have no keys."""
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+        return ABSENT
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    values = [item.get(key) for key in keys]
+    same = (other for other in old if [other.get(key) for key in keys] == values)
+    return next(same, ABSENT)
 
 
 def _duplicate_errors(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[FieldError]:
@@ -244,9 +272,10 @@ def _duplicate_errors(value: list[Any], schema: dict[str, Any], path: str) -> It
 
 
 def _mapping_errors(
-    value: dict[str, Any], schema: dict[str, Any], path: str
+    value: dict[str, Any], schema: dict[str, Any], path: str, old: Any
 ) -> Iterator[FieldError]:
     lead = f"{path}." if path else ""
+    before = old if isinstance(old, dict) else {}
     for name in schema.get("required") or ():
         if name not in value:
             yield required(f"{lead}{name}")
@@ -256,7 +285,7 @@ def _mapping_errors(
             continue
         part = properties.get(name, additional)
         if isinstance(part, dict):
-            yield from find_value_errors(item, part, f"{lead}{name}")
+            yield from find_value_errors(item, part, f"{lead}{name}", before.get(name, ABSENT))
     count_min, count_max = schema.get("minProperties"), schema.get("maxProperties")
     if count_min is not None and len(value) < count_min:
         text = f"{_lead(path)} should have at least {count_min} properties"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -21,7 +21,7 @@ from mooring.apiserver.errors import ApiStatusError, bad_request, quoted, unsupp
 from mooring.apiserver.resources import RESOURCES
 from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 from mooring.errors import ConfigError
-from mooring.objects.files.documents import yaml_documents
+from mooring.objects.files.documents import RepeatedKey, yaml_documents
 from mooring.objects.schema.decoding import WrongType, reader_of
 
 if TYPE_CHECKING:
@@ -95,9 +95,11 @@ def read_object(
         raise unsupported_media_type(ACCEPTED)
     if media_type == PROTOBUF:
         return convert_object(protobuf.to_json(body, resource), expected, "Ignore", warnings)
-    raw = _decoded(body, media_type, expected)
-    duplicates = find_duplicates(body, raw) if media_type == JSON and validation != "Ignore" else []
-    return convert_object(raw, expected, validation, warnings, duplicates)
+    raw, problems = _decoded(body, media_type, expected)
+    if validation == "Ignore":
+        return convert_object(raw, expected, validation, warnings)
+    keys = find_duplicates(body, raw) if media_type == JSON else ()
+    return convert_object(raw, expected, validation, warnings, keys, problems)
 
 
 def convert_object(
@@ -105,28 +107,62 @@ def convert_object(
     expected: Expected,
     validation: str,
     warnings: list[str],
-    duplicates: list[str] | None = None,
+    keys: Sequence[Key] = (),
+    yaml_problems: Sequence[str] = (),
 ) -> Object:
     """Converts decoded JSON to an object of the expected kind.
+
+    Args:
+        raw: Decoded.
+        expected: The type that it must have.
+        validation: "Strict", "Warn" or "Ignore": the handling of unknown and duplicate fields.
+        warnings: Warnings are appended to it.
+        keys: As ``find_duplicates`` returns them.
+        yaml_problems: With the keys of a YAML text, as ``decode_yaml`` returns them.
 
     Raises:
         ApiStatusError: 400.
     """
     _check_kind(raw, expected)
     if expected.custom is not None:
-        return _convert_custom(raw, expected, validation, warnings, duplicates)
+        return _convert_custom(raw, expected, validation, warnings, keys, yaml_problems)
     reader = reader_of(expected.type_name)
     try:
         obj = reader.read(raw)
     except WrongType:
-        problem, _ = find_type_errors(expected.type_name, raw)
-        raise bad_request(f"{_unhandled(expected)}: {problem}") from None
+        type_error, _ = find_type_errors(expected.type_name, raw)
+        raise bad_request(f"{_unhandled(expected)}: {type_error}") from None
     unknown: list[str] = []
     if reader.has_unknown_fields and validation != "Ignore":
         _, unknown = find_type_errors(expected.type_name, raw)
-    _report(duplicates or [], unknown, expected, validation, warnings)
+    _report(yaml_problems, _in_order(keys, unknown), expected, validation, warnings)
     obj["kind"], obj["apiVersion"] = expected.kind, expected.api_version
     return obj
+
+
+def _in_order(keys: Sequence[Key], unknown: Sequence[str]) -> list[str]:
+    """Returns the problems with the fields of a typed object, in the order of its text.
+
+    What is below an unknown field is not looked at.
+
+    Source: sigs.k8s.io/json internal/golang/encoding/json/{decode,kubernetes_patch}.go.
+    """
+    problems: dict[str, None] = {}
+    below_unknown = tuple(f"{path}{sign}" for path in unknown for sign in ".[")
+    for key in keys:
+        if key.path in unknown:
+            problems[_unknown(key.path)] = None
+        elif key.is_repeated and not key.path.startswith(below_unknown):
+            problems[_duplicate(key.path)] = None
+    return list(problems | dict.fromkeys(map(_unknown, unknown)))
+
+
+def _unknown(path: str) -> str:
+    return f"unknown field {quoted(path)}"
+
+
+def _duplicate(path: str) -> str:
+    return f"duplicate field {quoted(path)}"
 
 
 def _convert_custom(
@@ -134,7 +170,8 @@ def _convert_custom(
     expected: Expected,
     validation: str,
     warnings: list[str],
-    duplicates: list[str] | None,
+    keys: Sequence[Key],
+    yaml_problems: Sequence[str],
 ) -> Object:
     assert expected.custom is not None
     try:
@@ -143,30 +180,32 @@ def _convert_custom(
         raise bad_request(f"{_unhandled(expected)}: {error}") from None
     if validation == "Ignore":
         unknown = []
-    _report(duplicates or [], unknown, expected, validation, warnings)
+    problems = [_duplicate(key.path) for key in keys if key.is_repeated]
+    problems += map(_unknown, unknown)
+    _report(yaml_problems, list(dict.fromkeys(problems)), expected, validation, warnings)
     obj["kind"], obj["apiVersion"] = expected.kind, expected.api_version
     return obj
 
 
 def _report(
-    duplicates: list[str],
-    unknown: list[str],
+    yaml_problems: Sequence[str],
+    problems: list[str],
     expected: Expected,
     validation: str,
     warnings: list[str],
 ) -> None:
-    """Refuses duplicate and unknown fields, or warns about them.
+    """Refuses an object with unknown or duplicate fields, or warns about them.
 
     Raises:
         ApiStatusError: 400.
     """
-    problems = [f"duplicate field {quoted(field)}" for field in duplicates]
-    problems += [f"unknown field {quoted(field)}" for field in unknown]
-    if problems and validation == "Strict":
-        message = "strict decoding error: " + ", ".join(problems)
-        raise bad_request(f"{_unhandled(expected)}: {message}")
     if validation == "Warn":
-        warnings.extend(problems[:WARNINGS_MAX])
+        warnings.extend([*yaml_problems, *problems][:WARNINGS_MAX])
+    if validation != "Strict":
+        return
+    errors = [_strict_yaml_error(yaml_problems), *problems] if yaml_problems else problems
+    if errors:
+        raise bad_request(f"{_unhandled(expected)}: strict decoding error: {', '.join(errors)}")
 
 
 def _unhandled(expected: Expected) -> str:
@@ -199,12 +238,12 @@ def _check_kind(raw: Any, expected: Expected) -> None:
     raise bad_request(f"{lead}: {converting}: unknown conversion")
 
 
-def _decoded(body: bytes, media_type: str, expected: Expected) -> Any:
+def _decoded(body: bytes, media_type: str, expected: Expected) -> YamlValue:
     try:
-        raw = decode_yaml(body) if media_type == YAML else decode_json(body)
+        decoded = decode_yaml(body) if media_type == YAML else YamlValue(decode_json(body))
     except ValueError as error:
         raise _unrecognized(body, expected, str(error)) from error
-    raw = {} if raw is None else raw
+    raw = {} if decoded.value is None else decoded.value
     if not isinstance(raw, dict):
         problem = f"json: cannot unmarshal {json_kind(raw)} into Go value of type {TYPE_META}"
         raise _unrecognized(body, expected, problem)
@@ -212,7 +251,7 @@ def _decoded(body: bytes, media_type: str, expected: Expected) -> Any:
         if not isinstance(raw.get(name) or "", str):
             problem = f"json: cannot unmarshal {json_kind(raw[name])} into Go struct field .{name}"
             raise _unrecognized(body, expected, f"{problem} of type string")
-    return raw
+    return decoded._replace(value=raw)
 
 
 def _unrecognized(body: bytes, expected: Expected, problem: str) -> ApiStatusError:
@@ -294,14 +333,27 @@ def _is_too_deep(value: Any) -> bool:
     return True
 
 
-def decode_yaml(body: bytes) -> Any:
+class YamlValue(NamedTuple):
+    """The content of a YAML text.
+
+    Attributes:
+        value: As JSON; of equal keys in one mapping the last counts.
+        problems: Go's errors about such keys.
+    """
+
+    value: Any
+    problems: Sequence[str] = ()
+
+
+def decode_yaml(body: bytes) -> YamlValue:
     """Returns the value in a YAML text of one document.
 
     Raises:
         ValueError: It is not YAML, or has anchors, several documents, or too many levels.
     """
+    repeated: list[RepeatedKey] = []
     try:
-        documents = list(yaml_documents(body))
+        documents = list(yaml_documents(body, repeated=repeated))
     except ConfigError as error:
         raise ValueError(f"error converting YAML to JSON: {error}") from error
     except UnicodeDecodeError as error:
@@ -311,7 +363,26 @@ def decode_yaml(body: bytes) -> Any:
     value = documents[0].value if documents else None
     if _is_too_deep(value):
         raise ValueError("exceeded max depth")
-    return _with_sorted_keys(value)
+    problems = [f"line {line}: key {quoted(key)} already set in map" for key, line in repeated]
+    return YamlValue(_with_sorted_keys(value), problems)
+
+
+def check_yaml(problems: Sequence[str], validation: str, warnings: list[str]) -> None:
+    """Refuses the repeated keys of an applied configuration, or warns about them.
+
+    Raises:
+        ApiStatusError: 400.
+    """
+    if problems and validation == "Strict":
+        problem = f"error converting YAML to JSON: {_strict_yaml_error(problems)}"
+        raise bad_request(f"error strict decoding YAML: {problem}")
+    if validation == "Warn":
+        warnings += problems
+
+
+def _strict_yaml_error(problems: Sequence[str]) -> str:
+    """Returns the error of Go's package yaml that has these problems."""
+    return "\n  ".join(["yaml: unmarshal errors:", *problems])
 
 
 def _with_sorted_keys(value: Any) -> Any:
@@ -323,8 +394,20 @@ def _with_sorted_keys(value: Any) -> Any:
     return value
 
 
-def find_duplicates(body: bytes, raw: Any) -> list[str]:
-    """Returns the paths of keys that occur twice in one object of a JSON text, in its order.
+class Key(NamedTuple):
+    """A key of a JSON text.
+
+    Attributes:
+        path: Its path, such as "spec.containers[0].name".
+        is_repeated: True if the same object has had it before.
+    """
+
+    path: str
+    is_repeated: bool
+
+
+def find_duplicates(body: bytes, raw: Any) -> list[Key]:
+    """Returns the keys of a JSON text in its order if one occurs twice in an object, else nothing.
 
     Almost no body has any. A body that equals the encoding of its decoded value has none; most
     programs send such bodies. For others the keys of both are counted: more in the body means
@@ -338,24 +421,24 @@ def find_duplicates(body: bytes, raw: Any) -> list[str]:
         key_count += len(_SPACED_KEY.findall(body))
     if key_count <= encoded.count(b'":'):
         return []
-    pairs = json.loads(body, object_pairs_hook=_Pairs)
-    return list(dict.fromkeys(_duplicates(pairs, "")))
+    keys = list(_keys(json.loads(body, object_pairs_hook=_Pairs), ""))
+    return keys if any(key.is_repeated for key in keys) else []
 
 
 class _Pairs(list[tuple[str, Any]]):
     """The members of one JSON object, with duplicates."""
 
 
-def _duplicates(value: Any, path: str) -> Iterator[str]:
+def _keys(value: Any, path: str) -> Iterator[Key]:
     if isinstance(value, _Pairs):
-        keys: set[str] = set()
-        for key, item in value:
-            if key in keys:
-                yield f"{path}.{key}" if path else key
-            keys.add(key)
+        names: set[str] = set()
+        for name, item in value:
+            below = f"{path}.{name}" if path else name
+            yield Key(below, name in names)
+            names.add(name)
             if isinstance(item, list):
-                yield from _duplicates(item, f"{path}.{key}" if path else key)
+                yield from _keys(item, below)
     elif isinstance(value, list):
         for number, item in enumerate(value):
             if isinstance(item, list):
-                yield from _duplicates(item, f"{path}[{number}]")
+                yield from _keys(item, f"{path}[{number}]")

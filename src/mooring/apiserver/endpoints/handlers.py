@@ -18,6 +18,7 @@ from mooring.apiserver.auth.rbac import GROUP as RBAC_GROUP
 from mooring.apiserver.custom.definition import ignored_parts
 from mooring.apiserver.endpoints.body import (
     Expected,
+    check_yaml,
     convert_object,
     decode_yaml,
     media_type_of,
@@ -255,8 +256,7 @@ class ResourceHandlers:
         patch = decode_patch(request, media_type)
         resource = request.path.resource
         original = to_served(resource, present) if is_view(resource) else present
-        type_name = struct_of(request.path.resource)
-        patched = apply_patch(media_type, original, patch, type_name)
+        patched = apply_patch(media_type, original, patch, struct_of(resource))
         obj = self._convert_patched(request, patched, patch, media_type, options)
         check_name(request, obj)
         return to_stored(resource, obj) if is_view(resource) else obj
@@ -283,7 +283,7 @@ class ResourceHandlers:
     ) -> Object:
         del media_type
         try:
-            config = decode_yaml(request.body)
+            config, problems = decode_yaml(request.body)
         except ValueError as error:
             raise bad_request(f"error decoding YAML: {error}") from error
         _check_apply_body(request, config, present)
@@ -294,6 +294,7 @@ class ResourceHandlers:
             self._field_manager(request, options),
             force=bool(request.query.flag("force")),
         )
+        check_yaml(problems, options.validation, request.warnings)
         obj = convert_object(merged, expected_object(request), options.validation, request.warnings)
         return to_stored(resource, obj) if is_view(resource) else obj
 

@@ -1,10 +1,12 @@
-"""OpenAPI: v3 as an index and one document per group and version, v2 as kubectl requests it.
+"""OpenAPI: v3 as an index and one document per group and version, v2 as one document.
 
 The documents are Kubernetes' own, reduced to what is served (``tools/openapi_documents.py`` and
 ``tools/openapi_v2.py`` make them). The package has them compressed; they are unpacked on
-request. kubectl validates a document of the kind List with v2, which it reads as protobuf only.
+request. kubectl validates a document of the kind List with v2, which it reads as protobuf only; v2
+is JSON for all who do not ask for protobuf. It has the definitions, and no paths.
 
 Source: k8s.io/kube-openapi pkg/handler3/handler.go, pkg/handler/handler.go.
+Differs: the protobuf form of v2 lacks the definitions of custom resources.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from mooring.apiserver.custom.openapi import custom_document, document_name
+from mooring.apiserver.custom.openapi import custom_definition, custom_document, document_name
 from mooring.apiserver.endpoints import negotiation
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ ROOT = "/openapi/v3"
 ROOT_V2 = "/openapi/v2"
 #: Clients also use its old name, whose "@" is not allowed in a header.
 V2_MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_V2_NAMES = (V2_MEDIA_TYPE, V2_MEDIA_TYPE.replace("v2.v1", "v2@v1"), "*/*")
+_V2_PROTOBUF = (V2_MEDIA_TYPE, V2_MEDIA_TYPE.replace("v2.v1", "v2@v1"))
+_V2_JSON = (negotiation.JSON, "application/*", "*/*")
 #: Unpacked documents in the cache: kubectl requests few, and each is megabytes.
 _CACHE_SIZE = 4
 #: The hash is part of the URL, so a cached document never changes.
@@ -62,7 +65,7 @@ def respond(
         custom: The resources that definitions have added.
 
     Raises:
-        ApiStatusError: 406, the client does not accept JSON.
+        ApiStatusError: 406, the client accepts no format of the document.
 
     Example:
         >>> answer = respond("/openapi/v3", {})
@@ -71,7 +74,7 @@ def respond(
     """
     path = path.rstrip("/")
     if path == ROOT_V2:
-        return _v2(headers)
+        return _v2(headers, custom)
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         return None
     if path == ROOT:
@@ -99,19 +102,36 @@ def _body_and_hash(name: str, custom: tuple[Resource, ...]) -> tuple[bytes | Non
     return custom_document(resources, document(_WITH_METADATA)) if resources else (None, "")
 
 
-def _v2(headers: Mapping[str, str]) -> HttpResponse:
+def _v2(headers: Mapping[str, str], custom: tuple[Resource, ...]) -> HttpResponse:
     clauses = negotiation.clauses(headers.get("accept", ""))
-    if clauses and not any(clause.media_type in _V2_NAMES for clause in clauses):
-        raise negotiation.not_acceptable(V2_MEDIA_TYPE)
-    body, tag = _v2_document()
+    media_types = [clause.media_type for clause in clauses] or ["*/*"]
+    media_type = next((name for name in media_types if name in _V2_JSON + _V2_PROTOBUF), None)
+    if media_type is None:
+        raise negotiation.not_acceptable(f"{negotiation.JSON}, {V2_MEDIA_TYPE}")
+    is_protobuf = media_type in _V2_PROTOBUF
+    body, tag = _v2_protobuf() if is_protobuf else _v2_json(custom)
+    content_type = V2_MEDIA_TYPE if is_protobuf else negotiation.JSON
     return _respond_unless_cached(
-        body, tag, headers, {"content-type": V2_MEDIA_TYPE, "vary": "Accept"}
+        body, tag, headers, {"content-type": content_type, "vary": "Accept"}
     )
 
 
 @lru_cache(maxsize=1)
-def _v2_document() -> tuple[bytes, str]:
+def _v2_protobuf() -> tuple[bytes, str]:
     body = gzip.decompress(_read("v2.pb.gz"))
+    return body, hashlib.sha512(body).hexdigest().upper()
+
+
+@lru_cache(maxsize=1)
+def _v2_json(custom: tuple[Resource, ...]) -> tuple[bytes, str]:
+    types = msgspec.json.decode(gzip.decompress(_read("v2.json.gz")), type=dict[str, msgspec.Raw])
+    document = {
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": "v1.36.3"},
+        "paths": {},
+        "definitions": {**types, **dict(map(custom_definition, custom))},
+    }
+    body = msgspec.json.encode(document)
     return body, hashlib.sha512(body).hexdigest().upper()
 
 

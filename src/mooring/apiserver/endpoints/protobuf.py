@@ -42,6 +42,19 @@ VALUES_MAX = 100_000
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED = {_FIXED64: 8, _FIXED32: 4}
+_WHOLE_MAX = 1e21
+_SCHEMA = "apiextensions.JSONSchemaProps"
+#: Fields of a schema that are pointers to a text, a boolean or any value: the empty one counts.
+_POINTERS = frozenset(
+    {
+        "$ref",
+        "default",
+        "example",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+        "x-kubernetes-preserve-unknown-fields",
+    }
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Group and kind -> the version whose message is known; parts of other objects are of "v1".
@@ -152,7 +165,10 @@ class _Reader:
             return _TEXTS[type_name](_as_bytes(value))
         obj: dict[str, Any] = {}
         self._read(type_name, _as_bytes(value), obj, depth + 1)
-        return obj
+        if type_name == _SCHEMA:
+            _drop_empty(obj)
+        union = _UNIONS.get(type_name)
+        return obj if union is None else union(obj)
 
 
 def _message_of(api_version: str, kind: str) -> str | None:
@@ -241,7 +257,8 @@ def _int32(value: int) -> int:
 
 def _double(value: int) -> float:
     (number,) = struct.unpack("<d", value.to_bytes(8, "little"))
-    return float(number)
+    # Go writes whole numbers without a point.
+    return int(number) if number.is_integer() and abs(number) < _WHOLE_MAX else float(number)
 
 
 def _text(value: int | bytes) -> str:
@@ -291,7 +308,7 @@ def _strings(value: bytes) -> list[str]:
 
 
 def _raw_json(value: bytes) -> Any:
-    """Decodes JSON inside protobuf: managed fields and device parameters."""
+    """Decodes JSON inside protobuf: managed fields, parameters, defaults of a schema."""
     raw = _as_bytes(dict(_split(value)).get(1, b""))
     if not raw:
         return None
@@ -305,6 +322,32 @@ def _duration(value: bytes) -> str:
     return f"{_int64(_as_number(dict(_split(value)).get(1, 0)))}ns"
 
 
+def _drop_empty(schema: dict[str, Any]) -> None:
+    """Removes the empty fields that are no pointers: not all schemas are normalized later."""
+    for name, value in list(schema.items()):
+        if (value == "" or value is False) and name not in _POINTERS:
+            del schema[name]
+
+
+def _schema_or_array(obj: dict[str, Any]) -> Any:
+    return obj.get("jSONSchemas") or obj.get("schema")
+
+
+def _schema_or_bool(obj: dict[str, Any]) -> Any:
+    return obj["schema"] if "schema" in obj else obj.get("allows", False)
+
+
+def _schema_or_strings(obj: dict[str, Any]) -> Any:
+    return obj.get("property") or obj.get("schema")
+
+
+#: Messages of which one field is the value in JSON.
+#: Source: apiextensions-apiserver v0.36.3, pkg/apis/apiextensions/v1/marshal.go.
+_UNIONS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "apiextensions.JSONSchemaPropsOrArray": _schema_or_array,
+    "apiextensions.JSONSchemaPropsOrBool": _schema_or_bool,
+    "apiextensions.JSONSchemaPropsOrStringArray": _schema_or_strings,
+}
 #: Scalars of wire type 0 (and 1), from their raw number.
 _NUMBERS: Mapping[str, Callable[[int], Any]] = {
     "bool": bool,
@@ -323,6 +366,7 @@ _TEXTS: Mapping[str, Callable[[bytes], Any]] = {
     "Quantity": _quantity,
     "IntOrString": _int_or_string,
     "FieldsV1": _raw_json,
+    "JSON": _raw_json,
     "RawExtension": _raw_json,
     "Strings": _strings,
 }

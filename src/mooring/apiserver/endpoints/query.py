@@ -25,6 +25,7 @@ from mooring.apiserver.validation.metadata import (
     validate_dry_run,
     validate_field_manager,
 )
+from mooring.objects.go_durations import parse_duration_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,6 +96,21 @@ class Query:
         if len(digits) > INT64_DIGITS_MAX or not -(2**63) <= value < 2**63:
             raise bad_request(f"strconv.ParseInt: parsing {quoted(text)}: value out of range")
         return value
+
+    def check_timeout(self) -> None:
+        """Checks the time that a client gives a request; this server answers at once.
+
+        Raises:
+            ApiStatusError: 400.
+        """
+        text = self.text("timeout")
+        if not text:
+            return
+        try:
+            parse_duration_ns(text)
+        except ValueError as error:
+            problem = f"invalid timeout specified in the request URL - {error}"
+            raise bad_request(problem) from None
 
     def list_options(self) -> ListOptions:
         """Returns the parameters of a list or watch.

@@ -75,7 +75,9 @@ class Renderer:
         if kind not in (_PARTIAL_KIND, f"{_PARTIAL_KIND}List") or is_list == kind.endswith("List"):
             return
         resource = self.resource
-        package = "core" if is_view(resource) else resource.group.partition(".")[0] or "core"
+        package = resource.group.partition(".")[0] or "core"
+        if is_view(resource) and resource.custom is None:
+            package = "core"
         if is_list:
             what = f"is a list (*{package}.{resource.list_kind})"
         else:

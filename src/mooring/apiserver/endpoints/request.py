@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mooring.apiserver.endpoints import negotiation
+from mooring.apiserver.endpoints import negotiation, protobuf
 from mooring.apiserver.endpoints.body import (
     ACCEPTED,
     JSON,
+    PROTOBUF,
     TYPE_META,
     YAML,
     Expected,
@@ -24,7 +25,7 @@ from mooring.apiserver.endpoints.body import (
     read_object,
 )
 from mooring.apiserver.endpoints.rendering import SHAPES, Renderer
-from mooring.apiserver.errors import ApiStatusError, bad_request, quoted
+from mooring.apiserver.errors import ApiStatusError, bad_request, quoted, unsupported_media_type
 from mooring.apiserver.patch.patch import STRATEGIC_PATCH
 from mooring.apiserver.registry.registry import Target
 from mooring.apiserver.resources import struct_of
@@ -127,24 +128,7 @@ def read_delete_options(request: Request, expected: Expected) -> Object:
     Raises:
         ApiStatusError: 400, 415.
     """
-    media_type = media_type_of(request.headers)
-    if media_type not in (JSON, YAML):
-        return read_object(
-            request.body,
-            media_type,
-            expected,
-            request.path.resource,
-            validation="Ignore",
-            warnings=request.warnings,
-        )
-    try:
-        raw = decode_yaml(request.body) if media_type == YAML else decode_json(request.body)
-    except ValueError as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
-    raw = {} if raw is None else raw
-    if not isinstance(raw, dict):
-        problem = f"json: cannot unmarshal {json_kind(raw)} into Go value of type {TYPE_META}"
-        raise bad_request(f"couldn't get version/kind; json parse error: {problem}")
+    raw = _delete_options_in(request)
     kind, version = raw.get("kind") or expected.kind, raw.get("apiVersion") or "meta.k8s.io/v1"
     if kind != expected.kind:
         raise bad_request(
@@ -157,6 +141,24 @@ def read_delete_options(request: Request, expected: Expected) -> Object:
     if problem:
         raise bad_request(problem)
     return convert_object(unversioned, expected, "Ignore", request.warnings)
+
+
+def _delete_options_in(request: Request) -> Object:
+    media_type = media_type_of(request.headers)
+    if media_type not in ACCEPTED:
+        raise unsupported_media_type(ACCEPTED)
+    if media_type == PROTOBUF:
+        return protobuf.to_json(request.body, request.path.resource)
+    try:
+        is_yaml = media_type == YAML
+        raw = decode_yaml(request.body).value if is_yaml else decode_json(request.body)
+    except ValueError as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+    raw = {} if raw is None else raw
+    if not isinstance(raw, dict):
+        problem = f"json: cannot unmarshal {json_kind(raw)} into Go value of type {TYPE_META}"
+        raise bad_request(f"couldn't get version/kind; json parse error: {problem}")
+    return raw
 
 
 def decode_patch(request: Request, media_type: str) -> Any:
@@ -197,13 +199,13 @@ def json_response(request: Request, status: int, body: bytes) -> HttpResponse:
 
 
 #: What would end a header, or the whole head: texts of clients are part of warnings.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def warning_header(warnings: list[str]) -> dict[str, str]:
-    """Returns the Warning header; empty if there are no warnings."""
-    if not warnings:
+    """Returns the Warning header; empty if there are no warnings that one line can say."""
+    lines = [warning for warning in warnings if not _CONTROL.search(warning)]
+    if not lines:
         return {}
-    lines = (_CONTROL.sub(" ", warning) for warning in warnings)
     escaped = (line.replace("\\", "\\\\").replace('"', '\\"') for line in lines)
     return {"warning": ", ".join(f'299 - "{warning}"' for warning in escaped)}

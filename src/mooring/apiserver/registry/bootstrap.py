@@ -1,13 +1,14 @@
-"""Default objects of every cluster: namespaces, system priority classes, roles and bindings.
+"""Default objects of every cluster: namespaces, the service of the API server, classes, roles.
 
 ``data/bootstrap_policy.json`` has the roles (``tools/bootstrap_policy.py`` makes it).
 
-Source: pkg/controlplane/controller/systemnamespaces, pkg/registry/scheduling/rest, and for the
-values pkg/apis/scheduling/v1/helpers.go.
+Source: pkg/controlplane/controller/{systemnamespaces,kubernetesservice},
+pkg/registry/scheduling/rest, and for the values pkg/apis/scheduling/v1/helpers.go.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.registry.registry import Target, derived_uid
+from mooring.apiserver.registry.service_addresses import ADDRESSES, SERVICES
 from mooring.apiserver.resources import resource_named, struct_of
 from mooring.objects.defaulting.priority import system_classes
 from mooring.objects.schema.decoding import reader_of
@@ -34,6 +36,20 @@ _POLICY_RESOURCES = MappingProxyType(
         "RoleBinding": resource_named(_RBAC, "rolebindings"),
     }
 )
+#: The port is kube-apiserver's default: this server does not know its own, and no pod asks it.
+_API_SERVICE: dict[str, Any] = {
+    "metadata": {
+        "name": "kubernetes",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {
+        "clusterIP": str(ADDRESSES[1]),
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        "sessionAffinity": "None",
+        "type": "ClusterIP",
+    },
+}
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
@@ -47,6 +63,8 @@ def create_defaults(registry: Registry, *, with_taint_rules: bool = False) -> No
     resource = resource_named("", "namespaces")
     for name in NAMESPACES:
         _create_if_missing(registry, Target(resource, "", name), {"metadata": {"name": name}})
+    service = Target(SERVICES, "default", "kubernetes")
+    _create_if_missing(registry, service, deepcopy(_API_SERVICE))
     classes = resource_named("scheduling.k8s.io", "priorityclasses")
     for obj in system_classes():
         _create_if_missing(registry, Target(classes, "", obj["metadata"]["name"]), obj)

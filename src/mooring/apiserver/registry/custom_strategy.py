@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.custom.paths import find
-from mooring.apiserver.custom.values import find_errors_below, find_value_errors, kind_of
+from mooring.apiserver.custom.values import ABSENT, find_errors_below, find_value_errors, kind_of
 from mooring.apiserver.errors import Errors, FieldError, invalid
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry.strategy import (
@@ -101,7 +101,8 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
             new["status"] = status
 
     def validate(obj: Object, old: Object | None = None) -> Errors:
-        errors = list(find_value_errors(obj, custom.schema))
+        before = ABSENT if old is None else old
+        errors = list(find_value_errors(obj, custom.schema, old=before))
         yield from errors
         yield from _rule_errors(errors, custom.schema, obj, old)
         yield from _replica_errors(custom, obj, "specReplicasPath")
@@ -111,7 +112,8 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
         schema: Any = (custom.schema.get("properties") or {}).get("status")
         errors = []
         if schema is not None and "status" in new:
-            errors = list(find_errors_below(new["status"], schema, "status"))
+            before = old.get("status", ABSENT)
+            errors = list(find_errors_below(new["status"], schema, "status", before))
         yield from errors
         yield from _rule_errors(errors, custom.schema, new, old)
         yield from _replica_errors(custom, new, "statusReplicasPath")

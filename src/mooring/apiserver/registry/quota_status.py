@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mooring.apiserver.admission.quota_usage import Amounts, matches, usage_of
+from mooring.apiserver.admission.quota_usage import Amounts, can_count, matches, usage_of
 from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.registry.changes import Changes
 from mooring.apiserver.registry.registry import Target
@@ -18,7 +18,7 @@ from mooring.apiserver.resources import RESOURCES, resource_named
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from mooring.apiserver.registry.registry import Registry
     from mooring.apiserver.resources import Resource
@@ -54,7 +54,9 @@ class QuotaStatus:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._changes = [Changes(registry.store, resource) for resource in _COUNTED]
+        self._changes = {
+            resource.qualified: Changes(registry.store, resource) for resource in _COUNTED
+        }
         #: By resource and key; kept only while there are quotas.
         self._counted: dict[tuple[Resource, str], _Counted] = {}
 
@@ -65,14 +67,32 @@ class QuotaStatus:
             self._counted.clear()
             return
         namespaces: dict[str, None] = {}
-        for resource, changes in zip(_COUNTED, self._changes, strict=True):
-            for change in changes.take():
+        resources = list(self._resources())
+        gone = self._changes.keys() - {resource.qualified for resource in resources}
+        if gone:  # with the objects of a definition that was deleted
+            self._counted.clear()
+            self._changes = {name: one for name, one in self._changes.items() if name not in gone}
+            namespaces = dict.fromkeys(stored.namespace for stored in quotas.in_order())
+        for resource in resources:
+            for change in self._changes_of(resource).take():
                 namespaces[change.key.rpartition("/")[0]] = None
                 if change.new is None:
                     self._counted.pop((resource, change.key), None)
         for namespace in namespaces:
             for stored in tuple(quotas.in_order(namespace)):
                 self._write(stored.object())
+
+    def _resources(self) -> Iterator[Resource]:
+        """Yields what quotas count: the resources that definitions have added as well."""
+        yield from _COUNTED
+        custom = {item.qualified: item for item in self._registry.store.custom.values()}
+        yield from (resource for resource in custom.values() if resource.namespaced)
+
+    def _changes_of(self, resource: Resource) -> Changes:
+        changes = self._changes.get(resource.qualified)
+        if changes is None:
+            changes = self._changes[resource.qualified] = Changes(self._registry.store, resource)
+        return changes
 
     def _write(self, quota: Object) -> None:
         namespace, name = quota["metadata"]["namespace"], quota["metadata"]["name"]
@@ -93,8 +113,8 @@ class QuotaStatus:
         total = {name: Quantity.of_value(0) for name in hard}
         spec = quota["spec"]
         scopes = str((spec.get("scopes"), spec.get("scopeSelector")))
-        for resource in _COUNTED:
-            if not _counts(resource, total):
+        for resource in self._resources():
+            if not any(can_count(resource, name) for name in total):
                 continue
             collection = self._registry.collection(resource)
             for stored in collection.in_order(quota["metadata"]["namespace"]):
@@ -113,14 +133,6 @@ class QuotaStatus:
             usage = usage_of(resource, stored.object())
             counted = self._counted[key] = _Counted(stored.version, usage, {})
         return counted
-
-
-def _counts(resource: Resource, hard: Iterable[str]) -> bool:
-    """Returns True if objects of a resource can count for one of the names of a quota."""
-    if resource.qualified in ("pods", "persistentvolumeclaims"):
-        return True
-    names = {f"count/{resource.qualified}", resource.qualified}
-    return not names.isdisjoint(hard)
 
 
 def _add(total: Amounts, usage: Amounts) -> None:

@@ -36,7 +36,7 @@ from mooring.apiserver.patch.managed_fields import (
 from mooring.apiserver.registry.service_addresses import SERVICES, ServiceAddresses
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import struct_of
-from mooring.apiserver.schema.event_conversion import is_view
+from mooring.apiserver.schema.event_conversion import as_of_today, is_view
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import validate_metadata, validate_metadata_update
@@ -284,7 +284,7 @@ class Registry:
             if not create_if_missing:
                 track_create(new, writer)
             return self._create_tracked(target, new, writer.now, dry_run=dry_run), True
-        old = present.object()
+        old = as_of_today(resource, present.object())
         if uid and uid != old["metadata"]["uid"]:
             raise storage_conflict(target, f"UID in precondition: {uid}", "UID", old)
         new = change(present.object())

@@ -8,6 +8,7 @@ Source: pkg/apis/events/v1/conversion.go, pkg/apis/core/types.go (Event).
 
 from __future__ import annotations
 
+from copy import deepcopy
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,13 @@ _EMPTY_IN_VIEW = ("reportingController", "reportingInstance", "regarding")
 
 def is_view(resource: Resource) -> bool:
     """Returns True if the resource's objects are stored as those of another one."""
-    return resource is EVENTS_VIEW or (resource.custom is not None and resource.custom.is_converted)
+    custom = resource.custom
+    return resource is EVENTS_VIEW or (custom is not None and custom.converted is not None)
+
+
+def as_of_today(resource: Resource, obj: Object) -> Object:
+    """Returns a stored custom object as its schema has it now; other objects as they are."""
+    return to_served(resource, obj) if resource.custom is not None and is_view(resource) else obj
 
 
 def to_stored(resource: Resource, obj: Object) -> Object:
@@ -54,6 +61,8 @@ def to_served(resource: Resource, obj: Object) -> Object:
     if resource is EVENTS_VIEW:
         return to_view(obj)
     names: Object = {"kind": resource.kind, "apiVersion": resource.api_version}
+    if resource.custom is not None and resource.custom.converted is not None:
+        obj = resource.custom.converted(deepcopy(obj))
     return {**names, **{name: value for name, value in obj.items() if name not in names}}
 
 

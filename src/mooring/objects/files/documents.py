@@ -35,6 +35,13 @@ class Document(NamedTuple):
     value: Any
 
 
+class RepeatedKey(NamedTuple):
+    """A key that its mapping has had before, and the line (from 1) on which its value begins."""
+
+    key: str
+    line: int
+
+
 class _Mark(Protocol):
     line: int
 
@@ -61,18 +68,22 @@ def path_text(path: Path) -> str:
     return text
 
 
-def yaml_documents(data: bytes | str, *, with_aliases: bool = False) -> Iterator[Document]:
+def yaml_documents(
+    data: bytes | str, *, with_aliases: bool = False, repeated: list[RepeatedKey] | None = None
+) -> Iterator[Document]:
     """Yields the documents of a YAML text; empty ones are left out but counted.
 
     Args:
         data: The text.
         with_aliases: Whether an alias stands for a copy of the value at its anchor; else both are
             errors.
+        repeated: If given, equal keys in one mapping are appended to it when their values end, and
+            the last one counts; else they are errors.
 
     Raises:
         ConfigError: With document, line and path; the file is for the caller to add.
     """
-    yield from _Reader(data, with_aliases=with_aliases).documents()
+    yield from _Reader(data, with_aliases=with_aliases, repeated=repeated).documents()
 
 
 def json_document(data: bytes | str) -> Document:
@@ -192,8 +203,14 @@ class _Reader:
         *,
         places: Sequence[tuple[int, Path]] = (),
         with_aliases: bool = False,
+        repeated: list[RepeatedKey] | None = None,
     ) -> None:
         self._with_aliases = with_aliases
+        self._repeated = repeated
+        #: The key that was read last, if its mapping has had it before.
+        self._repeated_key: str | None = None
+        #: Such keys whose values are open, with the number of holders around the value.
+        self._repeated_open: list[tuple[int, RepeatedKey]] = []
         self._anchors: dict[str, Any] = {}
         self._copied_count = 0
         self.lines: list[int | None] = [None] * len(places)
@@ -248,6 +265,7 @@ class _Reader:
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
                 holders.pop()
                 steps.pop()
+                self._note_closed()
                 self._next()
                 continue
             elif kind is yaml.DocumentEndEvent:
@@ -269,6 +287,7 @@ class _Reader:
         if self._steps and self._steps[-1] is None:
             self._refuse("a key must be a plain word", event.start_mark)
         self._check_plain(event)
+        self._note_repeated(event.start_mark, is_open=True)
         # The value of a key stands where its key does, though it may begin on the next line.
         if not self._steps or isinstance(self._steps[-1], int):
             self._note_line(event.start_mark)
@@ -302,10 +321,30 @@ class _Reader:
             self._steps[-1] = event.value
             self._refuse("a key must not be null; put it in quotes", event.start_mark)
         if key in self._holders[-1]:
-            self._refuse("duplicate key", event.start_mark)
+            if self._repeated is None:
+                self._refuse("duplicate key", event.start_mark)
+            self._repeated_key = cast(str, key)
+
+    def _note_repeated(self, mark: _Mark, *, is_open: bool = False) -> None:
+        """Notes a repeated key at its value: what is inside the value comes before it."""
+        if self._repeated_key is None or self._repeated is None:
+            return
+        entry = RepeatedKey(self._repeated_key, mark.line + 1)
+        self._repeated_key = None
+        if is_open:
+            self._repeated_open.append((len(self._holders), entry))
+        else:
+            self._repeated.append(entry)
+
+    def _note_closed(self) -> None:
+        if self._repeated_open and self._repeated_open[-1][0] == len(self._holders):
+            entry = self._repeated_open.pop()[1]
+            if self._repeated is not None:
+                self._repeated.append(entry)
 
     def _scalar(self, event: Any) -> Any:
         self._check_plain(event)
+        self._note_repeated(event.start_mark)
         self._note_line(event.start_mark)
         value = resolve(event.value) if event.implicit[0] else event.value
         if event.anchor is not None:

@@ -226,7 +226,9 @@ def _map_reader(element: ValueReader) -> ValueReader:
 
 
 def _null_element(element: ValueReader) -> Json:
-    """Returns the zero value, which Go uses for a null inside a list or map."""
+    """Returns the zero value, which Go uses for a null inside a list or map; null for any JSON."""
+    if element is _any:
+        return None
     zeros: tuple[Json, ...] = ("", 0, False, [], {})
     for zero in zeros:
         try:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mooring.apiserver.custom.definition import served_resources
 from mooring.apiserver.endpoints import openapi
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import RESOURCES, resource_at
@@ -156,7 +157,7 @@ def fields(data: bytes) -> list[tuple[int, bytes]]:
     return items
 
 
-@pytest.mark.parametrize("accept", [V2, V2.replace("@", "."), "*/*", ""])
+@pytest.mark.parametrize("accept", [V2, V2.replace("@", "."), f"{V2}, */*"])
 def test_the_old_document_is_the_protobuf_that_kubectl_asks_for(accept: str) -> None:
     answer = openapi.respond("/openapi/v2", {"accept": accept})
 
@@ -174,11 +175,90 @@ def test_the_old_document_is_the_protobuf_that_kubectl_asks_for(accept: str) -> 
     assert json.loads(dict(fields(kinds[2]))[2]) == [{"group": "", "kind": "Pod", "version": "v1"}]
 
 
-def test_the_old_document_is_not_there_as_json() -> None:
+@pytest.mark.parametrize("accept", ["", "*/*", "application/*", "application/json", f"*/*, {V2}"])
+def test_the_old_document_is_json_for_all_others(accept: str) -> None:
+    answer = openapi.respond("/openapi/v2", {"accept": accept})
+
+    assert answer is not None
+    assert answer.headers["content-type"] == "application/json"
+    document = json.loads(answer.body)
+    assert (document["swagger"], document["info"]["version"]) == ("2.0", "v1.36.3")
+    pod = document["definitions"]["io.k8s.api.core.v1.Pod"]
+    assert pod["properties"]["spec"] == {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}
+    kinds = [{"group": "", "kind": "Pod", "version": "v1"}]
+    assert pod["x-kubernetes-group-version-kind"] == kinds
+
+
+def test_the_old_document_is_not_there_in_other_formats() -> None:
     with pytest.raises(ApiStatusError) as error:
-        openapi.respond("/openapi/v2", {"accept": "application/json"})
+        openapi.respond("/openapi/v2", {"accept": "application/yaml"})
 
     assert error.value.code == 406
+
+
+def test_the_old_document_has_custom_resources_as_version_2_can_say_them() -> None:
+    """The rules are those of ToStructuralOpenAPIV2 in k8s.io/apiextensions-apiserver."""
+    text = {"type": "string"}
+    schema = {
+        "type": "object",
+        "required": ["size", "note"],
+        "properties": {
+            "size": {"type": "integer", "minimum": 1, "anyOf": [{"minimum": 2}]},
+            "note": {"type": "string", "nullable": True, "description": "any"},
+            "list": {"type": "array", "nullable": True, "items": text},
+            "free": {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+                "properties": {"a": text},
+            },
+            "maps": {
+                "type": "object",
+                "required": ["a"],
+                "additionalProperties": {"type": "integer", "nullable": True},
+            },
+            "pod": {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {}},
+        },
+    }
+    metadata = {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+    own = {"apiVersion": text, "kind": text, "metadata": metadata}
+    kinds = [{"group": "example.com", "kind": "Widget", "version": "v1"}]
+
+    assert definition_of(schema) == {
+        "type": "object",
+        "required": ["size"],
+        "properties": {
+            "size": {"type": "integer", "minimum": 1},
+            "note": {"description": "any"},
+            "list": {},
+            "free": {"x-kubernetes-preserve-unknown-fields": True},
+            "maps": {"type": "object", "additionalProperties": {}},
+            "pod": {
+                "type": "object",
+                "x-kubernetes-embedded-resource": True,
+                "required": ["kind", "apiVersion"],
+                "properties": own,
+            },
+            **own,
+        },
+        "x-kubernetes-group-version-kind": kinds,
+    }
+    preserving = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, **schema}
+    assert definition_of(preserving) == {
+        "type": "object",
+        "x-kubernetes-group-version-kind": kinds,
+    }
+
+
+def definition_of(schema: dict[str, Any]) -> Any:
+    """Returns what the old document has of a custom resource."""
+    version = {"name": "v1", "served": True, "storage": True}
+    names = {"plural": "widgets", "kind": "Widget"}
+    spec: dict[str, Any] = {"group": "example.com", "scope": "Namespaced", "names": names}
+    spec["versions"] = [{**version, "schema": {"openAPIV3Schema": schema}}]
+    body = {"metadata": {}, "spec": spec, "status": {"acceptedNames": names}}
+    answer = openapi.respond("/openapi/v2", {}, custom=tuple(served_resources(body)))
+    assert answer is not None
+    return json.loads(answer.body)["definitions"]["com.example.v1.Widget"]
 
 
 def test_who_has_the_old_document_is_not_sent_it_again() -> None:

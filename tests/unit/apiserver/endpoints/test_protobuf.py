@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from hypothesis import strategies as st
 
 from mooring.apiserver.endpoints import protobuf
 from mooring.apiserver.errors import ApiStatusError
-from mooring.apiserver.resources import BY_PATH, Resource, resource_named
+from mooring.apiserver.resources import BY_PATH, Resource, resource_named, struct_of
+from mooring.objects.schema.decoding import reader_of
+from tests.helpers.protobuf_bodies import DEFINITION, DEFINITION_OBJECT
 
 PODS = resource_named("", "pods")
 
@@ -109,6 +112,18 @@ def test_what_kubectl_creates_is_read(command: str) -> None:
     resource, body, expected = RECORDED[command]
 
     assert without_empties(protobuf.to_json(bytes.fromhex(body), resource)) == expected
+
+
+def test_a_definition_of_a_custom_resource_is_read() -> None:
+    definitions = resource_named("apiextensions.k8s.io", "customresourcedefinitions")
+    obj = protobuf.to_json(DEFINITION, definitions)
+
+    read_back = reader_of(struct_of(definitions)).read(deepcopy(obj))
+    expected = reader_of(struct_of(definitions)).read(deepcopy(DEFINITION_OBJECT))
+    del read_back["status"], expected["status"]
+    assert (obj["apiVersion"], obj["kind"]) == (definitions.api_version, definitions.kind)
+    # As text: 1.0 is not 1.
+    assert json.dumps(read_back, sort_keys=True) == json.dumps(expected, sort_keys=True)
 
 
 # ---------------------------------------------------------------- a small encoder of our own

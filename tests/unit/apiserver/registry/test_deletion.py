@@ -307,7 +307,7 @@ def test_a_snapshot_brings_pending_deletions_with_it() -> None:
     assert other.tick() == 2
     names = {name.removesuffix(".rbac.authorization.k8s.io") for name in other.store.statistics()}
     roles = {"clusterrolebindings", "clusterroles", "rolebindings", "roles"}
-    others = {"namespaces", "priorityclasses.scheduling.k8s.io", "serviceaccounts"}
+    others = {"namespaces", "priorityclasses.scheduling.k8s.io", "serviceaccounts", "services"}
     assert names == others | roles
     assert other.store.statistics()["namespaces"] == 4
 

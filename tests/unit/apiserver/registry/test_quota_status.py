@@ -105,3 +105,27 @@ def test_other_namespaces_do_not_count() -> None:
         api.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": "m"}})
 
     assert api.quota()["used"] == {"configmaps": "1"}
+
+
+def test_custom_objects_count() -> None:
+    api = Api()
+    api.add_quota({"count/widgets.example.com": "5"})
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    spec = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+    }
+    definition = {"metadata": {"name": "widgets.example.com"}, "spec": spec}
+    api.ask("POST", definitions, definition)
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+    for name in ("a", "b"):
+        body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}}
+        api.ask("POST", widgets, body)
+    assert api.quota()["used"] == {"count/widgets.example.com": "2"}
+    api.ask("DELETE", f"{widgets}/a")
+    assert api.quota()["used"] == {"count/widgets.example.com": "1"}
+    api.ask("DELETE", f"{definitions}/widgets.example.com")
+    assert api.quota()["used"] == {"count/widgets.example.com": "0"}
