@@ -136,8 +136,8 @@ class ApiServer:
             DefaultAccounts(self.registry),
             self._root_certificates,
             EndpointSlices(self.registry),
-            QuotaStatus(self.registry),
             Definitions(self.registry, self.deleter),
+            QuotaStatus(self.registry),
             self._event_expiry,  # it notes when Events are written
         )
         self._create_defaults()

@@ -68,10 +68,11 @@ class QuotaStatus:
             return
         namespaces: dict[str, None] = {}
         resources = list(self._resources())
-        gone = self._changes.keys() - {resource.qualified for resource in resources}
-        if gone:  # with the objects of a definition that was deleted
+        removed = self._changes.keys() - {resource.qualified for resource in resources}
+        if removed:  # with the objects of a definition that was deleted
             self._counted.clear()
-            self._changes = {name: one for name, one in self._changes.items() if name not in gone}
+            for name in removed:
+                del self._changes[name]
             namespaces = dict.fromkeys(stored.namespace for stored in quotas.in_order())
         for resource in resources:
             for change in self._changes_of(resource).take():
