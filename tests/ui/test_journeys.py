@@ -69,14 +69,17 @@ def test_a_pending_pod_is_found_explained_and_gets_room(open_page: Open) -> None
 
     nodes.get_by_role("link", name="node-a").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Node node-a")
+    rejected = page.get_by_role("table", name="1 pending pod, by reason")
+    row = rejected.get_by_role("row").filter(has_text="NodeResourcesFit: Insufficient cpu")
+    expect(row.get_by_role("link", name="default/late")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Really delete").click()
     expect(page.get_by_role("status").filter(has_text="deleted")).to_be_visible()
 
     # The kubelet ends the pod at once, or after its grace period; then the room is free.
-    expect(page.get_by_role("table").get_by_role("link", name="default/late")).to_be_visible(
-        timeout=60_000
-    )
+    pods = page.get_by_role("table", name="on this node")
+    expect(pods.get_by_role("link", name="default/late")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("No pod waits.")).to_be_visible()
 
 
 def test_a_deployment_from_a_template_gets_its_pods(open_page: Open) -> None:
