@@ -5,7 +5,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.
 import { Table, clockText, isTimed, positionText, timeText } from "./hooks.js";
 import { percent } from "./store.js";
 
-const HEIGHT = 190;
+const HEIGHT = 175;
 const TABLE_ROWS = 15;
 /** The distances of times on an axis, in seconds: up to a quarter of a year. */
 const DISTANCES_S = [
@@ -151,7 +151,7 @@ function options(width, names, at, text) {
       y: { range: (_, __, highest) => [0, Math.max(1, highest || 0)] },
     },
     axes: [
-      { ...axis, space: 90, incrs: at.distances, values: (_, places) => places.map(at.axis) },
+      { ...axis, size: 32, space: 90, incrs: at.distances, values: (_, places) => places.map(at.axis) },
       { ...axis, size: 56, values: (_, places) => places.map(text) },
     ],
     series: [
