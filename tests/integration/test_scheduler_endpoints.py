@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import socket
@@ -23,7 +24,15 @@ from typing import Any
 import pytest
 from yarl import URL
 
+from mooring.client import Client
+from mooring.client.transport.auth import connect
+from mooring.client.transport.kubeconfig import find_access
+from mooring.clock import SystemClock, seeded_random
+from mooring.explain.node_rejections import NodeRejections
+from mooring.explain.remote import SchedulerAddress
 from mooring.testing.controlplane import ControlPlane, write_kubeconfig
+from mooring.ui.board_error import BoardError
+from mooring.ui.watched_cluster import RemoteCluster, WatchedClusterBoard
 from tests.helpers.exposition import value
 from tests.integration.embedded import make_list, make_node, make_pod
 from tests.integration.forwarding import forwarded
@@ -344,6 +353,19 @@ def explain(replica: Replica, kubeconfig: Path, *words: str) -> subprocess.Compl
     return subprocess.run([*command, *own], capture_output=True, text=True, timeout=60, check=False)
 
 
+async def rejections(replica: Replica, kubeconfig: Path, node: str) -> NodeRejections:
+    """Returns what a node rejects, as the page of another cluster asks this replica for it."""
+    clock, rng = SystemClock(), seeded_random(0)
+    access = find_access(str(kubeconfig), environment=os.environ)
+    address = SchedulerAddress(f"https://127.0.0.1:{replica.port}", is_unverified=True)
+    transport = connect(access, clock=clock, environment=os.environ)
+    try:
+        remote = RemoteCluster(Client(transport, rng=rng), access, address)
+        return await WatchedClusterBoard(remote, clock, rng).rejections(node)
+    finally:
+        await transport.close()
+
+
 def test_the_leader_explains_a_pod_to_who_may_ask(replicas: Replicas) -> None:
     admin = replicas.plane.kubeconfig("admin")
     replicas.create(requesting("too-big", "64"))
@@ -355,6 +377,11 @@ def test_the_leader_explains_a_pod_to_who_may_ask(replicas: Replicas) -> None:
     assert "2 x Insufficient cpu: node-0, node-1" in answer.stdout
     state = json.loads(explain(replicas.leader, admin, "default/too-big", "--json").stdout)
     assert (state["queue"], state["rejectedBy"]) == ("unschedulable", ["NodeResourcesFit"])
+    (rejected,) = asyncio.run(rejections(replicas.leader, admin, "node-0")).groups
+    assert [(item.plugin, item.reasons) for item in rejected.rejections] == [
+        ("NodeResourcesFit", ("Insufficient cpu",))
+    ]
+    assert [(pod.pod, pod.state) for pod in rejected.pods] == [("default/too-big", "unschedulable")]
     replicas.plane.kubectl("delete", "pod", "too-big")
 
 
@@ -370,6 +397,13 @@ def test_nobody_else_explains(replicas: Replicas) -> None:
     missing = explain(replicas.leader, admin, "no-such")
     assert missing.returncode == 2
     assert missing.stderr.splitlines()[-1] == "mooring explain: no pod 'no-such' in the cluster"
+    for replica, who, node, problem in (
+        (replicas.standby, "admin", "node-0", "is not scheduling: the leader is "),
+        (replicas.leader, "nobody", "node-0", forbidden),
+        (replicas.leader, "admin", "none", "no node 'none' in the cluster"),
+    ):
+        with pytest.raises(BoardError, match=re.escape(problem)):
+            asyncio.run(rejections(replica, replicas.plane.kubeconfig(who), node))
 
 
 def test_sigterm_ends_leader_and_standby(replicas: Replicas, tmp_path: Path) -> None:

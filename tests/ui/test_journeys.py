@@ -11,6 +11,27 @@ from playwright.sync_api import Page, expect
 from tests.helpers.page import pod
 from tests.ui.conftest import Open, Started
 
+#: Waits until the first chart has at least 50 pixels of a colour; the policy of the page allows no
+#: ``wait_for_function``.
+LINE_IS_DRAWN = """async colour => {
+    for (const end = Date.now() + 10000; Date.now() < end; ) {
+        await new Promise(requestAnimationFrame);
+        const canvas = document.querySelector(".chart canvas");
+        if (!canvas) continue;
+        const copy = document.createElement("canvas");
+        [copy.width, copy.height] = [canvas.width, canvas.height];
+        const context = copy.getContext("2d", { willReadFrequently: true });
+        context.drawImage(canvas, 0, 0);
+        const { data } = context.getImageData(0, 0, copy.width, copy.height);
+        let count = 0;
+        for (let at = 0; at < data.length; at += 4) {
+            count += colour.every((value, channel) => data[at + channel] === value);
+        }
+        if (count >= 50) return true;
+    }
+    return false;
+}"""
+
 
 def go(page: Page, view: str) -> None:
     page.get_by_role("navigation").get_by_role("link", name=view, exact=True).click()
@@ -41,10 +62,16 @@ def test_the_cluster_is_shown_at_once(open_page: Open) -> None:
 def test_curves_follow_the_cluster_and_have_a_table(open_page: Open) -> None:
     page = open_page()
     allocated = page.get_by_role("img", name="Allocated: cpu, memory")
-    expect(allocated.locator("polyline")).to_have_count(2)
+    expect(allocated.locator(".u-legend .u-label")).to_have_text(["time", "cpu", "memory"])
     apply(page, json.dumps(pod("another", cpu="900m")))
     expect(page.get_by_text("3 bound", exact=True)).to_be_visible()
     go(page, "Cluster")
+    # The line of cpu has the colour of links, in both themes.
+    assert page.evaluate(LINE_IS_DRAWN, [11, 79, 158])
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(LINE_IS_DRAWN, [142, 193, 255])
+    page.set_viewport_size({"width": 500, "height": 800})
+    expect(allocated.locator(".uplot")).to_have_css("width", "480px")  # the view without its edges
     page.get_by_role("button", name="Curves as a table").click()
     rows = page.get_by_role("table", name="Over the last 15 minutes").get_by_role("row")
     # 6 of 10 cores are requested at first, then 6.9; two pods are pending all the time.
@@ -69,14 +96,17 @@ def test_a_pending_pod_is_found_explained_and_gets_room(open_page: Open) -> None
 
     nodes.get_by_role("link", name="node-a").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Node node-a")
+    rejected = page.get_by_role("table", name="1 pending pod, by reason")
+    row = rejected.get_by_role("row").filter(has_text="NodeResourcesFit: Insufficient cpu")
+    expect(row.get_by_role("link", name="default/late")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Really delete").click()
     expect(page.get_by_role("status").filter(has_text="deleted")).to_be_visible()
 
     # The kubelet ends the pod at once, or after its grace period; then the room is free.
-    expect(page.get_by_role("table").get_by_role("link", name="default/late")).to_be_visible(
-        timeout=60_000
-    )
+    pods = page.get_by_role("table", name="on this node")
+    expect(pods.get_by_role("link", name="default/late")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("No pod waits.")).to_be_visible()
 
 
 def test_a_deployment_from_a_template_gets_its_pods(open_page: Open) -> None:

@@ -70,6 +70,13 @@ def test_a_step_shows_its_verdicts_and_why(open_page: Open) -> None:
     first.get_by_role("link", name="the verdict on each node").click()
     expect(page.get_by_role("table", name="the weighted score")).to_contain_text("Insufficient")
 
+    verdicts = page.get_by_role("table", name="the weighted score")
+    verdicts.get_by_role("row").filter(has_text="Insufficient").first.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Node ")
+    rejected = page.get_by_role("table", name="by reason")
+    expect(rejected).to_contain_text("Insufficient")
+    expect(rejected.get_by_role("link", name="step ").first).to_be_visible()
+    page.go_back()
     page.get_by_role("link", name="default/").first.click()
     expect(page.get_by_text("This is the decision of step")).to_be_visible()
     expect(page.locator(".summary")).to_contain_text("nodes")

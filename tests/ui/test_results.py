@@ -79,6 +79,11 @@ def test_results_are_stepped_scrubbed_and_played(open_page: Open) -> None:
     page.get_by_role("button", name="Table", exact=True).click()
     row = page.get_by_role("row", name="node-0")
     expect(row).to_contain_text("not ready")
+    row.get_by_role("link", name="node-0").click()
+    expect(page.get_by_text("Results have no verdicts on nodes.")).to_be_visible()
+    navigation.get_by_role("link", name="Cluster").click()
+    page.get_by_role("button", name="Table", exact=True).click()
+    expect(row).to_contain_text("not ready")
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         page.evaluate(AXE.read_text())

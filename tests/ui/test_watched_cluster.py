@@ -61,6 +61,9 @@ def test_a_cluster_is_followed_and_a_pod_explained(
     page.get_by_role("link", name="node-a").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Node node-a")
     expect(page.get_by_role("button", name="Cordon")).to_have_count(0)
+    rejected = page.get_by_role("table", name="1 pending pod, by reason")
+    expect(rejected).to_contain_text("NodeResourcesFit: Insufficient cpu")
+    expect(rejected.get_by_role("link", name="default/late")).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from mooring.apiserver import ApiServer
 from mooring.clock import Clock
-from mooring.explain.running import EXPLAIN_PATH, explain_running, options_of
+from mooring.explain.node_rejections import explain_node
+from mooring.explain.running import EXPLAIN_PATH, NODE, explain_running, options_of
 from mooring.scheduler.service import Service
 
 
@@ -44,11 +45,14 @@ class ExplainEndpoint:
             return await self._api.handle(method, path, query, headers, body)
         words = dict(query)
         is_json = words.get("output") == "json"
-        answer = explain_running(
-            self._service(),
-            words.get("pod", ""),
-            self._clock,
-            as_json=is_json,
-            options=options_of(words),
-        )
+        if words.get(NODE):
+            answer = await explain_node(self._service(), words[NODE])
+        else:
+            answer = explain_running(
+                self._service(),
+                words.get("pod", ""),
+                self._clock,
+                as_json=is_json,
+                options=options_of(words),
+            )
         return answer.status, {"content-type": answer.content_type}, answer.text.encode()

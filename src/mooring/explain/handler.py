@@ -8,13 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mooring.clock import Clock
-from mooring.explain.running import ALL, ALL_NODES, explain_running, options_of
+from mooring.explain.node_rejections import explain_node
+from mooring.explain.running import (
+    ALL,
+    ALL_NODES,
+    NODE,
+    Explanation,
+    explain_running,
+    options_of,
+)
 from mooring.scheduler.service import Service
 from mooring.serving.messages import Reply, ServingRequest, http_error
 
 
 class ExplainHandler:
-    """Replies what becomes of ``?pod=NAMESPACE/NAME``.
+    """Replies what becomes of ``?pod=NAMESPACE/NAME``, or which pods ``?node=NAME`` rejects.
 
     Args:
         service: Returns the scheduler if it is scheduling; None = it stands by, or has just begun.
@@ -38,13 +46,17 @@ class ExplainHandler:
             leader = self._leader()
             text = f"the leader is {leader}" if leader else "its caches have not synced"
             return http_error(f"this mooring is not scheduling: {text}", 503)
-        name = "".join(request.values("pod")[:1])
-        if not name:
-            return http_error("?pod=NAMESPACE/NAME is missing", 400)
-        is_json = request.values("output")[:1] == ["json"]
-        words = {word: "".join(request.values(word)[:1]) for word in (ALL, ALL_NODES)}
-        answer = explain_running(
-            service, name, self._clock, as_json=is_json, options=options_of(words)
-        )
+        answer = await self._answer(service, request)
         body = f"{answer.text}\n".encode()
         return Reply(answer.status, body, {"Content-Type": answer.content_type})
+
+    async def _answer(self, service: Service, request: ServingRequest) -> Explanation:
+        words = ("pod", "output", NODE, ALL, ALL_NODES)
+        query = {word: "".join(request.values(word)[:1]) for word in words}
+        if query[NODE]:
+            return await explain_node(service, query[NODE])
+        if not query["pod"]:
+            return Explanation(400, "?pod=NAMESPACE/NAME is missing")
+        is_json = query["output"] == "json"
+        options = options_of(query)
+        return explain_running(service, query["pod"], self._clock, as_json=is_json, options=options)

@@ -18,7 +18,7 @@ from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, OutcomeUnknown, Unreachable
 from mooring.explain.explain import DEFAULTS, Options
-from mooring.explain.running import ALL, ALL_NODES, EXPLAIN_PATH
+from mooring.explain.running import ALL, ALL_NODES, EXPLAIN_PATH, NODE
 from mooring.simulation.inputs.live_cluster import list_objects
 from mooring.simulation.workload import Workload, workload_of
 
@@ -27,7 +27,7 @@ EXPLAIN_DEADLINE_S: Final = 30.0
 #: The default of ``mooring run --secure-port``, on this machine.
 DEFAULT_URL: Final = "https://127.0.0.1:10259"
 
-_NO_POD: Final = ("no pod ", "several pods ")
+_NO_POD: Final = ("no pod ", "several pods ", "no node ")
 
 
 class SchedulerNotAsked(ConfigError):
@@ -110,16 +110,15 @@ async def fetch(
     transport = connect(access, clock=clock, environment=os.environ)
     try:
         client = Client(transport, rng=rng)
-        if scheduler.url is not None:
-            remote.explanation = await _ask_scheduler(scheduler, access, request, clock)
-        else:
-            remote.explanation = await _request_explanation(client, request, as_json)
-        if remote.explanation is None:
-            try:
-                remote.explanation = await _ask_scheduler(scheduler, access, request, clock)
-            except SchedulerNotAsked as error:
-                remote.not_asked = f"{error}; decided here instead"
-        elif is_about_bound_pod(remote.explanation):
+        try:
+            remote.explanation = await _ask(
+                client, access, scheduler, request, as_json=as_json, clock=clock
+            )
+        except SchedulerNotAsked as error:
+            if scheduler.url is not None:
+                raise
+            remote.not_asked = f"{error}; decided here instead"
+        if remote.explanation is not None and is_about_bound_pod(remote.explanation):
             remote.not_asked = (
                 "a running scheduler does not decide again about a pod on a node; decided here,"
                 " with the default configuration or that of --config"
@@ -135,6 +134,27 @@ async def fetch(
     return remote
 
 
+async def fetch_node_rejections(
+    access: Access, node: str, *, scheduler: SchedulerAddress, clock: Clock, rng: Rng
+) -> str:
+    """Returns the ``NodeRejections`` of a running mooring, as JSON.
+
+    Raises:
+        SchedulerNotAsked: no mooring answers, or it denies access, or stands by.
+        ConfigError: there is no such node, or the API server is unreachable.
+    """
+    query = [(NODE, node), ("output", "json")]
+    request = Request("GET", EXPLAIN_PATH, deadline_s=EXPLAIN_DEADLINE_S, query=query)
+    transport = connect(access, clock=clock, environment=os.environ)
+    try:
+        client = Client(transport, rng=rng)
+        return await _ask(client, access, scheduler, request, as_json=True, clock=clock)
+    except Unreachable as error:
+        raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
+    finally:
+        await transport.close()
+
+
 _ON_NODE: Final = re.compile(r"Pod \S+ is on \S+\.")
 
 
@@ -144,6 +164,27 @@ def is_about_bound_pod(explanation: str) -> bool:
     if text.startswith("{"):
         text = str(msgspec.json.decode(text).get("note", ""))
     return _ON_NODE.fullmatch(text) is not None
+
+
+async def _ask(
+    client: Client,
+    access: Access,
+    scheduler: SchedulerAddress,
+    request: Request,
+    *,
+    as_json: bool,
+    clock: Clock,
+) -> str:
+    """Returns the text of the mooring behind the API server, or of the one at ``scheduler``.
+
+    Raises:
+        ConfigError: there is no such object.
+        SchedulerNotAsked: no mooring answers, or it denies access, or stands by.
+    """
+    text = None
+    if scheduler.url is None:
+        text = await _request_explanation(client, request, as_json)
+    return text if text is not None else await _ask_scheduler(scheduler, access, request, clock)
 
 
 async def _ask_scheduler(

@@ -26,8 +26,9 @@ from mooring.simulation.utilization import Utilization
 from mooring.state import PodInfo
 
 #: Path of the endpoint; query ``?pod=NAMESPACE/NAME``, or the name alone; ``&output=json``,
-#: ``&all=true``, ``&all-nodes=true``.
+#: ``&all=true``, ``&all-nodes=true``. Or ``?node=NAME``: see ``node_rejections``.
 EXPLAIN_PATH: Final = "/mooring/v1/explain"
+NODE: Final = "node"
 ALL: Final = "all"
 ALL_NODES: Final = "all-nodes"
 

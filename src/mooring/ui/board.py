@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mooring.explain.node_rejections import NodeRejections
 from mooring.ui.attempts import AttemptRecord
 from mooring.ui.node_columns import NodeChanges, NodeColumns
 from mooring.ui.player import PlayerState, Timeline
@@ -279,6 +280,14 @@ class Board(Protocol):
 
         Raises:
             BoardError: there is none.
+        """
+        ...
+
+    async def rejections(self, node: str) -> NodeRejections:
+        """Returns the pods that wait, by the reasons why a node rejects them.
+
+        Raises:
+            BoardError: there is no such node.
         """
         ...
 

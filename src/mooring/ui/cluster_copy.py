@@ -12,14 +12,26 @@ from typing import Final, NamedTuple
 from mooring.config import KubeSchedulerConfiguration
 from mooring.errors import SchedulerError
 from mooring.explain.explain import Options
+from mooring.explain.node_rejections import (
+    PODS_MAX,
+    NodeRejections,
+    decide_on_node,
+    node_rejections,
+)
 from mooring.explain.offline import Source, explain_offline
-from mooring.objects.meta import KubernetesObject
+from mooring.objects.meta import KubernetesObject, key
 from mooring.objects.pod import Pod
+from mooring.simulation.build import make_driver
 from mooring.simulation.workload import workload_of
 from mooring.ui.board_error import BoardError
 
 #: A larger copy would delay the scheduler: both share one interpreter.
 OBJECTS_MAX: Final = 40_000
+
+
+#: The note of verdicts that no running scheduler made.
+ON_COPY: Final = "No running mooring was asked: decided on a copy of the cluster."
+_TOO_LARGE: Final = f"more than {OBJECTS_MAX:,} objects are not copied"
 
 
 class SchedulerSettings(NamedTuple):
@@ -56,10 +68,52 @@ class ClusterCopy:
             BoardError: the cluster is too large, or the pod cannot be decided.
         """
         if len(objects) > OBJECTS_MAX:
-            text = f"more than {OBJECTS_MAX:,} objects are not copied"
-            raise BoardError(f"{text}: ask mooring explain", 413)
+            raise BoardError(f"{_TOO_LARGE}: ask mooring explain", 413)
         async with self._turn:
             return await asyncio.to_thread(self._explain, pod, objects)
+
+    async def rejections(
+        self, node: str, objects: Sequence[KubernetesObject], states: Mapping[str, str]
+    ) -> NodeRejections:
+        """Returns the pods that wait, by the reasons why a node rejects them.
+
+        Args:
+            node: The name of the node.
+            objects: The cluster.
+            states: "namespace/name" -> the state of a pod.
+
+        Raises:
+            BoardError: the cluster is too large, there is no such node, or the copy fails.
+        """
+        if len(objects) > OBJECTS_MAX:
+            raise BoardError(_TOO_LARGE, 413)
+        async with self._turn:
+            return await asyncio.to_thread(self._rejections, node, objects, dict(states))
+
+    def _rejections(
+        self, node: str, objects: Sequence[KubernetesObject], states: Mapping[str, str]
+    ) -> NodeRejections:
+        settings, workload = self._settings, workload_of("copy", objects)
+        try:
+            driver = make_driver(
+                workload.objects,
+                config=settings.config,
+                plugins=settings.plugins,
+                seed=settings.seed,
+                gates=settings.gates,
+            )
+        except SchedulerError as error:
+            raise BoardError(str(error), 409) from None
+        if driver.nodes.live_row(node) < 0:
+            raise BoardError(f"there is no node {node}")
+        for pending in workload.pending:
+            driver.listers.apply("Pod", None, pending)
+        waiting = [pod for pod in workload.pending if not driver.is_gated(pod)]
+        first = [(pod, states.get(key(pod), "active")) for pod in waiting[:PODS_MAX]]
+        decided = decide_on_node(node, first, driver.frameworks, driver.cache.snapshot)
+        return node_rejections(
+            node, decided, pending=len(waiting), looked_at=len(first), note=ON_COPY
+        )
 
     def _explain(self, pod: Pod, objects: Sequence[KubernetesObject]) -> bytes:
         settings = self._settings

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mooring.clock import Clock
 from mooring.explain.explain import Options
+from mooring.explain.node_rejections import NodeRejections, running_node_rejections
 from mooring.explain.running import explain_running
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.meta import key
@@ -214,6 +215,17 @@ class LiveBoard:
                 pods.append(placed.info.pod)
         rows = sorted((self._row(pod) for pod in pods), key=lambda row: row.pod)
         return NodeDetails(to_builtins(node), rows)
+
+    async def rejections(self, node: str) -> NodeRejections:
+        """Returns the pods that wait, by the reasons why a node rejects them now.
+
+        Raises:
+            BoardError: there is no such node.
+        """
+        rejections = await running_node_rejections(self._service, node)
+        if rejections is None:
+            raise BoardError(f"there is no node {node}")
+        return rejections
 
     def attempts(self, *, result: str, text: str) -> list[AttemptRecord]:
         """Returns the latest attempts with a result and a part of the pod's name."""

@@ -7,7 +7,7 @@
     GET  /api/v1/state                      everything
     GET  /api/v1/stream                     server-sent events: changes, four times a second
     GET  /api/v1/queue, /pods, /pods/NS/NAME, /explain/NS/NAME, /help/NS/NAME,
-         /nodes/NAME, /attempts, /attempts/NUMBER, /export
+         /nodes/NAME, /rejections/NODE, /attempts, /attempts/NUMBER, /export
     POST /api/v1/time {position or step, speed, isPlaying}, of what is played back
     POST /api/v1/apply {text}, /delete {kind, namespace, name},
          /import {text, replaces}, /reset {}
@@ -96,6 +96,7 @@ class PageServer:
             ("GET", "explain"): self._explain,
             ("GET", "help"): self._help,
             ("GET", "nodes"): self._node,
+            ("GET", "rejections"): self._rejections,
             ("GET", "attempts"): self._attempts,
             ("GET", "export"): self._export,
             ("POST", "time"): self._time,
@@ -193,6 +194,10 @@ class PageServer:
 
     async def _node(self, request: web.BaseRequest) -> web.StreamResponse:
         return json_reply(await self.board.node("/".join(request.path.split("/")[4:])))
+
+    async def _rejections(self, request: web.BaseRequest) -> web.StreamResponse:
+        node = "/".join(request.path.split("/")[4:])
+        return json_reply(await self.board.rejections(node))
 
     async def _attempts(self, request: web.BaseRequest) -> web.StreamResponse:
         query, number = request.query, request.path.removeprefix("/api/v1/attempts").strip("/")

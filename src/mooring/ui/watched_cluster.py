@@ -11,15 +11,23 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from mooring.client import Client, ObjectChange
 from mooring.client.informer.informer import Informer
 from mooring.client.transport.kubeconfig import Access
 from mooring.clock import Clock, Rng
 from mooring.errors import SchedulerError
 from mooring.explain.explain import Options
-from mooring.explain.remote import SchedulerAddress, fetch
+from mooring.explain.node_rejections import NodeRejections
+from mooring.explain.remote import (
+    SchedulerAddress,
+    SchedulerNotAsked,
+    fetch,
+    fetch_node_rejections,
+)
 from mooring.objects.codec.decode import to_builtins
-from mooring.objects.meta import key
+from mooring.objects.meta import KubernetesObject, key
 from mooring.objects.pod import Pod
 from mooring.simulation.cluster import Cluster
 from mooring.simulation.inputs.live_cluster import list_objects
@@ -266,14 +274,27 @@ class WatchedClusterBoard(ReadOnly):
         Raises:
             BoardError: there is no such pod, or the cluster cannot be listed.
         """
-        pod = self._pod(name)
+        return await self._copy.explain(self._pod(name), await self._list_objects())
+
+    async def _list_objects(self) -> Sequence[KubernetesObject]:
         try:
             listed = await list_objects(
                 self._remote.access, clock=self._clock, rng=self._rng, kinds=(), workloads=()
             )
         except SchedulerError as error:
             raise BoardError(str(error), 409) from None
-        return await self._copy.explain(pod, listed.objects)
+        return listed.objects
+
+    async def rejections(self, node: str) -> NodeRejections:
+        """Returns the rejections of a running mooring; without one, decides on a copy.
+
+        Raises:
+            BoardError: there is no such node, or the pods cannot be decided.
+        """
+        rejections = await _ask_about_node(self._remote, node, self._clock, self._rng)
+        if rejections is not None:
+            return rejections
+        return await self._copy.rejections(node, await self._list_objects(), self._states)
 
     def attempts(self, *, result: str, text: str) -> list[AttemptRecord]:
         """Returns no attempts: they are not in the API."""
@@ -305,6 +326,27 @@ class WatchedClusterBoard(ReadOnly):
             priority=pod.spec.priority or 0,
             created=pod.metadata.creation_timestamp or "",
         )
+
+
+async def _ask_about_node(
+    remote: RemoteCluster, node: str, clock: Clock, rng: Rng
+) -> NodeRejections | None:
+    """Returns the rejections of the mooring that schedules a cluster; None = none answers.
+
+    Raises:
+        BoardError: the named mooring does not answer, or there is no such node.
+    """
+    try:
+        text = await fetch_node_rejections(
+            remote.access, node, scheduler=remote.scheduler, clock=clock, rng=rng
+        )
+        return msgspec.json.decode(text, type=NodeRejections)
+    except SchedulerNotAsked as error:
+        if remote.scheduler.url is not None:
+            raise BoardError(str(error), 409) from None
+        return None
+    except (SchedulerError, msgspec.DecodeError) as error:
+        raise BoardError(str(error), 409) from None
 
 
 def _state_of(pod: Pod) -> str:

@@ -330,6 +330,9 @@ def test_nothing_can_be_written_and_unknown_names_are_errors(
         asyncio.run(shown.node("g-0"))
     with pytest.raises(BoardError, match="no verdicts"):
         shown.verdicts(1, VerdictQuery())
+    rejections = asyncio.run(shown.rejections("g-0"))
+    assert (rejections.groups, rejections.looked_at) == ([], 0)
+    assert rejections.note == "Results have no verdicts on nodes. A recording has them."
 
 
 @pytest.mark.parametrize("table_format", ["csv", "arrow", "parquet"])

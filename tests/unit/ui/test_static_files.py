@@ -22,9 +22,9 @@ def test_all_files_together_weigh_at_most_200_kb() -> None:
 
 def test_vendored_files_are_those_that_are_listed() -> None:
     listed = json.loads((VENDOR / "vendor.json").read_text())
-    scripts = {path.name for path in VENDOR.glob("*.js")}
+    served = {path.name for path in VENDOR.iterdir() if path.suffix in (".js", ".css")}
 
-    assert scripts == set(listed)
+    assert served == set(listed)
     for name, entry in listed.items():
         assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == entry["sha256"]
         licences = re.findall(r"LICENSE-\w+\.txt", " ".join(entry["contains"]))
@@ -43,6 +43,13 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
     for path in OWN:
         addresses = re.findall(r"https?://[^\"'\s<]+", path.read_text())
         assert set(addresses) <= {"http://www.w3.org/2000/svg"}, path.name
+
+
+def test_the_page_loads_files_that_exist() -> None:
+    addresses = re.findall(r'(?:href|src)="/static/([^"]+)"', (STATIC / "index.html").read_text())
+
+    assert len(addresses) >= 5
+    assert all((STATIC / address).is_file() for address in addresses)
 
 
 def test_modules_import_files_that_exist() -> None:

@@ -1,4 +1,4 @@
-"""All rejections of a pod: every filter on every node, past the first rejection.
+"""All rejections of a pod: every filter on every node or on one, past the first rejection.
 
 The plugins are called as in an attempt, but a rejection ends nothing. Nothing is changed or cached.
 """
@@ -19,6 +19,7 @@ from mooring.framework.runtime.nominated import filter_hypothetical, nominated_p
 from mooring.framework.status import Code, FilterStatuses, PreFilterResult, Skip, Status
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo, Snapshot
+from mooring.state.types import Rows
 
 
 class AllRejections(NamedTuple):
@@ -35,15 +36,21 @@ class AllRejections(NamedTuple):
     errors: dict[str, str]
 
 
-def all_rejections(framework: Framework, pod: Pod, snapshot: Snapshot) -> AllRejections:
-    """Runs every filter on every node."""
+def all_rejections(
+    framework: Framework, pod: Pod, snapshot: Snapshot, *, node: str | None = None
+) -> AllRejections:
+    """Runs every filter on every node, or on one of them, which must exist."""
     cycle = framework.new_cycle(PodInfo(pod), snapshot)
     framework.cached_results(cycle)  # sets the plugins that do not apply to the pod
     cycle.skipped = cycle.idle_plugins
     of_pod: list[Rejection] = []
     of_nodes: dict[str, list[Rejection]] = {}
     errors: dict[str, str] = {}
-    names = [snapshot.nodes.names[row] for row in snapshot.nodes.order.rows()]
+    rows = None if node is None else np.array([snapshot.nodes.live_row(node)], dtype=np.intp)
+    if node is not None:
+        names = [node]
+    else:
+        names = [snapshot.nodes.names[row] for row in snapshot.nodes.order.rows()]
     for plugin in framework.selection.applicable("pre_filter", cycle):
         try:
             result = _pre_filter(framework, cycle, plugin)
@@ -62,7 +69,7 @@ def all_rejections(framework: Framework, pod: Pod, snapshot: Snapshot) -> AllRej
             cycle.skipped |= {plugin.name}
     for plugin in framework.filters:
         if plugin.name not in cycle.skipped:
-            _filter(framework, cycle, plugin.name, of_nodes, errors)
+            _filter(framework, cycle, plugin.name, rows, of_nodes, errors)
     in_order = {name: tuple(of_nodes[name]) for name in names if name in of_nodes}
     return AllRejections(tuple(of_pod), in_order, errors)
 
@@ -84,13 +91,16 @@ def _filter(
     framework: Framework,
     cycle: Cycle,
     name: str,
+    evaluated: Rows | None,
     of_nodes: dict[str, list[Rejection]],
     errors: dict[str, str],
 ) -> None:
     """Adds the rejections of one filter, with the nominated pods and without them."""
     nominated = nominated_pods_by_row(cycle)
+    if evaluated is not None:
+        nominated = {row: nominated[row] for row in evaluated.tolist() if row in nominated}
     rows = np.array(list(nominated), dtype=np.intp)
-    views = [NodeView(cycle.snapshot)]
+    views = [NodeView(cycle.snapshot, evaluated)]
     if nominated:
         view = NodeView(cycle.snapshot, rows)
         views.insert(0, view.plus([nominated[row] for row in rows.tolist()]))

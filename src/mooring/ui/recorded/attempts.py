@@ -6,13 +6,15 @@ They are read again from the file; steps that follow each other are read in one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from mooring.decision import UNSCHEDULABLE, Decision
 from mooring.errors import ConfigError
+from mooring.explain.node_rejections import Rejections
 from mooring.recordings.format import Recording, RecordingReader, Step
 from mooring.ui.attempts import PREEMPTS, AttemptRecord
 from mooring.ui.board_error import BoardError
@@ -45,6 +47,9 @@ class RecordedAttempts:
         self._last: tuple[int, Step] | None = None
         self._reader: Iterator[Step] = iter(())
         self._next = len(self.steps)
+        self._turn = asyncio.Lock()
+        self._node = ""
+        self._on_node: dict[int, Rejections | None] = {}
 
     def whole(self, number: int) -> Step:
         """Returns a whole step by the number of its attempt, from 1.
@@ -65,6 +70,25 @@ class RecordedAttempts:
         self._last = number, step
         return step
 
+    async def rejections_on(
+        self, node: str, numbers: Sequence[int]
+    ) -> dict[int, Rejections | None]:
+        """Returns the rejections of a node in attempts; those that did not look at it have none.
+
+        What one node's view asks for is kept, so that its next look reads only new steps. Other
+        tasks run between two steps that are read.
+
+        Raises:
+            BoardError: the file has changed.
+        """
+        async with self._turn:
+            if self._node != node:
+                self._node, self._on_node = node, {}
+            for number in sorted(set(numbers) - self._on_node.keys()):
+                self._on_node[number] = rejections_of(self.whole(number).decision, node)
+                await asyncio.sleep(0)
+            return {number: self._on_node[number] for number in numbers}
+
     def _read(self, index: int) -> Step | None:
         if index < self._next:
             self._reader, self._next = self._all(), 0
@@ -77,6 +101,15 @@ class RecordedAttempts:
     def _all(self) -> Iterator[Step]:
         with RecordingReader(self.file) as reader:
             yield from reader
+
+
+def rejections_of(decision: Decision, node: str) -> Rejections | None:
+    """Returns the rejection of a node, () if it was feasible; None = it was not looked at."""
+    if decision.prefilter is not None:
+        return (decision.prefilter,)
+    if node in decision.rejected:
+        return (decision.rejected[node],)
+    return () if node == decision.node or node in (decision.total or ()) else None
 
 
 def attempt_record(number: int, step: Step) -> AttemptRecord:

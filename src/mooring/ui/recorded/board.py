@@ -15,6 +15,7 @@ from mooring.errors import ConfigError
 from mooring.explain.document import document_of
 from mooring.explain.explain import Explained, Options
 from mooring.explain.from_recording import explain_recording
+from mooring.explain.node_rejections import NodeRejections
 from mooring.explain.pod_state import PodState, encoded
 from mooring.objects.codec.decode import to_builtins
 from mooring.queue import profile_of
@@ -40,6 +41,7 @@ from mooring.ui.read_only import ReadOnly
 from mooring.ui.recorded.attempts import MARKED, RecordedAttempts
 from mooring.ui.recorded.cluster import ACTIVE, BOUND, UNSCHEDULABLE, RecordedCluster
 from mooring.ui.recorded.queue import recorded_queue
+from mooring.ui.recorded.rejections import recorded_rejections
 from mooring.ui.verdicts import VerdictPage, VerdictQuery, verdict_page
 
 #: The generations of a cluster that was built anew begin at a multiple of this.
@@ -235,6 +237,15 @@ class RecordingBoard(ReadOnly):
             to_builtins(cluster.nodes.objects[row]),
             [self._row(name) for name in names if name in self._recorded.pods],
         )
+
+    async def rejections(self, node: str) -> NodeRejections:
+        """Returns the pods that wait, by the rejection of a node in their latest attempt.
+
+        Raises:
+            BoardError: there is no such node, or the file has changed.
+        """
+        self._follow()
+        return await recorded_rejections(self._recorded, node)
 
     def attempts(self, *, result: str, text: str) -> list[AttemptRecord]:
         """Returns the latest attempts with a result and a part of the pod's name."""

@@ -18,6 +18,7 @@ from mooring.experiments.playback.cluster import (
     ResultCluster,
 )
 from mooring.experiments.playback.tables import ResultTables
+from mooring.explain.node_rejections import NodeRejections, node_rejections
 from mooring.explain.pod_state import PodState, encoded
 from mooring.objects.codec.decode import to_builtins
 from mooring.simulation.utilization import amounts_text
@@ -38,6 +39,8 @@ NO_SPECS: Final = (
     "Results have no specs of pods, no scores and no verdicts on nodes, so a decision cannot be "
     "explained. The messages of the failed attempts are below."
 )
+#: The note of every node.
+NO_VERDICTS: Final = "Results have no verdicts on nodes. A recording has them."
 
 
 class ResultBoard(ReadOnly):
@@ -190,6 +193,12 @@ class ResultBoard(ReadOnly):
         own = self._cluster.pods_on(position, row)
         rows = sorted((self._row(pod, position) for pod in own), key=lambda pod_row: pod_row.pod)
         return NodeDetails(to_builtins(version.node), rows)
+
+    async def rejections(self, node: str) -> NodeRejections:
+        """Returns no pods, with a note: results have no verdicts."""
+        counts = self._cluster.counts(self._position)
+        pending = counts[ACTIVE] + counts[UNSCHEDULABLE]
+        return node_rejections(node, (), pending=pending, looked_at=0, note=NO_VERDICTS)
 
     def attempts(self, *, result: str, text: str) -> list[AttemptRecord]:
         """Returns the latest attempts with a result and a part of the pod's name."""

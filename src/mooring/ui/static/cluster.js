@@ -15,6 +15,7 @@ import {
 } from "./hooks.js";
 import { Curves } from "./curves.js";
 import { NodeMap } from "./map.js";
+import { Rejections } from "./rejections.js";
 import { NOT_READY, TAINTED, UNSCHEDULABLE, amountText, percent, share } from "./store.js";
 
 const GROUPINGS = {
@@ -198,6 +199,9 @@ export function NodeView({ name }) {
   if (!document) return html`<div><${Heading}>Node ${name}<//><${Problem} text=${problem} /></div>`;
   const { object, pods } = document;
   const labels = Object.entries(object.metadata.labels || {});
+  // Of a mooring in this process the pods are decided again when the node or its pods change.
+  const change = [pods.map((pod) => pod.pod), object.spec, object.metadata.labels];
+  const state = store.isWritable ? JSON.stringify(change) : "";
   const taints = object.spec?.taints || [];
   return html`<div><${Heading}>Node ${name}<//>
     <${Problem} text=${problem} />
@@ -245,6 +249,7 @@ export function NodeView({ name }) {
       rows=${pods}
       rowKey=${(pod) => pod.pod}
     />
+    <${Rejections} name=${name} state=${state} />
     <details>
       <summary>Labels (${labels.length})</summary>
       <ul>

@@ -1,19 +1,41 @@
 // Curves of the last 15 minutes, or of the positions that were shown: allocated shares, pending pods.
+// uPlot draws them on a canvas, which has no text for screen readers: a table has the same numbers.
 
-import { html, useState } from "./vendor/preact-htm.js";
-import { Table, clockText, isTimed, positionText } from "./hooks.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
+import { Table, clockText, isTimed, positionText, timeText } from "./hooks.js";
 import { percent } from "./store.js";
 
-const WIDTH = 600;
-const HEIGHT = 120;
+const HEIGHT = 175;
 const TABLE_ROWS = 15;
+/** The distances of times on an axis, in seconds: up to a quarter of a year. */
+const DISTANCES_S = [
+  ...[1, 2, 5, 10, 15, 30],
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => 60 * minutes),
+  ...[1, 2, 3, 6, 12].map((hours) => 3600 * hours),
+  ...[1, 2, 7, 14, 30, 90].map((days) => 86400 * days),
+];
+
+/** Colour and dashes of each line: not everyone sees the colours. */
+const LINES = [
+  ["--link", []],
+  ["--focus", [6, 3]],
+  ["--alert", [2, 3]],
+  ["--text", [10, 3, 2, 3]],
+  ["--quiet", [12, 4]],
+  ["--link", [3, 6]],
+];
 
 export function Curves({ store }) {
   const [isTable, setIsTable] = useState(false);
   const samples = store.curves.all;
   const title = titleOf(store);
-  const pending = Math.max(1, ...samples.map((sample) => sample.pending));
-  const lines = store.resources.map((name, index) => [name, (sample) => sample.shares[index]]);
+  const at = atTexts(store);
+  // Each new sample makes a new list: between two samples nothing is drawn.
+  const [allocated, pending] = useMemo(() => {
+    const times = samples.map((sample) => sample.at);
+    const shares = store.resources.map((_, index) => samples.map((sample) => sample.shares[index]));
+    return [[times, ...shares], [times, samples.map((sample) => sample.pending)]];
+  }, [samples]);
   return html`<section><h2>${title}</h2>
     <p class="controls">
       <button type="button" aria-pressed=${isTable} onClick=${() => setIsTable(!isTable)}>
@@ -24,12 +46,21 @@ export function Curves({ store }) {
     ${isTable
       ? html`<${SampleTable} store=${store} samples=${samples} title=${title} />`
       : html`<div class="curves">
-          <${Chart} title="Allocated" top="100 %" samples=${samples} lines=${lines} />
+          <${Chart}
+            title="Allocated"
+            key=${`allocated ${store.resources}`}
+            names=${store.resources}
+            data=${allocated}
+            at=${at}
+            text=${percent}
+          />
           <${Chart}
             title="Pending pods"
-            top=${String(pending)}
-            samples=${samples}
-            lines=${[["pending", (sample) => sample.pending / pending]]}
+            key="pending"
+            names=${["pending"]}
+            data=${pending}
+            at=${at}
+            text=${(value) => (Number.isInteger(value) ? String(value) : "")}
           />
         </div>`}</section>`;
 }
@@ -39,34 +70,99 @@ function titleOf({ player, timeline }) {
   return isTimed(timeline) ? "Over the virtual time" : "Over the steps";
 }
 
-function Chart({ title, top, samples, lines }) {
-  const last = samples[samples.length - 1];
-  const first = samples[0];
-  const span = last ? Math.max(1, last.at - first.at) : 1;
-  const points = (value) =>
-    samples
-      .map((sample) => {
-        const x = ((sample.at - first.at) / span) * WIDTH;
-        return `${x.toFixed(1)},${(HEIGHT * (1 - Math.min(1, value(sample)))).toFixed(1)}`;
-      })
-      .join(" ");
-  const label = `${title}: ${lines.map(([name]) => name).join(", ")}; the button above shows a table`;
+/** The texts of a place on the axis and in the legend, and the distances of places. */
+function atTexts({ player, timeline }) {
+  if (!player) return { title: "time", axis: clockText, legend: clockText, distances: DISTANCES_S };
+  if (isTimed(timeline)) {
+    const distances = DISTANCES_S.map((seconds) => 1e6 * seconds);
+    return { title: "time", axis: timeText, legend: timeText, distances };
+  }
+  const axis = (step) => (Number.isInteger(step) ? String(step) : "");
+  return { title: "step", axis, legend: String, distances: undefined };
+}
+
+function Chart({ title, names, data, at, text }) {
+  const frame = useRef(null);
+  const chart = useRef(null);
+  useEffect(() => {
+    // The legend and the cursor have the colours of when they are made: another theme, another chart.
+    const make = () => {
+      const last = chart.current;
+      const first = last ? last.data : data;
+      last?.destroy();
+      const width = Math.floor(frame.current.clientWidth);
+      chart.current = new globalThis.uPlot(options(width, names, at, text), first, frame.current);
+    };
+    make();
+    const resized = new ResizeObserver(([entry]) => {
+      chart.current.setSize({ width: Math.floor(entry.contentRect.width), height: HEIGHT });
+    });
+    resized.observe(frame.current);
+    const themes = ["(prefers-color-scheme: dark)", "print"].map((query) => matchMedia(query));
+    themes.forEach((theme) => theme.addEventListener("change", make));
+    return () => {
+      resized.disconnect();
+      themes.forEach((theme) => theme.removeEventListener("change", make));
+      chart.current.destroy();
+    };
+  }, []);
+  useEffect(() => {
+    if (chart.current.data !== data) chart.current.setData(data);
+  }, [data]);
+  const label = `${title}: ${names.join(", ")}; the button above shows a table`;
   return html`<figure>
     <figcaption>
-      ${title}, up to ${top}:
-      ${lines.map(
-        ([name], index) => html`<span key=${name}>
-          <svg class="key" viewBox="0 0 24 4" aria-hidden="true"><line class=${`curve c${index % 6}`} x2="24" y1="2" y2="2" /></svg>
-          ${name}
-        </span>`,
+      ${title}:${" "}
+      ${names.map(
+        (name, index) => html`<span key=${name}><${Key} line=${lineOf(index)} /> ${name}</span> `,
       )}
     </figcaption>
-    <svg class="chart" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${label}>
-      ${lines.map(
-        ([name, value], index) => html`<polyline key=${name} class=${`curve c${index % 6}`} points=${points(value)} />`,
-      )}
-    </svg>
+    <div class="chart" ref=${frame} role="img" aria-label=${label}></div>
   </figure>`;
+}
+
+const lineOf = (index) => LINES[index % LINES.length];
+
+const Key = ({ line: [variable, dash] }) => html`<svg class="key" viewBox="0 0 24 4" aria-hidden="true">
+  <line x2="24" y1="2" y2="2" stroke=${`var(${variable})`} stroke-width="2" stroke-dasharray=${dash.join(" ")} />
+</svg>`;
+
+const colour = (name) => () => getComputedStyle(document.documentElement).getPropertyValue(name);
+
+function options(width, names, at, text) {
+  const axis = {
+    stroke: colour("--text"),
+    grid: { stroke: colour("--line"), width: 1 },
+    ticks: { stroke: colour("--line"), width: 1 },
+    font: "12px system-ui, sans-serif",
+  };
+  // The values under the cursor; without one, the last values.
+  const valueText = (format) => (own, value, series) => {
+    const shown = value ?? own.data[series][own.data[series].length - 1];
+    return shown === undefined ? "" : format(shown);
+  };
+  return {
+    width,
+    height: HEIGHT,
+    cursor: { y: false, drag: { x: false, y: false } },
+    legend: { markers: { show: false } },
+    scales: {
+      x: { time: false },
+      y: { range: (_, __, highest) => [0, Math.max(1, highest || 0)] },
+    },
+    axes: [
+      { ...axis, size: 32, space: 90, incrs: at.distances, values: (_, places) => places.map(at.axis) },
+      { ...axis, size: 56, values: (_, places) => places.map(text) },
+    ],
+    series: [
+      { label: at.title, value: valueText(at.legend) },
+      ...names.map((name, index) => {
+        const [variable, dash] = lineOf(index);
+        const points = { fill: colour("--back") };
+        return { label: name, stroke: colour(variable), dash, points, width: 2, value: valueText(text) };
+      }),
+    ],
+  };
 }
 
 /** About one row a minute, the latest first. */
