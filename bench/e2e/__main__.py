@@ -1,7 +1,8 @@
 """Compares mooring with kube-scheduler by Kubernetes' own end-to-end specs.
 
 A spec counts if it passes with kube-scheduler on the same cluster: others need containers that
-really run. The specs are those of Kubernetes v1.36.3; Go is needed to build them.
+really run. The suite ``api`` tests the API server of ``mooring start`` alone. The specs are those
+of Kubernetes v1.36.3; Go is needed to build them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.e2e.build import build
-from bench.e2e.run import SCHEDULERS, Outcome, Suite, run
+from bench.e2e.run import SCHEDULERS, Outcome, Suite, run, run_embedded
 
 DEFAULTS_ONLY: Final = "!Feature:OffByDefault"
 
@@ -22,6 +23,18 @@ DEFAULTS_ONLY: Final = "!Feature:OffByDefault"
 NEEDS_KUBELET: Final = (
     "NodePrepareResources|(rolling|failed|sequential) update|force-delete|health"
     "|must manage ResourceSlices|must not run a pod if a claim is not ready"
+)
+
+#: Specs of what the embedded API server does not have: docs/reference/apiserver.md.
+NOT_SERVED: Final = "|".join(
+    (
+        "[Ww]ebhook|AdmissionPolicy|[Aa]ggregat",  # nothing is called
+        "Garbage collector|etcd",  # ReplicationControllers have no pods; there is no etcd
+        "StorageVersion|priority and fairness|metadatainformer",  # kinds; lists in protobuf
+        'accept "application/vnd.kubernetes.protobuf"|within each APIGroup',  # APIServices
+        "pvc with different volume attributes",  # nothing changes the class of a volume
+        "Slow|same resource name as built-in",  # minutes each; marked as flaky
+    )
 )
 
 SUITES: Final = {
@@ -40,6 +53,7 @@ SUITES: Final = {
         ),
         apis="api/all=true",
     ),
+    "api": Suite(r"\[sig-api-machinery\]", labels=DEFAULTS_ONLY, skip=NOT_SERVED, is_embedded=True),
 }
 
 
@@ -65,7 +79,13 @@ def main() -> None:
         if arguments.focus:
             suite = suite._replace(focus=f"(?:{suite.focus}).*(?:{arguments.focus})")
         results = {}
-        for scheduler in schedulers:
+        if suite.is_embedded:
+            place = folder / name
+            place.mkdir(parents=True)
+            results["mooring start"] = run_embedded(
+                suite, program=program, folder=place, nodes=arguments.nodes
+            )
+        for scheduler in () if suite.is_embedded else schedulers:
             place = folder / name / scheduler
             place.mkdir(parents=True)
             results[scheduler] = run(

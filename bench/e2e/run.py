@@ -1,4 +1,8 @@
-"""One run of specs: a fresh control plane, one scheduler, and the state of each spec."""
+"""One run of specs: a fresh control plane, one scheduler, and the state of each spec.
+
+The specs of the embedded API server run on ``mooring start`` instead, which has the controllers,
+the scheduler and the kubelets as well.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from mooring.testing import controlplane
 
 SCHEDULERS: Final = ("kube-scheduler", "mooring")
+START_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 30.0
 
 
@@ -31,6 +37,17 @@ class Suite(NamedTuple):
     gates: tuple[str, ...] = ()
     #: Value of kube-apiserver's --runtime-config.
     apis: str = "api/beta=true"
+    #: True for the specs that only the embedded API server is to pass.
+    is_embedded: bool = False
+
+
+class Server(NamedTuple):
+    """The API server under test: the administrator's kubeconfig, and the folder with kubectl."""
+
+    kubeconfig: Path
+    programs: Path
+    #: True if its nodes run pods by themselves.
+    has_kubelets: bool
 
 
 class Outcome(NamedTuple):
@@ -54,10 +71,51 @@ def run(
         controller_manager_arguments=[*gates, "--kube-api-qps=200", "--kube-api-burst=300"],
         scheduler_arguments=gates,
     ) as plane:
+        server = Server(plane.kubeconfig("admin"), plane.programs, has_kubelets=False)
         if scheduler == "kube-scheduler":
-            return _run_specs(suite, plane, program=program, folder=folder, nodes=nodes)
+            return _run_specs(suite, server, program=program, folder=folder, nodes=nodes)
         with mooring(plane, folder / "mooring.log"):
-            return _run_specs(suite, plane, program=program, folder=folder, nodes=nodes)
+            return _run_specs(suite, server, program=program, folder=folder, nodes=nodes)
+
+
+def run_embedded(suite: Suite, *, program: Path, folder: Path, nodes: int) -> dict[str, Outcome]:
+    """Runs a suite on ``mooring start``; logs and the report are in ``folder``."""
+    cluster, kubeconfig = folder / "nodes.json", folder / "kubeconfig"
+    cluster.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [_node(n) for n in range(nodes)]})
+    )
+    command = [sys.executable, "-m", "mooring", "start", "--cluster", str(cluster), "--kubelets"]
+    command += ["--no-page", "--kubeconfig-out", str(kubeconfig)]
+    kubectl = controlplane.binaries.build()
+    with (folder / "mooring.log").open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            _wait_for(kubeconfig, process)
+            server = Server(kubeconfig, kubectl, has_kubelets=True)
+            return _run_specs(suite, server, program=program, folder=folder, nodes=nodes)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(STOP_S_MAX)
+
+
+def _node(number: int) -> dict[str, Any]:
+    name = f"node-{number}"
+    amounts = {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**labels, "kubernetes.io/arch": "amd64"}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_S_MAX
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"mooring start did not begin to serve: see {path.parent}")
+        time.sleep(0.1)
 
 
 @contextmanager
@@ -81,14 +139,14 @@ def mooring(plane: controlplane.ControlPlane, log: Path) -> Iterator[None]:
 
 
 def _run_specs(
-    suite: Suite, plane: controlplane.ControlPlane, *, program: Path, folder: Path, nodes: int
+    suite: Suite, server: Server, *, program: Path, folder: Path, nodes: int
 ) -> dict[str, Outcome]:
     report = folder / "report.json"
     command = [
         str(program),
-        f"--kubeconfig={plane.kubeconfig('admin')}",
+        f"--kubeconfig={server.kubeconfig}",
         "--provider=skeleton",
-        f"--fake-nodes={nodes}",
+        f"--fake-nodes={0 if server.has_kubelets else nodes}",
         f"--num-nodes={nodes}",
         "--minStartupPods=0",
         "--disable-log-dump",
@@ -105,7 +163,7 @@ def _run_specs(
     with (folder / "specs.log").open("wb") as output:
         # A failed spec is an exit code, and is in the report.
         subprocess.run(
-            command, stdout=output, stderr=output, cwd=folder, env={**os.environ, **_path(plane)}
+            command, stdout=output, stderr=output, cwd=folder, env={**os.environ, **_path(server)}
         )
     if not report.exists():
         raise RuntimeError(f"no report: {(folder / 'specs.log').read_text()[-2000:]}")
@@ -127,8 +185,8 @@ def outcomes(report: list[dict[str, Any]]) -> dict[str, Outcome]:
     return found
 
 
-def _path(plane: controlplane.ControlPlane) -> Mapping[str, str]:
-    return {"PATH": f"{plane.programs}{os.pathsep}{os.environ.get('PATH', '')}"}
+def _path(server: Server) -> Mapping[str, str]:
+    return {"PATH": f"{server.programs}{os.pathsep}{os.environ.get('PATH', '')}"}
 
 
 def _free_port() -> int:

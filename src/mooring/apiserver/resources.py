@@ -256,6 +256,7 @@ RESOURCES: tuple[Resource, ...] = (
     _of("events.k8s.io", "Event", True, ("ev",)),
     _of("authentication.k8s.io", "SelfSubjectReview", False, verbs=CREATE_ONLY),
     _of("authentication.k8s.io", "TokenReview", False, verbs=CREATE_ONLY),
+    _of("authorization.k8s.io", "LocalSubjectAccessReview", True, verbs=CREATE_ONLY),
     _of("authorization.k8s.io", "SelfSubjectAccessReview", False, verbs=CREATE_ONLY),
     _of("authorization.k8s.io", "SelfSubjectRulesReview", False, verbs=CREATE_ONLY),
     _of("authorization.k8s.io", "SubjectAccessReview", False, verbs=CREATE_ONLY),

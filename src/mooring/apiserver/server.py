@@ -50,7 +50,7 @@ from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.endpoint_slices import EndpointSlices
 from mooring.apiserver.registry.event_expiry import EVENT_TTL_S, EventExpiry
 from mooring.apiserver.registry.quota_status import QuotaStatus
-from mooring.apiserver.registry.registry import Registry
+from mooring.apiserver.registry.registry import Registry, Target, check_namespace
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.registry.root_certificates import RootCertificates
 from mooring.apiserver.resources import (
@@ -300,6 +300,9 @@ class ApiServer:
                 raise bad_request(str(error)) from error
         if not isinstance(review, dict):
             raise bad_request(f"a {target.resource.kind} is needed")
+        if target.resource.namespaced and isinstance(review.get("metadata") or {}, dict):
+            review["metadata"] = dict(review.get("metadata") or {})
+            check_namespace(Target(*target[:3]), review["metadata"])
         reviewed = reviews.review(
             target.resource,
             review,

@@ -184,6 +184,36 @@ def a_review_is_read_strictly(api: Api, ns: str) -> None:
 
 
 @scenario
+def access_to_one_namespace_is_reviewed_there(api: Api, ns: str) -> None:
+    url = path("apis/authorization.k8s.io/v1", ns, "localsubjectaccessreviews")
+    get_pods = {"verb": "get", "resource": "pods"}
+
+    def ask(metadata: Any = None, **spec: Any) -> Any:
+        named = {"apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview"}
+        answer = api.post(url, {**named, "metadata": metadata or {}, "spec": spec})
+        # The real server tracks the fields of reviews as well, though it does not store them.
+        message = answer.message.partition('"managedFields"')[0].replace(ns, "<ns>")
+        api.notes[-1] = ("review", answer.code, message or answer.body["status"])
+        return answer
+
+    here = {**get_pods, "namespace": ns}
+    nobody = ask(user="nobody-here", resourceAttributes=here)
+    assert (nobody.code, nobody.body["status"]["allowed"]) == (201, False)
+    masters = ask({"namespace": ns}, groups=["system:masters"], resourceAttributes=here)
+    assert masters.body["status"]["allowed"] is True
+    del api.notes[-1]  # the reason names another authorizer
+    for answer in (
+        ask(user="a", resourceAttributes=get_pods),
+        ask(user="a", resourceAttributes={**get_pods, "namespace": "other"}),
+        ask(user="a", nonResourceAttributes={"verb": "get", "path": "/x"}),
+        ask(resourceAttributes=here),
+    ):
+        assert answer.code == 422
+    assert ask({"namespace": "other"}, user="a", resourceAttributes=here).code == 400
+    assert api.get(url).code == 405
+
+
+@scenario
 def a_status_of_a_deployment_leaves_its_labels(api: Api, ns: str) -> None:
     url = path("apis/apps/v1", ns, "deployments", "web")
     api.post(path("apis/apps/v1", ns, "deployments"), deployment("web"))

@@ -1,10 +1,11 @@
-"""Reviews of clients: TokenReview, SubjectAccessReview, SelfSubjectAccessReview.
+"""Reviews of clients: TokenReview, SubjectAccessReview and those of one namespace or oneself.
 
 They evaluate the server's own tokens and rules and are not stored. mooring and kube-scheduler
 create them to authenticate and authorize the clients of their own endpoints.
 
 Source: k8s.io/kubernetes pkg/registry/authentication/tokenreview/storage.go,
-pkg/registry/authorization/subjectaccessreview/rest.go, pkg/apis/authorization/validation.
+pkg/registry/authorization/{subjectaccessreview,localsubjectaccessreview}/rest.go,
+pkg/apis/authorization/validation.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def review(
         }
     reviewers = {
         "tokenreviews": lambda: _token(spec, tokens),
+        "localsubjectaccessreviews": lambda: _access(resource, body, authorizer, _subject(spec)),
         "subjectaccessreviews": lambda: _access(resource, body, authorizer, _subject(spec)),
         "selfsubjectaccessreviews": lambda: _access(resource, body, authorizer, identity),
         "selfsubjectrulesreviews": lambda: _rules(spec, authorizer, identity),
@@ -162,20 +164,33 @@ def _validate_access(resource: Resource, body: dict[str, Any], spec: dict[str, A
     about_resource, about_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if about_resource is not None and about_path is not None:
         problem = "cannot be specified in combination with resourceAttributes"
-        yield invalid("spec.nonResourceAttributes", about_path, problem)
+        yield invalid("spec.nonResourceAttributes", _internal_form(about_path), problem)
     if about_resource is None and about_path is None:
         problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         yield invalid("spec.resourceAttributes", None, problem)
     has_subject = resource.name == "selfsubjectaccessreviews" or spec.get("user")
     if not has_subject and not spec.get("groups"):
         yield invalid("spec.user", "", "at least one of user or group must be specified")
-    metadata = {
-        key: value
-        for key, value in (body.get("metadata") or {}).items()
-        if value and key != "managedFields"
-    }
+    sent = body.get("metadata") or {}
+    ignored = ("managedFields", *(("namespace",) if resource.namespaced else ()))
+    metadata = {key: value for key, value in sent.items() if value and key not in ignored}
     if metadata:
-        yield invalid("metadata", metadata, "must be empty")
+        exception = " except for namespace" if resource.namespaced else ""
+        yield invalid("metadata", metadata, f"must be empty{exception}")
+    if not resource.namespaced:
+        return
+    namespace = (about_resource or {}).get("namespace") or ""
+    if about_resource is not None and namespace != sent.get("namespace"):
+        field = "spec.resourceAttributes.namespace"
+        yield invalid(field, namespace, "must match metadata.namespace")
+    if about_path is not None:
+        problem = "disallowed on this kind of request"
+        yield invalid("spec.nonResourceAttributes", _internal_form(about_path), problem)
+
+
+def _internal_form(attributes: dict[str, Any]) -> dict[str, str]:
+    """Returns the attributes as upstream's internal type is printed."""
+    return {"Path": attributes.get("path") or "", "Verb": attributes.get("verb") or ""}
 
 
 def _invalid(resource: Resource, errors: list[FieldError]) -> ApiStatusError:
