@@ -182,6 +182,9 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "quarantine_outlives_attempt": ("queue", 25),
     "annotations_are_no_edit": ("queue", 35),
     "first_nomination_by_name": ("state", 0),
+    "unknown_reservation_fails": ("claims", 0),
+    "reservation_is_not_removed": ("claims", 0),
+    "allocated_elsewhere": ("claims", 0),
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.faults.parts.binding_run import run_binding
+from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.preemption_run import run_preemption
@@ -28,11 +29,13 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "status": run_status,
     "verify": run_verify,
     "preemption": run_preemption,
+    "claims": run_claims,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
     "state": ("state",),
     "client": ("client", "informer", "writes", "recorder"),
-    "scheduler": ("preemption", "verify", "status", "binding"),
+    "scheduler": ("preemption", "verify", "status", "binding", "claims"),
+    "plugins/dynamic_resources": ("claims",),
 }
