@@ -8,6 +8,7 @@ from typing import Final
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
+from tests.faults.parts.extender_run import run_extender
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
@@ -30,6 +31,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "verify": run_verify,
     "preemption": run_preemption,
     "claims": run_claims,
+    "bind_extender": run_extender,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -38,4 +40,5 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "client": ("client", "informer", "writes", "recorder"),
     "scheduler": ("preemption", "verify", "status", "binding", "claims"),
     "plugins/dynamic_resources": ("claims",),
+    "extenders": ("bind_extender",),
 }
