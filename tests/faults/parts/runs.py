@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.faults.parts.binding_run import run_binding
+from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.extender_run import run_extender
@@ -32,6 +33,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "preemption": run_preemption,
     "claims": run_claims,
     "bind_extender": run_extender,
+    "choice": run_choice,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -40,5 +42,6 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "client": ("client", "informer", "writes", "recorder"),
     "scheduler": ("preemption", "verify", "status", "binding", "claims"),
     "plugins/dynamic_resources": ("claims",),
+    "plugins/default_preemption": ("choice",),
     "extenders": ("bind_extender",),
 }
