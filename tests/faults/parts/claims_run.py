@@ -114,7 +114,9 @@ class ClaimsRun:
         self._killed.update(self._process.attempting)
         self._killed.update(pod for _, pod in self._process.removals)
         self._process.end()
+        # Nothing protects from a write of a process that has ended: none arrives here.
         self.network.on_way.clear()
+        self.network.restarts += 1
         self._check_requests()
         self._start()
 
