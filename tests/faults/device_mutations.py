@@ -468,8 +468,8 @@ _WRITES: Final = [
         "A second pod adds itself to the version before the first pod's write",
         ClaimWriter,
         "reserve",
-        "claim = newest",
-        "pass",
+        "newest = self._newest(claim)",
+        "newest = claim",
         f"{_WRITER}::test_many_pods_of_a_claim_are_added_in_turn_without_a_conflict",
     ),
 ]

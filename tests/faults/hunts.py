@@ -182,6 +182,17 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "quarantine_outlives_attempt": ("queue", 25),
     "annotations_are_no_edit": ("queue", 35),
     "first_nomination_by_name": ("state", 0),
+    "victims_in_any_order": ("choice", 6),
+    "unknown_reservation_fails": ("claims", 0),
+    "reservation_is_not_removed": ("claims", 0),
+    "allocated_elsewhere": ("claims", 0),
+}
+#: Bug of two parts -> the run and the seed that detect it.
+JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
+    "assigned_is_silent": ("swarm", 0),
+    "lost_binding_is_silent": ("swarm", 2),
+    "terminating_is_evicted": ("preemption", 0),
+    "bound_elsewhere_by_extender": ("bind_extender", 0),
 }
 
 

@@ -9,10 +9,11 @@ import os
 
 import pytest
 
-from tests.faults.hunts import PART_SEED_OF, SEED_OF, detected_by
+from tests.faults.hunts import JOINT_SEED_OF, PART_SEED_OF, SEED_OF, detected_by
+from tests.faults.joint_mutations import JOINT_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 
-BY_NAME = {bug.name: bug for bug in SUBTLE_BUGS}
+BY_NAME = {bug.name: bug for bug in (*SUBTLE_BUGS, *JOINT_BUGS)}
 STEP = 1 if int(os.environ.get("MOORING_SEEDS", "200")) >= 1000 else 3
 
 
@@ -34,6 +35,14 @@ def test_a_subtle_bug_is_detected_by_its_seed(name: str) -> None:
 @pytest.mark.parametrize("name", list(PART_SEED_OF)[::STEP])
 def test_a_subtle_bug_is_detected_by_a_seed_of_a_part(name: str) -> None:
     kind, seed = PART_SEED_OF[name]
+
+    assert detected_by(BY_NAME[name], seed, kind)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", list(JOINT_SEED_OF)[::STEP])
+def test_a_bug_of_two_parts_is_detected_by_its_seed(name: str) -> None:
+    kind, seed = JOINT_SEED_OF[name]
 
     assert detected_by(BY_NAME[name], seed, kind)
 

@@ -86,9 +86,9 @@ class Cluster:
         return set(self.cache.snapshot().devices.allocated.dedicated)
 
 
-def claiming(*names: str, **fields: Any) -> Pod:
+def claiming(*names: str, pod: str = "new", **fields: Any) -> Pod:
     claims = [{"name": name, "resourceClaimName": name} for name in names]
-    return make_pod("new", uid="u-new", spec={"resourceClaims": claims}, **fields)
+    return make_pod(pod, uid=f"u-{pod}", spec={"resourceClaims": claims}, **fields)
 
 
 def refused(reason: str) -> dict[str, Any]:

@@ -179,10 +179,12 @@ class HTTPExtender:
             try:
                 wire.read_bind(await self._post_within(limit_s, self._config.bind_verb, body))
             except NoResponse as error:
-                if not error.is_sent or not await self._is_bound_in_the_end(pod, node_name):
+                if not error.is_sent:
+                    raise
+                if not await self._is_bound_in_the_end(pod, node_name, ARRIVES_WITHIN_S):
                     raise
             except ExtenderError:
-                if not await self._is_bound(pod, node_name):
+                if not await self._is_bound_in_the_end(pod, node_name, 0.0):
                     raise
 
     async def _post_within(self, limit_s: float, verb: str, body: bytes) -> bytes:
@@ -210,13 +212,16 @@ class HTTPExtender:
                 raise
         return await self._post(verb, body, bytes_max)
 
-    async def _is_bound_in_the_end(self, pod: PodInfo, node_name: str) -> bool:
+    async def _is_bound_in_the_end(
+        self, pod: PodInfo, node_name: str, arrives_within_s: float
+    ) -> bool:
         """Returns whether the pod is bound to the node; waits until that cannot change any more.
 
         The pod keeps its resources on the node meanwhile: a binding that arrives late must not
-        exceed them.
+        exceed them. Nor does an error of the extender tell that it has not bound the pod, so that
+        the pod is read until the API server answers.
         """
-        ends_s, wait_s = self._clock.monotonic_s() + ARRIVES_WITHIN_S, READ_AGAIN_S
+        ends_s, wait_s = self._clock.monotonic_s() + arrives_within_s, READ_AGAIN_S
         while True:
             # The next leader must not be held up by what this one waits for.
             self._client.pass_fence()

@@ -382,3 +382,12 @@ class DeviceClass(ApiStruct, frozen=True, kw_only=True):
     kind: str = field(default_factory=lambda: "DeviceClass")
     metadata: ObjectMeta = ObjectMeta()
     spec: DeviceClassSpec = DeviceClassSpec()
+
+
+def devices_in(allocation: AllocationResult | None) -> frozenset[tuple[str, ...]]:
+    """Returns what identifies the devices of an allocation, and for which requests they are."""
+    results = allocation.devices.results if allocation is not None else ()
+    return frozenset(
+        (result.request, result.driver, result.pool, result.device, result.share_id or "")
+        for result in results
+    )

@@ -62,6 +62,9 @@ class OfflineClaims:
     ) -> None:
         """Does nothing: no decision reads this status of a bound pod."""
 
+    async def wait_removed(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        """Does nothing: ``unreserve`` has ended."""
+
     def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:
         """Removes the pod from the users of the claim."""
         users = tuple(user for user in claim.status.reserved_for if user.uid != pod.uid)

@@ -15,6 +15,7 @@ from mooring.client import Client, Request
 from mooring.client.transport.transport import Transport
 from mooring.clock import Rng, seeded_random
 from mooring.errors import NotFound, SchedulerError
+from mooring.objects.pod import Pod
 from mooring.scheduler import bind_pod as module
 from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
 from tests.faults.harness.faults import DELAY_S_MAX, DELAY_S_MIN, Faults, FaultyNetwork, now_s
@@ -63,6 +64,7 @@ class BindingRun:
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
         self.problems: list[str] = []
+        self._tasks = tasks
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self._clock = LoopClock(loop)
@@ -129,14 +131,18 @@ class BindingRun:
             return True
         self._open += 1
         try:
-            await module.bind_pod(
-                self._client, pod, node, clock=self._clock, rng=self._rng, sleep=asyncio.sleep
-            )
+            await self._send(pod, node)
         except SchedulerError as error:
             result = error
         self._open -= 1
         self._check(name, uid, node, result)
         return result is None
+
+    async def _send(self, pod: Pod, node: str) -> None:
+        """Binds a pod as the default plugin does."""
+        await module.bind_pod(
+            self._client, pod, node, clock=self._clock, rng=self._rng, sleep=asyncio.sleep
+        )
 
     def _check(self, name: str, uid: str, node: str, result: SchedulerError | None) -> None:
         stored = self._server.nodes.get(uid)

@@ -49,6 +49,8 @@ class PreemptionRun:
         self._queue, self._pods = self._bench.queue, dict[str, Pod]()
         self._nominator, self._count = Nominator(), 0
         self._changed = asyncio.Event()
+        #: UIDs of the victims that were terminating before.
+        self._terminating: set[str] = set()
         #: Names of the pods whose nominations were cleared, since the last preemption began.
         self._cleared: list[str] = []
         handle: Any = SimpleNamespace(
@@ -115,7 +117,7 @@ class PreemptionRun:
             self._queue.add(self._new("preemptor", priority=10))
         if (entry := self._queue.pop()) is None:
             return
-        victims = [self._new("victim", node=NODE) for _ in range(rng.choice((1, 2, 3, 4)))]
+        victims = [self._victim() for _ in range(rng.choice((1, 2, 3, 4)))]
         if rng.random() < 0.4:
             lower = self._new("nominated", priority=rng.choice((0, 5, 10, 20)))
             is_named = {"nominated_node_name": NODE if rng.random() < 0.8 else ""}
@@ -133,6 +135,16 @@ class PreemptionRun:
         info = pod(name, priority=priority, node=node)
         self._pods[info.key] = info.pod
         return info
+
+    def _victim(self) -> PodInfo:
+        """Returns a pod on the node, which may be terminating already."""
+        info = self._new("victim", node=NODE)
+        if self._rng.random() < 0.8:
+            return info
+        metadata = replace(info.pod.metadata, deletion_timestamp=DELETED)
+        self._pods[info.key] = replace(info.pod, metadata=metadata)
+        self._terminating.add(info.uid)
+        return PodInfo(self._pods[info.key])
 
     def _gate(self, info: PodInfo) -> Status | None:
         is_waiting = self._executor.is_running(info.uid)
@@ -156,6 +168,8 @@ class PreemptionRun:
         """Deletes a victim, before or after the answer, or not at all."""
         del message
         rng, info = self._rng, PodInfo(victim)
+        if info.uid in self._terminating:
+            self.problems.append(f"{info.key} is evicted, but is terminating")
         if rng.random() < self._failing:
             await asyncio.sleep(rng.random() * self._slow_s)
             raise rng.choice([Unreachable("refused"), Forbidden("no", status=403)])

@@ -13,6 +13,7 @@ from tests.faults.twins.attached_preemption import AttachedPreemption
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.attached_reflector import AttachedReflector
 from tests.faults.twins.attached_writes import AttachedWrites
+from tests.faults.twins.attempt_events import AttemptEvents
 from tests.faults.twins.queue_twin import QueueTwin
 from tests.faults.twins.release_checker import ReleaseChecker
 
@@ -40,6 +41,7 @@ class Twins:
         self.informers = AttachedInformers(service, report)
         self.releases = ReleaseChecker(service, self.queue, report)
         self.preemption = AttachedPreemption(service, self.queue, report)
+        self.events = AttemptEvents(service, self.queue, report)
         now_s = clock.monotonic_s
         self.reflectors = [
             AttachedReflector(informer, now_s, report) for informer in service.informers.values()
@@ -58,6 +60,7 @@ class Twins:
         """Checks at the end of a step of the loop."""
         self.releases.on_step()
         self.preemption.on_step()
+        self.events.on_step()
 
     def on_tick(self) -> None:
         """Checks what no call compares; the run calls it once per second."""

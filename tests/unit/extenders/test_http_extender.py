@@ -240,6 +240,13 @@ async def test_an_error_for_what_was_done_before_is_none() -> None:
 
 
 @virtually
+async def test_an_error_counts_only_once_the_pod_could_be_read() -> None:
+    server = Server(*[500] * 8, pod_json("a"))
+    await extender(server, says({"Error": "timeout"})).bind(PodInfo(WEB), "a")
+    assert server.gets == 9
+
+
+@virtually
 async def test_without_the_lease_no_extender_binds_for_us() -> None:
     def lost() -> float:
         raise LeaseLost("the lease ran out")

@@ -76,17 +76,20 @@ class Client(ReadClient):
         )
         return _stored(body, kind, path)
 
-    async def replace(self, obj: Any, *, subresource: str = "") -> Any:
+    async def replace(
+        self, obj: Any, *, subresource: str = "", on_send: Callable[[], None] = lambda: None
+    ) -> Any:
         """Replaces an object; its resourceVersion must be the current one.
 
         Fields that our structs omit are lost: use it only for kinds that we write completely.
+        ``on_send`` is called before each try, after the waits that the server asked for.
 
         Raises:
             Conflict: another client stored a version in between.
         """
         kind = KINDS_BY_STRUCT[type(obj)]
         path = path_of(kind, obj.metadata.namespace, obj.metadata.name, subresource)
-        return _stored(await self.write("PUT", path, encode(obj)), kind, path)
+        return _stored(await self.write("PUT", path, encode(obj), on_send=on_send), kind, path)
 
     async def patch(
         self,
@@ -101,8 +104,9 @@ class Client(ReadClient):
         force: bool = False,
         pool: Pool = Pool.WRITE,
         tries: int = TRIES_MAX,
+        on_send: Callable[[], None] = lambda: None,
     ) -> Any:
-        """Patches an object, and returns it as stored."""
+        """Patches an object, and returns it as stored; ``on_send`` is called before each try."""
         kind = as_kind(kind)
         query = non_empty(fieldManager=field_manager)
         if how is Patch.APPLY and force:
@@ -116,6 +120,7 @@ class Client(ReadClient):
             query=query,
             pool=pool,
             tries=tries,
+            on_send=on_send,
         )
         return _stored(body, kind, path)
 

@@ -25,7 +25,7 @@ from mooring.framework.cycle_state import Cycle
 from mooring.framework.interface import Handle
 from mooring.metrics.recorders import FrameworkRecorder
 from mooring.objects.meta import key
-from mooring.objects.resource import ResourceClaim
+from mooring.objects.resource import ResourceClaim, devices_in
 from mooring.plugins.dynamic_resources.attempt import DeviceAttempt, reserved_claim
 from mooring.plugins.dynamic_resources.binding_conditions import (
     Readiness,
@@ -74,18 +74,35 @@ async def _write_user_claim(
     cycle: Cycle, attempt: DeviceAttempt, writer: ClaimWriter, claim: ResourceClaim
 ) -> None:
     devices: Devices = cycle.snapshot.devices
-    uid = claim.metadata.uid
-    latest = devices.claims.get(key(claim)) or claim
-    if is_reserved_for(cycle.pod.uid, latest):
-        return
-    reserved = reserved_claim(attempt, uid)
+    reserved = reserved_claim(attempt, claim.metadata.uid)
     try:
+        await writer.wait_removed(claim, cycle.pod)
+        latest = devices.claims.get(key(claim))
+        if latest is not None and _is_reserved(cycle.pod.uid, latest, claim):
+            return
         allocation = None if reserved is None else reserved.status.allocation
-        stored = await writer.reserve(latest, cycle.pod, allocation)
+        stored = await writer.reserve(claim, cycle.pod, allocation)
         with suppress(SchedulerError):  # it was deleted or changed meanwhile: the cache knows
             devices.claims.assume(stored)
     finally:
-        devices.in_use.end(uid)
+        end_flight(devices, reserved)
+
+
+def _is_reserved(pod_uid: str, latest: ResourceClaim, claim: ResourceClaim) -> bool:
+    """Returns whether a claim is reserved, with the devices for which the node was selected."""
+    is_same = latest.metadata.uid == claim.metadata.uid
+    has_same_devices = devices_in(latest.status.allocation) == devices_in(claim.status.allocation)
+    return is_same and has_same_devices and is_reserved_for(pod_uid, latest)
+
+
+def end_flight(devices: Devices, reserved: ResourceClaim | None) -> bool:
+    """Ends the flight of a claim that Reserve began; returns whether it was in flight.
+
+    The claim may be in flight for another pod: its allocation was freed since the attempt began.
+    """
+    if reserved is None or devices.in_use.in_flight(reserved.metadata.uid) is not reserved:
+        return False
+    return devices.in_use.end(reserved.metadata.uid)
 
 
 async def _write_special(
@@ -104,7 +121,7 @@ async def _write_special(
         await writer.record(cycle.pod, stored, attempt.allocations[node_name].mappings)
         await writer.observe(stored)
     finally:
-        cycle.snapshot.devices.in_use.end(claim.metadata.uid)
+        end_flight(cycle.snapshot.devices, reserved)
 
 
 async def wait_for_devices(

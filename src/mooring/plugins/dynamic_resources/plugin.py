@@ -41,7 +41,11 @@ from mooring.framework.status import ClaimChange, PostFilterResult, Skip
 from mooring.objects.meta import key
 from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources.attempt import NOT_AVAILABLE, DeviceAttempt
-from mooring.plugins.dynamic_resources.bind_claims import wait_for_devices, write_claims
+from mooring.plugins.dynamic_resources.bind_claims import (
+    end_flight,
+    wait_for_devices,
+    write_claims,
+)
 from mooring.plugins.dynamic_resources.binding_conditions import (
     Readiness,
     has_timed_out,
@@ -252,8 +256,8 @@ class DynamicResources:
         if attempt is None:
             return
         devices, writer = cycle.snapshot.devices, writer_of(self._handle)
-        for claim in attempt.claims.all:
-            if devices.in_use.end(claim.metadata.uid):
+        for claim in attempt.reserved:
+            if end_flight(devices, claim):
                 devices.claims.restore(key(claim))
         for claim in attempt.claims.user:
             latest = devices.claims.get(key(claim))

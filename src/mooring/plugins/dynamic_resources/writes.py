@@ -30,9 +30,9 @@ class ClaimWriter(Protocol):
         """Reserves a claim for the pod, and writes its allocation if it is new.
 
         Args:
-            claim: The newest version in the cache.
+            claim: The version for which the node was selected.
             pod: The pod.
-            allocation: The devices of this attempt; None = the claim was allocated before.
+            allocation: The devices of this attempt; None = those that the claim has.
 
         Returns:
             The claim as the API server stored it.
@@ -50,6 +50,10 @@ class ClaimWriter(Protocol):
         mappings: tuple[ContainerExtendedResourceRequest, ...],
     ) -> None:
         """Writes the claim for extended resources and its mappings into the status of the pod."""
+        ...
+
+    async def wait_removed(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        """Waits until a removal that ``unreserve`` has started for this pod has ended."""
         ...
 
     def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
 from mooring.client import Client
-from mooring.client.rest.client import Patch
 from mooring.client.retry import TRANSIENT, RetryPolicy, Sleep, retry
 from mooring.clock import Clock, Rng
 from mooring.errors import (
@@ -34,7 +34,9 @@ from mooring.objects.resource import (
     AllocationResult,
     ResourceClaim,
     ResourceClaimStatus,
+    devices_in,
 )
+from mooring.scheduler.resource_claims.removal import Removal
 from mooring.scheduler.resource_claims.reservation import (
     CONFLICT_POLICY,
     KIND,
@@ -87,6 +89,8 @@ class ClaimWriter:
         self._recorder = recorder
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns = Turns()
+        #: UIDs of claim and pod -> the task that removes the pod from the claim's users.
+        self._removals: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def __len__(self) -> int:
         """Returns the number of writes in the background."""
@@ -124,9 +128,9 @@ class ClaimWriter:
         after a few tries. *Differs:* kube-scheduler's binding cycles conflict with each other.
 
         Args:
-            claim: The newest version in the cache.
+            claim: The version for which the node was selected.
             pod: The pod.
-            allocation: The devices of this attempt; None = the claim was allocated before.
+            allocation: The devices of this attempt; None = those that the claim has.
 
         Raises:
             ClaimWriteFailed: with kube-scheduler's text.
@@ -134,13 +138,23 @@ class ClaimWriter:
         """
         async with self._turns.of(claim.metadata.uid):
             # No other task runs between the end of a turn and the caller's update of the cache.
-            newest = self._claims.get(key(claim))
-            if newest is not None and newest.metadata.uid == claim.metadata.uid:
-                claim = newest
+            newest = self._newest(claim)
             reservation = Reservation(
-                self._client, claim, allocation, pod, self._clock, has_time=self._has_time
+                self._client,
+                newest,
+                allocation,
+                pod,
+                self._clock,
+                devices=devices_in(allocation or claim.status.allocation),
+                has_time=self._has_time,
             )
             return await reservation.write_until_known(self._rng, self._sleep)
+
+    def _newest(self, claim: ResourceClaim) -> ResourceClaim:
+        """Returns the version in the cache, unless it is another claim of the same name."""
+        newest = self._claims.get(key(claim))
+        is_same = newest is not None and newest.metadata.uid == claim.metadata.uid
+        return newest if newest is not None and is_same else claim
 
     async def observe(self, claim: ResourceClaim) -> None:
         """Stores a created claim in the cache as soon as the watch has reported it."""
@@ -194,11 +208,31 @@ class ClaimWriter:
 
     def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:
         """Starts to remove the pod from the users of a claim; failures are only logged."""
-        patch = {
-            "metadata": {"uid": claim.metadata.uid},
-            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
-        }
-        self._start(self._patch_status(claim, patch), "unreserve", claim)
+        ids = claim.metadata.uid, pod.uid
+        before = self._removals.get(ids)
+        if before is not None and not before.done():
+            return  # the pod has no new reservation: PreBind waits for the removal
+        task = self._removals[ids] = self._start(self._remove_user(claim, pod), "unreserve", claim)
+
+        def forget(_: asyncio.Task[None]) -> None:
+            if self._removals.get(ids) is task:
+                del self._removals[ids]
+
+        task.add_done_callback(forget)
+
+    async def wait_removed(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        """Waits until the removal of the pod from the users of a claim has ended, if one runs."""
+        removal = self._removals.get((claim.metadata.uid, pod.uid))
+        if removal is not None:
+            await asyncio.wait([removal])
+
+    async def _remove_user(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        async with self._turns.of(claim.metadata.uid):
+            removal = Removal(self._client, self._newest(claim), pod.uid, self._clock)
+            stored = await removal.write_until_known(self._rng, self._sleep)
+            if stored is not None:
+                with suppress(SchedulerError):  # it was deleted or changed meanwhile
+                    self._claims.assume(stored)
 
     def delete(self, claim: ResourceClaim) -> None:
         """Starts to delete a claim that PreBind created; failures are only logged."""
@@ -232,7 +266,7 @@ class ClaimWriter:
         step: str,
         claim: ResourceClaim,
         on_failure: Callable[[], None] = lambda: None,
-    ) -> None:
+    ) -> asyncio.Task[None]:
         async def run() -> None:
             try:
                 await work
@@ -244,22 +278,7 @@ class ClaimWriter:
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _patch_status(self, claim: ResourceClaim, patch: dict[str, Any]) -> Any:
-        metadata = claim.metadata
-        return await retry(
-            lambda: self._client.patch(
-                KIND,
-                metadata.name,
-                patch,
-                namespace=metadata.namespace,
-                how=Patch.STRATEGIC,
-                subresource="status",
-            ),
-            STATUS_POLICY,
-            sleep=self._sleep,
-            rng=self._rng,
-        )
+        return task
 
     async def _delete(self, claim: ResourceClaim) -> None:
         """Removes the finalizer, which would hold it, and deletes the claim."""

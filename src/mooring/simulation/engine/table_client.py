@@ -70,7 +70,7 @@ class TableClient(Client):
             metadata = replace(metadata, name=name, generate_name="")
         return self._table.create(replace(obj, metadata=metadata))
 
-    async def replace(self, obj: Any, *, subresource: str = "") -> Any:
+    async def replace(self, obj: Any, *, subresource: str = "", **_: Any) -> Any:
         """Replaces an object, or its status.
 
         Raises:

@@ -68,10 +68,17 @@ class Claims:
         self._listeners.append(listener)
 
     def put(self, obj: ResourceClaim) -> None:
-        """Stores the claim that the API server reports, unless the stored version is as new."""
+        """Stores the claim that the API server reports, unless the stored version is as new.
+
+        *Differs:* upstream forgets that an assumed version was reported, and ``restore`` returns to
+        the one before.
+        """
         entry = self._entries.get(key(obj))
         if entry is None or _is_newer(obj.metadata, entry.latest.metadata):
             self._store(_Entry(obj, obj))
+        elif _is_newer(obj.metadata, entry.reported.metadata):
+            is_latest = not _is_newer(entry.latest.metadata, obj.metadata)
+            self._entries[key(obj)] = entry._replace(reported=entry.latest if is_latest else obj)
 
     def remove(self, claim_key: str) -> None:
         """Removes a claim that was deleted. Unknown keys are ignored."""

@@ -204,7 +204,7 @@ async def test_a_claim_that_was_made_anew_meanwhile_is_not_the_reserved_one() ->
         await life.create(claiming("web"))
         await life.until_seen("bound", "web")
         ((_, _, text),) = life.observer.of("failed")
-        assert text.endswith("claim default/gpu got allocated elsewhere in the meantime")
+        assert text.endswith("claim default/gpu got deleted in the meantime")
         claim = await claim_of(life)
         assert (devices_of(claim), users(claim)) == (["a/gpu-0"], ["web"])
 

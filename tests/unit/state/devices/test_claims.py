@@ -59,10 +59,21 @@ def test_an_assumed_version_holds_until_the_api_server_reports_a_newer_one() -> 
     assert _version(claims.get("default/c")) == "7"
 
     claims.restore("default/c")
-    assert _version(claims.get("default/c")) == "5"
+    assert _version(claims.get("default/c")) == "6"
     claims.restore("default/c")
     claims.put(claim("8"))
-    assert changes.versions == [(None, "5"), ("5", "7"), ("7", "5"), ("5", "8")]
+    assert changes.versions == [(None, "5"), ("5", "7"), ("7", "6"), ("6", "8")]
+
+
+def test_an_assumed_version_that_was_reported_is_not_undone() -> None:
+    claims = Claims()
+    claims.put(claim("5"))
+    claims.assume(claim("7"))
+    claims.put(claim("7"))
+
+    claims.restore("default/c")
+
+    assert _version(claims.get("default/c")) == "7"
 
 
 def test_what_cannot_be_assumed() -> None:
