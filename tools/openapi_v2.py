@@ -5,7 +5,9 @@ kubectl checks documents of the kind List by the old OpenAPI, and takes it as pr
     python tools/openapi_v2.py [GO_MODULE_CACHE]
 
 The module cache needs k8s.io/kubernetes v1.36.3 (``make controlplane`` fetches it). Of its
-swagger.json remain the types of what is served, without their descriptions and without paths.
+swagger.json remain the types of what is served, without their descriptions and without paths. The
+types that only gated resources need are in a second file: appended to the first, it adds them, as
+protobuf merges a message that occurs twice.
 
 Source of the messages' numbers: github.com/google/gnostic-models v0.7.0 openapiv2/OpenAPIv2.proto.
 """
@@ -20,6 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "src/mooring/apiserver/data/openapi/v2.pb.gz"
+GATED_TARGET = TARGET.with_name("v2_gated.pb.gz")
 SOURCE = "k8s.io/kubernetes@v1.36.3/api/openapi-spec/swagger.json"
 GVK = "x-kubernetes-group-version-kind"
 OTHER_KINDS = ("Binding", "Eviction", "Scale", "TokenRequest", "DeleteOptions", "Status")
@@ -27,18 +30,28 @@ PREFIX = "#/definitions/"
 
 
 def main() -> None:
-    """Write the document."""
+    """Write the documents."""
     sys.path[:0] = [str(ROOT / "src")]
-    from mooring.apiserver.resources import RESOURCES
+    from mooring.apiserver.resources import GATED_BY_PATH, RESOURCES
 
     source = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / SOURCE
     definitions = json.loads(source.read_text())["definitions"]
     versions = {(one.group, one.version) for one in RESOURCES} | {("autoscaling", "v1")}
     kinds = {kind for one in RESOURCES for kind in (one.kind, one.list_kind)}
     kept = reachable(definitions, versions, kinds | set(OTHER_KINDS))
-    body = document(kept)
-    TARGET.write_bytes(gzip.compress(body, 9, mtime=0))
-    print(f"{len(kept)} definitions, {len(body)} bytes in {TARGET}")
+    write(TARGET, document(kept), len(kept))
+    gated = GATED_BY_PATH.values()
+    gated_versions = {(one.group, one.version) for one in gated}
+    gated_kinds = {kind for one in gated for kind in (one.kind, one.list_kind)}
+    needed = reachable(definitions, gated_versions, gated_kinds)
+    added = {name: one for name, one in needed.items() if name not in kept}
+    write(GATED_TARGET, definitions_field(added), len(added))
+
+
+def write(target: Path, body: bytes, count: int) -> None:
+    """Write a document, compressed, without a name or a time."""
+    target.write_bytes(gzip.compress(body, 9, mtime=0))
+    print(f"{count} definitions, {len(body)} bytes in {target}")
 
 
 def reachable(
@@ -79,9 +92,13 @@ def references(value: Any) -> list[str]:
 
 def document(definitions: dict[str, Any]) -> bytes:
     """A Document with these definitions."""
-    named = b"".join(field(1, named_schema(*pair)) for pair in definitions.items())
     info = field(1, "Kubernetes") + field(2, "v1.36.3")
-    return field(1, "2.0") + field(2, info) + field(8, b"") + field(9, named)
+    return field(1, "2.0") + field(2, info) + field(8, b"") + definitions_field(definitions)
+
+
+def definitions_field(definitions: dict[str, Any]) -> bytes:
+    """The field of a Document that has its definitions."""
+    return field(9, b"".join(field(1, named_schema(*pair)) for pair in definitions.items()))
 
 
 def named_schema(name: str, value: dict[str, Any]) -> bytes:

@@ -3,6 +3,7 @@
 The documents are Kubernetes' own, reduced to what is served (``tools/openapi_documents.py`` and
 ``tools/openapi_v2.py`` make them). The package has them compressed; they are unpacked on
 request. kubectl validates a document of the kind List with v2, which it reads as protobuf only.
+Documents of resources that need a feature gate are served only with the gate.
 
 Source: k8s.io/kube-openapi pkg/handler3/handler.go, pkg/handler/handler.go.
 """
@@ -20,6 +21,7 @@ import msgspec
 
 from mooring.apiserver.custom.openapi import custom_document, document_name
 from mooring.apiserver.endpoints import negotiation
+from mooring.apiserver.resources import GATED_BY_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +35,8 @@ ROOT_V2 = "/openapi/v2"
 #: Clients also use its old name, whose "@" is not allowed in a header.
 V2_MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_NAMES = (V2_MEDIA_TYPE, V2_MEDIA_TYPE.replace("v2.v1", "v2@v1"), "*/*")
+#: The documents that need a feature gate.
+_GATED = frozenset(map(document_name, GATED_BY_PATH.values()))
 #: Unpacked documents in the cache: kubectl requests few, and each is megabytes.
 _CACHE_SIZE = 4
 #: The hash is part of the URL, so a cached document never changes.
@@ -51,7 +55,7 @@ def respond(
     path: str,
     headers: Mapping[str, str],
     query: Sequence[tuple[str, str]] = (),
-    custom: tuple[Resource, ...] = (),
+    added: tuple[Resource, ...] = (),
 ) -> HttpResponse | None:
     """Returns the response to a GET of ``path``, or None if there is no such document.
 
@@ -59,7 +63,7 @@ def respond(
         path: Decoded, without query.
         headers: With lower-case names.
         query: With the ``hash`` of the index, clients may cache the response.
-        custom: The resources that definitions have added.
+        added: The resources that definitions and feature gates have added.
 
     Raises:
         ApiStatusError: 406, the client does not accept JSON.
@@ -71,15 +75,15 @@ def respond(
     """
     path = path.rstrip("/")
     if path == ROOT_V2:
-        return _v2(headers)
+        return _v2(headers, added)
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         return None
     if path == ROOT:
         negotiation.requested_shape(headers.get("accept", ""), ())
-        body = _index_document(custom)
+        body = _index_document(added)
         return _respond_unless_cached(body, hashlib.sha512(body).hexdigest().upper(), headers, {})
     name = path.removeprefix(f"{ROOT}/")
-    content, tag = _body_and_hash(name, custom)
+    content, tag = _body_and_hash(name, added)
     if content is None:
         return None
     negotiation.requested_shape(headers.get("accept", ""), ())
@@ -91,27 +95,46 @@ def respond(
     return _respond_unless_cached(content, tag, headers, extra_headers)
 
 
-def _body_and_hash(name: str, custom: tuple[Resource, ...]) -> tuple[bytes | None, str]:
-    tag = hashes().get(name)
+def _body_and_hash(name: str, added: tuple[Resource, ...]) -> tuple[bytes | None, str]:
+    tag = _served_hashes(added).get(name)
     if tag is not None:
         return document(name), tag
-    resources = tuple(resource for resource in custom if document_name(resource) == name)
+    resources = tuple(resource for resource in _custom(added) if document_name(resource) == name)
     return custom_document(resources, document(_WITH_METADATA)) if resources else (None, "")
 
 
-def _v2(headers: Mapping[str, str]) -> HttpResponse:
+def _custom(added: tuple[Resource, ...]) -> tuple[Resource, ...]:
+    return tuple(resource for resource in added if resource.custom is not None)
+
+
+def _gated(added: tuple[Resource, ...]) -> frozenset[str]:
+    """Returns the names of the documents that feature gates have added."""
+    return frozenset(document_name(resource) for resource in added if resource.custom is None)
+
+
+def _served_hashes(added: tuple[Resource, ...]) -> dict[str, str]:
+    hidden = _GATED - _gated(added)
+    return {name: tag for name, tag in hashes().items() if name not in hidden}
+
+
+def _v2(headers: Mapping[str, str], added: tuple[Resource, ...]) -> HttpResponse:
     clauses = negotiation.clauses(headers.get("accept", ""))
     if clauses and not any(clause.media_type in _V2_NAMES for clause in clauses):
         raise negotiation.not_acceptable(V2_MEDIA_TYPE)
-    body, tag = _v2_document()
+    body, tag = _v2_document(with_gated=bool(_gated(added)))
     return _respond_unless_cached(
         body, tag, headers, {"content-type": V2_MEDIA_TYPE, "vary": "Accept"}
     )
 
 
 @lru_cache(maxsize=1)
-def _v2_document() -> tuple[bytes, str]:
-    body = gzip.decompress(_read("v2.pb.gz"))
+def _v2_document(*, with_gated: bool) -> tuple[bytes, str]:
+    """Returns the document and its hash.
+
+    A message of protobuf that occurs twice is merged: the second file adds definitions.
+    """
+    names = ("v2.pb.gz", "v2_gated.pb.gz") if with_gated else ("v2.pb.gz",)
+    body = b"".join(gzip.decompress(_read(name)) for name in names)
     return body, hashlib.sha512(body).hexdigest().upper()
 
 
@@ -143,10 +166,10 @@ def document(name: str) -> bytes:
     return gzip.decompress(_read(f"{name.replace('/', '__')}.json.gz"))
 
 
-def _index_document(custom: tuple[Resource, ...]) -> bytes:
-    tags = dict(hashes())
-    for name in sorted({document_name(resource) for resource in custom}):
-        tags[name] = _body_and_hash(name, custom)[1]
+def _index_document(added: tuple[Resource, ...]) -> bytes:
+    tags = _served_hashes(added)
+    for name in sorted({document_name(resource) for resource in _custom(added)}):
+        tags[name] = _body_and_hash(name, added)[1]
     paths = {name: {"serverRelativeURL": _url(name, tag)} for name, tag in tags.items()}
     return msgspec.json.encode({"paths": paths})
 
