@@ -326,7 +326,7 @@ _PLUGIN: Final = [
         "classes_of_template",
         "Results stay after a change of a device class",
         ResultsByTemplate,
-        "_template",
+        "template",
         "devices.classes.version",
         "0",
         f"{_SHARING}::test_a_class_that_changed_counts_for_templates_that_are_known",

@@ -151,14 +151,15 @@ class DynamicResources:
             claims = self._claims_of(cycle.pod, devices)
             if not claims.all:
                 return SKIP
-            for claim in claims.to_allocate:
-                check_unallocated(claim, devices, is_special=claim is claims.special)
+            template = self._shared.template(claims.user_to_allocate, devices)
+            check_unallocated(claims, devices, is_known=self._shared.is_known(template))
             attempt = DeviceAttempt(
                 cycle.pod,
                 claims,
                 devices,
                 self._selectors,
                 self._shared,
+                template,
                 is_usable=self._is_usable,
                 deadline=self._start_deadline,
             )
@@ -223,7 +224,7 @@ class DynamicResources:
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
         """Marks the claims as in flight, with the devices of the selected node."""
         attempt = self._attempt(cycle)
-        if attempt is None or attempt.allocator is None:
+        if attempt is None or not attempt.claims.to_allocate:
             return None
         claims = attempt.claims.to_allocate
         allocation = attempt.allocation_on(node_name)
