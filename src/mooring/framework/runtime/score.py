@@ -46,7 +46,7 @@ def select_host(
             framework.recorder.batch_flushed(EMPTY_LIST)
         return placement
     is_all = feasible.count == cycle.snapshot.nodes.size
-    rows = None if is_all else feasible.mask.nonzero()[0]
+    rows = None if is_all else feasible.rows()
     view = NodeView(cycle.snapshot, rows)
     total = total_scores(framework, cycle, attempt, view, rows)
     best = (total == total.item(total.argmax())).nonzero()[0]
