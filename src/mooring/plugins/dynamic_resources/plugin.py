@@ -35,6 +35,7 @@ from mooring.framework import (
     Reject,
     Status,
     default_normalize,
+    zero_scores,
 )
 from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import ClaimChange, PostFilterResult, Skip
@@ -212,7 +213,7 @@ class DynamicResources:
         """Returns higher scores for nodes where earlier alternatives of requests are available."""
         attempt = self._attempt(cycle)
         if attempt is None or not attempt.has_alternatives:
-            return np.zeros(len(nodes), dtype=np.int64)
+            return zero_scores(len(nodes))
         return np.array([attempt.score(name) for name in nodes.names], dtype=np.int64)
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
