@@ -373,8 +373,8 @@ _PLUGIN: Final = [
         "Of two claims only the first is checked to be in flight for another pod",
         DynamicResources,
         "pre_filter",
-        "for claim in claims.to_allocate:",
-        "for claim in claims.to_allocate[:1]:",
+        "check_unallocated(claims, devices",
+        "check_unallocated(PodClaims(claims.all[:1]), devices",
         f"{_PLUGIN_TEST}::test_the_second_claim_of_a_pod_may_be_in_flight_for_another_pod",
     ),
     _bug(
