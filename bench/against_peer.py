@@ -1,7 +1,8 @@
 """Beside the ladder: the same pods through kube-scheduler's own framework, and the ratio.
 
 ``bench/peer`` is a small Go program around kube-scheduler v1.36.3's framework and cache, without
-an API server. It gets a rung's nodes and pods as this file writes them. CPU milliseconds a pod,
+an API server. It gets a rung's nodes and pods as this file writes them. CPU milliseconds a pod
+(with devices: until the pod is assumed, since an API server writes the claims),
 with one thread: with kube-scheduler's default sampling, which looks at some of the nodes only, and
 looking at all nodes as mooring does; then pods/s with two cores. Go is needed to build it.
 """
@@ -139,6 +140,9 @@ def _row(program: Path, name: str, node_count: int, options: argparse.Namespace)
     pod_count, running = options.pods, options.running
     rung = b"".join(lines(workload, node_count, pod_count, running))
     further = ("-found-only",) if workload.is_full else ()
+    if workload.devices is not None:
+        # As measure: a decision without the writes of claims, and not the first pod.
+        further = ("-decisions",)
     own: list[float] = []
     theirs: dict[str, list[float]] = {mode.name: [] for mode in MODES}
     ended = ""

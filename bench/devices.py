@@ -104,6 +104,7 @@ def objects(spec: Spec, node_count: int, pod_count: int) -> Iterable[Any]:
 def claim(number: int, spec: dict[str, Any]) -> ResourceClaim:
     """Returns the claim of a pod."""
     metadata = {"name": f"claim-{number}", "namespace": "default", "uid": f"uid-claim-{number}"}
+    metadata["resourceVersion"] = str(1 + number)
     made: ResourceClaim = convert({"metadata": metadata, "spec": spec}, "ResourceClaim")
     return made
 
@@ -113,6 +114,7 @@ def pod(number: int) -> Pod:
     requests = {"cpu": "10m", "memory": "50Mi"}
     container = {"name": "app", "image": "app:1", "resources": {"requests": requests}}
     spec = {
+        "schedulerName": "default-scheduler",
         "containers": [container],
         "resourceClaims": [{"name": "gpu", "resourceClaimName": f"claim-{number}"}],
     }

@@ -6,8 +6,9 @@ kubectl reads them to check objects, to explain fields, and to compute patches::
 
 The module cache needs k8s.io/kubernetes v1.36.3 (``make controlplane`` fetches it). Out go the
 paths and methods of what is not served, the encodings that are not spoken, and the schemas that
-nothing refers to any more. Written are one compressed document for each group and version, and an
-index with their hashes, in src/mooring/apiserver/data/openapi.
+nothing refers to any more. Resources that need a feature gate count as served. Written are one
+compressed document for each group and version, and an index with their hashes, in
+src/mooring/apiserver/data/openapi.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ ALWAYS_KEPT = ("DeleteOptions",)
 def main() -> None:
     """Write the documents."""
     sys.path[:0] = [str(ROOT / "src")]
-    from mooring.apiserver.resources import RESOURCES
+    from mooring.apiserver.resources import GATED_BY_PATH, RESOURCES
 
     source = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / SOURCE
     TARGET.mkdir(parents=True, exist_ok=True)
     for old in TARGET.glob("*.json*"):
         old.unlink()
-    roots = {one.root.strip("/") for one in RESOURCES}
+    roots = {one.root.strip("/") for one in (*RESOURCES, *GATED_BY_PATH.values())}
     groups = {root.rpartition("/")[0] for root in roots}
     index = {}
     for name in sorted(roots | groups | {"apis", "version"}):
@@ -72,9 +73,9 @@ def reduced(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reduced_path(path: str, item: dict[str, Any]) -> dict[str, Any] | None:
-    from mooring.apiserver.resources import resource_at
+    from mooring.apiserver.resources import GATED_BY_PATH, custom_resource_at, resource_at
 
-    found = resource_at(path)
+    found = resource_at(path) or custom_resource_at(path, GATED_BY_PATH)
     if found is None:
         return _spoken(item) if _is_discovery(path) else None
     verbs = _verbs(found)

@@ -1,12 +1,14 @@
-"""Writes the OpenAPI v2 document of the embedded API server: v2.json.gz and v2.pb.gz.
+"""Writes OpenAPI v2 of the embedded API server: v2.pb.gz and v2.definitions.gz.
 
 kubectl checks documents of the kind List by the old OpenAPI, and takes it as protobuf only; the
-JSON file has the definitions by name::
+other file has the definitions as JSON, by name::
 
     python tools/openapi_v2.py [GO_MODULE_CACHE]
 
 The module cache needs k8s.io/kubernetes v1.36.3 (``make controlplane`` fetches it). Of its
-swagger.json remain the types of what is served, without their descriptions and without paths.
+swagger.json remain the types of what is served, without their descriptions and without paths. The
+types that only gated resources need are in a second file: appended to the first, it adds them, as
+protobuf merges a message that occurs twice.
 
 Source of the messages' numbers: github.com/google/gnostic-models v0.7.0 openapiv2/OpenAPIv2.proto.
 """
@@ -21,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "src/mooring/apiserver/data/openapi/v2.pb.gz"
-JSON_TARGET = TARGET.with_name("v2.json.gz")
+GATED_TARGET = TARGET.with_name("v2_gated.pb.gz")
 SOURCE = "k8s.io/kubernetes@v1.36.3/api/openapi-spec/swagger.json"
 GVK = "x-kubernetes-group-version-kind"
 OTHER_KINDS = ("Binding", "Eviction", "Scale", "TokenRequest", "DeleteOptions", "Status")
@@ -29,20 +31,31 @@ PREFIX = "#/definitions/"
 
 
 def main() -> None:
-    """Write the document."""
+    """Write the documents."""
     sys.path[:0] = [str(ROOT / "src")]
-    from mooring.apiserver.resources import RESOURCES
+    from mooring.apiserver.resources import GATED_BY_PATH, RESOURCES
 
     source = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / SOURCE
     definitions = json.loads(source.read_text())["definitions"]
     versions = {(one.group, one.version) for one in RESOURCES} | {("autoscaling", "v1")}
     kinds = {kind for one in RESOURCES for kind in (one.kind, one.list_kind)}
     kept = reachable(definitions, versions, kinds | set(OTHER_KINDS))
-    body = document(kept)
-    TARGET.write_bytes(gzip.compress(body, 9, mtime=0))
-    text = json.dumps(without_descriptions(kept), separators=(",", ":"))
-    JSON_TARGET.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
-    print(f"{len(kept)} definitions, {len(body)} bytes in {TARGET}, {len(text)} in {JSON_TARGET}")
+    write(TARGET, document(kept), kept)
+    gated = GATED_BY_PATH.values()
+    gated_versions = {(one.group, one.version) for one in gated}
+    gated_kinds = {kind for one in gated for kind in (one.kind, one.list_kind)}
+    needed = reachable(definitions, gated_versions, gated_kinds)
+    added = {name: one for name, one in needed.items() if name not in kept}
+    write(GATED_TARGET, definitions_field(added), added)
+
+
+def write(target: Path, body: bytes, definitions: dict[str, Any]) -> None:
+    """Write a document and the JSON beside it, compressed, without a name or a time."""
+    target.write_bytes(gzip.compress(body, 9, mtime=0))
+    text = json.dumps(without_descriptions(definitions), separators=(",", ":"))
+    json_target = target.with_name(target.name.replace(".pb.gz", ".definitions.gz"))
+    json_target.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    print(f"{len(definitions)} definitions, {len(body)} bytes in {target}, {len(text)} as JSON")
 
 
 def without_descriptions(definitions: dict[str, Any]) -> dict[str, Any]:
@@ -99,9 +112,13 @@ def references(value: Any) -> list[str]:
 
 def document(definitions: dict[str, Any]) -> bytes:
     """A Document with these definitions."""
-    named = b"".join(field(1, named_schema(*pair)) for pair in definitions.items())
     info = field(1, "Kubernetes") + field(2, "v1.36.3")
-    return field(1, "2.0") + field(2, info) + field(8, b"") + field(9, named)
+    return field(1, "2.0") + field(2, info) + field(8, b"") + definitions_field(definitions)
+
+
+def definitions_field(definitions: dict[str, Any]) -> bytes:
+    """The field of a Document that has its definitions."""
+    return field(9, b"".join(field(1, named_schema(*pair)) for pair in definitions.items()))
 
 
 def named_schema(name: str, value: dict[str, Any]) -> bytes:

@@ -32,6 +32,7 @@ NOT_SERVED: Final = "|".join(
         "Garbage collector|etcd",  # ReplicationControllers have no pods; there is no etcd
         "StorageVersion|priority and fairness|metadatainformer",  # kinds; lists in protobuf
         'accept "application/vnd.kubernetes.protobuf"|within each APIGroup',  # APIServices
+        "OrderedNamespaceDeletion|health handlers|wardle",  # conditions of namespaces; checks
         "pvc with different volume attributes",  # nothing changes the class of a volume
         "Slow|same resource name as built-in",  # minutes each; marked as flaky
     )

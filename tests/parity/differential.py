@@ -88,7 +88,10 @@ def compared(case: Case, node_order: list[str], steps: list[Step]) -> list[str]:
         found += _device_differences(number, step, outcome)
         found += audit(driver.cache)
         following = steps[number + 1 : number + 2]
-        if following and following[0].start_index != driver.next_start_index:
+        # An error stops kube-scheduler's goroutines, and how many nodes were counted before that
+        # varies from run to run of the same case: seed 61393 of the devices.
+        is_racing = step.decision.result == ERROR
+        if following and not is_racing and following[0].start_index != driver.next_start_index:
             then, now = following[0].start_index, driver.next_start_index
             found.append(f"step {number}: the next walk began at {then}, ours would at {now}")
         follower.apply(step)

@@ -267,3 +267,37 @@ def test_a_class_that_changed_counts_for_templates_that_are_known() -> None:
         statuses = zip(view.names, plugin.filter(cycle, view).to_list(), strict=True)
         feasible.append([node for node, status in statuses if status is None])
     assert feasible == [["a"], ["b"]]
+
+
+def test_a_known_template_is_rejected_while_its_claim_is_in_flight_or_its_class_is_gone() -> None:
+    cache = Cache()
+    cache.put_node(make_node("a"))
+    cache.put_object("DeviceClass", make_class("gpu"))
+    cache.put_object("ResourceSlice", make_slice("s", [make_device("d")], node="a"))
+    plugin = DynamicResources()
+
+    def refusal_of(name: str) -> Status | None:
+        cache.put_object("ResourceClaim", make_claim(name, exactly()))
+        spec = {"resourceClaims": [{"name": "c", "resourceClaimName": name}]}
+        harness = Harness([], [plugin])
+        harness.cache = cache
+        cycle, view, refusal = harness.begin(make_pod(name, spec=spec))
+        if refusal is None:
+            plugin.filter(cycle, view)
+        return refusal
+
+    assert refusal_of("first") is None
+    assert refusal_of("second") is None
+    devices = cache.snapshot().devices
+    claim = devices.claims.get("default/second")
+    assert claim is not None
+    devices.in_use.begin(claim)
+    text = "resource claim default/second is in the process of being allocated"
+    refusal = refusal_of("second")
+    assert refusal is not None
+    assert refusal.reasons == (text,)
+    devices.in_use.end(claim.metadata.uid)
+    cache.remove_object("DeviceClass", "gpu")
+    refusal = refusal_of("third")
+    assert refusal is not None
+    assert refusal.reasons == ("request r: device class gpu does not exist",)

@@ -17,8 +17,10 @@ from mooring.config.types import (
     ScoringStrategy,
 )
 from mooring.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from mooring.plugins.node_resources.device_totals import DeviceTotals
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
 from tests.helpers.devices import (
     DRIVER,
@@ -108,6 +110,25 @@ def test_balance_counts_devices() -> None:
     # is halved. a: cpu 0 -> 1/4, devices 1/4 -> 2/4: no change. b: devices 0 -> 1/2, so 100 -> 87.
     # c: 0 -> 1/8 of the device plugin's, so 100 -> 93. d: cpu alone is in balance.
     assert scores(plugin, HELD) == [75, 68, 71, 75]
+
+
+def test_resources_stand_for_the_classes_that_there_are_now() -> None:
+    totals, names = DeviceTotals(), ("cpu", GPU)
+    caches = Cache(), Cache()
+
+    def backed(cache: Cache) -> list[tuple[int, str]]:
+        entries = totals.backed(cache.snapshot(), names)
+        return [(position, device_class.metadata.name) for position, device_class in entries]
+
+    caches[0].put_object("DeviceClass", make_class("first", resource=GPU))
+    caches[1].put_object("DeviceClass", make_class("other"))
+    assert backed(caches[0]) == [(1, "first")]
+    assert backed(caches[1]) == []
+    caches[1].put_object("DeviceClass", make_class("second", resource=GPU))
+    assert backed(caches[1]) == [(1, "second")]
+    assert backed(caches[0]) == [(1, "first")]
+    caches[0].remove_object("DeviceClass", "first")
+    assert backed(caches[0]) == []
 
 
 def test_a_pod_scored_by_devices_has_no_signature() -> None:

@@ -266,10 +266,10 @@ class ApiServer:
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
     ) -> HttpResponse:
-        custom = tuple(self.store.custom.values())
-        more = (*custom, *self._usage.values(), *self._gated.values())
+        added = (*self.store.custom.values(), *self._gated.values())
+        more = (*added, *self._usage.values())
         response = discovery.respond(path, headers, more) or openapi.respond(
-            path, headers, query, custom
+            path, headers, query, added
         )
         if response is not None:
             if method != "GET" and discovery.is_get_only(path):

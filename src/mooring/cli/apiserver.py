@@ -10,6 +10,7 @@ import click
 
 from mooring.cli.event_loops import interruption
 from mooring.cli.kubeconfig_out import kubeconfig_out, write_kubeconfig
+from mooring.cli.options import feature_gates_option
 from mooring.clock import SystemClock, seeded_random
 from mooring.config.durations import parse_duration_s
 from mooring.errors import ConfigError
@@ -63,12 +64,14 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -
     callback=_seconds,
     help="Remove Events so long after their last write.",
 )
+@feature_gates_option
 def command(
     port: int,
     kubeconfig: Path | None,
     data: Path | None,
     instant_deletion: bool,
     event_ttl: float,
+    gates: dict[str, bool],
 ) -> None:
     """Run a Kubernetes API server in memory until it is interrupted.
 
@@ -77,9 +80,18 @@ def command(
     from mooring.apiserver import ApiServer
     from mooring.apiserver.persistence import SnapshotFile
     from mooring.event_loop import fresh_seed, loop_factory
+    from mooring.objects.kinds import GATED_KINDS
 
-    rng = seeded_random(fresh_seed())
-    api = ApiServer(SystemClock(), rng, instant_deletion=instant_deletion, event_ttl_s=event_ttl)
+    if unused := sorted(gates.keys() - GATED_KINDS.values()):
+        note = f"feature gates without effect on the API server: {', '.join(unused)}"
+        click.echo(f"mooring apiserver: note: {note}", err=True)
+    api = ApiServer(
+        SystemClock(),
+        seeded_random(fresh_seed()),
+        instant_deletion=instant_deletion,
+        with_taint_rules=gates.get(GATED_KINDS["DeviceTaintRule"], False),
+        event_ttl_s=event_ttl,
+    )
     snapshot_file = SnapshotFile(api, data) if data is not None else None
     if snapshot_file is not None:
         snapshot_file.load()

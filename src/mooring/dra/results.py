@@ -87,9 +87,10 @@ def _class_config(choices: Sequence[Choice]) -> list[DeviceAllocationConfigurati
     classes = {}
     for choice in choices:
         assert choice.device_class is not None
-        name = choice.device_class.metadata.name
-        classes[name] = choice.device_class
-        requests_of.setdefault(name, []).append(choice.full_name)
+        if choice.device_class.spec.config:
+            name = choice.device_class.metadata.name
+            classes[name] = choice.device_class
+            requests_of.setdefault(name, []).append(choice.full_name)
     return [
         DeviceAllocationConfiguration(
             source="FromClass", requests=tuple(requests), opaque=entry.opaque

@@ -14,7 +14,7 @@ from mooring.framework.runtime.attempt import Attempt, Placement
 from mooring.framework.runtime.framework import Framework, Profile
 from mooring.framework.runtime.plugin_checks import check_plugin
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
-from mooring.framework.runtime.score import default_normalize
+from mooring.framework.runtime.score import default_normalize, zero_scores
 from mooring.framework.status import (
     SKIP,
     Code,
@@ -53,6 +53,7 @@ __all__ = [
     "predicate",
     "priority",
     "schedule_pod",
+    "zero_scores",
 ]
 
 

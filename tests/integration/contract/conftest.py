@@ -19,6 +19,11 @@ from tests.integration.contract.api import Api
 @pytest.fixture(scope="session")
 def real(plane: Access) -> Api:
     """The real kube-apiserver, as an administrator."""
+    return admin_of(plane)
+
+
+def admin_of(plane: Access) -> Api:
+    """Returns the real kube-apiserver of a control plane, as an administrator."""
     context = ssl.create_default_context(cafile=str(plane.authority))
     pair = plane.certificate("admin")
     context.load_cert_chain(pair.certificate, pair.key)

@@ -38,6 +38,8 @@ SCENARIO_FILES = (
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}
+#: The scenarios that need the feature gate DRADeviceTaintRules, on servers of their own.
+GATED_SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(function: Scenario) -> Scenario:
@@ -47,6 +49,13 @@ def scenario(function: Scenario) -> Scenario:
     )
     assert name not in SCENARIOS
     SCENARIOS[name] = function
+    return function
+
+
+def gated_scenario(function: Scenario) -> Scenario:
+    """Adds a scenario for the servers with the gate."""
+    assert function.__name__ not in GATED_SCENARIOS
+    GATED_SCENARIOS[function.__name__] = function
     return function
 
 

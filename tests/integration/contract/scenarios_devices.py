@@ -378,9 +378,10 @@ def the_status_of_a_device_belongs_to_an_allocated_device(api: Api, ns: str) -> 
 @scenario
 def a_slice_keeps_its_driver_pool_and_node(api: Api, ns: str) -> None:
     url = path(GROUP, "", "resourceslices")
-    taint = {"key": "broken", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+    timed = {"key": "broken", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+    taints = [timed, {"key": "hot", "effect": "NoExecute"}]
     attributes = {"model": {"string": "A"}, "v": {"version": "1.2.3"}, f"{DRIVER}/n": {"int": 1}}
-    good = device(attributes=attributes, capacity={"memory": {"value": "1024Mi"}}, taints=[taint])
+    good = device(attributes=attributes, capacity={"memory": {"value": "1024Mi"}}, taints=taints)
     made = api.post(url, slice_of(ns, good))
     assert made.code == 201
     for part in (

@@ -71,6 +71,8 @@ def test_discovery_has_the_beta_version_after_the_stable_one() -> None:
 
     assert [each["version"] for each in group["versions"]] == ["v1", "v1beta2"]
     assert group["preferredVersion"]["version"] == "v1"
+    # kube-apiserver stores rules as resource.k8s.io/v1alpha3.
+    assert resources[0]["storageVersionHash"] == "DJ3UJ0fj8MI="
     assert [(each["name"], each["kind"], each["namespaced"]) for each in resources] == [
         ("devicetaintrules", "DeviceTaintRule", False),
         ("devicetaintrules/status", "DeviceTaintRule", False),
@@ -86,6 +88,13 @@ def test_a_new_rule_gets_a_time_and_a_generation_and_no_status() -> None:
     assert rule["spec"]["taint"]["timeAdded"] == rule["metadata"]["creationTimestamp"]
     assert rule["metadata"]["generation"] == 1
     assert rule["status"] == {}
+
+
+def test_the_creator_owns_the_time_as_it_owns_other_defaults() -> None:
+    (entry,) = Api().create()["metadata"]["managedFields"]
+
+    owned = entry["fieldsV1"]["f:spec"]["f:taint"]
+    assert owned == {"f:effect": {}, "f:key": {}, "f:timeAdded": {}}
 
 
 def test_a_time_that_a_client_sets_stays() -> None:
@@ -132,6 +141,13 @@ def test_an_invalid_rule_is_refused_in_create_and_update() -> None:
     status, updated = api.call("PUT", f"{PATH}/fan", rule_of(effect="Never"))
     assert status == 422
     assert text in updated["message"]
+
+
+def test_a_wrong_name_is_one_error() -> None:
+    status, refused = Api().call("POST", PATH, rule_of("Bad_Name"))
+
+    assert status == 422
+    assert [each["field"] for each in refused["details"]["causes"]] == ["metadata.name"]
 
 
 def test_a_status_changes_neither_spec_nor_labels_and_has_eight_conditions_at_most() -> None:
@@ -228,6 +244,18 @@ def test_rules_of_a_snapshot_are_kept_while_the_gate_is_off() -> None:
 
     assert without.call("GET", PATH)[0] == 404
     assert [rule["metadata"]["name"] for rule in later.call("GET", PATH)[1]["items"]] == ["fan"]
+
+
+def test_its_documents_are_served_with_the_gate_only() -> None:
+    beta = "apis/resource.k8s.io/v1beta2"
+
+    without = Api(with_taint_rules=False).call("GET", "/openapi/v3")[1]["paths"]
+    api = Api()
+    paths = api.call("GET", "/openapi/v3")[1]["paths"]
+
+    assert set(paths) - set(without) == {beta}
+    document = api.call("GET", f"/openapi/v3/{beta}")[1]
+    assert "io.k8s.api.resource.v1beta2.DeviceTaintRule" in document["components"]["schemas"]
 
 
 def test_kube_scheduler_may_read_rules_with_the_gate_only() -> None:

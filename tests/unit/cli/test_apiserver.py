@@ -142,3 +142,23 @@ def test_a_disk_that_is_full_for_a_while_ends_nothing(
     restored = make_api()
     SnapshotFile(restored, folder / "data.json").load()
     assert names(restored) == ["kept"]
+
+
+def test_a_gate_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["apiserver", "--feature-gates=DRADeviceTaintRule=true"]) == 2
+    assert "unrecognized feature gate: DRADeviceTaintRule" in capsys.readouterr().err
+
+
+def test_gates_of_the_scheduler_alone_are_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "none" / "kubeconfig"
+    gates = "--feature-gates=DRADeviceTaintRules=true,DRADeviceTaints=true,DRAPrioritizedList=false"
+
+    assert cli.main(["apiserver", "--port=0", gates, f"--kubeconfig-out={missing}"]) == 2
+
+    note = capsys.readouterr().err.splitlines()[0]
+    assert note == (
+        "mooring apiserver: note: feature gates without effect on the API server: "
+        "DRAPrioritizedList"
+    )

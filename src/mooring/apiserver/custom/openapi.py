@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CACHE_SIZE = 64
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_LEASE = "io.k8s.api.coordination.v1.Lease"
+_PRIORITY_CLASS = "io.k8s.api.scheduling.v1.PriorityClass"
 _GVK = "x-kubernetes-group-version-kind"
 _PRESERVES = "x-kubernetes-preserve-unknown-fields"
 #: What OpenAPI v2 does not have.
@@ -40,11 +40,12 @@ def custom_document(resources: tuple[Resource, ...], meta: bytes) -> tuple[bytes
 
     Args:
         resources: Of one group and version.
-        meta: A document that has the schemas of Leases and of the metadata.
+        meta: A document that has the schemas of PriorityClasses and of the metadata.
     """
     upstream = msgspec.json.decode(meta)["components"]["schemas"]
     common = {
-        name: upstream[_LEASE]["properties"][name] for name in ("apiVersion", "kind", "metadata")
+        name: upstream[_PRIORITY_CLASS]["properties"][name]
+        for name in ("apiVersion", "kind", "metadata")
     }
     schemas: dict[str, Any] = _metadata_schemas(upstream)
     paths: dict[str, Any] = {}

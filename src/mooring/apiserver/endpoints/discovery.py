@@ -31,8 +31,11 @@ _CACHE_SIZE = 8
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
 #: The index at "/" lists documents, not objects.
 _OPENAPI_PATHS = ("/openapi/v2", "/openapi/v3")
-#: Events are stored as core events; events.k8s.io serves the same objects.
-_STORED_ELSEWHERE = {("events.k8s.io", "events"): "/v1/Event"}
+#: What kube-apiserver stores in another version or group than it serves: the hash is of this one.
+_STORED_ELSEWHERE = {
+    ("events.k8s.io", "events"): "/v1/Event",
+    ("resource.k8s.io", "devicetaintrules"): "resource.k8s.io/v1alpha3/DeviceTaintRule",
+}
 
 
 class HttpResponse(NamedTuple):

@@ -3,7 +3,8 @@
 The documents are Kubernetes' own, reduced to what is served (``tools/openapi_documents.py`` and
 ``tools/openapi_v2.py`` make them). The package has them compressed; they are unpacked on
 request. kubectl validates a document of the kind List with v2, which it reads as protobuf only; v2
-is JSON for all who do not ask for protobuf. It has the definitions, and no paths.
+is JSON for all who do not ask for protobuf. It has the definitions, and no paths. Documents of
+resources that need a feature gate are served only with the gate.
 
 Source: k8s.io/kube-openapi pkg/handler3/handler.go, pkg/handler/handler.go.
 Differs: the protobuf form of v2 lacks the definitions of custom resources.
@@ -22,20 +23,23 @@ import msgspec
 
 from mooring.apiserver.custom.openapi import custom_definition, custom_document, document_name
 from mooring.apiserver.endpoints import negotiation
+from mooring.apiserver.resources import GATED_BY_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mooring.apiserver.resources import Resource
 
-#: A small document that has the schemas of the metadata.
-_WITH_METADATA = "apis/coordination.k8s.io/v1"
+#: A small document that has the schemas of a kind and of its metadata.
+_WITH_METADATA = "apis/scheduling.k8s.io/v1"
 ROOT = "/openapi/v3"
 ROOT_V2 = "/openapi/v2"
 #: Clients also use its old name, whose "@" is not allowed in a header.
 V2_MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _V2_PROTOBUF = (V2_MEDIA_TYPE, V2_MEDIA_TYPE.replace("v2.v1", "v2@v1"))
 _V2_JSON = (negotiation.JSON, "application/*", "*/*")
+#: The documents that need a feature gate.
+_GATED = frozenset(map(document_name, GATED_BY_PATH.values()))
 #: Unpacked documents in the cache: kubectl requests few, and each is megabytes.
 _CACHE_SIZE = 4
 #: The hash is part of the URL, so a cached document never changes.
@@ -54,7 +58,7 @@ def respond(
     path: str,
     headers: Mapping[str, str],
     query: Sequence[tuple[str, str]] = (),
-    custom: tuple[Resource, ...] = (),
+    added: tuple[Resource, ...] = (),
 ) -> HttpResponse | None:
     """Returns the response to a GET of ``path``, or None if there is no such document.
 
@@ -62,7 +66,7 @@ def respond(
         path: Decoded, without query.
         headers: With lower-case names.
         query: With the ``hash`` of the index, clients may cache the response.
-        custom: The resources that definitions have added.
+        added: The resources that definitions and feature gates have added.
 
     Raises:
         ApiStatusError: 406, the client accepts no format of the document.
@@ -74,15 +78,15 @@ def respond(
     """
     path = path.rstrip("/")
     if path == ROOT_V2:
-        return _v2(headers, custom)
+        return _v2(headers, added)
     if path != ROOT and not path.startswith(f"{ROOT}/"):
         return None
     if path == ROOT:
         negotiation.requested_shape(headers.get("accept", ""), ())
-        body = _index_document(custom)
+        body = _index_document(added)
         return _respond_unless_cached(body, hashlib.sha512(body).hexdigest().upper(), headers, {})
     name = path.removeprefix(f"{ROOT}/")
-    content, tag = _body_and_hash(name, custom)
+    content, tag = _body_and_hash(name, added)
     if content is None:
         return None
     negotiation.requested_shape(headers.get("accept", ""), ())
@@ -94,37 +98,63 @@ def respond(
     return _respond_unless_cached(content, tag, headers, extra_headers)
 
 
-def _body_and_hash(name: str, custom: tuple[Resource, ...]) -> tuple[bytes | None, str]:
-    tag = hashes().get(name)
+def _body_and_hash(name: str, added: tuple[Resource, ...]) -> tuple[bytes | None, str]:
+    tag = _served_hashes(added).get(name)
     if tag is not None:
         return document(name), tag
-    resources = tuple(resource for resource in custom if document_name(resource) == name)
+    resources = tuple(resource for resource in _custom(added) if document_name(resource) == name)
     return custom_document(resources, document(_WITH_METADATA)) if resources else (None, "")
 
 
-def _v2(headers: Mapping[str, str], custom: tuple[Resource, ...]) -> HttpResponse:
+def _custom(added: tuple[Resource, ...]) -> tuple[Resource, ...]:
+    return tuple(resource for resource in added if resource.custom is not None)
+
+
+def _gated(added: tuple[Resource, ...]) -> frozenset[str]:
+    """Returns the names of the documents that feature gates have added."""
+    return frozenset(document_name(resource) for resource in added if resource.custom is None)
+
+
+def _served_hashes(added: tuple[Resource, ...]) -> dict[str, str]:
+    hidden = _GATED - _gated(added)
+    return {name: tag for name, tag in hashes().items() if name not in hidden}
+
+
+def _v2(headers: Mapping[str, str], added: tuple[Resource, ...]) -> HttpResponse:
     clauses = negotiation.clauses(headers.get("accept", ""))
     media_types = [clause.media_type for clause in clauses] or ["*/*"]
     media_type = next((name for name in media_types if name in _V2_JSON + _V2_PROTOBUF), None)
     if media_type is None:
         raise negotiation.not_acceptable(f"{negotiation.JSON}, {V2_MEDIA_TYPE}")
-    is_protobuf = media_type in _V2_PROTOBUF
-    body, tag = _v2_protobuf() if is_protobuf else _v2_json(custom)
-    content_type = V2_MEDIA_TYPE if is_protobuf else negotiation.JSON
+    with_gated = bool(_gated(added))
+    if media_type in _V2_PROTOBUF:
+        body, tag = _v2_protobuf(with_gated=with_gated)
+        content_type = V2_MEDIA_TYPE
+    else:
+        body, tag = _v2_json(_custom(added), with_gated=with_gated)
+        content_type = negotiation.JSON
     return _respond_unless_cached(
         body, tag, headers, {"content-type": content_type, "vary": "Accept"}
     )
 
 
 @lru_cache(maxsize=1)
-def _v2_protobuf() -> tuple[bytes, str]:
-    body = gzip.decompress(_read("v2.pb.gz"))
+def _v2_protobuf(*, with_gated: bool) -> tuple[bytes, str]:
+    """Returns the document and its hash.
+
+    A message of protobuf that occurs twice is merged: the second file adds definitions.
+    """
+    names = ("v2.pb.gz", "v2_gated.pb.gz") if with_gated else ("v2.pb.gz",)
+    body = b"".join(gzip.decompress(_read(name)) for name in names)
     return body, hashlib.sha512(body).hexdigest().upper()
 
 
 @lru_cache(maxsize=1)
-def _v2_json(custom: tuple[Resource, ...]) -> tuple[bytes, str]:
-    types = msgspec.json.decode(gzip.decompress(_read("v2.json.gz")), type=dict[str, msgspec.Raw])
+def _v2_json(custom: tuple[Resource, ...], *, with_gated: bool) -> tuple[bytes, str]:
+    names = [f"v2{part}.definitions.gz" for part in (("", "_gated") if with_gated else ("",))]
+    types: dict[str, msgspec.Raw] = {}
+    for name in names:
+        types |= msgspec.json.decode(gzip.decompress(_read(name)), type=dict[str, msgspec.Raw])
     document = {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": "v1.36.3"},
@@ -163,10 +193,10 @@ def document(name: str) -> bytes:
     return gzip.decompress(_read(f"{name.replace('/', '__')}.json.gz"))
 
 
-def _index_document(custom: tuple[Resource, ...]) -> bytes:
-    tags = dict(hashes())
-    for name in sorted({document_name(resource) for resource in custom}):
-        tags[name] = _body_and_hash(name, custom)[1]
+def _index_document(added: tuple[Resource, ...]) -> bytes:
+    tags = _served_hashes(added)
+    for name in sorted({document_name(resource) for resource in _custom(added)}):
+        tags[name] = _body_and_hash(name, added)[1]
     paths = {name: {"serverRelativeURL": _url(name, tag)} for name, tag in tags.items()}
     return msgspec.json.encode({"paths": paths})
 

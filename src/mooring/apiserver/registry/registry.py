@@ -150,6 +150,7 @@ class Registry:
         """
         _remove_system_fields(target, obj["metadata"])
         writer = FieldManager(manager, target.resource, "", self.now())
+        strategy_of(target.resource).subresources[""].set_times(obj, writer.now)
         track_create(obj, writer)
         return self._create_tracked(target, obj, writer.now, dry_run=dry_run, uid=uid)
 
@@ -167,11 +168,10 @@ class Registry:
         is_generated = bool(base) and not name
         if is_generated:
             name = metadata["name"] = self._free_name(target, base)
-        strategy = strategy_of(resource)
-        self._prepare_create(resource, strategy, obj, now)
+        self._prepare_create(resource, obj, now)
         name = metadata.get("name", "")
         errors = [*self.admission.admin_access_errors(resource, obj, None)]
-        errors += self._validate_new(resource, strategy, obj)
+        errors += self._validate_new(resource, obj)
         self._check_errors(resource, name, errors)
         self.admission.validate_create(resource, obj)
         if resource is SERVICES:
@@ -204,20 +204,19 @@ class Registry:
         obj["metadata"]["resourceVersion"] = str(stored.version)
         return obj
 
-    def _prepare_create(
-        self, resource: Resource, strategy: Strategy, obj: Object, now: str
-    ) -> None:
+    def _prepare_create(self, resource: Resource, obj: Object, now: str) -> None:
+        strategy = strategy_of(resource)
         if strategy.empties_status and "status" in obj:
             status = structs()[struct_of(self.collection(resource).resource)]["status"]
             obj["status"] = empty(status.type_name)
         if strategy.starts_generation:
             obj["metadata"]["generation"] = 1
         strategy.prepare_create(obj, now)
+        strategy.subresources[""].set_times(obj, now)
 
-    def _validate_new(
-        self, resource: Resource, strategy: Strategy, obj: Object
-    ) -> list[FieldError]:
-        namespaced = resource.namespaced
+    @staticmethod
+    def _validate_new(resource: Resource, obj: Object) -> list[FieldError]:
+        strategy, namespaced = strategy_of(resource), resource.namespaced
         check_name = strategy.check_name
         metadata = obj["metadata"]
         errors = [*validate_metadata(metadata, namespaced=namespaced, check_name=check_name)]
@@ -288,13 +287,14 @@ class Registry:
         if uid and uid != old["metadata"]["uid"]:
             raise storage_conflict(target, f"UID in precondition: {uid}", "UID", old)
         new = change(present.object())
+        rules = strategy.subresources[subresource]
         if not create_if_missing:
+            rules.set_times(new, writer.now)
             track_update(new, old, writer)
         self._check_version(strategy, target, new, present)
         check_namespace(target, new["metadata"])
         if not subresource:
             self.admission.admit_update(resource, new, old)
-        rules = strategy.subresources[subresource]
         _prepare_update(strategy, rules, new, old)
         rules.set_times(new, writer.now)
         errors = [*self.admission.admin_access_errors(resource, new, old), *authorize(new, old)]

@@ -444,10 +444,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             returns_deleted=True,
         ),
         ("resource.k8s.io", "devicetaintrules"): _with_generation(
-            prepare_create=_set_rule_time,
             validate=taint_rules.validate_taint_rule,
             subresources=_subresources(
-                taint_rules.validate_taint_rule_update,
+                _as_new(taint_rules.validate_taint_rule),
                 prepare_update=_prepare_rule,
                 set_times=_set_rule_time,
                 status=SubresourceStrategy(
@@ -457,7 +456,6 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): _with_generation(
-            prepare_create=_set_taint_times,
             validate=slices.validate_slice,
             subresources=_subresources(slices.validate_slice_update, set_times=_set_taint_times),
             returns_deleted=True,

@@ -91,7 +91,8 @@ class SubresourceStrategy:
         prepare: Restores the fields that the subresource may not change.
         validate: Validates the change, except the metadata.
         raises_generation: True if a change of the spec increments the generation.
-        set_times: Sets times that clients omit.
+        set_times: Sets times that clients omit, also in new objects. These are defaults: the
+            writer owns them, so they are set before the change is tracked.
     """
 
     prepare: PrepareUpdate = keep_spec

@@ -100,10 +100,11 @@ class CombinedResults:
             False if too many have changed: then the results are useless.
         """
         column = self.column
-        changes, other_changes = column.log.since(self._generation), others.since(self._others)
-        if changes is None or other_changes is None or column.version != self._version:
+        changed = column.log.rows_since(self._generation)
+        also_changed = others.rows_since(self._others)
+        if changed is None or also_changed is None or column.version != self._version:
             return False
-        rows = {*changes[0].tolist(), *other_changes[0].tolist()}
+        rows = {*changed, *also_changed}
         if len(rows) > CHANGES_MAX:
             return False
         self._generation, self._others = column.log.generation, others.generation

@@ -6,6 +6,7 @@ framework/runtime/framework.go (RunPreFilterPlugins, RunFilterPluginsWithNominat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,12 +45,14 @@ class Feasible:
     """The feasible nodes: ``mask`` bool shape (capacity,) over rows, ``count`` of them.
 
     ``order`` are the rows that were visited, in visiting order; None = all nodes, in table order.
+    ``rows`` returns the feasible rows, ascending.
     """
 
     mask: npt.NDArray[np.bool_]
     count: int
     order: Rows | None
     evaluated_count: int
+    rows: Callable[[], Rows]
 
 
 def find_nodes_that_fit(
@@ -200,7 +203,8 @@ def try_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasi
         return None
     finally:
         framework.recorder.point("Filter", code, started_s)
-    feasible = Feasible(results.feasible, int(status is None), rows, 1)
+    is_feasible = int(status is None)
+    feasible = Feasible(results.feasible, is_feasible, rows, 1, results.feasible_rows)
     if status is not None:
         attempt.extra[row] = status
         framework.recorder.filtered_again(cycle.skipped, 1, results.refused_counts)
@@ -363,7 +367,7 @@ def _select_feasible(
     if results.count <= enough and not has_errors:
         attempt.visited_all = len(order) == len(attempt.snapshot.nodes)
         is_listed = attempt.visited_all and not attempt.start_index
-        return Feasible(results.feasible, results.count, None if is_listed else order, len(order))
+        return _feasible_of(results, None if is_listed else order, len(order))
     visited = visiting_order(order, attempt.start_index)
     passed = results.feasible[visited]
     stop = _stop_index(passed, enough)
@@ -373,7 +377,12 @@ def _select_feasible(
     results.set_many(visited[stop:], NOT_VISITED)
     attempt.results = results
     attempt.sampled = stop if stop < len(visited) else None
-    return Feasible(results.feasible, results.count, order, stop)
+    return _feasible_of(results, order, stop)
+
+
+def _feasible_of(results: FilterResults, order: Rows | None, evaluated_count: int) -> Feasible:
+    mask, count = results.feasible, results.count
+    return Feasible(mask, count, order, evaluated_count, results.feasible_rows)
 
 
 def _stop_index(passed: npt.NDArray[np.bool_], enough: int) -> int:

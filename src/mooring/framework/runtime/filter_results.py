@@ -34,6 +34,7 @@ class FilterResults:
         "_errors",
         "_numbers",
         "_refused_counts",
+        "_rows",
         "_shared_codes",
         "codes",
         "count",
@@ -57,6 +58,8 @@ class FilterResults:
         self._shared_codes: set[int] = set()
         #: The result of ``refused_counts``; None = it has to be computed.
         self._refused_counts: list[int] | None = None
+        #: The result of ``feasible_rows``; None = it has to be computed.
+        self._rows: Rows | None = None
 
     def copy(self) -> FilterResults:
         """Returns a copy that can be modified as long as the original is not.
@@ -68,6 +71,7 @@ class FilterResults:
         copy.refused_by = self.refused_by.copy()
         copy.feasible = self.feasible.copy()
         copy.count = self.count
+        copy._rows = self._rows
         if self._refused_counts is not None:
             copy._refused_counts = self._refused_counts.copy()
         copy.codes = list(self.codes)
@@ -80,7 +84,7 @@ class FilterResults:
     def clear(self) -> None:
         """Resets all rows to "not visited". Existing copies are unaffected."""
         self.refused_by.fill(NOT_VISITED)
-        self._refused_counts = None
+        self._refused_counts = self._rows = None
         self.feasible.fill(False)
         self.count = 0
         for plugin in self._refusing():
@@ -108,7 +112,7 @@ class FilterResults:
             first = np.zeros(size, dtype=np.uint8)
             for plugin in reversed(self._refusing()):
                 first[self.codes[plugin][:size] != 0] = plugin + 1
-            self._refused_counts = None
+            self._refused_counts = self._rows = None
             self.refused_by[:size] = first
             np.equal(self.refused_by, 0, out=self.feasible)
             self.count = int(np.count_nonzero(self.feasible))
@@ -126,7 +130,10 @@ class FilterResults:
     def set_first(self, row: int, first: int) -> None:
         """Sets the first rejection of one row (0 = feasible)."""
         is_feasible = first == 0
-        self.count += is_feasible - bool(self.feasible[row])
+        change = is_feasible - self.feasible.item(row)
+        if change:
+            self.count += change
+            self._rows = None
         if self._refused_counts is not None:
             self._refused_counts[self.refused_by.item(row)] -= 1
             self._refused_counts[first] += 1
@@ -139,6 +146,7 @@ class FilterResults:
         self.count -= int(np.count_nonzero(self.feasible[rows]))
         if self._refused_counts is not None:
             self._move_counts(rows, first)
+        self._rows = None
         self.refused_by[rows] = first
         self.feasible[rows] = is_feasible
         self.count += int(np.count_nonzero(self.feasible[rows]))
@@ -205,6 +213,16 @@ class FilterResults:
             if len(rows):
                 has_code = np.array([False, *(status.code is code for status in table)])
                 marks[rows] = has_code[self.codes[plugin][rows]]
+
+    def feasible_rows(self) -> Rows:
+        """Returns the rows that every filter accepted, ascending; read-only.
+
+        Attempts that reject the same nodes, with the cached results of one, share the array.
+        """
+        if self._rows is None:
+            # Not marked as read-only: numpy's take copies such an array of indexes first.
+            self._rows = self.feasible.nonzero()[0]
+        return self._rows
 
     def refused_rows(self) -> Rows:
         """Returns the rows that some filter rejected, ascending."""

@@ -7,8 +7,8 @@ Source: pkg/scheduler/schedule_one.go (prioritizeNodes) and framework/runtime/fr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from mooring.framework.status import Skip
 from mooring.state.tables.nodes import read_only
 from mooring.state.types import Ints, Rows
 
+#: Lengths of ``zero_scores`` that are kept: the numbers of feasible nodes of late.
+LENGTHS_MAX: Final = 16
+
 
 def select_host(
     framework: Framework, cycle: Cycle, attempt: Attempt, feasible: Feasible
@@ -46,7 +49,7 @@ def select_host(
             framework.recorder.batch_flushed(EMPTY_LIST)
         return placement
     is_all = feasible.count == cycle.snapshot.nodes.size
-    rows = None if is_all else feasible.mask.nonzero()[0]
+    rows = None if is_all else feasible.rows()
     view = NodeView(cycle.snapshot, rows)
     total = total_scores(framework, cycle, attempt, view, rows)
     best = (total == total.item(total.argmax())).nonzero()[0]
@@ -156,7 +159,7 @@ def _run_scorers(
         else:
             raw = score_one(framework, cycle, plugin, view)
         attempt.raw[plugin.name] = raw
-        if getattr(plugin, "normalized_zero", None) == 0 and not np.count_nonzero(raw):
+        if getattr(plugin, "normalized_zero", None) == 0 and is_zero(raw):
             attempt.scores[plugin.name] = raw
             continue  # they add nothing
         scores = normalize_one(framework, cycle, plugin, raw, view)
@@ -276,6 +279,19 @@ def _check_shape(plugin: Any, point: str, scores: Any, length: int) -> None:
         raise PluginError(
             plugin.name, point, f"scores are {kind} of shape {shape}, not int64 of ({length},)"
         )
+
+
+@lru_cache(maxsize=LENGTHS_MAX)
+def zero_scores(length: int) -> Ints:
+    """Returns zeros, int64 shape (length,), read-only: the same array for equal lengths."""
+    zeros = np.zeros(length, dtype=np.int64)
+    zeros.flags.writeable = False
+    return zeros
+
+
+def is_zero(scores: Ints) -> bool:
+    """Returns whether all scores are 0; those of ``zero_scores`` are not looked at."""
+    return scores is zero_scores(len(scores)) or not np.count_nonzero(scores)
 
 
 def default_normalize(scores: Ints, *, reverse: bool = False) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mooring.dra import (
@@ -43,7 +43,9 @@ from mooring.plugins.dynamic_resources.shared_results import (
     Chosen,
     ResultsByTemplate,
     SharedResults,
+    Template,
     chosen_in,
+    have_alternatives,
     prepare_claims,
 )
 from mooring.state import NodeTable, PodInfo
@@ -105,6 +107,7 @@ class DeviceAttempt:
         devices: Devices,
         selectors: Selectors,
         shared: ResultsByTemplate,
+        template: Template,
         *,
         is_usable: Callable[[ResourceClaim], bool],
         deadline: Callable[[], Callable[[], bool]],
@@ -117,16 +120,12 @@ class DeviceAttempt:
             devices: The devices of the cluster.
             selectors: The answers of selectors for devices.
             shared: The results for pods with equal claims.
+            template: The claims of ``claims.user`` that have no allocation, with their specs.
             is_usable: Returns whether the devices of an allocated claim are or can become ready.
             deadline: Starts the time limit for one node; returns whether the time is up.
         """
         self.claims = claims
         self.allocations: dict[str, NodeAllocation] = {}
-        self.has_alternatives = devices.features.has_alternatives and any(
-            request.first_available
-            for claim in claims.all
-            for request in claim.spec.devices.requests
-        )
         self.unavailable: dict[str, list[int]] = {}
         self.reserved: list[ResourceClaim] = []
         self.created: ResourceClaim | None = None
@@ -134,14 +133,15 @@ class DeviceAttempt:
         self._devices = devices
         self._deadline = deadline
         self._resources = requested_resources(pod) if claims.special is not None else []
-        self._nodes_of = [_nodes_of(claim) for claim in claims.all]
-        self._is_unusable = [
-            claim.status.allocation is not None and not is_usable(claim) for claim in claims.all
-        ]
+        #: Position -> the nodes that can use an allocated claim, and whether none can.
+        self._allocated = {
+            index: (_nodes_of(claim), not is_usable(claim))
+            for index, claim in enumerate(claims.all)
+            if claim.status.allocation is not None
+        }
         self._shared = shared
-        unallocated = [claim for claim in claims.user if claim.status.allocation is None]
         self._prepared, self._results = shared.prepared(
-            unallocated, devices, is_own=claims.special is not None
+            template, devices, is_own=claims.special is not None
         )
         self.is_first = self._results.is_new
         self._nodes: NodeTable | None = None
@@ -149,13 +149,16 @@ class DeviceAttempt:
         self._not_searched: dict[str, _Special | None] = {}
         #: Whether the result on a node depends on nothing but its devices.
         self._has_verdicts = len(self._prepared) == len(claims.all)
+        self.has_alternatives = self._results.has_alternatives
+        if not self._has_verdicts:
+            self.has_alternatives = have_alternatives(claims.all, devices)
         #: The version of the devices when the signatures were read.
         self._version = -1
         #: Resources by devices -> the special claim for them.
         self._specials: dict[tuple[str, ...], _Special] = {}
-        self.allocator: Allocator | None = None
-        if claims.to_allocate:
-            self.allocator = Allocator(devices.allocated, selectors)
+        self._selectors = selectors
+        #: Made for the first search: mostly the results of other pods decide.
+        self._allocator: Allocator | None = None
 
     # -- all nodes --------------------------------------------------------------------------------
 
@@ -174,21 +177,23 @@ class DeviceAttempt:
     def column(self, nodes: NodeTable) -> SharedResults | None:
         """Returns the results of all rows; None if they depend on more than devices."""
         self._nodes = nodes
-        self._refresh(self._results)
+        self._refresh()
         if not self._has_verdicts:
             return None
         self._results.refresh_rows(self._devices.signatures)
         return self._results
 
-    def _refresh(self, results: SharedResults) -> None:
+    def _refresh(self, *more: SharedResults) -> None:
         """Updates the signatures and all results: a new template may read more attributes."""
         signatures = self._devices.signatures
         self._version = self._devices.version
         if self._nodes is not None:
             signatures.refresh(self._nodes)
-        specials = [special.results for special in self._specials.values()]
-        for refreshed in (self._results, results, *specials):
-            refreshed.refresh(signatures)
+        self._results.refresh(signatures)
+        for special in self._specials.values():
+            special.results.refresh(signatures)
+        for results in more:
+            results.refresh(signatures)
 
     def allocation_on(self, node_name: str) -> NodeAllocation | None:
         """Returns the devices on a node that Filter accepted; None = nothing to be allocated."""
@@ -236,8 +241,8 @@ class DeviceAttempt:
             if not resources and not self.claims.user:
                 return None
             special = self._special_for(resources)
-        unavailable = self._unavailable_on(node)
-        status = self._allocate(node, special, row) if self.allocator is not None else None
+        unavailable = _unavailable_on(node, self._allocated)
+        status = self._allocate(node, special, row) if self.claims.to_allocate else None
         if status is None and unavailable:
             self.unavailable[node.metadata.name] = unavailable
             status = NOT_AVAILABLE
@@ -287,25 +292,17 @@ class DeviceAttempt:
             self._specials[resources] = special
         return special
 
-    def _unavailable_on(self, node: Node) -> list[int]:
-        """Returns the positions of the allocated claims that the node cannot use."""
-        metadata = node.metadata
-        return [
-            index
-            for index, selector in enumerate(self._nodes_of)
-            if (selector is not None and not selector.matches(metadata.labels, metadata.name))
-            or self._is_unusable[index]
-        ]
-
     def _search(self, node: Node, special: _Special | None) -> Solution | Status:
         """Searches devices for the claims on a node."""
         name = node.metadata.name
         target = TargetNode(name, node.metadata.labels)
         claims = special.claims if special is not None else self._prepared
-        assert self.allocator is not None
+        allocator = self._allocator
+        if allocator is None:
+            allocator = self._allocator = Allocator(self._devices.allocated, self._selectors)
         try:
             pools = self._devices.slices.pools(target)
-            solution = self.allocator.allocate(target, pools, claims, deadline=self._deadline())
+            solution = allocator.allocate(target, pools, claims, deadline=self._deadline())
         except InvalidPools:
             return INVALID_POOLS
         except AllocationTimeout as error:
@@ -313,7 +310,7 @@ class DeviceAttempt:
         except AllocationError as error:
             if special is not None:
                 return NodeError(str(error))
-            return NodeError(_text_for(claims, self.allocator, target, self._devices))
+            return NodeError(_text_for(claims, allocator, target, self._devices))
         return NOT_ALLOCATABLE if solution is None else solution
 
     # -- later ------------------------------------------------------------------------------------
@@ -363,6 +360,19 @@ def _text_for(
 def reserved_claim(attempt: DeviceAttempt, uid: str) -> ResourceClaim | None:
     """Returns the claim with the allocation that Reserve made; None = it made none."""
     return next((claim for claim in attempt.reserved if claim.metadata.uid == uid), None)
+
+
+def _unavailable_on(
+    node: Node, allocated: Mapping[int, tuple[CompiledNodeSelector | None, bool]]
+) -> list[int]:
+    """Returns the positions of the allocated claims that the node cannot use."""
+    metadata = node.metadata
+    return [
+        index
+        for index, (selector, is_unusable) in allocated.items()
+        if is_unusable
+        or (selector is not None and not selector.matches(metadata.labels, metadata.name))
+    ]
 
 
 def _nodes_of(claim: ResourceClaim) -> CompiledNodeSelector | None:

@@ -7,7 +7,6 @@ k8s.io/dynamic-resource-allocation resourceclaim.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from mooring.dra import AllocationError
 from mooring.objects.meta import controller_of, key
@@ -21,27 +20,32 @@ class ClaimProblem(Exception):
     """A claim of the pod cannot be used now; the message is that of the rejection."""
 
 
-@dataclass(frozen=True, slots=True)
 class PodClaims:
-    """The claims of a pod in order; the special one is the last.
+    """The claims of a pod in order; the special one is the last. They do not change.
 
     Attributes:
         user: The claims of the pod's spec.
         special: The claim for the pod's extended resources; None = it needs none.
+        all: All claims.
+        to_allocate: The claims without an allocation.
     """
 
-    user: tuple[ResourceClaim, ...] = ()
-    special: ResourceClaim | None = None
+    __slots__ = ("all", "special", "to_allocate", "user")
+
+    def __init__(
+        self, user: tuple[ResourceClaim, ...], special: ResourceClaim | None = None
+    ) -> None:
+        self.user = user
+        self.special = special
+        self.all = user if special is None else (*user, special)
+        self.to_allocate = tuple([claim for claim in self.all if claim.status.allocation is None])
 
     @property
-    def all(self) -> tuple[ResourceClaim, ...]:
-        """All claims."""
-        return self.user if self.special is None else (*self.user, self.special)
-
-    @property
-    def to_allocate(self) -> tuple[ResourceClaim, ...]:
-        """The claims without an allocation."""
-        return tuple([claim for claim in self.all if claim.status.allocation is None])
+    def user_to_allocate(self) -> tuple[ResourceClaim, ...]:
+        """The claims of the pod's spec without an allocation."""
+        if self.special is None:
+            return self.to_allocate
+        return tuple([claim for claim in self.to_allocate if claim is not self.special])
 
 
 def user_claims(pod: Pod, claims: Claims) -> tuple[ResourceClaim, ...]:
@@ -50,8 +54,13 @@ def user_claims(pod: Pod, claims: Claims) -> tuple[ResourceClaim, ...]:
     Raises:
         ClaimProblem: one does not exist, is being deleted, or belongs to another pod.
     """
-    every = [claim_of(pod, entry, claims) for entry in pod.spec.resource_claims]
-    return tuple([claim for claim in every if claim is not None])
+    return tuple(
+        [
+            claim
+            for entry in pod.spec.resource_claims
+            if (claim := claim_of(pod, entry, claims)) is not None
+        ]
+    )
 
 
 def claim_of(pod: Pod, entry: PodResourceClaim, claims: Claims) -> ResourceClaim | None:
@@ -104,16 +113,27 @@ def is_reserved_for(pod_uid: str, claim: ResourceClaim) -> bool:
     )
 
 
-def check_unallocated(claim: ResourceClaim, devices: Devices, *, is_special: bool) -> None:
-    """Checks a claim that is to be allocated; the special one has no requests yet.
+def check_unallocated(claims: PodClaims, devices: Devices, *, is_known: bool) -> None:
+    """Checks the claims that are to be allocated; the special one has no requests yet.
+
+    Args:
+        claims: The claims.
+        devices: The devices of the cluster.
+        is_known: Whether equal requests passed these checks with the same device classes.
 
     Raises:
-        ClaimProblem: it is in flight for another pod, or a device class does not exist.
+        ClaimProblem: a claim is in flight for another pod, or a device class does not exist.
         AllocationError: a request names no device class.
     """
-    if devices.in_use.in_flight(claim.metadata.uid) is not None:
-        raise ClaimProblem(f"resource claim {key(claim)} is in the process of being allocated")
-    for request in () if is_special else claim.spec.devices.requests:
+    for claim in claims.to_allocate:
+        if devices.in_use.in_flight(claim.metadata.uid) is not None:
+            raise ClaimProblem(f"resource claim {key(claim)} is in the process of being allocated")
+        if not is_known and claim is not claims.special:
+            _check_requests(claim, devices)
+
+
+def _check_requests(claim: ResourceClaim, devices: Devices) -> None:
+    for request in claim.spec.devices.requests:
         if request.exactly is not None:
             classes = {request.name: request.exactly.device_class_name}
         else:

@@ -55,7 +55,10 @@ def has_class(pod: PodInfo, classes: DeviceClasses) -> bool:
     """Returns whether an extended resource that the pod requests stands for a device class."""
     if not len(classes):
         return False
-    return any(classes.class_of(name) is not None for name in requested_resources(pod))
+    for name, amount in pod.requests.items():
+        if amount and classes.class_of(name) is not None and may_be_devices(name):
+            return True
+    return False
 
 
 def claim_in_memory(pod: Pod, uid: str) -> ResourceClaim:

@@ -35,6 +35,7 @@ from mooring.framework import (
     Reject,
     Status,
     default_normalize,
+    zero_scores,
 )
 from mooring.framework.interface import Handle, Scores
 from mooring.framework.status import ClaimChange, PostFilterResult, Skip
@@ -155,14 +156,15 @@ class DynamicResources:
             claims = self._claims_of(cycle.pod, devices)
             if not claims.all:
                 return SKIP
-            for claim in claims.to_allocate:
-                check_unallocated(claim, devices, is_special=claim is claims.special)
+            template = self._shared.template(claims.user_to_allocate, devices)
+            check_unallocated(claims, devices, is_known=self._shared.is_known(template))
             attempt = DeviceAttempt(
                 cycle.pod,
                 claims,
                 devices,
                 self._selectors,
                 self._shared,
+                template,
                 is_usable=self._is_usable,
                 deadline=self._start_deadline,
             )
@@ -215,7 +217,7 @@ class DynamicResources:
         """Returns higher scores for nodes where earlier alternatives of requests are available."""
         attempt = self._attempt(cycle)
         if attempt is None or not attempt.has_alternatives:
-            return np.zeros(len(nodes), dtype=np.int64)
+            return zero_scores(len(nodes))
         return np.array([attempt.score(name) for name in nodes.names], dtype=np.int64)
 
     def normalize(self, cycle: Cycle, scores: Scores, nodes: NodeView) -> Scores:  # noqa: ARG002
@@ -227,7 +229,7 @@ class DynamicResources:
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
         """Marks the claims as in flight, with the devices of the selected node."""
         attempt = self._attempt(cycle)
-        if attempt is None or attempt.allocator is None:
+        if attempt is None or not attempt.claims.to_allocate:
             return None
         claims = attempt.claims.to_allocate
         allocation = attempt.allocation_on(node_name)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -53,6 +53,7 @@ class SharedResults:
         plans: Signature -> the positions of the devices for the claims.
         chosen: Signature -> the requests and alternatives that got devices there.
         prepared: The claims of the first pod with these specs, prepared; empty = not kept.
+        has_alternatives: Whether a request of these claims has alternatives.
         codes: uint16 shape (capacity,): the status of each row, ``verdict - FEASIBLE``.
         is_unknown: bool shape (capacity,): no search has decided about the row; its code is 0.
         unknown_count: How many rows that are.
@@ -64,7 +65,8 @@ class SharedResults:
     #: The status of each code, from 1 on.
     rejections: Final = (NOT_ALLOCATABLE, INVALID_POOLS)
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_alternatives: bool) -> None:
+        self.has_alternatives = has_alternatives
         self.verdicts: npt.NDArray[np.int8] = np.zeros(0, dtype=np.int8)
         self.plans: dict[int, Plan] = {}
         self.chosen: dict[int, Chosen] = {}
@@ -109,13 +111,13 @@ class SharedResults:
         changed = None
         self.log = signatures.log
         if self._layout == signatures.layout:
-            changed = signatures.log.since(self._generation)
+            changed = signatures.log.rows_since(self._generation)
         self._generation = signatures.log.generation
         if changed is None:
             self._layout = signatures.layout
             self.recompute_rows(signatures)
             return
-        for row in changed[0].tolist():
+        for row in changed:
             self._set_row(row, self.verdicts.item(signatures.column.item(row)))
 
     def recompute_rows(self, signatures: NodeSignatures) -> None:
@@ -198,6 +200,18 @@ class SharedResults:
             self.plans[signature] = self._plans.setdefault(plan, plan)
 
 
+class Template(NamedTuple):
+    """Claims to be allocated, and what they have in common with those of other pods.
+
+    Attributes:
+        claims: The claims.
+        key: The version of the device classes, and the specs.
+    """
+
+    claims: Sequence[ResourceClaim]
+    key: tuple[int, bytes]
+
+
 class ResultsByTemplate:
     """Specs of claims -> their results."""
 
@@ -208,38 +222,46 @@ class ResultsByTemplate:
 
     def of(self, claims: Sequence[PreparedClaim], devices: Devices) -> SharedResults:
         """Returns the results for claims with these specs; the caller adds to them."""
-        template = self._template([claim.claim for claim in claims], devices)
-        results = self._by_template.recent(template)
-        return self._new(template, claims, devices) if results is None else results
+        key = self.template([claim.claim for claim in claims], devices).key
+        results = self._by_template.recent(key)
+        return self._new(key, claims, devices) if results is None else results
+
+    def is_known(self, template: Template) -> bool:
+        """Returns whether a pod had claims with these specs, whose requests had no problem."""
+        results = self._by_template.get(template.key)
+        return results is not None and bool(results.prepared)
 
     def prepared(
-        self, claims: Sequence[ResourceClaim], devices: Devices, *, is_own: bool
+        self, template: Template, devices: Devices, *, is_own: bool
     ) -> tuple[list[PreparedClaim], SharedResults]:
         """Returns claims in prepared form, and their results.
 
         Unless ``is_own``, the requests may be those of another pod, with equal specs: then the
         texts of their errors name its claims.
         """
-        template = self._template(claims, devices)
-        results = self._by_template.recent(template)
+        claims, key = template
+        results = self._by_template.recent(key)
         if results is not None and results.prepared and not is_own:
             pairs = zip(results.prepared, claims, strict=True)
             return [first.of_claim(claim) for first, claim in pairs], results
         prepared = prepare_claims(claims, devices)
         if results is None:
-            results = self._new(template, prepared, devices)
+            results = self._new(key, prepared, devices)
         if not any(claim.constraint_problem for claim in prepared):
             results.prepared = tuple(prepared)
         return prepared, results
 
-    def _template(self, claims: Sequence[ResourceClaim], devices: Devices) -> tuple[int, bytes]:
-        return devices.classes.version, self._encode([claim.spec for claim in claims])
+    def template(self, claims: Sequence[ResourceClaim], devices: Devices) -> Template:
+        """Returns claims with what other pods may have, too."""
+        specs = self._encode([claim.spec for claim in claims])
+        return Template(claims, (devices.classes.version, specs))
 
     def _new(
-        self, template: tuple[int, bytes], claims: Sequence[PreparedClaim], devices: Devices
+        self, key: tuple[int, bytes], claims: Sequence[PreparedClaim], devices: Devices
     ) -> SharedResults:
         devices.signatures.read(self._names_read(claims))
-        return self._by_template.put(template, SharedResults())
+        has_alternatives = have_alternatives([claim.claim for claim in claims], devices)
+        return self._by_template.put(key, SharedResults(has_alternatives=has_alternatives))
 
     def _names_read(self, claims: Sequence[PreparedClaim]) -> Names:
         """Returns the attributes that selectors and constraints of claims read; None = all."""
@@ -255,6 +277,13 @@ class ResultsByTemplate:
                 domain, _, identifier = attribute.partition("/")
                 names.add((domain, identifier))
         return frozenset(names)
+
+
+def have_alternatives(claims: Iterable[ResourceClaim], devices: Devices) -> bool:
+    """Returns whether a request of some claims has alternatives that count."""
+    return devices.features.has_alternatives and any(
+        request.first_available for claim in claims for request in claim.spec.devices.requests
+    )
 
 
 def prepare_claims(claims: Iterable[ResourceClaim], devices: Devices) -> list[PreparedClaim]:

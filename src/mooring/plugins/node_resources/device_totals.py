@@ -31,9 +31,13 @@ from mooring.objects.node import Node
 from mooring.objects.resource import DeviceClass
 from mooring.state import Snapshot
 from mooring.state.devices.devices import Devices
+from mooring.state.kinds.device_classes import DeviceClasses
 
 #: The features with which selectors see no device that can be shared.
 _UNSHARED: Final = DeviceFeatures(is_shareable=False, has_binding_conditions=False)
+
+#: Lists of scored resources that are kept: mostly there is one.
+NAMES_MAX: Final = 64
 
 
 class Backed(NamedTuple):
@@ -49,6 +53,9 @@ class DeviceTotals:
     def __init__(self) -> None:
         self._selectors = Selectors(CELCompiler())
         self._version: tuple[int, int] = (-1, -1)
+        #: The classes, and the scored resources -> those that stand for classes in this version.
+        self._classes: tuple[DeviceClasses | None, int] = (None, -1)
+        self._backed: dict[tuple[str, ...], list[Backed]] = {}
         #: Slice -> the slice as the selectors see it here.
         self._slices: dict[str, PreparedSlice] = {}
         #: Node and class -> the node object, and the devices of the class there.
@@ -59,6 +66,20 @@ class DeviceTotals:
         classes = snapshot.device_classes
         if not len(classes):
             return []
+        latest, version = self._classes
+        if classes is not latest or classes.version != version:
+            self._classes = classes, classes.version
+            self._backed.clear()
+        key = tuple(names)
+        backed = self._backed.get(key)
+        if backed is None:
+            if len(self._backed) >= NAMES_MAX:
+                self._backed.clear()
+            backed = self._backed[key] = self._find_backed(classes, key)
+        return backed
+
+    @staticmethod
+    def _find_backed(classes: DeviceClasses, names: Sequence[str]) -> list[Backed]:
         return [
             Backed(index, device_class)
             for index, name in enumerate(names)
@@ -87,11 +108,12 @@ class DeviceTotals:
         self, snapshot: Snapshot, node: Node, names: Sequence[str]
     ) -> dict[str, tuple[int, int]]:
         """Returns what ``of`` does, by resource, for the scored resources of one node."""
-        if not len(snapshot.device_classes):
+        backed = self.backed(snapshot, names)
+        if not backed:
             return {}
         return {
             names[index]: self.of(snapshot.devices, node, device_class)
-            for index, device_class in self.backed(snapshot, names)
+            for index, device_class in backed
         }
 
     def fill(

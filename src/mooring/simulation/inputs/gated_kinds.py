@@ -81,7 +81,9 @@ def _check_rule(rule: Object, where: str) -> None:
         ConfigError: the first problem.
     """
     # Imported here, as wherever files are validated: most inputs have no such objects.
+    from mooring.apiserver.names import dns_subdomain
     from mooring.apiserver.validation.devices.taint_rules import field_problems, validate_taint_rule
+    from mooring.apiserver.validation.metadata import validate_metadata
 
     for problem in field_problems(rule):
         path = ".".join(map(str, problem.path))
@@ -93,5 +95,6 @@ def _check_rule(rule: Object, where: str) -> None:
         )
     # Objects without a struct are read as namespaced, so each of them has a namespace.
     metadata = {name: value for name, value in rule["metadata"].items() if name != "namespace"}
-    for error in validate_taint_rule({**rule, "metadata": metadata}):
+    checked = validate_metadata(metadata, namespaced=False, check_name=dns_subdomain)
+    for error in (*checked, *validate_taint_rule(rule)):
         raise ConfigError(error.body, path=f"{where}: {error.field}")

@@ -53,6 +53,35 @@ class ChangeLog:
         self._kinds[position] = kinds
         self.generation += 1
 
+    def rows_since(self, generation: int) -> list[int] | None:
+        """Returns the rows of ``since``; mostly there is none or one, which needs no arrays."""
+        behind = self.generation - generation
+        if behind == 0:
+            return []
+        if behind == 1:
+            return [self._rows.item(generation % self.capacity)]
+        changes = self.since(generation)
+        if changes is None:
+            return None
+        rows: list[int] = changes[0].tolist()
+        return rows
+
+    def rows_with(self, kinds: int, generation: int) -> list[int] | None:
+        """Returns the rows of ``since`` in which one of the columns ``kinds`` changed."""
+        behind = self.generation - generation
+        if behind == 0:
+            return []
+        if behind == 1:
+            position = generation % self.capacity
+            is_other = self._kinds.item(position) & kinds
+            return [self._rows.item(position)] if is_other else []
+        changes = self.since(generation)
+        if changes is None:
+            return None
+        rows, changed = changes
+        selected: list[int] = rows[(changed & kinds) != 0].tolist()
+        return selected
+
     def since(self, generation: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]] | None:
         """Returns rows and kinds of changes since ``generation``, oldest first; None if lost."""
         behind = self.generation - generation

@@ -51,6 +51,8 @@ class AllocatedDevices:
         self._shares: dict[DeviceID, set[str]] = {}
         self._consumed: dict[DeviceID, Amounts] = {}
         self._in_flight: dict[str, ResourceClaim] = {}
+        #: UID of a claim in flight -> its devices that count as in use.
+        self._devices_of: dict[str, list[DeviceID]] = {}
         #: Device -> UID of a claim in flight -> its results for this device.
         self._results: dict[DeviceID, dict[str, list[DeviceRequestAllocationResult]]] = {}
         # All devices in use, of both sources.
@@ -113,16 +115,17 @@ class AllocatedDevices:
         uid = claim.metadata.uid
         self.end(uid)
         self._in_flight[uid] = claim
+        devices = self._devices_of[uid] = []
         for device, result in self._results_of(claim):
+            devices.append(device)
             self._results.setdefault(device, {}).setdefault(uid, []).append(result)
             self._update(device)
 
     def end(self, uid: str) -> bool:
         """Removes a claim in flight, and returns whether there was one with this UID."""
-        claim = self._in_flight.pop(uid, None)
-        if claim is None:
+        if self._in_flight.pop(uid, None) is None:
             return False
-        for device, _ in self._results_of(claim):
+        for device in self._devices_of.pop(uid):
             results = self._results.get(device)
             if results is not None:
                 results.pop(uid, None)
@@ -197,9 +200,11 @@ class AllocatedDevices:
 
 def _has_shares(in_flight: Mapping[str, list[DeviceRequestAllocationResult]] | None) -> bool:
     """Returns whether a claim in flight has a share of the device."""
-    return in_flight is not None and any(
-        result.share_id is not None for results in in_flight.values() for result in results
-    )
+    for results in () if in_flight is None else in_flight.values():
+        for result in results:
+            if result.share_id is not None:
+                return True
+    return False
 
 
 def amounts_of(result: DeviceRequestAllocationResult) -> Amounts:

@@ -44,9 +44,6 @@ NUMBERS_MAX: Final = 1 << 16
 #: Changed rows that are kept; a template that is further behind reads the whole column.
 ROWS_MAX: Final = 1 << 12
 
-#: Up to this many changes are looked at one by one, which is faster than numpy.
-FEW_ROWS: Final = 16
-
 #: The changes of a node after which its row is another node, or its pools are others.
 _OTHER_NODE: Final = int(Change.EXISTENCE | Change.LABELS)
 
@@ -112,14 +109,16 @@ class NodeSignatures:
         if len(self._signatures) >= NUMBERS_MAX:
             self._restart()
         names = self._changes.since(self._generation)
-        changed = nodes.log.since(self._node_generation) if nodes is self._table else None
+        others = None
+        if nodes is self._table:
+            others = nodes.log.rows_with(_OTHER_NODE, self._node_generation)
         self._generation = self._changes.generation
         self._table, self._node_generation = nodes, nodes.log.generation
-        if names is None or changed is None or len(self.column) != nodes.capacity:
+        if names is None or others is None or len(self.column) != nodes.capacity:
             self._recompute(nodes)
             return
         rows = {nodes.live_row(name) for name in names}
-        rows.update(_other_nodes(*changed))
+        rows.update(others)
         for row in rows:
             if row >= 0:
                 self._set(row, self.of(nodes, row))
@@ -202,12 +201,3 @@ class NodeSignatures:
         self._contents.clear()
         self._signatures.clear()
         self._static.clear()
-
-
-def _other_nodes(rows: npt.NDArray[np.int32], kinds: npt.NDArray[np.uint8]) -> list[int]:
-    """Returns the rows that are another node now, or whose pools may be others."""
-    if len(rows) > FEW_ROWS:
-        others: list[int] = rows[(kinds & _OTHER_NODE) != 0].tolist()
-        return others
-    pairs = zip(rows.tolist(), kinds.tolist(), strict=True)
-    return [row for row, kind in pairs if kind & _OTHER_NODE]

@@ -12,11 +12,13 @@ import pytest
 from mooring.apiserver.custom.definition import served_resources
 from mooring.apiserver.endpoints import openapi
 from mooring.apiserver.errors import ApiStatusError
-from mooring.apiserver.resources import RESOURCES, resource_at
+from mooring.apiserver.resources import DEVICE_TAINT_RULES, RESOURCES, Resource, resource_at
+
+BETA = "apis/resource.k8s.io/v1beta2"
 
 
-def index() -> dict[str, str]:
-    answer = openapi.respond("/openapi/v3", {"accept": "application/json"})
+def index(*added: Resource) -> dict[str, str]:
+    answer = openapi.respond("/openapi/v3", {"accept": "application/json"}, added=added)
     assert answer is not None
     paths = json.loads(answer.body)["paths"]
     return {name: entry["serverRelativeURL"] for name, entry in paths.items()}
@@ -71,7 +73,7 @@ def test_protobuf_documents_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["api/v1", "apis/apps/v1", "apis/policy/v1", "apis/resource.k8s.io/v1"]
+    "name", ["api/v1", "apis/apps/v1", "apis/policy/v1", "apis/resource.k8s.io/v1", BETA]
 )
 def test_a_document_refers_to_nothing_that_it_lacks(name: str) -> None:
     text = openapi.document(name).decode()
@@ -121,6 +123,29 @@ def test_schemas_keep_how_lists_are_merged() -> None:
     assert "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions" in schemas
 
 
+def test_a_document_that_needs_a_gate_is_served_with_the_gate_only() -> None:
+    assert set(index(DEVICE_TAINT_RULES)) - set(index()) == {BETA}
+    url = index(DEVICE_TAINT_RULES)[BETA]
+    path, _, tag = url.partition("?hash=")
+
+    assert openapi.respond(path, {}, [("hash", tag)]) is None
+    answer = openapi.respond(path, {}, [("hash", tag)], (DEVICE_TAINT_RULES,))
+
+    assert answer is not None
+    assert answer.status == 200
+    assert hashlib.sha512(answer.body).hexdigest().upper() == tag
+    beta = json.loads(answer.body)
+    rules = f"/{BETA}/devicetaintrules"
+    assert set(beta["paths"]) == {
+        f"/{BETA}/",
+        rules,
+        f"{rules}/{{name}}",
+        f"{rules}/{{name}}/status",
+    }
+    spec = beta["components"]["schemas"]["io.k8s.api.resource.v1beta2.DeviceTaintRuleSpec"]
+    assert set(spec["properties"]) == {"deviceSelector", "taint"}
+
+
 def test_a_name_that_is_no_document_is_an_error() -> None:
     with pytest.raises(KeyError, match=r"\.\./secrets"):
         openapi.document("../secrets")
@@ -155,6 +180,31 @@ def fields(data: bytes) -> list[tuple[int, bytes]]:
         items.append((tag >> 3, data[position : position + length]))
         position += length
     return items
+
+
+def schemas_of_v2(*added: Resource) -> list[dict[int, bytes]]:
+    """Returns the NamedSchemas of the document: field 1 is the name, field 2 the schema.
+
+    Document.definitions = 9 may occur several times: protobuf merges these messages.
+    """
+    answer = openapi.respond("/openapi/v2", {"accept": V2}, added=added)
+    assert answer is not None
+    definitions = [value for number, value in fields(answer.body) if number == 9]
+    return [dict(fields(one)) for part in definitions for _, one in fields(part)]
+
+
+def test_the_old_document_has_kinds_that_need_a_gate_with_the_gate_only() -> None:
+    without = [one[1].decode() for one in schemas_of_v2()]
+    names = [one[1].decode() for one in schemas_of_v2(DEVICE_TAINT_RULES)]
+
+    package = "io.k8s.api.resource.v1beta2"
+    kinds = ("DeviceTaint", "DeviceTaintRule", "DeviceTaintRuleList", "DeviceTaintRuleSpec")
+    more = ("DeviceTaintRuleStatus", "DeviceTaintSelector")
+    assert sorted(set(names) - set(without)) == [f"{package}.{kind}" for kind in kinds + more]
+    assert len(set(names)) == len(names)
+    schemas = b"".join(one[2] for one in schemas_of_v2(DEVICE_TAINT_RULES))
+    references = re.findall(rb"#/definitions/([a-zA-Z0-9.-]*[a-zA-Z0-9])", schemas)
+    assert {name.decode() for name in references} <= set(names)
 
 
 @pytest.mark.parametrize("accept", [V2, V2.replace("@", "."), f"{V2}, */*"])
@@ -256,7 +306,7 @@ def definition_of(schema: dict[str, Any]) -> Any:
     spec: dict[str, Any] = {"group": "example.com", "scope": "Namespaced", "names": names}
     spec["versions"] = [{**version, "schema": {"openAPIV3Schema": schema}}]
     body = {"metadata": {}, "spec": spec, "status": {"acceptedNames": names}}
-    answer = openapi.respond("/openapi/v2", {}, custom=tuple(served_resources(body)))
+    answer = openapi.respond("/openapi/v2", {}, added=tuple(served_resources(body)))
     assert answer is not None
     return json.loads(answer.body)["definitions"]["com.example.v1.Widget"]
 

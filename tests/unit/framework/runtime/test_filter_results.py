@@ -38,6 +38,9 @@ def test_the_first_refusal_in_plugin_order_counts_also_after_changes(
     for plugin, of_plugin in enumerate(answers):
         results.set_codes(plugin, slice(None), FilterStatuses.of(of_plugin))
     results.recompute_first(None, 6)
+    before = [row for row in range(6) if first_of(answers, row) is None]
+    assert results.feasible_rows().tolist() == before
+    copy = results.copy()
 
     rows = sorted(set(changed))
     for row in rows:
@@ -50,6 +53,9 @@ def test_the_first_refusal_in_plugin_order_counts_also_after_changes(
     assert [results.status(row) for row in range(6)] == expected
     assert results.count == expected.count(None)
     assert results.feasible.tolist() == [status is None for status in expected]
+    feasible = [row for row, status in enumerate(expected) if status is None]
+    assert results.feasible_rows().tolist() == feasible
+    assert copy.feasible_rows().tolist() == before
     diagnosis = Diagnosis(6)
     results.describe(diagnosis)
     assert diagnosis.reasons == Counter(
@@ -66,6 +72,8 @@ def test_a_copy_does_not_change_with_the_original() -> None:
 
     results.set_many(np.array([0, 1, 2]), NOT_VISITED)
 
+    assert results.feasible_rows().tolist() == []
+    assert copy.feasible_rows().tolist() == [0, 2]
     assert copy.count == 2
     assert copy.status(1) == Reject("x").named("p")
     assert results.count == 0

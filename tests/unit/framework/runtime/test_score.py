@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.errors import PluginError
 from mooring.framework import SKIP, Cycle, NodeView, Reject, default_normalize, per_node
+from mooring.framework.runtime.score import is_zero, zero_scores
 from mooring.testing import Harness, make_node, make_pod
 
 NAMES = ("a", "b", "c")
@@ -264,3 +265,18 @@ def test_default_normalize_scales_as_upstream_does(
     assert default_normalize(scores).tolist() == plain
     assert default_normalize(scores, reverse=True).tolist() == reverse
     assert scores.tolist() == raw
+
+
+def test_zero_scores_are_shared_and_cannot_be_changed() -> None:
+    zeros = zero_scores(3)
+
+    assert zeros.tolist() == [0, 0, 0]
+    assert zeros.dtype.name == "int64"
+    assert zero_scores(3) is zeros
+    with pytest.raises(ValueError, match="read-only"):
+        zeros[0] = 1
+    assert is_zero(zeros)
+    assert is_zero(np.zeros(3, dtype=np.int64))
+    assert not is_zero(np.array([0, 0, 1]))
+    assert zero_scores(0).tolist() == []
+    assert is_zero(np.zeros(0, dtype=np.int64))

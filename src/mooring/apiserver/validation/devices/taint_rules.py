@@ -17,7 +17,6 @@ from mooring.apiserver.validation.devices.common import (
     validate_pool_name,
     validate_taint,
 )
-from mooring.apiserver.validation.metadata import validate_metadata
 from mooring.apiserver.validation.rules import field_errors
 from mooring.objects.schema.checks import Path, Problem, find_problems
 
@@ -67,14 +66,10 @@ def _struct_problems(struct: str, value: Any, path: Path) -> Iterator[Problem]:
 
 
 def validate_taint_rule(rule: Object) -> Errors:
-    """Validates a new rule."""
-    yield from validate_metadata(rule["metadata"], namespaced=False, check_name=names.dns_subdomain)
-    yield from _validate_spec(rule.get("spec") or {})
-
-
-def validate_taint_rule_update(new: Object, _old: Object) -> Errors:
-    """Validates a changed rule."""
-    yield from _validate_spec(new.get("spec") or {})
+    """Validates a new or changed rule."""
+    spec = rule.get("spec") or {}
+    yield from _validate_selector(spec.get("deviceSelector") or {}, "spec.deviceSelector")
+    yield from validate_taint(spec.get("taint") or {}, "spec.taint")
 
 
 def validate_taint_rule_status(new: Object, _old: Object) -> Errors:
@@ -83,11 +78,6 @@ def validate_taint_rule_status(new: Object, _old: Object) -> Errors:
     yield from validate_conditions(conditions, "status.conditions")
     if len(conditions) > _CONDITIONS_MAX:
         yield too_many("status.conditions", len(conditions), _CONDITIONS_MAX)
-
-
-def _validate_spec(spec: Object) -> Errors:
-    yield from _validate_selector(spec.get("deviceSelector") or {}, "spec.deviceSelector")
-    yield from validate_taint(spec.get("taint") or {}, "spec.taint")
 
 
 def _validate_selector(selector: Object, field: str) -> Errors:
