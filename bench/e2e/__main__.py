@@ -34,6 +34,7 @@ NOT_SERVED: Final = "|".join(
         'accept "application/vnd.kubernetes.protobuf"|within each APIGroup',  # APIServices
         "OrderedNamespaceDeletion|health handlers|wardle",  # conditions of namespaces; checks
         "pvc with different volume attributes",  # nothing changes the class of a volume
+        "cost limit|property that do not exist",  # rules in CEL are not typed
         "Slow|same resource name as built-in",  # minutes each; marked as flaky
     )
 )

@@ -23,6 +23,7 @@ from mooring.apiserver.auth.authentication import Tokens, identity_in
 from mooring.apiserver.auth.rbac import Authorizer
 from mooring.apiserver.endpoints import (
     discovery,
+    negotiation,
     openapi,
     protobuf,
     request_metrics,
@@ -291,6 +292,7 @@ class ApiServer:
             raise no_such_path()
         if method != "POST":
             raise method_not_allowed()
+        negotiation.requested_shape(headers.get("accept", ""), ())
         if media_type_of(headers) == "application/vnd.kubernetes.protobuf":
             review: Any = protobuf.to_json(body, target.resource)
         else:

@@ -93,6 +93,27 @@ def definitions_come_and_go_as_protobuf(api: Api, ns: str) -> None:
 
 
 @scenario
+def finalizers_of_custom_objects_need_no_domain(api: Api, ns: str) -> None:
+    install(api, definition("finals"))
+    try:
+        finals = path(f"apis/{_GROUP}/v1", ns, "finals")
+        for names in (["a"], ["b.c"], ["d/e"], ["f g"], ["orphan"], ["z", "a"]):
+            body = custom("Final", "x")
+            body["metadata"]["finalizers"] = names
+            answer = api.post(finals, body, dryRun="All")
+            api.note("warning", names, answer.headers.get("warning"))
+        api.post(finals, custom("Final", "y"))
+        for names in (["a"], ["a", "b.c"], ["a"], []):
+            change = {"metadata": {"finalizers": names}}
+            answer = api.patch(f"{finals}/y", change, MERGE)
+            api.note("warning", names, answer.headers.get("warning"))
+        wrong = {"metadata": {"name": "m", "finalizers": ["a"]}}
+        assert api.post(maps(ns), wrong, dryRun="All").code == 422
+    finally:
+        remove(api, "finals")
+
+
+@scenario
 def objects_are_read_by_the_schema_of_today(api: Api, ns: str) -> None:
     install(api, definition("readers"))
     try:

@@ -211,6 +211,11 @@ def access_to_one_namespace_is_reviewed_there(api: Api, ns: str) -> None:
         assert answer.code == 422
     assert ask({"namespace": "other"}, user="a", resourceAttributes=here).code == 400
     assert api.get(url).code == 405
+    named = {"apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview"}
+    body = {**named, "spec": {"user": "a", "resourceAttributes": here}}
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert api.ask("POST", url, body, accept=table).code == 406
+    del api.notes[-1]  # it lists the formats of each server
 
 
 @scenario

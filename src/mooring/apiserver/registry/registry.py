@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mooring.apiserver.admission import Admission
 from mooring.apiserver.errors import (
     ApiStatusError,
+    Errors,
     FieldError,
     already_exists,
     bad_request,
@@ -25,7 +26,7 @@ from mooring.apiserver.errors import (
     name_not_generated,
     not_found,
 )
-from mooring.apiserver.names import path_segment
+from mooring.apiserver.names import Check, path_segment
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.patch.managed_fields import (
     FieldManager,
@@ -216,12 +217,11 @@ class Registry:
 
     @staticmethod
     def _validate_new(resource: Resource, obj: Object) -> list[FieldError]:
-        strategy, namespaced = strategy_of(resource), resource.namespaced
-        check_name = strategy.check_name
+        strategy = strategy_of(resource)
         metadata = obj["metadata"]
-        errors = [*validate_metadata(metadata, namespaced=namespaced, check_name=check_name)]
+        errors = [*_metadata_errors(resource, metadata, strategy.check_name)]
         if not errors and path_segment(metadata["name"]):
-            errors += validate_metadata(metadata, namespaced=namespaced, check_name=path_segment)
+            errors += _metadata_errors(resource, metadata, path_segment)
         return [*errors, *strategy.validate(obj)]
 
     def _check_errors(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
@@ -312,8 +312,10 @@ class Registry:
     ) -> list[FieldError]:
         metadata = new["metadata"]
         common = [
-            *validate_metadata(metadata, namespaced=resource.namespaced, check_name=path_segment),
-            *validate_metadata_update(metadata, old["metadata"]),
+            *_metadata_errors(resource, metadata, path_segment),
+            *validate_metadata_update(
+                metadata, old["metadata"], any_finalizer=_is_extension(resource)
+            ),
         ]
         # Upstream's strategies validate the metadata again: each error is a cause twice.
         return [*common, *common, *rules.validate(new, old)]
@@ -387,6 +389,20 @@ def _prepare_update(
         metadata["deletionTimestamp"] = before["deletionTimestamp"]
     if "deletionGracePeriodSeconds" not in metadata:
         restore_fields(metadata, before, "deletionGracePeriodSeconds")
+
+
+def _is_extension(resource: Resource) -> bool:
+    """Returns whether a resource is a custom one, or that of definitions."""
+    return resource.custom is not None or resource.group == "apiextensions.k8s.io"
+
+
+def _metadata_errors(resource: Resource, metadata: Object, check_name: Check) -> Errors:
+    return validate_metadata(
+        metadata,
+        namespaced=resource.namespaced,
+        check_name=check_name,
+        any_finalizer=_is_extension(resource),
+    )
 
 
 def check_namespace(target: Target, metadata: Object) -> None:

@@ -32,8 +32,17 @@ NO_OPERATOR = "not a valid selector operator"
 Metadata = dict[str, Any]
 
 
-def validate_metadata(metadata: Metadata, *, namespaced: bool, check_name: names.Check) -> Errors:
-    """Validates the metadata of a new object."""
+def validate_metadata(
+    metadata: Metadata, *, namespaced: bool, check_name: names.Check, any_finalizer: bool = False
+) -> Errors:
+    """Validates the metadata of a new object.
+
+    Args:
+        metadata: Of the object.
+        namespaced: True if it has a namespace.
+        check_name: The rule of names.
+        any_finalizer: True if finalizers need no domain, as those of custom resources.
+    """
     if base := metadata.get("generateName"):
         check = names.as_prefix(check_name)
         yield from field_errors("metadata.generateName", base, check)
@@ -49,10 +58,10 @@ def validate_metadata(metadata: Metadata, *, namespaced: bool, check_name: names
     else:
         yield from required_value("metadata.namespace", namespace, names.dns_label)
     yield from not_negative(metadata, "metadata", "generation")
-    yield from _shared_rules(metadata)
+    yield from _shared_rules(metadata, any_finalizer=any_finalizer)
 
 
-def _shared_rules(metadata: Metadata) -> Errors:
+def _shared_rules(metadata: Metadata, *, any_finalizer: bool) -> Errors:
     if labels := metadata.get("labels"):
         yield from validate_labels(labels, "metadata.labels")
     if annotations := metadata.get("annotations"):
@@ -60,7 +69,7 @@ def _shared_rules(metadata: Metadata) -> Errors:
     if owners := metadata.get("ownerReferences"):
         yield from _validate_owners(owners)
     if finalizers := metadata.get("finalizers"):
-        yield from _validate_finalizers(finalizers)
+        yield from _validate_finalizers(finalizers, any_finalizer=any_finalizer)
     for number, entry in enumerate(metadata.get("managedFields", ())):
         yield from _validate_managed(entry, f"metadata.managedFields[{number}]")
 
@@ -135,7 +144,12 @@ def _validate_owners(owners: Sequence[dict[str, Any]]) -> Errors:
             controller = controller or owner_name
 
 
-def _validate_finalizers(finalizers: Sequence[str]) -> Errors:
+def lacks_domain(finalizer: str) -> bool:
+    """Returns whether a finalizer is neither a standard one nor fully qualified."""
+    return "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+
+
+def _validate_finalizers(finalizers: Sequence[str], *, any_finalizer: bool) -> Errors:
     field = "metadata.finalizers"
     for finalizer in finalizers:
         yield from field_errors(field, finalizer, names.qualified_name)
@@ -143,7 +157,7 @@ def _validate_finalizers(finalizers: Sequence[str]) -> Errors:
     yield from (
         invalid(f"{field}[{number}]", finalizer, problem)
         for number, finalizer in enumerate(finalizers)
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+        if lacks_domain(finalizer) and not any_finalizer
     )
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         problem = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
@@ -158,8 +172,10 @@ def _validate_managed(entry: dict[str, Any], field: str) -> Errors:
         yield invalid(f"{field}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
 
 
-def validate_metadata_update(new: Metadata, old: Metadata) -> Errors:
-    """Validates a change of metadata."""
+def validate_metadata_update(
+    new: Metadata, old: Metadata, *, any_finalizer: bool = False
+) -> Errors:
+    """Validates a change of metadata; ``any_finalizer`` as in ``validate_metadata``."""
     if "deletionTimestamp" in old:
         added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
         if added:
@@ -176,7 +192,7 @@ def validate_metadata_update(new: Metadata, old: Metadata) -> Errors:
         for name in _IMMUTABLE_NAMES
         if new.get(name) != old.get(name)
     )
-    yield from _shared_rules(new)
+    yield from _shared_rules(new, any_finalizer=any_finalizer)
 
 
 _IMMUTABLE_NAMES = (

@@ -9,6 +9,7 @@ from typing import Final
 from mooring.apiserver.errors import quoted
 from mooring.apiserver.resources import RESOURCES, Resource
 from mooring.apiserver.types import Object
+from mooring.apiserver.validation.metadata import lacks_domain
 from mooring.apiserver.warnings.addresses import address_warnings, cidr_warnings
 from mooring.apiserver.warnings.node_labels import deprecation_of, key_warning, term_warnings
 from mooring.apiserver.warnings.pods import (
@@ -45,6 +46,8 @@ def warnings_of(resource: Resource, new: Object, old: Object | None) -> list[str
         new: As it was stored, with defaults.
         old: What it replaced; None for a new object.
     """
+    if resource.custom is not None:
+        return list(_of_custom_object(new, old))
     warn = _KINDS.get((resource.group, resource.name))
     return [] if warn is None else list(warn(new, old))
 
@@ -59,7 +62,17 @@ def warnings_before(resource: Resource, new: Object) -> list[str]:
 def has_update_warnings(resource: Resource) -> bool:
     """Returns whether a change of an object can have warnings: one of a pod has none."""
     key = (resource.group, resource.name)
-    return key in _KINDS and key != ("", "pods")
+    return resource.custom is not None or (key in _KINDS and key != ("", "pods"))
+
+
+def _of_custom_object(new: Object, old: Object | None) -> Iterator[str]:
+    """Yields the warnings about added finalizers."""
+    before = set((old or {}).get("metadata", {}).get("finalizers") or ())
+    for finalizer in sorted(set(new["metadata"].get("finalizers") or ()) - before):
+        if lacks_domain(finalizer):
+            path = " including a path (/)" if "." in finalizer else ""
+            lead = f"metadata.finalizers: {quoted(finalizer)}: prefer a domain-qualified finalizer"
+            yield f"{lead} name{path} to avoid accidental conflicts with other finalizer writers"
 
 
 def _is_same_generation(new: Object, old: Object | None) -> bool:
