@@ -32,7 +32,7 @@ NOT_SERVED: Final = "|".join(
         "Garbage collector|etcd",  # ReplicationControllers have no pods; there is no etcd
         "StorageVersion|priority and fairness|metadatainformer",  # kinds; lists in protobuf
         'accept "application/vnd.kubernetes.protobuf"|within each APIGroup',  # APIServices
-        "OrderedNamespaceDeletion|health handlers|wardle",  # conditions of namespaces; checks
+        "health handlers|wardle",  # checks of parts that it does not have; another server
         "pvc with different volume attributes",  # nothing changes the class of a volume
         "cost limit|property that do not exist",  # rules in CEL are not typed
         "Slow|same resource name as built-in",  # minutes each; marked as flaky

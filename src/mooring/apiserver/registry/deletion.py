@@ -32,6 +32,7 @@ from mooring.apiserver.registry.delete_options import (
     orphans_of,
     shorten_grace,
 )
+from mooring.apiserver.registry.namespaces import DeletedNamespaces
 from mooring.apiserver.registry.registry import Registry, Target
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import DEFINITIONS, Resource, resource_named
@@ -54,6 +55,7 @@ class Deleter:
         """Deletes from ``registry``; ``is_instant`` = every grace period is 0."""
         self._registry = registry
         self._garbage = GarbageCollector(registry, self)
+        self._namespaces = DeletedNamespaces(registry, self._delete_with_namespace)
         self._is_instant = is_instant
         self._due: list[tuple[float, str, str]] = []
         #: Removed objects whose dependents and namespaces are to be processed.
@@ -192,7 +194,7 @@ class Deleter:
                 if metadata.get("deletionGracePeriodSeconds", 0) > 0:
                     self._schedule(stored.key, metadata)
         for stored in list(self._registry.collection(_NAMESPACES).in_order()):
-            self.finish_namespace(stored.key)
+            self._namespaces.finish(stored.key)
 
     def on_removed(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
         """Processes the removal of an object: its dependents, owners and namespace.
@@ -215,7 +217,7 @@ class Deleter:
             self._garbage.delete_dependents(last.object()["metadata"]["uid"])
         self._garbage.finish_owners(last)
         if namespace:
-            self.finish_namespace(namespace)
+            self._namespaces.finish(namespace)
 
     def store_and_finish(self, target: Target, new: Object, present: Stored) -> Stored | Object:
         """Stores a change; processes the removal if it removed the last finalizer."""
@@ -242,39 +244,11 @@ class Deleter:
         if options.dry_run:
             return obj, False
         stored = self._registry.collection(_NAMESPACES).replace(target.key, obj)
-        self._empty_namespace(target.name)
-        self.finish_namespace(target.name)
+        self._namespaces.begin(target.name)
         return stored, False
 
-    def _empty_namespace(self, namespace: str) -> None:
-        collections = [
-            self._registry.collection(r) for r in self._registry.store.resources() if r.namespaced
-        ]
-        for collection in collections:
-            for stored in list(collection.in_order(namespace)):
-                # It may have been deleted with its owner.
-                if collection.get(stored.key) is not None:
-                    target = Target(collection.resource, namespace, stored.name)
-                    self.delete(target, DeleteOptions(policy="Background"))
-
-    def finish_namespace(self, name: str) -> None:
-        """Removes a deleted namespace that is empty."""
-        present = self._registry.collection(_NAMESPACES).get(name)
-        if present is None or b'"Terminating"' not in present.tail:
-            return
-        obj = present.object()
-        if "deletionTimestamp" not in obj["metadata"] or any(
-            self._registry.collection(resource).count(name)
-            for resource in self._registry.store.resources()
-            if resource.namespaced
-        ):
-            return
-        remaining = [name for name in obj["spec"].get("finalizers", ()) if name != "kubernetes"]
-        if remaining or obj["metadata"].get("finalizers"):
-            obj["spec"] = {**obj["spec"], "finalizers": remaining} if remaining else {}
-            self._registry.collection(_NAMESPACES).replace(name, obj)
-        else:
-            self._registry.collection(_NAMESPACES).remove(name)
+    def _delete_with_namespace(self, target: Target) -> None:
+        self.delete(target, DeleteOptions(policy="Background"))
 
     def delete_all(
         self, resource: Resource, objects: Sequence[Stored], options: DeleteOptions

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mooring.apiserver.server import ApiServer
@@ -347,3 +349,49 @@ def test_the_pods_of_a_job_are_orphaned_by_default() -> None:
         api.ask("DELETE", f"{jobs}/j", options)
         assert not exists(api, f"{jobs}/j")
         assert exists(api, f"{CONFIG_MAPS}/dependent") is is_left
+
+
+def test_the_pods_of_a_namespace_go_first() -> None:
+    """The conditions have the words of the namespace controller."""
+    api = Api()
+    api.post(NAMESPACES, {"metadata": {"name": "shop"}})
+    maps, pods = f"{NAMESPACES}/shop/configmaps", f"{NAMESPACES}/shop/pods"
+    api.post(maps, config_map("m"))
+    body = pod("p")
+    body["metadata"]["finalizers"] = ["example.com/wait"]
+    api.post(pods, body)
+    api.delete(f"{NAMESPACES}/shop")
+
+    conditions = {each["type"]: each for each in namespace_status(api)["conditions"]}
+    assert {name: each["status"] for name, each in conditions.items()} == {
+        "NamespaceDeletionDiscoveryFailure": "False",
+        "NamespaceDeletionGroupVersionParsingFailure": "False",
+        "NamespaceDeletionContentFailure": "False",
+        "NamespaceContentRemaining": "True",
+        "NamespaceFinalizersRemaining": "True",
+    }
+    assert conditions["NamespaceContentRemaining"]["message"] == (
+        "Some resources are remaining: configmaps. has 1 resource instances, "
+        "pods. has 1 resource instances, serviceaccounts. has 1 resource instances"
+    )
+    assert conditions["NamespaceFinalizersRemaining"]["message"] == (
+        "Some content in the namespace has finalizers remaining: "
+        "example.com/wait in 1 resource instances"
+    )
+    assert api.names(maps) == ["m"]
+
+    api.patch(f"{maps}/m", {"metadata": {"finalizers": ["example.com/map"]}})
+    api.patch(f"{pods}/p", {"metadata": {"finalizers": None}})
+    assert "deletionTimestamp" in api.get(f"{maps}/m")["metadata"]
+    conditions = {each["type"]: each for each in namespace_status(api)["conditions"]}
+    assert conditions["NamespaceContentRemaining"]["message"] == (
+        "Some resources are remaining: configmaps. has 1 resource instances"
+    )
+    api.patch(f"{maps}/m", {"metadata": {"finalizers": None}})
+    assert "shop" not in api.names(NAMESPACES)
+
+
+def namespace_status(api: Api) -> Any:
+    status = api.get(f"{NAMESPACES}/shop")["status"]
+    assert status["phase"] == "Terminating"
+    return status
