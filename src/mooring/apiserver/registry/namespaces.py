@@ -106,7 +106,8 @@ class DeletedNamespaces:
         if present is None:
             return
         obj = present.object()
-        remaining = [each for each in obj["spec"].get("finalizers", ()) if each != "kubernetes"]
+        finalizers = obj["spec"].get("finalizers", ())
+        remaining = [finalizer for finalizer in finalizers if finalizer != "kubernetes"]
         if remaining or obj["metadata"].get("finalizers"):
             obj["spec"] = {**obj["spec"], "finalizers": remaining} if remaining else {}
             collection.replace(name, obj)
@@ -126,7 +127,7 @@ class DeletedNamespaces:
         if present is None or not remaining:
             return
         obj = present.object()
-        before = {each["type"]: each for each in obj["status"].get("conditions") or ()}
+        before = {old["type"]: old for old in obj["status"].get("conditions") or ()}
         obj["status"]["conditions"] = [
             self._with_time(condition, before.get(condition["type"]))
             for condition in _conditions(remaining)
