@@ -30,7 +30,7 @@ NOT_SERVED: Final = "|".join(
     (
         "[Ww]ebhook|AdmissionPolicy|[Aa]ggregat",  # nothing is called
         "Garbage collector|etcd",  # ReplicationControllers have no pods; there is no etcd
-        "StorageVersion|priority and fairness|metadata ?(informer|client)",  # kinds; lists in protobuf
+        "StorageVersion|priority and fairness|metadata ?(informer|client)",  # lists in protobuf
         'accept "application/vnd.kubernetes.protobuf"|within each APIGroup',  # APIServices
         "health handlers|wardle",  # checks of parts that it does not have; another server
         "pvc with different volume attributes",  # nothing changes the class of a volume
