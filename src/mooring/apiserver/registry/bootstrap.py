@@ -64,7 +64,8 @@ def create_defaults(registry: Registry, *, with_taint_rules: bool = False) -> No
     for name in NAMESPACES:
         _create_if_missing(registry, Target(resource, "", name), {"metadata": {"name": name}})
     service = Target(SERVICES, "default", "kubernetes")
-    _create_if_missing(registry, service, deepcopy(_API_SERVICE))
+    uid = derived_uid(registry, service)  # the stream of chance is as without it
+    _create_if_missing(registry, service, deepcopy(_API_SERVICE), uid=uid)
     classes = resource_named("scheduling.k8s.io", "priorityclasses")
     for obj in system_classes():
         _create_if_missing(registry, Target(classes, "", obj["metadata"]["name"]), obj)
