@@ -32,10 +32,11 @@ NOT_SERVED: Final = "|".join(
         "Garbage collector|etcd",  # ReplicationControllers have no pods; there is no etcd
         "StorageVersion|priority and fairness|metadata ?(informer|client)",  # lists in protobuf
         'accept "application/vnd.kubernetes.protobuf"|within each APIGroup',  # APIServices
-        "health handlers|wardle",  # checks of parts that it does not have; another server
+        "health handlers|sample-apiserver",  # checks of parts that it does not have
+        "CustomResourceFieldSelectors",  # they need the webhook of a pod
         "pvc with different volume attributes",  # nothing changes the class of a volume
         "cost limit|property that do not exist",  # rules in CEL are not typed
-        "Slow|same resource name as built-in",  # minutes each; marked as flaky
+        "Slow|Disruptive|same resource name as built-in",  # minutes; nodes; marked as flaky
     )
 )
 
