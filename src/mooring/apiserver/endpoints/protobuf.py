@@ -27,6 +27,7 @@ import msgspec
 
 from mooring.apiserver.errors import bad_request
 from mooring.apiserver.resources import RESOURCES
+from mooring.objects.schema.decoding import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -277,12 +278,12 @@ def _moment(value: bytes) -> tuple[int, int] | None:
 
 def _time(value: bytes) -> str | None:
     moment = _moment(value)
-    return None if moment is None else _date(moment[0], 0).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if moment is None else time_text(_date(moment[0], 0), "seconds")
 
 
 def _micro_time(value: bytes) -> str | None:
     moment = _moment(value)
-    return None if moment is None else _date(*moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return None if moment is None else time_text(_date(*moment), "microseconds")
 
 
 def _date(seconds: int, nanos: int) -> datetime:

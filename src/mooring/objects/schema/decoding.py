@@ -353,7 +353,7 @@ def _time(value: Json) -> Json:
         raise WrongType
     if _SECONDS.fullmatch(value):
         return value
-    return _moment(value, _TIME_FORMAT).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_text(_moment(value, _TIME_FORMAT), "seconds")
 
 
 def _micro_time(value: Json) -> Json:
@@ -361,7 +361,15 @@ def _micro_time(value: Json) -> Json:
         raise WrongType
     if _MICROS.fullmatch(value):
         return value
-    return _moment(value, _MICRO_FORMAT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return time_text(_moment(value, _MICRO_FORMAT), "microseconds")
+
+
+def time_text(moment: datetime, precision: str) -> str:
+    """Returns a moment in UTC as Go writes it, to "seconds" or "microseconds".
+
+    The year has four digits, which strftime does not write everywhere.
+    """
+    return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"
 
 
 def _moment(text: str, layout: str) -> datetime:
@@ -375,9 +383,9 @@ def _moment(text: str, layout: str) -> datetime:
             if fraction
             else datetime.fromisoformat(parts[1] + parts[3])
         )
-    except ValueError as error:
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise WrongType(f'parsing time "{text}": day out of range') from error
-    return moment.astimezone(UTC)
 
 
 #: Scalar type -> its reader.

@@ -202,6 +202,18 @@ def test_an_event_has_times_to_the_microsecond() -> None:
     assert obj["deprecatedLastTimestamp"] is None  # Go's zero time
 
 
+def test_the_year_of_a_time_has_four_digits() -> None:
+    """Clients in Go send times of the year 1: the zero time and some seconds."""
+    moment = field(1, -62_135_596_798)
+    message = field(2, field(3, moment))
+
+    obj = read(
+        "Lease", message, "coordination.k8s.io/v1", resource_named("coordination.k8s.io", "leases")
+    )
+
+    assert obj["spec"]["acquireTime"] == "0001-01-01T00:00:02.000000Z"
+
+
 def test_delete_options_belong_to_every_group() -> None:
     preconditions = field(1, "u-1") + field(2, "17")
     message = field(1, 0) + field(2, preconditions) + field(4, "Background") + field(5, "All")
