@@ -1,6 +1,7 @@
 """Imports a snapshot of a cluster, and removes all objects.
 
-The objects that a cluster has from its start stay: its namespaces and system priority classes.
+The objects that a cluster has from its start stay: its namespaces, its system priority classes, and
+the service of its API server.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ def _controllers_of(item: Item) -> set[Any]:
 
 def _is_system(item: Item) -> bool:
     kind, name = item.raw.get("kind"), str(item.metadata.get("name") or "")
+    if kind == "Service":
+        return (item.metadata.get("namespace"), name) == ("default", "kubernetes")
     return (kind == "Namespace" and name in _SYSTEM_NAMESPACES) or (
         kind == "PriorityClass" and name.startswith("system-")
     )

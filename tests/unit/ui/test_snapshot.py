@@ -63,6 +63,7 @@ def test_an_import_keeps_or_replaces_the_others() -> None:
             "Node n3",
             "PriorityClass system-cluster-critical",
             "PriorityClass system-node-critical",
+            "Service kubernetes",
         ]
 
     with_page([node("n1"), pod("old")], test)
