@@ -18,6 +18,7 @@ from mooring.metrics.registry import Metrics
 #: module of the class.
 LIMITS: Final[Mapping[tuple[str, str], str]] = {
     ("BindingTasks", "_running"): "_limit",
+    ("DeviceTotals", "_backed"): "NAMES_MAX",
     ("FilterPlans", "_plans"): "PLANS_MAX",
     ("FirstMatchIndex", "_cached"): "_CACHED_MAX",
     ("FreeVolumeList", "changes"): "CHANGES_MAX",

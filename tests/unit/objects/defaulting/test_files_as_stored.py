@@ -26,10 +26,17 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 
 def without_identity(obj: Any) -> dict[str, Any]:
     """Returns the struct's fields without status and metadata, which differ for files."""
-    found: dict[str, Any] = msgspec.to_builtins(obj)
+    found: dict[str, Any] = without_times(msgspec.to_builtins(obj))
     found.pop("status", None)
     labels = found.pop("metadata").get("labels")
     return {**found, "labels": labels}
+
+
+def without_times(value: Any) -> Any:
+    """Returns a value without the times of taints, which a server sets when it stores them."""
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in value.items() if key != "timeAdded"}
+    return [without_times(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 #: Limit ranges are not applied to files: their pods have passed the admission of their cluster.
