@@ -53,7 +53,7 @@ SCENARIO: Spec = {
     [
         ("page-cluster", "#/cluster", "262 nodes"),
         ("page-configuration", "#/configuration", "What if"),
-        ("page-decisions", "#/decisions", "default/training"),
+        ("page-decisions", "#/decisions", "default/"),
         ("page-node", "#/nodes/large-0", "1 pending pod, by reason"),
         ("page-objects", "#/objects", "Export all objects"),
         ("page-pod", "#/pods/default/training", "It would fit with"),
