@@ -245,12 +245,13 @@ def _list_errors(
 
 def counterpart(schema: dict[str, Any], item: Any, old: Any) -> Any:
     """Returns the item with the same keys before the update; ABSENT = items have no keys."""
-    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+    is_map = schema.get("x-kubernetes-list-type") == "map"
+    if not (is_map and isinstance(old, list) and isinstance(item, dict)):
         return ABSENT
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     values = [item.get(key) for key in keys]
-    same = (other for other in old if [other.get(key) for key in keys] == values)
-    return next(same, ABSENT)
+    maps = (other for other in old if isinstance(other, dict))
+    return next((other for other in maps if [other.get(key) for key in keys] == values), ABSENT)
 
 
 def _duplicate_errors(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[FieldError]:

@@ -60,3 +60,12 @@ def test_invalid_values(schema: dict[str, Any], value: Any, text: str) -> None:
     errors = list(find_value_errors(value, schema, "spec.x"))
     assert len(errors) == 1
     assert text in errors[0].body
+
+
+def test_an_item_of_a_wrong_type_is_an_error_also_in_an_update() -> None:
+    item = {"type": "object", "properties": {"name": {"type": "string"}}}
+    keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    schema = {"type": "array", "items": item, **keys}
+    errors = list(find_value_errors(["x"], schema, "parts", [{"name": "a"}, 5]))
+    assert [error.field for error in errors] == ["parts[0]"]
+    assert list(find_value_errors([{"name": "a"}], schema, "parts", [5, {"name": "a"}])) == []
