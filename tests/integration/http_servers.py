@@ -86,6 +86,8 @@ def chunk(text: bytes) -> bytes:
 class Names:
     """Credentials that are renewed when they are refused."""
 
+    is_current = True
+
     def __init__(self) -> None:
         self.generation = 0
         self.tls = None

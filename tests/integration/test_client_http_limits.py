@@ -34,6 +34,8 @@ async def go(way: str, transport: HttpTransport, request: Request) -> None:
 class SlowNames(Names):
     """Credentials that take for ever: to be had at first, or to be renewed."""
 
+    is_current = False
+
     def __init__(self, *, hangs_at: str) -> None:
         super().__init__()
         self.hangs_at = hangs_at

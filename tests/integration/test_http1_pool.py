@@ -9,7 +9,7 @@ import pytest
 
 from mooring.client.transport.http import HttpTransport
 from mooring.client.transport.http1_pool import Http1Pool
-from mooring.client.transport.transport import AnswerTooLong, Pool, Request
+from mooring.client.transport.transport import AnswerTooLong, Pool, Request, Response
 from mooring.errors import OutcomeUnknown, Unreachable
 from tests.integration.http_servers import CHUNKED, OK, Behave, Server, chunk, run, says
 
@@ -123,6 +123,11 @@ def test_a_request_may_name_its_own_sender() -> None:
     run(says(OK), test)
 
 
+async def send(pool: Http1Pool) -> Response:
+    due_s = asyncio.get_running_loop().time() + 60
+    return await pool.request(ASK, {}, lambda: None, due_s=due_s)
+
+
 def pool_to(server: Server, *, limit: int) -> Http1Pool:
     return Http1Pool(server.url, tls=None, server_name=None, limit=limit, user_agent="test")
 
@@ -146,7 +151,7 @@ def test_requests_wait_for_a_connection_in_their_order() -> None:
             pool, done = pool_to(server, limit=2), []
 
             async def ask(number: int) -> None:
-                await pool.request(ASK, {}, lambda: None)
+                await send(pool)
                 done.append(number)
 
             async with asyncio.TaskGroup() as tasks:
@@ -170,10 +175,10 @@ def test_one_that_gives_up_in_the_line_holds_up_nobody() -> None:
         async with asyncio.timeout(10), Server(behave).running() as server:
             pool = pool_to(server, limit=1)
             async with asyncio.TaskGroup() as tasks:
-                first = tasks.create_task(pool.request(ASK, {}, lambda: None))
+                first = tasks.create_task(send(pool))
                 await asked.acquire()
-                second = tasks.create_task(pool.request(ASK, {}, lambda: None))
-                third = tasks.create_task(pool.request(ASK, {}, lambda: None))
+                second = tasks.create_task(send(pool))
+                third = tasks.create_task(send(pool))
                 await asyncio.sleep(0)
                 second.cancel()
                 open_gate()
@@ -191,13 +196,13 @@ def test_one_that_is_given_up_under_way_takes_its_connection_with_it() -> None:
             pool = pool_to(server, limit=1)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await pool.request(ASK, {}, lambda: None)
+                    await send(pool)
             open_gate()
-            assert (await pool.request(ASK, {}, lambda: None)).body == b"ok"
+            assert (await send(pool)).body == b"ok"
             assert server.connections == 2
             await pool.close()
             with pytest.raises(Unreachable, match="closed"):
-                await pool.request(ASK, {}, lambda: None)
+                await send(pool)
 
     asyncio.run(main())
 
@@ -225,22 +230,22 @@ def test_what_a_burst_opened_is_closed_when_it_was_idle_for_90_seconds() -> None
             pool = pool_to(server, limit=5)
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(5):
-                    tasks.create_task(pool.request(ASK, {}, lambda: None))
+                    tasks.create_task(send(pool))
                 for _ in range(5):
                     await asked.acquire()
                 open_gate()
             loop.ahead_s += 60
-            await pool.request(ASK, {}, lambda: None)
+            await send(pool)
             assert pool.connections == 5
             loop.ahead_s += 31
             await some_turns()
             assert pool.connections == 1
-            await pool.request(ASK, {}, lambda: None)
+            await send(pool)
             assert server.connections == 5  # the one that was used last was kept
             loop.ahead_s += 91
             await some_turns()
             assert pool.connections == 0
-            assert (await pool.request(ASK, {}, lambda: None)).body == b"ok"
+            assert (await send(pool)).body == b"ok"
             await pool.close()
 
     with asyncio.Runner(loop_factory=SteppedLoop) as runner:

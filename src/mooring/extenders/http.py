@@ -87,9 +87,9 @@ class HttpExtenderTransport:
             is_sent = True
 
         request = Request("POST", f"/{verb}", self._timeout_s, body=body, bytes_max=bytes_max)
+        due_s = asyncio.get_running_loop().time() + self._timeout_s
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self._open().request(request, self._headers, note)
+            answer = await self._open().request(request, self._headers, note, due_s=due_s)
         except TimeoutError as error:
             message = f"{self._what(verb)}: no answer in {self._timeout_s:g} s"
             raise NoResponse(message, is_sent=is_sent) from error

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from mooring.clock import Rng
@@ -83,6 +83,22 @@ class _Requests:
             self._slow_by_namespace[request.namespace] += 1
 
 
+class _InProgress:
+    """A request that is in progress while the block runs."""
+
+    __slots__ = ("_key", "_namespace", "_tasks")
+
+    def __init__(self, tasks: BindingTasks, namespace: str) -> None:
+        self._tasks = tasks
+        self._namespace = namespace
+
+    async def __aenter__(self) -> None:
+        self._key = await self._tasks.start_request(self._namespace)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._tasks.end_request(self._namespace, self._key)
+
+
 class BindingTasks:
     """Starts binding tasks and counts those with a request in progress.
 
@@ -155,20 +171,20 @@ class BindingTasks:
         Raises:
             SchedulerError: too many requests of the namespace have no answer.
         """
-        return self._request(namespace)
+        return _InProgress(self, namespace)
 
-    @asynccontextmanager
-    async def _request(self, namespace: str) -> AsyncIterator[None]:
+    async def start_request(self, namespace: str) -> object:
+        """Begins a request of ``request``; returns what ``end_request`` needs."""
         if self._is_full(namespace):
             await self._wait_for_namespace(namespace)
-        key = self._requests.start(namespace, asyncio.get_running_loop().time())
-        try:
-            yield
-        finally:
-            self._requests.end(key)
-            self._changed.set()
-            if self._resumed and not self._is_full(namespace):
-                self._resumed.pop(namespace, asyncio.Event()).set()
+        return self._requests.start(namespace, asyncio.get_running_loop().time())
+
+    def end_request(self, namespace: str, key: object) -> None:
+        """Ends a request."""
+        self._requests.end(key)
+        self._changed.set()
+        if self._resumed and not self._is_full(namespace):
+            self._resumed.pop(namespace, asyncio.Event()).set()
 
     def _is_full(self, namespace: str) -> bool:
         now_s = asyncio.get_running_loop().time()

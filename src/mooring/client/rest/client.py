@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -271,7 +272,7 @@ class Client(ReadClient):
         )
         return await retry(
             lambda: self._write_once(request, on_send),
-            RetryPolicy(tries, initial_s=0.0, jitter=REQUESTED_WAIT_JITTER),
+            _policy(tries),
             sleep=self._sleep,
             rng=self._rng,
             should_retry=_server_asks_to_retry,
@@ -281,7 +282,9 @@ class Client(ReadClient):
         await self._waits.wait(request)
         on_send()
         # A request must not outlive the lease under which it was started.
-        request = request._replace(deadline_s=min(request.deadline_s, self._fence()))
+        allowed_s = self._fence()
+        if allowed_s < request.deadline_s:
+            request = request._replace(deadline_s=allowed_s)
         response = await self.transport.request(request)
         if 200 <= response.status < 300:
             return response.body
@@ -290,6 +293,11 @@ class Client(ReadClient):
         if response.status >= 500:
             raise OutcomeUnknown(str(error)) from error
         raise error
+
+
+@cache
+def _policy(tries: int) -> RetryPolicy:
+    return RetryPolicy(tries, initial_s=0.0, jitter=REQUESTED_WAIT_JITTER)
 
 
 def _server_asks_to_retry(error: SchedulerError) -> bool:

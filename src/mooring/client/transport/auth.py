@@ -77,6 +77,11 @@ class Credentials:
         self._failure: tuple[float, Unreachable] | None = None
         self._lock = asyncio.Lock()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether ``headers`` returns without waiting: no plugin has to run for it."""
+        return self._access.plugin is None or not self._is_expired()
+
     async def headers(self) -> Mapping[str, str]:
         """Returns the headers for a request.
 

@@ -71,6 +71,11 @@ class Authorization(Protocol):
         """The TLS context of new connections."""
         ...
 
+    @property
+    def is_current(self) -> bool:
+        """Whether ``headers`` returns without waiting: nothing has to be renewed."""
+        ...
+
     async def headers(self) -> Mapping[str, str]:
         """Returns the headers for a request."""
         ...
@@ -120,26 +125,34 @@ class HttpTransport:
 
     async def request(self, request: Request) -> Response:
         """Sends a request and reads the complete response, as ``Transport.request``."""
-        is_sent = _Sent(asyncio.get_running_loop().time() + request.deadline_s)
+        due_s = asyncio.get_running_loop().time() + request.deadline_s
+        is_sent = _Sent(due_s)
         try:
-            async with asyncio.timeout(request.deadline_s):
-                response = await self._once(request, is_sent)
-                if response.status == _UNAUTHORIZED and self._authorization is not None:
-                    # Nothing has happened yet, and nothing will while credentials are renewed.
-                    is_sent.value = False
+            response = await self._once(request, is_sent, due_s)
+            if response.status == _UNAUTHORIZED and self._authorization is not None:
+                # Nothing has happened yet, and nothing will while credentials are renewed.
+                is_sent.value = False
+                async with asyncio.timeout_at(due_s):
                     await self._authorization.renew()
-                    response = await self._once(request, is_sent)
-                return response
+                response = await self._once(request, is_sent, due_s)
+            return response
         except _FAILURES as error:
             message = _error_text(request, error)
             if is_sent.value:
                 raise OutcomeUnknown(message) from error
             raise Unreachable(message) from error
 
-    async def _once(self, request: Request, is_sent: _Sent) -> Response:
-        sent = await self._headers(request.headers)
+    async def _once(self, request: Request, is_sent: _Sent, due_s: float) -> Response:
+        sent = await self._headers(request.headers, due_s)
         if self._proxy is None:
-            return await self._http1_pool(request.pool).request(request, sent, is_sent.note)
+            http1_pool = self._http1_pool(request.pool)
+            return await http1_pool.request(request, sent, is_sent.note, due_s=due_s)
+        async with asyncio.timeout_at(due_s):
+            return await self._through_proxy(request, sent, is_sent)
+
+    async def _through_proxy(
+        self, request: Request, sent: Mapping[str, str], is_sent: _Sent
+    ) -> Response:
         is_sent.check_deadline()
         async with self._session(request.pool).request(
             request.method,
@@ -168,19 +181,20 @@ class HttpTransport:
 
     async def _open(self, request: Request) -> aiohttp.ClientResponse:
         """Returns a response whose head has arrived; the caller must close it."""
+        due_s = asyncio.get_running_loop().time() + request.deadline_s
         try:
-            async with asyncio.timeout(request.deadline_s):
-                response = await self._head(request)
+            async with asyncio.timeout_at(due_s):
+                response = await self._head(request, due_s)
                 if response.status == _UNAUTHORIZED and self._authorization is not None:
                     _abort(response)
                     await self._authorization.renew()
-                    response = await self._head(request)
+                    response = await self._head(request, due_s)
                 return response
         except _FAILURES as error:
             raise Unreachable(_error_text(request, error)) from error
 
-    async def _head(self, request: Request) -> aiohttp.ClientResponse:
-        sent = await self._headers(request.headers)
+    async def _head(self, request: Request, due_s: float) -> aiohttp.ClientResponse:
+        sent = await self._headers(request.headers, due_s)
         return await self._session(Pool.WATCH).get(
             self._url(request.path, request.query),
             headers=sent,
@@ -211,15 +225,21 @@ class HttpTransport:
         self._sockets.add(sock)
         return sock
 
-    async def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        if self._authorization is None:
-            return dict(headers)
-        credentials = await self._authorization.headers()
-        if self._authorization.generation != self._generation:
-            self._generation = self._authorization.generation
-            self._tls = self._authorization.tls
-            await self._retire()
-        return {**credentials, **headers}
+    async def _headers(self, headers: Mapping[str, str], due_s: float) -> Mapping[str, str]:
+        authorization = self._authorization
+        if authorization is None:
+            return headers
+        if authorization.is_current:
+            credentials = await authorization.headers()  # no timer: it does not wait
+        else:
+            async with asyncio.timeout_at(due_s):
+                credentials = await authorization.headers()
+        if authorization.generation != self._generation:
+            self._generation = authorization.generation
+            self._tls = authorization.tls
+            async with asyncio.timeout_at(due_s):
+                await self._retire()
+        return {**credentials, **headers} if credentials else headers
 
     async def _retire(self) -> None:
         """Replaces all connections; requests in flight finish on the old ones."""

@@ -18,12 +18,13 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias, cast
 from urllib.parse import urlencode, urlsplit
 
 import httptools
 
-from mooring.client.transport.transport import AnswerTooLong, Query, Request, Response
+from mooring.client.transport.transport import AnswerTooLong, Request, Response
 from mooring.errors import Unreachable
 
 CONNECT_S_MAX: Final = 10.0
@@ -46,6 +47,9 @@ HTTP_FAILURES: Final = (OSError, TimeoutError, httptools.HttpParserError)
 _FRAMED: Final = frozenset({"content-length", "transfer-encoding"})
 
 _LINE_BREAKS: Final = frozenset("\r\n\0")
+
+#: Names of headers that are remembered; servers send a few dozen.
+_NAMES_MAX: Final = 256
 
 LookUp: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -110,14 +114,20 @@ class Http1Pool:
         return len(self._all)
 
     async def request(
-        self, request: Request, headers: Mapping[str, str], is_sent: Callable[[], None]
+        self,
+        request: Request,
+        headers: Mapping[str, str],
+        is_sent: Callable[[], None],
+        *,
+        due_s: float,
     ) -> Response:
-        """Sends a request and reads its response; the caller sets the deadline.
+        """Sends a request and reads its response.
 
         Args:
-            request: The request.
+            request: The request; ``due_s`` counts, not its deadline.
             headers: All headers, except those derived from the server and the body.
             is_sent: Called just before the first byte is written; what it raises stops the request.
+            due_s: Until when the response must be complete, in seconds of the event loop.
 
         Raises:
             OSError, TimeoutError, HttpParserError: ``HTTP_FAILURES``.
@@ -125,11 +135,14 @@ class Http1Pool:
             Unreachable: the transport is closed.
         """
         text = self._text(request, headers)
-        connection = await self._acquire()
+        connection = self._take_idle()
+        if connection is None:
+            async with asyncio.timeout_at(due_s):
+                connection = await self._acquire()
         self._requests[connection] = asyncio.get_running_loop().time()
         try:
             is_sent()
-            return await connection.exchange(text, request.bytes_max)
+            return await connection.exchange(text, request.bytes_max, due_s)
         except AnswerTooLong as error:
             raise AnswerTooLong(f"{request.method} {request.path}: {error}") from None
         finally:
@@ -156,15 +169,22 @@ class Http1Pool:
 
     # -- connections ------------------------------------------------------------------------------
 
+    def _take_idle(self) -> _Connection | None:
+        """Returns the last used idle connection, if there is one."""
+        if self._is_closed:
+            raise Unreachable("the transport is closed")
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+        return None
+
     async def _acquire(self) -> _Connection:
         """Returns the last used idle connection, else a new one, else waits for one."""
         while True:
-            if self._is_closed:
-                raise Unreachable("the transport is closed")
-            while self._idle:
-                connection = self._idle.pop()
-                if connection.is_open:
-                    return connection
+            connection = self._take_idle()
+            if connection is not None:
+                return connection
             if len(self._all) + self._opening - self._slow_count() < self._limit:
                 return await self._open()
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -258,17 +278,21 @@ class Http1Pool:
     # -- text -------------------------------------------------------------------------------------
 
     def _text(self, request: Request, headers: Mapping[str, str]) -> bytes:
-        lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+        method, body = request.method, request.body
+        lines = [f"{name}: {value}" for name, value in headers.items()]
         if "user-agent" not in headers:
-            lines.append(f"user-agent: {self._user_agent}\r\n")
-        if request.body or request.method in ("POST", "PUT", "PATCH"):
-            lines.append(f"content-length: {len(request.body)}\r\n")
-        target = self._root + request.path + _query_text(request.query)
-        for text in (request.method, target, *headers, *headers.values()):
-            if not _LINE_BREAKS.isdisjoint(text):
-                raise ValueError(f"a line break in a request: {text!r}")
-        head = f"{request.method} {target}{self._constant}{''.join(lines)}\r\n"
-        return head.encode("latin-1") + request.body
+            lines.append(f"user-agent: {self._user_agent}")
+        if body or method in ("POST", "PUT", "PATCH"):
+            lines.append(f"content-length: {len(body)}")
+        target = self._root + request.path
+        if request.query:
+            target = f"{target}?{urlencode(request.query)}"
+        # Searches in C: a token has a thousand characters.
+        given = "".join((method, target, *lines))
+        if "\n" in given or "\r" in given or "\0" in given:
+            raise ValueError(f"a line break in a request: {_with_line_break(request, headers)}")
+        fields = "\r\n".join(lines)
+        return f"{method} {target}{self._constant}{fields}\r\n\r\n".encode("latin-1") + body
 
 
 class _Connection(asyncio.Protocol):
@@ -300,13 +324,26 @@ class _Connection(asyncio.Protocol):
         """True if the last response is complete, and another request may follow."""
         return self._response is None and self._keeps_alive
 
-    async def exchange(self, text: bytes, bytes_max: int) -> Response:
-        """Sends a request and returns its response."""
+    async def exchange(self, text: bytes, bytes_max: int, due_s: float) -> Response:
+        """Sends a request and returns its response.
+
+        Raises:
+            TimeoutError: it is not complete at ``due_s``, in seconds of the event loop.
+        """
         assert self._transport is not None
-        self._response = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._response = loop.create_future()
         self._bytes_max = bytes_max
-        self._transport.write(text)
-        return await self._response
+        # Cheaper than asyncio.timeout, which would cost a tenth of a request.
+        timer = loop.call_at(due_s, self._expire)
+        try:
+            self._transport.write(text)
+            return await self._response
+        finally:
+            timer.cancel()
+
+    def _expire(self) -> None:
+        self._fail(TimeoutError())
 
     def abort(self) -> None:
         """Closes the connection at once, without a shutdown."""
@@ -358,9 +395,9 @@ class _Connection(asyncio.Protocol):
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key = name.decode("latin-1").lower()
-        text = value.decode("latin-1")
-        self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
+        key, text = _lower_name(name), value.decode("latin-1")
+        headers = self._headers
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
 
     def on_headers_complete(self) -> None:
         self._has_head = self._parser.get_status_code() >= 200
@@ -384,5 +421,14 @@ class _Connection(asyncio.Protocol):
             answer.set_result(Response(status, self._headers, b"".join(self._parts)))
 
 
-def _query_text(query: Query) -> str:
-    return f"?{urlencode(query)}" if query else ""
+@lru_cache(maxsize=_NAMES_MAX)
+def _lower_name(name: bytes) -> str:
+    return name.decode("latin-1").lower()
+
+
+def _with_line_break(request: Request, headers: Mapping[str, str]) -> str:
+    """Returns what has a line break; not the value of a header, which may be secret."""
+    for name, value in headers.items():
+        if not _LINE_BREAKS.isdisjoint(name + value):
+            return f"header {name!r}"
+    return repr(f"{request.method} {request.path}")
