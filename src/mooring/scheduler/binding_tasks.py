@@ -121,6 +121,9 @@ class BindingTasks:
         self._resumed: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
         self._pause_s = 0.0
+        #: The event loop's clock; its method is kept by ``open``, since to find the running loop
+        #: takes a system call in Python 3.11.
+        self._now_s: Callable[[], float] = _loop_time_s
 
     def __len__(self) -> int:
         return len(self._running)
@@ -128,6 +131,7 @@ class BindingTasks:
     def open(self, tasks: asyncio.TaskGroup) -> None:
         """Starts bindings as tasks of this group from now on."""
         self._tasks = tasks
+        self._now_s = asyncio.get_running_loop().time
 
     def start(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a binding in the background. Its failures never end other bindings."""
@@ -138,10 +142,7 @@ class BindingTasks:
 
     async def wait_for_slot(self) -> None:
         """Waits until another pod may be scheduled."""
-        now_s = asyncio.get_running_loop().time
-        while (
-            len(self._running) - self._waiting - self._requests.slow_count(now_s()) >= self._limit
-        ):
+        while self._in_progress() >= self._limit:
             await self._wait_for_change()
         if self._pause_s:
             await asyncio.sleep(self._pause_s * (1 + self._rng.random()))
@@ -177,7 +178,7 @@ class BindingTasks:
         """Begins a request of ``request``; returns what ``end_request`` needs."""
         if self._is_full(namespace):
             await self._wait_for_namespace(namespace)
-        return self._requests.start(namespace, asyncio.get_running_loop().time())
+        return self._requests.start(namespace, self._now_s())
 
     def end_request(self, namespace: str, key: object) -> None:
         """Ends a request."""
@@ -187,8 +188,11 @@ class BindingTasks:
             self._resumed.pop(namespace, asyncio.Event()).set()
 
     def _is_full(self, namespace: str) -> bool:
-        now_s = asyncio.get_running_loop().time()
-        return self._requests.slow_count_of(namespace, now_s) >= SLOW_PER_NAMESPACE_MAX
+        return self._requests.slow_count_of(namespace, self._now_s()) >= SLOW_PER_NAMESPACE_MAX
+
+    def _in_progress(self) -> int:
+        """Returns the number of bindings that count for the limit."""
+        return len(self._running) - self._waiting - self._requests.slow_count(self._now_s())
 
     async def _wait_for_namespace(self, namespace: str) -> None:
         with self.outside_request(), suppress(TimeoutError):
@@ -247,3 +251,7 @@ class BindingTasks:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         self._changed.set()
+
+
+def _loop_time_s() -> float:
+    return asyncio.get_running_loop().time()

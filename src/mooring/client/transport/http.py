@@ -23,6 +23,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from mooring.client.transport.http1_pool import HTTP_FAILURES, Http1Pool
+from mooring.client.transport.idle_timer import IdleTimer
 from mooring.client.transport.transport import (
     AnswerTooLong,
     ChunkedStream,
@@ -32,6 +33,7 @@ from mooring.client.transport.transport import (
     Response,
     Stream,
     StreamBroken,
+    idle_error,
     lower_names,
 )
 from mooring.errors import OutcomeUnknown, Unreachable
@@ -125,8 +127,9 @@ class HttpTransport:
 
     async def request(self, request: Request) -> Response:
         """Sends a request and reads the complete response, as ``Transport.request``."""
-        due_s = asyncio.get_running_loop().time() + request.deadline_s
-        is_sent = _Sent(due_s)
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + request.deadline_s
+        is_sent = _Sent(loop, due_s)
         try:
             response = await self._once(request, is_sent, due_s)
             if response.status == _UNAUTHORIZED and self._authorization is not None:
@@ -172,9 +175,9 @@ class HttpTransport:
         """Opens a stream, as ``Transport.stream``."""
         response = await self._open(request)
         try:
-            async with aclosing(_chunks(response)) as chunks:
+            async with aclosing(_chunks(response, idle_s)) as chunks:
                 yield ChunkedStream(
-                    response.status, lower_names(response.headers), chunks, idle_s=idle_s
+                    response.status, lower_names(response.headers), chunks, idle_s=None
                 )
         finally:
             _abort(response)
@@ -201,7 +204,7 @@ class HttpTransport:
             server_hostname=self._server_name,
             proxy=self._proxy,
             allow_redirects=False,
-            trace_request_ctx=_Sent(math.inf),
+            trace_request_ctx=_Sent(asyncio.get_running_loop(), math.inf),
         )
 
     async def close(self) -> None:
@@ -333,12 +336,14 @@ class _Sent:
     """A flag that is set when the request head is sent: from then on it may have happened.
 
     Args:
+        loop: The event loop of the request.
         due_s: When the deadline passes, in seconds of the event loop.
     """
 
-    __slots__ = ("_due_s", "value")
+    __slots__ = ("_due_s", "_loop", "value")
 
-    def __init__(self, due_s: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, due_s: float) -> None:
+        self._loop = loop
         self._due_s = due_s
         self.value = False
 
@@ -360,7 +365,7 @@ class _Sent:
         Raises:
             TimeoutError: the deadline has passed.
         """
-        if asyncio.get_running_loop().time() >= self._due_s:
+        if self._loop.time() >= self._due_s:
             raise TimeoutError
 
 
@@ -370,12 +375,19 @@ async def _note_sent(_session: object, context: object, _parameters: object) -> 
         sent.value = True
 
 
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+async def _chunks(response: aiohttp.ClientResponse, idle_s: float) -> AsyncGenerator[bytes, None]:
+    idle = IdleTimer(lambda: response.content.set_exception(aiohttp.SocketTimeoutError()), idle_s)
     try:
         async for chunk in response.content.iter_any():
+            idle.end()
             yield chunk
+            idle.begin()
+    except aiohttp.SocketTimeoutError as error:
+        raise idle_error(idle_s) from error
     except _FAILURES as error:
         raise StreamBroken(failure_text(error)) from error
+    finally:
+        idle.cancel()
 
 
 async def _whole(response: aiohttp.ClientResponse, request: Request) -> bytes:

@@ -139,7 +139,7 @@ class Http1Pool:
         if connection is None:
             async with asyncio.timeout_at(due_s):
                 connection = await self._acquire()
-        self._requests[connection] = asyncio.get_running_loop().time()
+        self._requests[connection] = connection.loop.time()
         try:
             is_sent()
             return await connection.exchange(text, request.bytes_max, due_s)
@@ -245,7 +245,7 @@ class Http1Pool:
     def _release(self, connection: _Connection) -> None:
         is_usable = connection.is_open and connection.is_free and not self._is_retired
         if is_usable and len(self._all) <= self._limit:
-            now_s = asyncio.get_running_loop().time()
+            now_s = connection.loop.time()
             connection.idle_since_s = now_s
             self._idle.append(connection)
             if self._idle_timer is None:
@@ -296,9 +296,14 @@ class Http1Pool:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, with at most one request in flight."""
+    """One connection, with at most one request in flight.
+
+    Attributes:
+        loop: Its event loop. ``asyncio.get_running_loop`` takes a system call in Python 3.11.
+    """
 
     def __init__(self, on_lost: Callable[[_Connection], None]) -> None:
+        self.loop = asyncio.get_running_loop()
         self.closed = asyncio.Event()
         #: When its last request ended, in seconds of the event loop.
         self.idle_since_s = 0.0
@@ -331,11 +336,10 @@ class _Connection(asyncio.Protocol):
             TimeoutError: it is not complete at ``due_s``, in seconds of the event loop.
         """
         assert self._transport is not None
-        loop = asyncio.get_running_loop()
-        self._response = loop.create_future()
+        self._response = self.loop.create_future()
         self._bytes_max = bytes_max
         # Cheaper than asyncio.timeout, which would cost a tenth of a request.
-        timer = loop.call_at(due_s, self._expire)
+        timer = self.loop.call_at(due_s, self._expire)
         try:
             self._transport.write(text)
             return await self._response

@@ -259,7 +259,15 @@ async def _once(content: bytes) -> AsyncIterator[bytes]:
 
 
 class ChunkedStream:
-    """Splits chunks of any size into lines, and enforces the idle timeout and line length."""
+    """Splits chunks of any size into lines, and enforces the idle timeout and line length.
+
+    Args:
+        status: The HTTP status.
+        headers: The headers, with names in lower case.
+        chunks: The body, in pieces of any size.
+        idle_s: Idle timeout; None = ``chunks`` has its own.
+        line_bytes_max: Maximum length of a line.
+    """
 
     def __init__(
         self,
@@ -267,7 +275,7 @@ class ChunkedStream:
         headers: Mapping[str, str],
         chunks: AsyncIterator[bytes],
         *,
-        idle_s: float,
+        idle_s: float | None,
         line_bytes_max: int = LINE_BYTES_MAX,
     ) -> None:
         self.status = status
@@ -297,13 +305,20 @@ class ChunkedStream:
             raise StreamBroken("the stream ended in the middle of a line")
 
     async def _next_chunk(self) -> bytes | None:
+        if self._idle_s is None:
+            return await anext(self._chunks, None)
         try:
             return await _within(self._idle_s, self._read_chunk())
         except TimeoutError as error:
-            raise StreamBroken(f"no data for {self._idle_s:g} s") from error
+            raise idle_error(self._idle_s) from error
 
     async def _read_chunk(self) -> bytes | None:
         return await anext(self._chunks, None)
+
+
+def idle_error(idle_s: float) -> StreamBroken:
+    """Returns the error of a stream that has had no data for so long."""
+    return StreamBroken(f"no data for {idle_s:g} s")
 
 
 async def read_all(stream: Stream, *, bytes_max: int = 1 << 20) -> bytes:
