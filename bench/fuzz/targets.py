@@ -119,7 +119,8 @@ class _Wire(asyncio.Transport):
 async def _http_response(data: bytes) -> None:
     connection = _Connection(lambda _: None)
     connection.connection_made(_Wire())
-    answer = asyncio.ensure_future(connection.exchange(b"", 1 << 20))
+    due_s = asyncio.get_running_loop().time() + 60
+    answer = asyncio.ensure_future(connection.exchange(b"", 1 << 20, due_s))
     await asyncio.sleep(0)
     for first in range(0, len(data), 100):
         if connection.is_open:

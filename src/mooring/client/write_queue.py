@@ -14,7 +14,7 @@ write time out, does not delay the writes of the others.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -106,7 +106,8 @@ class WriteQueue(Generic[T]):
         self._sizes: Counter[str] = Counter()
         self._writing: Counter[str] = Counter()
         self._failing: set[str] = set()
-        self._wake = asyncio.Event()
+        #: Writers without work, each waiting for its own future: a new item needs only one of them.
+        self._idle: deque[asyncio.Future[None]] = deque()
         self._tasks: asyncio.TaskGroup | None = None
 
     def __len__(self) -> int:
@@ -188,6 +189,7 @@ class WriteQueue(Generic[T]):
                     self._tasks.create_task(self._write_items())
         finally:
             self._tasks = None
+            self._idle.clear()
 
     async def write_all(self) -> None:
         """Writes everything, one after another, with all retries: without ``run``."""
@@ -198,11 +200,13 @@ class WriteQueue(Generic[T]):
                 await self._wait(key, item, wait_s)
 
     async def _write_items(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             next_item = self._next()
             if next_item is None:
-                self._wake.clear()
-                await self._wake.wait()
+                turn = loop.create_future()
+                self._idle.append(turn)
+                await turn
                 continue
             key, item = next_item
             wait_s = await self._write(key, item)
@@ -248,11 +252,14 @@ class WriteQueue(Generic[T]):
             self._writing[namespace] -= 1
             if not self._writing[namespace]:
                 del self._writing[namespace]
-            self._wake.set()
+            if self._urgent or self._ready:
+                self._wake_writer()  # of an item that the limits did not allow before
         if retry is not None and retry.wait_s > 0:
             self._failing.add(namespace)
-        else:
-            self._failing.discard(namespace)
+        elif namespace in self._failing:
+            self._failing.remove(namespace)
+            for _ in range(len(self._idle)):  # all its items may be written now
+                self._wake_writer()
         return self._after(key, item, retry)
 
     def _after(self, key: Hashable, item: _Item[T], retry: Retry | None) -> float | None:
@@ -272,7 +279,14 @@ class WriteQueue(Generic[T]):
     def _make_ready(self, key: Hashable, item: _Item[T]) -> None:
         item.state = _State.READY
         (self._urgent if item.is_urgent else self._ready).add(item.namespace, key)
-        self._wake.set()
+        self._wake_writer()
+
+    def _wake_writer(self) -> None:
+        while self._idle:
+            turn = self._idle.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
     def _make_space(self) -> None:
         """Drops an item if there are too many."""
@@ -292,6 +306,9 @@ class _Ready:
 
     def __init__(self) -> None:
         self._keys: OrderedDict[str, OrderedDict[Hashable, Any]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
 
     def add(self, namespace: str, key: Hashable) -> None:
         self._keys.setdefault(namespace, OrderedDict())[key] = None

@@ -133,25 +133,30 @@ async def _post_binding(
     Raises:
         SchedulerError: as ``Client.bind``.
     """
-    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    loop, cancel_count = task.get_loop(), task.cancelling()
     reads: list[asyncio.Task[None]] = []
-    scope = asyncio.timeout(None)
+    is_shown = False
 
     async def read() -> None:
+        nonlocal is_shown
         with suppress(SchedulerError):
             if await _read_node(client, pod, rng, sleep) == node_name:
-                scope.reschedule(loop.time())
+                is_shown = True
+                task.cancel()
 
     timer = loop.call_later(READ_AFTER_S, lambda: reads.append(loop.create_task(read())))
     try:
-        async with scope:
-            await client.bind(pod, node_name, deadline_s=REQUEST_S_MAX, on_send=on_send)
-    except TimeoutError:
-        return  # the read has ended the wait: the pod is bound
+        await client.bind(pod, node_name, deadline_s=REQUEST_S_MAX, on_send=on_send)
+    except asyncio.CancelledError:
+        # The pod is bound, and nobody else has cancelled this task.
+        if not is_shown or task.uncancel() > cancel_count:
+            raise
     finally:
         timer.cancel()
-        for task in reads:
-            task.cancel()
+        for pending in reads:
+            pending.cancel()
 
 
 async def _read_node(client: Client, pod: Pod, rng: Rng, sleep: Sleep) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from mooring.objects.meta import LabelSelector
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
@@ -140,3 +142,18 @@ def _selects(term: PodAffinityTerm, pod: Pod) -> bool:
 
 def _matches(selector: LabelSelector | None, pod: Pod) -> bool:
     return selector is not None and selector.match_labels.items() <= pod.metadata.labels.items()
+
+
+def world_without_deletions(nodes: Mapping[str, Node], placed: Iterable[tuple[Pod, str]]) -> World:
+    """Returns the world as if no pod terminated.
+
+    A spread constraint does not count pods that terminate, but as in kube-scheduler only their end
+    is an event: a pod that such a constraint rejected waits until then.
+    """
+    return World(nodes, [(_without_deletion(pod), name) for pod, name in placed])
+
+
+def _without_deletion(pod: Pod) -> Pod:
+    if pod.metadata.deletion_timestamp is None:
+        return pod
+    return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=None))
