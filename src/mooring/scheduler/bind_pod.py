@@ -150,7 +150,7 @@ async def _post_binding(
     try:
         await client.bind(pod, node_name, deadline_s=REQUEST_S_MAX, on_send=on_send)
     except asyncio.CancelledError:
-        # The pod is bound, and nobody else has cancelled this task.
+        # The pod is bound, and nothing else has cancelled this task.
         if not is_shown or task.uncancel() > cancel_count:
             raise
     finally:

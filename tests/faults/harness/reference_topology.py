@@ -144,8 +144,10 @@ def _matches(selector: LabelSelector | None, pod: Pod) -> bool:
     return selector is not None and selector.match_labels.items() <= pod.metadata.labels.items()
 
 
-def world_without_deletions(nodes: Mapping[str, Node], placed: Iterable[tuple[Pod, str]]) -> World:
-    """Returns the world as if no pod terminated.
+def cluster_without_deletions(
+    nodes: Mapping[str, Node], placed: Iterable[tuple[Pod, str]]
+) -> World:
+    """Returns the cluster as if no pod terminated.
 
     A spread constraint does not count pods that terminate, but as in kube-scheduler only their end
     is an event: a pod that such a constraint rejected waits until then.

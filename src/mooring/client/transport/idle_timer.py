@@ -34,7 +34,7 @@ class IdleTimer:
         self._waits_since_s = None
 
     def cancel(self) -> None:
-        """No wait is ended any more."""
+        """Ends no wait from now on."""
         if self._timer is not None:
             self._timer.cancel()
 
