@@ -18,7 +18,7 @@ from tests.faults.harness.faults import FaultyNetwork, now_s
 from tests.faults.harness.plugins import raises_for_ever
 from tests.faults.harness.reference_topology import (
     World,
-    cluster_without_deletions,
+    without_deletions,
     has_affinity_to,
 )
 from tests.faults.harness.scenario_user import PODS
@@ -58,7 +58,7 @@ class FinalChecker:
         pods = self._store.pods.values()
         placed = [(pod, pod.spec.node_name) for pod in pods]
         world = World(self._store.nodes, placed)
-        staying = cluster_without_deletions(self._store.nodes, placed)
+        staying = without_deletions(self._store.nodes, placed)
         # As in kube-scheduler, the deletion of their nodes requeues no pod with affinity to them.
         orphans = [pod for pod in pods if pod.spec.node_name not in ("", *self._store.nodes)]
         for pod in self._store.pending():

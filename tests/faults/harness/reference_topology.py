@@ -144,9 +144,7 @@ def _matches(selector: LabelSelector | None, pod: Pod) -> bool:
     return selector is not None and selector.match_labels.items() <= pod.metadata.labels.items()
 
 
-def cluster_without_deletions(
-    nodes: Mapping[str, Node], placed: Iterable[tuple[Pod, str]]
-) -> World:
+def without_deletions(nodes: Mapping[str, Node], placed: Iterable[tuple[Pod, str]]) -> World:
     """Returns the cluster as if no pod terminated.
 
     A spread constraint does not count pods that terminate, but as in kube-scheduler only their end

@@ -12,7 +12,7 @@ from typing import Final
 
 from mooring.queue import QueuedPod, QueueName
 from mooring.scheduler.service import Service
-from tests.faults.harness.reference_topology import World, cluster_without_deletions
+from tests.faults.harness.reference_topology import World, without_deletions
 
 #: An event requeues pods at once; so long a pod may fit and stay unschedulable nevertheless.
 FITS_S_MAX: Final = 5.0
@@ -116,7 +116,7 @@ class Worlds:
         self._all = World(self._nodes, self._placed)
         bound = [(info.pod, name) for info, name in placed if not cache.is_assumed(info.uid)]
         self._bound = World(self._nodes, bound)
-        self._staying = cluster_without_deletions(self._nodes, self._placed)
+        self._staying = without_deletions(self._nodes, self._placed)
 
     def node_for(self, entry: QueuedPod) -> str:
         """Returns a node that the pod fits; "" if there is none."""

@@ -26,15 +26,15 @@ class IdleTimer:
         self._set()
 
     def begin(self) -> None:
-        """The reader waits for data from now on."""
+        """Starts a wait for data."""
         self._waits_since_s = self._loop.time()
 
     def end(self) -> None:
-        """There is data, which the reader uses from now on."""
+        """Ends the wait: the reader uses the data."""
         self._waits_since_s = None
 
     def cancel(self) -> None:
-        """Ends no wait from now on."""
+        """Stops the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
