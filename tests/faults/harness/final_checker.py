@@ -18,8 +18,8 @@ from tests.faults.harness.faults import FaultyNetwork, now_s
 from tests.faults.harness.plugins import raises_for_ever
 from tests.faults.harness.reference_topology import (
     World,
-    without_deletions,
     has_affinity_to,
+    without_deletions,
 )
 from tests.faults.harness.scenario_user import PODS
 from tests.faults.harness.scheduler_checker import SchedulerChecker
