@@ -79,7 +79,7 @@ class Credentials:
 
     @property
     def is_current(self) -> bool:
-        """Whether ``headers`` returns without waiting: no plugin has to run for it."""
+        """True if ``headers`` returns without waiting: no plugin has to run for it."""
         return self._access.plugin is None or not self._is_expired()
 
     async def headers(self) -> Mapping[str, str]:

@@ -75,7 +75,7 @@ class Authorization(Protocol):
 
     @property
     def is_current(self) -> bool:
-        """Whether ``headers`` returns without waiting: nothing has to be renewed."""
+        """True if ``headers`` returns without waiting: nothing has to be renewed."""
         ...
 
     async def headers(self) -> Mapping[str, str]:

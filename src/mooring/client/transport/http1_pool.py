@@ -288,8 +288,8 @@ class Http1Pool:
         if request.query:
             target = f"{target}?{urlencode(request.query)}"
         # Searches in C: a token has a thousand characters.
-        given = "".join((method, target, *lines))
-        if "\n" in given or "\r" in given or "\0" in given:
+        joined = "".join((method, target, *lines))
+        if "\n" in joined or "\r" in joined or "\0" in joined:
             raise ValueError(f"a line break in a request: {_with_line_break(request, headers)}")
         fields = "\r\n".join(lines)
         return f"{method} {target}{self._constant}{fields}\r\n\r\n".encode("latin-1") + body
