@@ -123,8 +123,8 @@ def test_a_request_may_name_its_own_sender() -> None:
     run(says(OK), test)
 
 
-async def send(pool: Http1Pool) -> Response:
-    due_s = asyncio.get_running_loop().time() + 60
+async def send(pool: Http1Pool, *, seconds: float = 60.0) -> Response:
+    due_s = asyncio.get_running_loop().time() + seconds
     return await pool.request(ASK, {}, lambda: None, due_s=due_s)
 
 
@@ -203,6 +203,40 @@ def test_one_that_is_given_up_under_way_takes_its_connection_with_it() -> None:
             await pool.close()
             with pytest.raises(Unreachable, match="closed"):
                 await send(pool)
+
+    asyncio.run(main())
+
+
+def test_a_request_that_is_late_takes_its_connection_with_it() -> None:
+    async def main() -> None:
+        behave, open_gate, _ = gate()
+        async with asyncio.timeout(10), Server(behave).running() as server:
+            pool = pool_to(server, limit=1)
+            with pytest.raises(TimeoutError):
+                await send(pool, seconds=0.05)
+            # Its response, which comes now, is not that of the next request.
+            open_gate()
+            assert (await send(pool)).body == b"ok"
+            assert (server.connections, len(server.requests)) == (2, 2)
+            await pool.close()
+
+    asyncio.run(main())
+
+
+def test_a_request_is_late_too_while_it_waits_for_a_connection() -> None:
+    async def main() -> None:
+        behave, open_gate, asked = gate()
+        async with asyncio.timeout(10), Server(behave).running() as server:
+            pool = pool_to(server, limit=1)
+            async with asyncio.TaskGroup() as tasks:
+                first = tasks.create_task(send(pool))
+                await asked.acquire()
+                with pytest.raises(TimeoutError):
+                    await send(pool, seconds=0.05)
+                open_gate()
+            assert first.result().body == b"ok"
+            assert (server.connections, len(server.requests)) == (1, 1)
+            await pool.close()
 
     asyncio.run(main())
 
