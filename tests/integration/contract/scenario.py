@@ -34,6 +34,7 @@ SCENARIO_FILES = (
     "clients",
     "refusals",
     "rules",
+    "filled",
     "warnings",
 )
 #: Name -> scenario.

@@ -23,6 +23,7 @@ from mooring.apiserver.errors import (
     invalid,
     invalid_object,
     not_found,
+    required,
 )
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
@@ -75,6 +76,8 @@ def review(
     if resource.name not in reviewers:
         raise not_found(resource, "")
     status = reviewers[resource.name]()
+    if resource.name == "selfsubjectrulesreviews":
+        return {**_type_meta(resource), "metadata": {}, "spec": {}, "status": status}
     sent_metadata = body.get("metadata") or {}
     metadata = {name: value for name, value in sent_metadata.items() if value is not None}
     return {**_type_meta(resource), "metadata": metadata, "spec": spec, "status": status}
@@ -160,6 +163,17 @@ def _access(
     return {**status, "reason": decision.reason} if decision.reason else status
 
 
+def _validate_selector(selector: dict[str, Any], field: str) -> Errors:
+    """Validates the selector of a request: either its text or its requirements."""
+    raw, requirements = selector.get("rawSelector") or "", selector.get("requirements") or []
+    if raw and requirements:
+        problem = "may not specified at the same time as requirements"
+        yield invalid(f"{field}.rawSelector", raw, problem)
+    if not raw and not requirements:
+        problem = f"when {field} is specified, requirements or rawSelector is required"
+        yield required(f"{field}.requirements", problem)
+
+
 def _validate_access(resource: Resource, body: dict[str, Any], spec: dict[str, Any]) -> Errors:
     about_resource, about_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if about_resource is not None and about_path is not None:
@@ -171,10 +185,15 @@ def _validate_access(resource: Resource, body: dict[str, Any], spec: dict[str, A
     has_subject = resource.name == "selfsubjectaccessreviews" or spec.get("user")
     if not has_subject and not spec.get("groups"):
         yield invalid("spec.user", "", "at least one of user or group must be specified")
+    for name in ("fieldSelector", "labelSelector"):
+        selector = (about_resource or {}).get(name)
+        if selector is not None:
+            yield from _validate_selector(selector, f"spec.resourceAttributes.{name}")
     sent = body.get("metadata") or {}
-    ignored = ("managedFields", *(("namespace",) if resource.namespaced else ()))
-    metadata = {key: value for key, value in sent.items() if value and key not in ignored}
-    if metadata:
+    metadata = {key: value for key, value in sent.items() if value and key != "managedFields"}
+    if not resource.namespaced:
+        metadata.pop("namespace", None)
+    if metadata.keys() - {"namespace"}:
         exception = " except for namespace" if resource.namespaced else ""
         yield invalid("metadata", metadata, f"must be empty{exception}")
     if not resource.namespaced:

@@ -314,7 +314,7 @@ class Registry:
         common = [
             *_metadata_errors(resource, metadata, path_segment),
             *validate_metadata_update(
-                metadata, old["metadata"], any_finalizer=_is_extension(resource)
+                metadata, old["metadata"], any_finalizer=_allows_any_finalizer(resource)
             ),
         ]
         # Upstream's strategies validate the metadata again: each error is a cause twice.
@@ -391,9 +391,23 @@ def _prepare_update(
         restore_fields(metadata, before, "deletionGracePeriodSeconds")
 
 
-def _is_extension(resource: Resource) -> bool:
-    """Returns whether a resource is a custom one, or that of definitions."""
-    return resource.custom is not None or resource.group == "apiextensions.k8s.io"
+#: API groups whose validation does not use that of the core group for metadata.
+_ANY_FINALIZER_GROUPS = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "coordination.k8s.io",
+        "node.k8s.io",
+        "policy",
+    }
+)
+
+
+def _allows_any_finalizer(resource: Resource) -> bool:
+    """Returns whether finalizers need no domain: upstream's core kinds alone demand it."""
+    if resource.custom is not None or resource.group in _ANY_FINALIZER_GROUPS:
+        return True
+    return resource.kind == "Event" and not resource.group
 
 
 def _metadata_errors(resource: Resource, metadata: Object, check_name: Check) -> Errors:
@@ -401,7 +415,7 @@ def _metadata_errors(resource: Resource, metadata: Object, check_name: Check) ->
         metadata,
         namespaced=resource.namespaced,
         check_name=check_name,
-        any_finalizer=_is_extension(resource),
+        any_finalizer=_allows_any_finalizer(resource),
     )
 
 

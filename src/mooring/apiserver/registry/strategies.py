@@ -28,10 +28,10 @@ from mooring.apiserver.registry.strategy import (
 )
 from mooring.apiserver.validation import (
     autoscalers,
-    cron_jobs,
+    certificate_requests,
     endpoint_slices,
+    endpoints,
     events,
-    jobs,
     limits,
     networking,
     other_kinds,
@@ -41,9 +41,11 @@ from mooring.apiserver.validation import (
     services,
     storage,
     storage_kinds,
+    volume_claims,
     workloads,
 )
 from mooring.apiserver.validation.admission import policies, webhooks
+from mooring.apiserver.validation.batch import cron_jobs, jobs
 from mooring.apiserver.validation.devices import claims, slices, taint_rules
 from mooring.objects.defaulting.storage import prepare_claim_spec
 from mooring.objects.schema.defaults import TEMPLATE_GENERATION
@@ -93,6 +95,17 @@ def _prepare_service(obj: Object, _now: str) -> None:
     has_pods = bool(spec.get("selector"))
     spec.setdefault("ipFamilies", ["IPv4"] if has_pods else ["IPv4", "IPv6"])
     spec.setdefault("ipFamilyPolicy", "SingleStack" if has_pods else "RequireDualStack")
+
+
+def _prepare_slice(obj: Object, _now: str) -> None:
+    slices.drop_lists(obj, None)
+
+
+def _prepare_stateful_set(obj: Object, _now: str) -> None:
+    """Drops a field whose feature gate, MaxUnavailableStatefulSet, is off by default."""
+    rolling = (obj["spec"].get("updateStrategy") or {}).get("rollingUpdate")
+    if rolling is not None:
+        rolling.pop("maxUnavailable", None)
 
 
 def _prepare_daemon_set(obj: Object, _now: str) -> None:
@@ -239,7 +252,11 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         (_ADMISSION, "validatingadmissionpolicybindings"): _POLICY_BINDING,
         (_ADMISSION, "validatingwebhookconfigurations"): _WEBHOOKS,
         ("", "configmaps"): _CONFIG_MAP,
-        ("", "endpoints"): Strategy(creates_on_update=True),
+        ("", "endpoints"): Strategy(
+            creates_on_update=True,
+            validate=endpoints.validate_endpoints,
+            subresources=_subresources(_as_new(endpoints.validate_endpoints)),
+        ),
         ("", "events"): Strategy(
             creates_on_update=True,
             validate=events.validate_event,
@@ -253,6 +270,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "namespaces"): Strategy(
             check_name=names.dns_label,
             prepare_create=_prepare_namespace,
+            validate=other_kinds.validate_namespace,
             subresources=_subresources(
                 prepare_update=_keep_spec_and_status, finalize=SubresourceStrategy(keep_status)
             ),
@@ -268,8 +286,8 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("", "persistentvolumeclaims"): Strategy(
             prepare_create=_prepare_claim,
-            validate=storage.validate_claim,
-            subresources=_subresources(storage.validate_claim_update),
+            validate=volume_claims.validate_claim,
+            subresources=_subresources(volume_claims.validate_claim_update),
             returns_deleted=True,
         ),
         ("", "persistentvolumes"): Strategy(
@@ -346,6 +364,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("apps", "replicasets"): _WORKLOAD,
         ("apps", "statefulsets"): _with_generation(
             check_name=names.dns_label,
+            prepare_create=_prepare_stateful_set,
             validate=workloads.validate_workload,
             subresources=_WORKLOAD_SUBRESOURCES,
         ),
@@ -379,6 +398,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("certificates.k8s.io", "certificatesigningrequests"): Strategy(
             check_name=names.path_segment,
+            validate=certificate_requests.validate_certificate_request,
             subresources=_subresources(
                 prepare_update=_keep_spec_and_status,
                 approval=SubresourceStrategy(_prepare_approval),
@@ -456,8 +476,13 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): _with_generation(
+            prepare_create=_prepare_slice,
             validate=slices.validate_slice,
-            subresources=_subresources(slices.validate_slice_update, set_times=_set_taint_times),
+            subresources=_subresources(
+                slices.validate_slice_update,
+                prepare_update=slices.drop_lists,
+                set_times=_set_taint_times,
+            ),
             returns_deleted=True,
         ),
         ("scheduling.k8s.io", "priorityclasses"): Strategy(

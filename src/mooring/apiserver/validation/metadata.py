@@ -115,7 +115,9 @@ def validate_template_metadata(metadata: Metadata, field: str) -> Errors:
     yield from validate_labels(metadata.get("labels") or {}, f"{field}.labels")
     for name in _NOT_IN_TEMPLATES:
         if metadata.get(name):
-            yield forbidden_field(f"{field}.{name}", "cannot be set")
+            # As upstream, which makes the name of the field from that in Go.
+            path = "uID" if name == "uid" else name
+            yield forbidden_field(f"{field}.{path}", "cannot be set")
 
 
 def _validate_owners(owners: Sequence[dict[str, Any]]) -> Errors:
@@ -144,6 +146,9 @@ def _validate_owners(owners: Sequence[dict[str, Any]]) -> Errors:
             controller = controller or owner_name
 
 
+NOT_STANDARD = "name is neither a standard finalizer name nor is it fully qualified"
+
+
 def lacks_domain(finalizer: str) -> bool:
     """Returns whether a finalizer is neither a standard one nor fully qualified."""
     return "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
@@ -153,9 +158,8 @@ def _validate_finalizers(finalizers: Sequence[str], *, any_finalizer: bool) -> E
     field = "metadata.finalizers"
     for finalizer in finalizers:
         yield from field_errors(field, finalizer, names.qualified_name)
-    problem = "name is neither a standard finalizer name nor is it fully qualified"
     yield from (
-        invalid(f"{field}[{number}]", finalizer, problem)
+        invalid(f"{field}[{number}]", finalizer, NOT_STANDARD)
         for number, finalizer in enumerate(finalizers)
         if lacks_domain(finalizer) and not any_finalizer
     )

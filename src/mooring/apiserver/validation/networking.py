@@ -239,19 +239,23 @@ def _validate_block(block: Mapping[str, Any], field: str) -> Errors:
     if not text:
         yield required(f"{field}.cidr")
         return
-    network = _network(text)
+    yield from validate_cidr(text, f"{field}.cidr")
+    network = network_of(text)
     if network is None:
-        yield invalid(f"{field}.cidr", text, _CIDR_PROBLEM)
-    elif _has_host_bits(text):
-        yield invalid(f"{field}.cidr", text, _HOST_BITS)
+        return
     for number, inner_text in enumerate(block.get("except") or ()):
-        inner, inner_field = _network(inner_text), f"{field}.except[{number}]"
-        if inner is None:
-            yield invalid(inner_field, inner_text, _CIDR_PROBLEM)
-        elif _has_host_bits(inner_text):
-            yield invalid(inner_field, inner_text, _HOST_BITS)
-        elif network is not None and not _is_strict_subset(inner, network):
+        inner, inner_field = network_of(inner_text), f"{field}.except[{number}]"
+        yield from validate_cidr(inner_text, inner_field)
+        if inner is not None and not _is_strict_subset(inner, network):
             yield invalid(inner_field, inner_text, "must be a strict subset of `cidr`")
+
+
+def validate_cidr(text: str, field: str) -> Errors:
+    """Validates a range of addresses."""
+    if network_of(text) is None:
+        yield invalid(field, text, _CIDR_PROBLEM)
+    elif _has_host_bits(text):
+        yield invalid(field, text, _HOST_BITS)
 
 
 _CIDR_PROBLEM = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -259,7 +263,8 @@ _HOST_BITS = "must not have bits set beyond the prefix length"
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def _network(text: str) -> _Network | None:
+def network_of(text: str) -> _Network | None:
+    """Returns the range of addresses that a text names; None if it is invalid."""
     try:
         return ipaddress.ip_network(text, strict=False) if "/" in text else None
     except ValueError:

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import Errors, duplicate, forbidden_field, invalid, required, too_long
 from mooring.apiserver.validation.affinity import validate_taints
-from mooring.apiserver.validation.metadata import validate_label_selector
+from mooring.apiserver.validation.metadata import (
+    NOT_STANDARD,
+    lacks_domain,
+    validate_label_selector,
+)
+from mooring.apiserver.validation.networking import network_of, validate_cidr
 from mooring.apiserver.validation.resources import validate_node_resources
 from mooring.apiserver.validation.rules import (
     NOT_NEGATIVE,
@@ -27,6 +32,8 @@ from mooring.apiserver.validation.rules import (
 from mooring.objects.defaulting.priority import HIGHEST_USER_PRIORITY, system_classes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mooring.apiserver.types import Object
 
 #: Bytes of a ConfigMap's or a Secret's data.
@@ -39,6 +46,13 @@ _JSON_KEYS = {
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
 }
 _NO_JSON_OBJECT = "json: the content is not an object"
+_FEATURE_MAX = 253
+_feature = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
+_NO_FEATURE = (
+    "start with an UpperCamelCase segment, with subsequent segments separated by '/' "
+    "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and "
+    "slashes"
+)
 _PERCENT = re.compile(r"\d+%")
 
 
@@ -46,15 +60,48 @@ def validate_node(node: Object) -> Errors:
     """Validates a new node; the field paths of taints are upstream's."""
     yield from validate_taints(node["spec"].get("taints", ()), "metadata.taints")
     yield from _validate_node_status(node)
+    spec = node["spec"]
+    ranges, first = spec.get("podCIDRs") or [], spec.get("podCIDR")
+    if first and ranges[:1] != [first]:
+        ranges = [first]
+    for number, text in enumerate(ranges):
+        yield from validate_cidr(text, f"spec.podCIDRs[{number}]")
+    versions = [network.version for network in map(network_of, ranges) if network is not None]
+    if len(ranges) > 1 and (len(set(versions)) != 2 or len(ranges) > 2):
+        problem = "may specify no more than one CIDR for each IP family"
+        yield invalid("spec.podCIDRs", ranges, problem)
 
 
 def _validate_node_status(node: Object) -> Errors:
     status = node.get("status", {})
-    return [
-        error
-        for name in ("capacity", "allocatable")
-        for error in validate_node_resources(status.get(name, {}), f"status.{name}")
-    ]
+    for name in ("capacity", "allocatable"):
+        yield from validate_node_resources(status.get(name, {}), f"status.{name}")
+    yield from _validate_features(status.get("declaredFeatures") or [], "status.declaredFeatures")
+
+
+def _validate_features(features: Sequence[str], field: str) -> Errors:
+    """Validates the features that a node declares: names, sorted."""
+    for number, feature in enumerate(features):
+        lead = f"invalid feature name {json.dumps(feature)}: must "
+        if len(feature) > _FEATURE_MAX:
+            problem = f"{lead}be no more than {_FEATURE_MAX} characters"
+            yield invalid(f"{field}[{number}]", feature, problem)
+        elif not _feature.fullmatch(feature):
+            yield invalid(f"{field}[{number}]", feature, lead + _NO_FEATURE)
+        following = features[number + 1] if number + 1 < len(features) else None
+        if following == feature:
+            yield duplicate(f"{field}[{number + 1}]", following)
+        elif following is not None and following < feature:
+            problem = "list must be sorted alphabetically"
+            yield invalid(f"{field}[{number + 1}]", following, problem)
+
+
+def validate_namespace(namespace: Object) -> Errors:
+    """Validates a new namespace."""
+    for finalizer in (namespace.get("spec") or {}).get("finalizers") or ():
+        yield from field_errors("spec.finalizers", finalizer, name_checks.qualified_name)
+        if lacks_domain(finalizer):
+            yield invalid("spec.finalizers", finalizer, NOT_STANDARD)
 
 
 def validate_node_update(new: Object, old: Object) -> Errors:

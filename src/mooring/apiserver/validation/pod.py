@@ -18,7 +18,6 @@ from mooring.apiserver.errors import (
     duplicate,
     forbidden_field,
     invalid,
-    not_supported,
     required,
 )
 from mooring.apiserver.object_fields import restore_fields
@@ -28,7 +27,7 @@ from mooring.apiserver.validation.affinity import (
     validate_spread,
     validate_tolerations,
 )
-from mooring.apiserver.validation.metadata import validate_labels, validate_template_metadata
+from mooring.apiserver.validation.metadata import validate_labels
 from mooring.apiserver.validation.pods.containers import (
     validate_containers,
     validate_host_network,
@@ -39,11 +38,12 @@ from mooring.apiserver.validation.pods.dns import (
     validate_host_aliases,
     validate_host_name,
 )
+from mooring.apiserver.validation.pods.env import validate_file_volumes
+from mooring.apiserver.validation.pods.pod_resources import validate_pod_resources
 from mooring.apiserver.validation.pods.security import validate_host_users, validate_pod_security
 from mooring.apiserver.validation.pods.volumes import validate_volumes
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.rules import field_errors, one_of
-from mooring.apiserver.validation.storage import validate_claim_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -108,37 +108,14 @@ def validate_pod_spec(pod: Object) -> Errors:
         yield from validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
 
 
-def _validate_pod_level_names(resources: Object, field: str) -> Errors:
-    """Validates the names of pod-level resources."""
-    return [
-        not_supported(f"{field}.{kind}[{name}]", name, ("cpu", "hugepages-", "memory"))
-        for kind in ("limits", "requests")
-        for name in resources.get(kind, ())
-        if name not in ("cpu", "memory") and not name.startswith("hugepages-")
-    ]
-
-
 def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Errors:
     """Validates the spec of a pod, or of a pod template."""
     volumes, volume_errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
     yield from volume_errors
-    for number, volume in enumerate(spec.get("volumes", ())):
-        template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
-        if template is not None:
-            inner = f"{field}.volumes[{number}].ephemeral.volumeClaimTemplate"
-            yield from validate_template_metadata(
-                template.get("metadata") or {}, f"{inner}.metadata"
-            )
-            yield from validate_claim_spec(template.get("spec") or {}, f"{inner}.spec")
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
     yield from _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
     yield from validate_containers(spec, field, volumes, claims)
-    if resources := spec.get("resources"):
-        yield from _validate_pod_level_names(resources, f"{field}.resources")
-        yield from validate_requirements(resources, f"{field}.resources", claims)
-        if "claims" in resources:
-            problem = "claims may not be set for Resources at pod-level"
-            yield forbidden_field(f"{field}.resources.claims", problem)
+    yield from validate_pod_resources(spec, field, claims)
     yield from validate_host_network(spec, field, is_template=is_template)
     yield from one_of(f"{field}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
     yield from one_of(f"{field}.dnsPolicy", spec["dnsPolicy"], _DNS_POLICIES)
@@ -168,6 +145,10 @@ def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Err
         yield from validate_requirements({"limits": overhead}, f"{field}.overhead")
     system = spec.get("os", {}).get("name")
     yield from one_of(f"{field}.os", system, _SYSTEMS)
+    yield from validate_file_volumes(spec, field)
+    if is_template and spec.get("ephemeralContainers"):
+        problem = "ephemeral containers not allowed in pod template"
+        yield forbidden_field(f"{field}.ephemeralContainers", problem)
 
 
 def _validate_readiness_gates(gates: Iterable[Object], field: str) -> Errors:

@@ -6,7 +6,7 @@ pkg/apis/core/helper/helpers.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -86,17 +86,28 @@ def validate_node_resources(resources: Object, field: str) -> Errors:
 
 
 def validate_requirements(
-    requirements: Object, field: str, claims: frozenset[str] = frozenset()
+    requirements: Object,
+    field: str,
+    claims: frozenset[str] = frozenset(),
+    *,
+    validate_name: Callable[[str, str], Errors] | None = None,
 ) -> Errors:
-    """Validates the requests and limits of a container."""
+    """Validates requests and limits.
+
+    Args:
+        requirements: The requests, limits and claims.
+        field: Their path.
+        claims: The names of the pod's claims.
+        validate_name: Validates the name of a resource; None = as that of a container.
+    """
     if not requirements:
         return
     limits = requirements.get("limits", {})
     requests = requirements.get("requests", {})
     for name, text in limits.items():
-        yield from _validate_amount(name, text, f"{field}.limits[{name}]")
+        yield from _validate_amount(name, text, f"{field}.limits[{name}]", validate_name)
     for name, text in requests.items():
-        yield from _validate_amount(name, text, f"{field}.requests[{name}]")
+        yield from _validate_amount(name, text, f"{field}.requests[{name}]", validate_name)
         if limits.get(name) != text:
             yield from _validate_against_limit(name, text, limits, field)
     names = {*limits, *requests}
@@ -115,11 +126,13 @@ def _is_valid(name: str, text: str) -> bool:
     )
 
 
-def _validate_amount(name: str, text: str, field: str) -> Errors:
-    if _is_valid(name, text):
+def _validate_amount(
+    name: str, text: str, field: str, validate_name: Callable[[str, str], Errors] | None
+) -> Errors:
+    if validate_name is None and _is_valid(name, text):
         return []
     return [
-        *_validate_name(name, field),
+        *(validate_name or _validate_name)(name, field),
         *validate_quantity(name, text, field),
         *_validate_huge_pages(name, text, field),
     ]

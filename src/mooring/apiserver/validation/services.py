@@ -34,8 +34,16 @@ _AFFINITY_S_MAX = 86400
 
 
 def validate_service(service: Object) -> Errors:
-    """Validates a new service."""
+    """Validates a new service.
+
+    Its addresses are allocated first: what is wrong with them hides all else.
+    """
     spec = service["spec"]
+    if spec.get("type") != "ExternalName":
+        problems = [*_validate_families(spec), *_validate_addresses(spec)]
+        if problems:
+            yield from problems
+            return
     kind, ports = spec.get("type", ""), spec.get("ports") or ()
     is_headless = spec.get("clusterIP") == HEADLESS
     if not ports and not is_headless and kind != "ExternalName":
@@ -48,9 +56,6 @@ def validate_service(service: Object) -> Errors:
     yield from _validate_ports(ports)
     yield from validate_labels(spec.get("selector") or {}, "spec.selector")
     yield from _validate_affinity(spec)
-    if kind != "ExternalName":
-        yield from _validate_families(spec)
-        yield from _validate_addresses(spec)
     for number, address in enumerate(spec.get("externalIPs") or ()):
         if address_of(address) is None:
             yield invalid(f"spec.externalIPs[{number}]", address, NO_ADDRESS)

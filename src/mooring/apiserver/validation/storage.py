@@ -1,4 +1,4 @@
-"""Validation of claims and volumes, with kube-apiserver's messages.
+"""Validation of volumes, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go.
 Differs: the fields of volume types other than hostPath, local, nfs and csi are not validated, and
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.affinity import validate_node_selector
-from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.pods.volumes import (
     validate_csi,
     validate_host_path,
@@ -20,6 +19,11 @@ from mooring.apiserver.validation.pods.volumes import (
     validate_no_steps_back,
 )
 from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, immutable, one_of
+from mooring.apiserver.validation.volume_claims import (
+    VOLUME_MODES,
+    validate_access_modes,
+    validate_size,
+)
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -27,70 +31,7 @@ if TYPE_CHECKING:
 
     from mooring.apiserver.types import Object
 
-_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_VOLUME_MODES = ("Block", "Filesystem")
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
-_POSITIVE = "must be greater than zero"
-
-
-def validate_claim(claim: Object) -> Errors:
-    """Validates a new claim."""
-    yield from validate_claim_spec(claim["spec"], "spec")
-
-
-def validate_claim_spec(spec: Object, field: str) -> Errors:
-    """Validates the spec of a claim, or of the template of one."""
-    if not spec.get("accessModes"):
-        yield required(f"{field}.accessModes", "at least 1 access mode is required")
-    yield from validate_label_selector(spec.get("selector"), f"{field}.selector")
-    yield from _validate_access_modes(spec, field)
-    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if size is None:
-        yield required(f"{field}.resources[storage]")
-    else:
-        yield from _validate_size(size, f"{field}.resources[storage]")
-    if spec.get("storageClassName"):
-        name = spec["storageClassName"]
-        yield from field_errors(f"{field}.storageClassName", name, names.dns_subdomain)
-    yield from one_of(f"{field}.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
-    if spec.get("volumeAttributesClassName"):
-        name = spec["volumeAttributesClassName"]
-        yield from field_errors(f"{field}.volumeAttributesClassName", name, names.dns_subdomain)
-
-
-def _validate_size(text: str, field: str) -> Errors:
-    if Quantity.from_wire(text).nanos <= 0:
-        yield invalid(field, text, _POSITIVE)
-
-
-def _validate_access_modes(spec: Object, field: str) -> Errors:
-    modes = spec.get("accessModes") or []
-    for mode in modes:
-        yield from one_of(f"{field}.accessModes", mode, _ACCESS_MODES)
-    others = {mode for mode in modes if mode in _ACCESS_MODES} - {"ReadWriteOncePod"}
-    if "ReadWriteOncePod" in modes and others:
-        problem = "may not use ReadWriteOncePod with other access modes"
-        yield forbidden_field(f"{field}.accessModes", problem)
-
-
-def validate_claim_update(new: Object, old: Object) -> Errors:
-    """Validates a change of a claim: only its size and volume may change."""
-    yield from validate_claim(new)
-    spec, before = dict(new["spec"]), dict(old["spec"])
-    for name in ("resources", "volumeAttributesClassName"):
-        spec.pop(name, None)
-        before.pop(name, None)
-    if "volumeName" not in before:
-        spec.pop("volumeName", None)
-    if spec != before:
-        problem = (
-            "spec is immutable after creation except resources.requests and "
-            "volumeAttributesClassName for bound claims\n"
-        )
-        yield forbidden_field("spec", problem)
-
-
-# -- volumes ---------------------------------------------------------------------------------------
 
 
 def validate_volume(volume: Object) -> Errors:
@@ -98,7 +39,7 @@ def validate_volume(volume: Object) -> Errors:
     spec = volume["spec"]
     if not spec.get("accessModes"):
         yield required("spec.accessModes")
-    yield from _validate_access_modes(spec, "spec")
+    yield from validate_access_modes(spec, "spec")
     yield from _validate_capacity(spec)
     policy = spec.get("persistentVolumeReclaimPolicy")
     yield from one_of("spec.persistentVolumeReclaimPolicy", policy or None, _RECLAIM_POLICIES)
@@ -113,7 +54,7 @@ def validate_volume(volume: Object) -> Errors:
     if spec.get("storageClassName"):
         name = spec["storageClassName"]
         yield from field_errors("spec.storageClassName", name, names.dns_subdomain)
-    yield from one_of("spec.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
+    yield from one_of("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES)
     yield from _validate_attributes_class(spec)
 
 
@@ -127,7 +68,7 @@ def _validate_capacity(spec: Object) -> Errors:
         amount = Quantity.from_wire(text).value()
         if amount < 0:
             yield invalid(f"spec.capacity[{name}]", amount, "must be a valid resource quantity")
-        yield from _validate_size(text, f"spec.capacity[{name}]")
+        yield from validate_size(text, f"spec.capacity[{name}]")
 
 
 def _validate_attributes_class(spec: Object) -> Errors:
@@ -146,8 +87,9 @@ def _validate_attributes_class(spec: Object) -> Errors:
 def _validate_sources(spec: Object) -> Errors:
     sources = sources_of(spec)
     for number, (name, source) in enumerate(sources.items()):
-        if number:
-            yield forbidden_field(f"spec.{name}", "may not specify more than 1 volume type")
+        if number and name != "flexVolume":  # as upstream, which forgets it
+            path = "spec.cephFS" if name == "cephfs" else f"spec.{name}"
+            yield forbidden_field(path, "may not specify more than 1 volume type")
         elif name in _SOURCES:
             yield from _SOURCES[name](source, f"spec.{name}")
             if name == "local" and spec.get("nodeAffinity") is None:

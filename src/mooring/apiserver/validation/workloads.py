@@ -28,7 +28,7 @@ from mooring.apiserver.validation.rules import (
     not_negative,
     one_of,
 )
-from mooring.apiserver.validation.storage import validate_claim_spec
+from mooring.apiserver.validation.volume_claims import validate_claim_spec
 from mooring.objects.meta import LabelSelector
 from mooring.objects.selectors import compile_label_selector
 
@@ -88,6 +88,8 @@ def validate_workload(workload: Object, *, is_new: bool = True) -> Errors:
         # As upstream, which does not look at the template then.
         problem = "" if kind == "StatefulSet" else "invalid label selector"
         yield invalid("spec.selector", _in_order(spec["selector"]), problem)
+        if kind == "StatefulSet":
+            yield from _validate_ends(spec.get("template", {}).get("spec", {}), kind)
     else:
         yield from _validate_template(spec, kind)
     if kind == "Deployment":
@@ -140,6 +142,11 @@ def _validate_template(spec: Object, kind: str) -> Errors:
 
 def _validate_pod_spec(pod_spec: Object, kind: str) -> Errors:
     yield from validate_spec(pod_spec, "spec.template.spec", is_template=True)
+    yield from _validate_ends(pod_spec, kind)
+
+
+def _validate_ends(pod_spec: Object, kind: str) -> Errors:
+    """Checks that the pods of a workload never end by themselves."""
     policy = pod_spec.get("restartPolicy")
     if policy != "Always":
         yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])

@@ -18,6 +18,11 @@ DEFAULT_CLASS_ANNOTATIONS: Final = (
 #: Names the class of a claim in the old way.
 _CLAIM_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
+#: (API group, kind) of what a claim could be filled with by the old field.
+_OLD_SOURCES: Final = frozenset(
+    {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
+)
+
 
 def is_default_class(storage_class: Object) -> bool:
     """Returns whether a storage class is marked as the default one."""
@@ -44,7 +49,21 @@ def has_class(claim: Object) -> bool:
 
 
 def prepare_claim_spec(claim: Object) -> None:
-    """Completes the spec of a new claim: one data source has two fields."""
+    """Completes the spec of a new claim: one data source has two fields.
+
+    A source of another namespace needs a feature gate that is off by default, and the old field
+    is ignored if it names anything but a claim or a snapshot.
+    """
     spec = claim["spec"]
+    if (spec.get("dataSourceRef") or {}).get("namespace"):
+        del spec["dataSourceRef"]
     if "dataSource" in spec and "dataSourceRef" not in spec:
-        spec["dataSourceRef"] = dict(spec["dataSource"])
+        source = spec["dataSource"]
+        if (source.get("apiGroup") or "", source.get("kind")) in _OLD_SOURCES:
+            spec["dataSourceRef"] = dict(source)
+        else:
+            del spec["dataSource"]
+    elif "dataSourceRef" in spec and "dataSource" not in spec:
+        reference = spec["dataSourceRef"]
+        names = ("apiGroup", "kind", "name")
+        spec["dataSource"] = {name: reference[name] for name in names if name in reference}

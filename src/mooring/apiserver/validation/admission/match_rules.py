@@ -143,8 +143,12 @@ def validate_conditions(conditions: Sequence[Object], field: str) -> Errors:
 
 
 def validate_expression(text: str, field: str, if_empty: str = "") -> Errors:
-    """Validates the syntax of an expression in CEL; ``if_empty``: the message if there is none."""
+    """Validates an expression in CEL: its syntax, and that its variables exist.
+
+    ``if_empty`` is the message if there is no expression.
+    """
     # Imported late: few clusters have such expressions.
+    from mooring.apiserver.validation.admission.variables import report_undeclared
     from mooring.cel.depth import deep_recursion
     from mooring.cel.syntax.parser import parse
     from mooring.cel.syntax.source import Problems, Source
@@ -155,6 +159,8 @@ def validate_expression(text: str, field: str, if_empty: str = "") -> Errors:
     source = Source(text)
     problems = Problems(source)
     with deep_recursion():
-        parse(source, problems)
+        root = parse(source, problems)
+        if not problems:
+            report_undeclared(root, source, problems)
     if problems:
         yield invalid(field, text, f"compilation failed: {problems}")

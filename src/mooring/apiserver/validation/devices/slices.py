@@ -107,11 +107,27 @@ def _validate_content(spec: Object) -> Errors:
     yield from validate_items(counters, field, _COUNTER_SETS_MAX, _validate_counter_set, name_of)
 
 
+def drop_lists(new: Object, old: Object | None) -> None:
+    """Drops attributes with several values: their feature gate is off by default.
+
+    Those of a slice that has some already stay.
+    """
+    if old is not None and any(map(_has_lists, old["spec"].get("devices") or ())):
+        return
+    for device in new["spec"].get("devices") or ():
+        for attribute in device.get("attributes", {}).values():
+            for name in _LISTS:
+                attribute.pop(name, None)
+
+
+def _has_lists(device: Object) -> bool:
+    attributes = device.get("attributes", {}).values()
+    return any(name in attribute for attribute in attributes for name in _LISTS)
+
+
 def _is_advanced(device: Object) -> bool:
     """Returns whether a slice with this device can have fewer devices."""
-    attributes = device.get("attributes", {}).values()
-    has_lists = any(name in attribute for attribute in attributes for name in _LISTS)
-    return bool(device.get("taints") or device.get("consumesCounters") or has_lists)
+    return bool(device.get("taints") or device.get("consumesCounters") or _has_lists(device))
 
 
 def _validate_nodes(obj: Object, field: str, fields: tuple[str, ...], problem: str) -> Errors:
@@ -139,7 +155,9 @@ def _validate_nodes(obj: Object, field: str, fields: tuple[str, ...], problem: s
         yield required(field, problem)
     elif len(present) > 1:
         text = "{" + ", ".join(f"`{name}`" for name in present) + "}"
-        yield invalid(field, text, f"{problem}, but multiple fields are set")
+        yield invalid(
+            field, text, f"{problem}, but multiple fields are set" if is_slice else problem
+        )
 
 
 def _validate_device(device: Object, field: str, *, is_per_device: bool) -> Errors:

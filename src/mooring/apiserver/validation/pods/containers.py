@@ -23,6 +23,7 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.validation.pods.env import validate_env, validate_env_from
 from mooring.apiserver.validation.pods.probes import PROBES, validate_hooks_and_probes
+from mooring.apiserver.validation.pods.restart_rules import validate_restart_policy
 from mooring.apiserver.validation.pods.security import validate_container_security
 from mooring.apiserver.validation.pods.volumes import validate_devices, validate_mounts
 from mooring.apiserver.validation.resources import validate_requirements
@@ -31,7 +32,6 @@ from mooring.apiserver.validation.rules import field_errors, one_of, required_va
 Object = Mapping[str, Any]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESIZED, _RESIZE_POLICIES = ("cpu", "memory"), ("NotRequired", "RestartContainer")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
@@ -82,14 +82,12 @@ def validate_containers(
         yield from _validate_container(container, item_field, pod)
         yield from _validate_new_name(container["name"], names, item_field)
         yield from validate_hooks_and_probes(container, item_field, grace_s)
-        policy = container.get("restartPolicy")
-        yield from one_of(f"{item_field}.restartPolicy", policy, _RESTART_POLICIES)
+        yield from validate_restart_policy(container, item_field)
     yield from validate_host_ports(containers, f"{field}.containers")
     for number, container in enumerate(spec.get("initContainers", ())):
         item_field = f"{field}.initContainers[{number}]"
         yield from _validate_container(container, item_field, pod)
-        policy = container.get("restartPolicy")
-        yield from one_of(f"{item_field}.restartPolicy", policy, _RESTART_POLICIES)
+        yield from validate_restart_policy(container, item_field)
         yield from _validate_new_name(container["name"], names, item_field)
         yield from validate_host_ports([container], f"{field}.initContainers")
         yield from _validate_init(container, item_field, grace_s)
@@ -101,9 +99,7 @@ def _validate_ephemeral(spec: Object, field: str, names: set[str], pod: _Pod) ->
     target_names = frozenset(names)
     for number, container in enumerate(spec.get("ephemeralContainers", ())):
         item_field = f"{field}[{number}]"
-        common = {**container, "ports": ()}
-        without_claims = pod._replace(claims=frozenset())
-        yield from _validate_container(common, item_field, without_claims)
+        yield from _validate_container(container, item_field, pod)
         yield from _validate_new_name(container["name"], names, item_field)
         target = container.get("targetContainerName")
         if target and target not in target_names:

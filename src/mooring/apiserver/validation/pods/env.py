@@ -1,7 +1,7 @@
 """Validation of a container's environment, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (ValidateEnv, ValidateEnvFrom and what they call),
-pkg/apis/core/pods/helpers.go. Differs: the content of fileKeyRef is not validated.
+pkg/apis/core/pods/helpers.go.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import Errors, invalid, not_supported, required
+from mooring.apiserver.errors import Errors, invalid, not_found_value, not_supported, required
 from mooring.apiserver.validation.rules import field_errors, required_value
 
 Object = Mapping[str, Any]
@@ -74,6 +74,8 @@ def _validate_source(variable: Object, field: str) -> Errors:
     for name in ("configMapKeyRef", "secretKeyRef"):
         if name in source:
             yield from _validate_key_ref(source[name], f"{field}.{name}")
+    if "fileKeyRef" in source:
+        yield from _validate_file_key(source["fileKeyRef"], f"{field}.fileKeyRef")
     if not specified:
         yield invalid(field, "", _MUST_SPECIFY)
     elif variable.get("value"):
@@ -86,6 +88,37 @@ def _validate_key_ref(reference: Object, field: str) -> Errors:
     name, key = reference.get("name", ""), reference["key"]
     yield from field_errors(f"{field}.name", name, names.dns_subdomain)
     yield from required_value(f"{field}.key", key, names.config_key)
+
+
+def _validate_file_key(reference: Object, field: str) -> Errors:
+    key, volume, path = (reference.get(name, "") for name in ("key", "volumeName", "path"))
+    yield from required_value(f"{field}.key", key, names.environment_name)
+    yield from required_value(f"{field}.volumeName", volume, names.dns_label)
+    if not path:
+        yield required(f"{field}.path")
+    elif ".." in path.split("/"):
+        yield invalid(f"{field}.path", path, "must not contain '..'")
+
+
+def validate_file_volumes(spec: Object, field: str) -> Errors:
+    """Checks that variables that are read from files name volumes of type emptyDir."""
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            for number, variable in enumerate(container.get("env") or ()):
+                inner = f"{field}.{kind}[{position}].env[{number}].valueFrom.fileKeyRef"
+                yield from _validate_file_volume(variable, f"{inner}.volumeName", volumes)
+
+
+def _validate_file_volume(variable: Object, field: str, volumes: Mapping[str, Object]) -> Errors:
+    reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
+    if reference is None:
+        return
+    name = reference.get("volumeName", "")
+    if name not in volumes:
+        yield not_found_value(field, name)
+    elif "emptyDir" not in volumes[name]:
+        yield invalid(field, name, "referenced volume must be of type emptyDir")
 
 
 def validate_field_ref(reference: Object, field: str, supported: Sequence[str]) -> Errors:

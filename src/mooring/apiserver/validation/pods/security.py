@@ -1,4 +1,4 @@
-"""Validation of security contexts, with kube-apiserver's messages; Windows options are not.
+"""Validation of security contexts, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (validatePodSpecSecurityContext,
 ValidateSecurityContext, validateHostUsers).
@@ -19,6 +19,7 @@ from mooring.apiserver.errors import (
     too_long,
 )
 from mooring.apiserver.validation.pods.volumes import validate_descending_path
+from mooring.apiserver.validation.pods.windows import validate_windows_options
 from mooring.apiserver.validation.rules import one_of
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def validate_pod_security(spec: Object, field: str) -> Errors:
         f"{field}.fsGroupChangePolicy", context.get("fsGroupChangePolicy"), _GROUP_CHANGES
     )
     yield from _validate_seccomp(context.get("seccompProfile"), f"{field}.seccompProfile")
+    yield from validate_windows_options(context.get("windowsOptions"), f"{field}.windowsOptions")
     yield from _validate_apparmor(context.get("appArmorProfile"), f"{field}.appArmorProfile")
     policy = context.get("supplementalGroupsPolicy")
     yield from one_of(f"{field}.supplementalGroupsPolicy", policy, _GROUP_POLICIES)
@@ -103,6 +105,7 @@ def validate_container_security(context: Object, field: str, *, has_host_users: 
             if capability == "CAP_SYS_ADMIN":
                 problem = f"{lead} `capabilities.Add` CAP_SYS_ADMIN"
                 yield invalid(field, _internal_context(context), problem)
+    yield from validate_windows_options(context.get("windowsOptions"), f"{field}.windowsOptions")
     yield from _validate_apparmor(context.get("appArmorProfile"), f"{field}.appArmorProfile")
 
 

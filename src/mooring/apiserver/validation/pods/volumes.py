@@ -25,12 +25,14 @@ from mooring.apiserver.errors import (
     required,
     too_long,
 )
+from mooring.apiserver.validation.metadata import validate_template_metadata
 from mooring.apiserver.validation.pods.env import (
     FIELDS_FOR_FILES,
     validate_field_ref,
     validate_resource_ref,
 )
 from mooring.apiserver.validation.rules import field_errors, one_of, required_fields
+from mooring.apiserver.validation.volume_claims import validate_claim_spec
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ _HOST_PATH_TYPES = (
     "FileOrCreate",
     "Socket",
 )
+_RECURSIVE = ("Disabled", "Enabled", "IfPossible")
+#: Kind of a volume -> its name in upstream's message about a second one.
+_SPELLED: Mapping[str, str] = MappingProxyType({"cephfs": "cephFS", "downwardAPI": "downwarAPI"})
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _TOKEN_S_MIN, _TOKEN_S_MAX = 600, 2**32
 _DRIVER_NAME_MAX = 63
@@ -86,7 +91,8 @@ def _validate_source(volume: Object, field: str) -> Errors:
         return
     kinds.sort(key=lambda kind: _ORDER.get(kind, len(_ORDER)))
     for kind in kinds[1:]:
-        yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 volume type")
+        path = f"{field}.{_SPELLED.get(kind, kind)}"
+        yield forbidden_field(path, "may not specify more than 1 volume type")
     validate = _SOURCES.get(kinds[0])
     if validate is not None:
         yield from validate(volume[kinds[0]], f"{field}.{kinds[0]}")
@@ -201,8 +207,13 @@ def validate_csi(source: Object, field: str) -> Errors:
 
 
 def _ephemeral(source: Object, field: str) -> Errors:
-    if "volumeClaimTemplate" not in source:
-        yield required(f"{field}.volumeClaimTemplate")
+    template = source.get("volumeClaimTemplate")
+    inner = f"{field}.volumeClaimTemplate"
+    if template is None:
+        yield required(inner)
+        return
+    yield from validate_template_metadata(template.get("metadata") or {}, f"{inner}.metadata")
+    yield from validate_claim_spec(template.get("spec") or {}, f"{inner}.spec")
 
 
 def _projected(source: Object, field: str) -> Errors:
@@ -272,7 +283,19 @@ _SOURCES: Mapping[str, Callable[[Object, str], Errors]] = MappingProxyType(
 )
 #: Of several sources the first in upstream's order is validated.
 _ORDER: Mapping[str, int] = MappingProxyType(
-    {kind: position for position, kind in enumerate(_SOURCES)}
+    {
+        kind: position
+        for position, kind in enumerate(
+            (
+                *("emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore"),
+                *("secret", "nfs", "iscsi", "glusterfs", "flocker", "persistentVolumeClaim"),
+                *("rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume"),
+                *("configMap", "azureFile", "vsphereVolume", "photonPersistentDisk"),
+                *("portworxVolume", "azureDisk", "storageos", "projected", "scaleIO", "csi"),
+                *("ephemeral", "image"),
+            )
+        )
+    }
 )
 
 
@@ -320,6 +343,22 @@ def _validate_mount_options(
             problem = "subPathExpr and subPath are mutually exclusive"
             yield invalid(f"{item_field}.subPathExpr", expression, problem)
         yield from validate_descending_path(expression, f"{field}.subPathExpr")
+    yield from _validate_propagation(mount, field, container)
+    yield from _validate_recursive_read_only(mount, f"{field}.recursiveReadOnly")
+
+
+def _validate_recursive_read_only(mount: Object, field: str) -> Errors:
+    policy = mount.get("recursiveReadOnly")
+    yield from one_of(field, policy, _RECURSIVE)
+    if policy in ("Enabled", "IfPossible"):
+        if not mount.get("readOnly"):
+            yield forbidden_field(field, "may only be specified when readOnly is true")
+        if mount.get("mountPropagation", "None") != "None":
+            problem = "may only be specified when mountPropagation is None or not specified"
+            yield forbidden_field(field, problem)
+
+
+def _validate_propagation(mount: Object, field: str, container: Object) -> Errors:
     propagation = mount.get("mountPropagation")
     if propagation is None:
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mooring.apiserver.errors import Errors, invalid, not_supported, required
-from mooring.apiserver.validation.jobs import validate_job_template
+from mooring.apiserver.validation.batch.jobs import validate_job_template
 from mooring.apiserver.validation.rules import not_negative
 
 if TYPE_CHECKING:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import Errors, invalid, not_supported, required
-from mooring.apiserver.validation.failure_policies import validate_failure_policy
+from mooring.apiserver.validation.batch.failure_policies import validate_failure_policy
+from mooring.apiserver.validation.batch.success_policies import (
+    validate_managed_by,
+    validate_replacement_policy,
+    validate_success_policy,
+)
 from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.pod import validate_spec
 from mooring.apiserver.validation.rules import IMMUTABLE, immutable, not_negative
@@ -39,6 +44,9 @@ _NOT_NEGATIVE = (
     "maxFailedIndexes",
 )
 _PARALLELISM_OF_INDEXED_MAX = 100_000
+_FAILED_INDEXES_MAX = 100_000
+#: A job with more completions may have fewer pods at a time, and fewer failed indexes.
+_MANY_COMPLETIONS, _MANY_MAX = 100_000, 10_000
 _TEMPLATE = "spec.template"
 
 
@@ -132,9 +140,12 @@ def _validate_shared(spec: Object, field: str) -> Errors:
     yield from not_negative(spec, field, *_NOT_NEGATIVE)
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         yield required(f"{field}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    yield from validate_managed_by(spec, f"{field}.managedBy")
     yield from _validate_mode(spec, field)
     if spec.get("podFailurePolicy") is not None:
         yield from validate_failure_policy(spec, f"{field}.podFailurePolicy")
+    yield from validate_success_policy(spec, f"{field}.successPolicy")
+    yield from validate_replacement_policy(spec, f"{field}.podReplacementPolicy")
     template = spec["template"]
     own = template["spec"]
     yield from validate_template_metadata(template, f"{field}.template")
@@ -161,6 +172,32 @@ def _validate_mode(spec: Object, field: str) -> Errors:
         problem = f"must be less than or equal to {_PARALLELISM_OF_INDEXED_MAX} "
         problem += "when completion mode is Indexed"
         yield invalid(f"{field}.parallelism", spec["parallelism"], problem)
+    yield from _validate_failed_indexes(spec, field)
+
+
+def _validate_failed_indexes(spec: Object, field: str) -> Errors:
+    """Validates how many indexes may fail, which is limited in jobs with many."""
+    completions, failed = spec.get("completions"), spec.get("maxFailedIndexes")
+    inner = f"{field}.maxFailedIndexes"
+    if failed is not None:
+        if completions is not None and failed > completions:
+            yield invalid(inner, failed, "must be less than or equal to completions")
+        if failed > _FAILED_INDEXES_MAX:
+            yield invalid(inner, failed, f"must be less than or equal to {_FAILED_INDEXES_MAX}")
+    if (completions or 0) <= _MANY_COMPLETIONS or spec.get("backoffLimitPerIndex") is None:
+        return
+    if failed is None:
+        problem = f"must be specified when completions is above {_MANY_COMPLETIONS}"
+        yield required(inner, problem)
+    problem = (
+        f"must be less than or equal to {_MANY_MAX} when completions are above "
+        f"{_MANY_COMPLETIONS} and used with backoff limit per index"
+    )
+    yield from (
+        invalid(f"{field}.{name}", spec[name], problem)
+        for name in ("parallelism", "maxFailedIndexes")
+        if spec.get(name, 0) > _MANY_MAX
+    )
 
 
 def validate_job_template(spec: Object, field: str) -> Errors:
