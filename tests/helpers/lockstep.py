@@ -17,10 +17,12 @@ import msgspec
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
+from mooring.apiserver.resources import resource_named
 from mooring.client import Client, InProcessTransport, Patch, Recorder
 from mooring.client.rest.paths import path_of
 from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import default_configuration
+from mooring.devcluster.disruption_actor import DisruptionActor
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.seeding import Seed, Seeder, in_order, seeds_of_files
 from mooring.devcluster.volume_actor import VolumeActor
@@ -161,11 +163,18 @@ class LockstepServer:
         self._admin = self.client(ADMIN.headers())
         self.kubelets = Kubelets(self._admin, clock=clock, rng=self._rng)
         self.workloads: WorkloadActor | None = None
+        self.budgets = DisruptionActor(self._admin, clock=clock, rng=self._rng)
         self._changes: list[asyncio.Task[None]] = []
 
     def client(self, headers: dict[str, str]) -> Client:
         """Returns a client with these headers."""
         return Client(InProcessTransport(self._api.handle, headers=headers), rng=self._rng)
+
+    @property
+    def has_counted(self) -> bool:
+        """True if all budgets have the status that follows from the pods."""
+        pods = self._api.store.collection(resource_named("", "pods"))
+        return self.budgets.has_counted(pods.history.latest)
 
     @property
     def is_changing(self) -> bool:
@@ -191,13 +200,13 @@ class LockstepServer:
         async for _ in Seeder(self._admin).create_all(seeds):
             pass
 
-    def actors(self, seed: int) -> list[Kubelets | WorkloadActor | VolumeActor]:
+    def actors(self, seed: int) -> list[Kubelets | WorkloadActor | VolumeActor | DisruptionActor]:
         """Returns the kubelets and controllers."""
         self.workloads = WorkloadActor(
             self._admin, clock=self._clock, rng=seeded_random(seed), gather_s=0.0
         )
         volumes = VolumeActor(self._admin, clock=self._clock, rng=self._rng)
-        return [volumes, self.kubelets, self.workloads]
+        return [volumes, self.kubelets, self.workloads, self.budgets]
 
 
 class LockstepScheduler(SchedulerParts):
@@ -241,6 +250,7 @@ class LockstepScheduler(SchedulerParts):
             or len(self.writer)
             or len(self.handle.claim_writer)
             or self._server.is_changing
+            or not self._server.has_counted
             or self._server.kubelets.has_timers
             or (workloads is not None and not workloads.is_idle)
         )

@@ -39,22 +39,28 @@ def random_cluster(seed: int) -> list[Manifest]:
         objects += _pending(rng, f"p{number}")
     for number in range(rng.choice((0, 0, 1, 1, 2))):
         objects.append(_workload(rng, f"w{number}"))
-    if rng.random() < 0.3:
-        objects.append(_budget(rng))
+    workloads = [item["metadata"]["name"] for item in objects if item["kind"] in SCALED]
+    if rng.random() < 0.5:
+        objects.append(_budget(rng, "budget", rng.choice("ab")))
+    if workloads and rng.random() < 0.5:
+        objects.append(_budget(rng, "workload-budget", rng.choice(workloads)))
     return objects
 
 
-def _budget(rng: Rng) -> Manifest:
-    """Returns a disruption budget, which preemption avoids to violate."""
-    app = rng.choice("ab")
-    allowed = rng.randrange(2)
+def _budget(rng: Rng, name: str, app: str) -> Manifest:
+    """Returns a disruption budget, which preemption avoids to violate.
+
+    Its status is old, as in a dump: the disruption controller calculates it again.
+    """
+    field = rng.choice(("minAvailable", "minAvailable", "maxUnavailable"))
+    amount = rng.choice((0, 1, 2, "30%", "60%"))
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {"name": "budget", "namespace": "default"},
-        "spec": {"selector": {"matchLabels": {"app": app}}, "maxUnavailable": allowed},
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": app}}, field: amount},
         "status": {
-            "disruptionsAllowed": allowed,
+            "disruptionsAllowed": rng.randrange(3),
             "currentHealthy": 2,
             "desiredHealthy": 1,
             "expectedPods": 2,
@@ -119,7 +125,11 @@ def _node(rng: Rng, name: str, *, first: int) -> list[Manifest]:
         second = first + len(pods)
         pod = _pod(rng, f"r{second:02}", cpu, rng.choice(("low", "low", "middle")))
         pod["spec"] |= {"nodeName": name}
-        pod["status"] = {"phase": "Running", "startTime": f"2025-12-01T00:00:{second:02}Z"}
+        pod["status"] = {
+            "phase": "Running",
+            "startTime": f"2025-12-01T00:00:{second:02}Z",
+            "conditions": [{"type": "Ready", "status": rng.choice(("True", "True", "False"))}],
+        }
         pods.append(pod)
     return [node, *pods]
 

@@ -16,6 +16,7 @@ from mooring.apiserver.resources import resource_named
 from mooring.client import Client, InProcessTransport
 from mooring.client.retry import Sleep
 from mooring.devcluster.claim_actor import ClaimActor
+from mooring.devcluster.disruption_actor import DisruptionActor
 from mooring.devcluster.driver_actor import DriverActor
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.node_actor import NodeActor
@@ -75,7 +76,8 @@ class InMemoryCluster:
         stages: Makes what leads pods or nodes through stages, in place of kubelets.
         with_volumes: True to simulate the volume controller: claims get volumes.
         with_claims: True to simulate the resource claim controller: pods get claims from templates.
-        with_controllers: True to simulate the controllers of workloads: they get pods.
+        with_controllers: True to simulate the controllers of workloads: they get pods. Disruption
+            budgets get a status.
         with_taint_rules: True to serve DeviceTaintRules, as kube-apiserver with their feature gate.
         waits_to_begin: True = kubelets and controllers wait for ``begin``.
         devices: The devices of simulated drivers; None = there are no drivers.
@@ -128,6 +130,9 @@ class InMemoryCluster:
         self._revisions = (
             RevisionActor(self.client, clock=clock, rng=rng) if with_controllers else None
         )
+        self._budgets = (
+            DisruptionActor(self.client, clock=clock, rng=rng) if with_controllers else None
+        )
         self._with_volumes = with_volumes
         self._may_begin = asyncio.Event()
         if not waits_to_begin:
@@ -163,6 +168,8 @@ class InMemoryCluster:
                 simulators.append(tasks.create_task(volumes.run()))
             if self._claims is not None:
                 simulators.append(tasks.create_task(self._claims.run()))
+            if self._budgets is not None:
+                simulators.append(tasks.create_task(self._budgets.run()))
             if self._devices is not None:
                 drivers = DriverActor(self.client, self._devices, clock=self._clock, rng=self._rng)
                 simulators.append(tasks.create_task(drivers.run()))
@@ -215,7 +222,9 @@ class InMemoryCluster:
     async def submit(
         self, pods: Sequence[Seed], on_created: Callable[[Created], None] = lambda _: None
     ) -> None:
-        """Creates pods while the scheduler runs."""
+        """Creates pods while the scheduler runs, and knows the status of all budgets."""
+        while not self._has_budgets:
+            await self._sleep(POLL_INTERVAL_S)
         count = 0
         async for created in self.seeder.create_all(pods):
             on_created(created)
@@ -231,7 +240,11 @@ class InMemoryCluster:
         """
         if not self._has_seen("Pod", self.seeder.last_version) or not self._has_claims:
             return False
-        if not self._has_workload_pods or (self._stages is not None and not self._stages.is_idle):
+        if (
+            not self._has_workload_pods
+            or not self._has_budgets
+            or (self._stages is not None and not self._stages.is_idle)
+        ):
             return False
         if not (self.service.is_settled or self._has_only_failing_pods):
             return False
@@ -266,6 +279,15 @@ class InMemoryCluster:
         if not claims.has_seen(self.seeder.last_version):
             return False
         return all(self._has_seen(kind, last) for kind, last in claims.last_versions.items())
+
+    @property
+    def _has_budgets(self) -> bool:
+        """True if all budgets have their status, and the scheduler knows it."""
+        if self._budgets is None:
+            return True
+        latest = self.api.store.collection(resource_named("", "pods")).history.latest
+        is_done = self._budgets.has_counted(latest)
+        return is_done and self._has_seen("PodDisruptionBudget", self._budgets.last_version)
 
     @property
     def _has_workload_pods(self) -> bool:

@@ -30,7 +30,7 @@ from mooring.simulation.engine.engine import PHASE_CONTROLLERS, PHASE_NODES, Eng
 
 if TYPE_CHECKING:
     from mooring.client import ObjectChange
-    from mooring.scenario.disruption import DisruptionController
+    from mooring.scenario.disruption import Evictions
     from mooring.scenario.run_times import RunTimes
     from mooring.simulation.engine.object_table import ObjectTable
 
@@ -67,7 +67,7 @@ class NodeLife:
         table: ObjectTable,
         engine: Engine,
         run_times: RunTimes,
-        budgets: DisruptionController,
+        budgets: Evictions,
         *,
         clock: Clock,
     ) -> None:

@@ -22,7 +22,7 @@ from mooring.scenario.actors.step_player import StepPlayer
 from mooring.scenario.arrivals import Creator, arrivals_of_item, arrivals_of_trace
 from mooring.scenario.autoscaler import Autoscaler
 from mooring.scenario.curves import Curves
-from mooring.scenario.disruption import DisruptionController
+from mooring.scenario.disruption import Evictions
 from mooring.scenario.failures import FailureActor
 from mooring.scenario.history import History
 from mooring.scenario.hooks import RunHooks
@@ -45,6 +45,7 @@ from mooring.scheduler.observer import Observer, ObserverGroup
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.controllers.objects import Workload
 from mooring.simulation.engine.claim_controller import ClaimController
+from mooring.simulation.engine.disruption_controller import DisruptionController
 from mooring.simulation.engine.engine import (
     PHASE_ARRIVALS,
     PHASE_CONTROLLERS,
@@ -118,7 +119,9 @@ class ScenarioRun:
             starts_pods=False,
             on_store=self._on_workload,
         )
-        self._budgets = DisruptionController(self._table, self._workloads.cluster)
+        self._budgets = DisruptionController(
+            self._table, self._workloads.cluster, clock=clock, starts_pods=False
+        )
         self._engine = Engine(
             self._loop,
             self._scheduler,
@@ -130,7 +133,7 @@ class ScenarioRun:
             self._table, self._engine, clock=clock, writes_phases=writes_phases
         )
         self._nodes = NodeLife(
-            self._table, self._engine, self._run_times, self._budgets, clock=clock
+            self._table, self._engine, self._run_times, Evictions(self._table), clock=clock
         )
         self._build_actors()
         self._defaults = Draws(CLUSTER_GROUP, scenario.defaults, self._streams)
@@ -225,7 +228,7 @@ class ScenarioRun:
             self._table.listen(ClaimController(self._table).on_change)
             self._begin()
             self._kubelets.start()
-            self._budgets.start()
+            self._budgets.start(self._engine)
             self._nodes.start()
             self._workloads.start(self._engine)
             self._table.listen(self._run_times.on_change)

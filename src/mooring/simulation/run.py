@@ -26,6 +26,7 @@ from mooring.scheduler.gc_tuning import gc_thresholds
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.driver import merged_weights
 from mooring.simulation.engine.claim_controller import ClaimController
+from mooring.simulation.engine.disruption_controller import DisruptionController
 from mooring.simulation.engine.engine import PHASE_ARRIVALS, PHASE_CONTROLLERS, Engine
 from mooring.simulation.engine.kubelets import Kubelets
 from mooring.simulation.engine.object_table import ObjectTable
@@ -191,7 +192,8 @@ class SimulationRun:
             rng=seeded_random(options.seed),
             cron_runs=options.cron_runs,
         )
-        self._engine = Engine(self._loop, self._scheduler, [self._workloads])
+        self._budgets = DisruptionController(self._table, self._workloads.cluster, clock=clock)
+        self._engine = Engine(self._loop, self._scheduler, [self._workloads, self._budgets])
         self._kubelets = Kubelets(self._table, self._engine, clock=clock)
         self._pods = {key(pod): pod for pod in self._arrivals()}
 
@@ -261,6 +263,7 @@ class SimulationRun:
             self._kubelets.start()
             if self._workload.controlled:
                 self._workloads.start(self._engine)
+            self._budgets.start(self._engine)
             self._table.listen(self._options.on_change)
             self._table.listen(self._on_change)
             recorder = self._options.recorder

@@ -287,3 +287,86 @@ def test_a_cron_job_has_the_pods_of_its_job(tmp_path: Path) -> None:
     many["spec"]["jobTemplate"]["spec"] |= {"parallelism": 3, "completions": 2}
     assert [item[1] for item in placed_at(simulate(tmp_path, node("a"), many))] == [PLACED, PLACED]
     assert read_workload([str(tmp_path / "cluster.json")]).expected_pods == 2
+
+
+def budget(app: str, allowed: int, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
+        "status": {
+            "disruptionsAllowed": allowed,
+            "currentHealthy": 1,
+            "desiredHealthy": 0,
+            "expectedPods": 1,
+        },
+    }
+
+
+def urgent_pod() -> list[dict[str, Any]]:
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 100,
+    }
+    spec = {**template("urgent")["spec"], "priorityClassName": "urgent"}
+    metadata = {"name": "urgent", "namespace": "default"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return [priority, pod]
+
+
+def evicted(simulation: Simulation) -> list[str]:
+    return [eviction.pod for eviction in simulation.evictions]
+
+
+def test_the_old_status_of_a_budget_is_corrected_before_a_preemption(tmp_path: Path) -> None:
+    web = workload("ReplicaSet", "web", replicas=1)
+    web["metadata"]["uid"] = UID.format(7)
+    db = workload("ReplicaSet", "db", replicas=1)
+    db["metadata"]["uid"] = UID.format(8)
+    objects = [
+        node("a", "1"),
+        node("b", "1"),
+        web,
+        db,
+        owned_pod("web-1", web, "a", app="web"),
+        owned_pod("db-2", db, "b", app="db"),
+        budget("web", 1, maxUnavailable=0),
+        budget("db", 0, maxUnavailable=1),
+        *urgent_pod(),
+    ]
+    assert evicted(simulate(tmp_path, *objects)) == ["default/db-2"]
+
+
+def test_a_budget_keeps_its_status_without_the_workloads_of_its_pods(tmp_path: Path) -> None:
+    web = workload("ReplicaSet", "web", replicas=1)
+    web["metadata"]["uid"] = UID.format(7)
+    objects = [
+        node("a", "1"),
+        node("b", "1"),
+        owned_pod("web-1", web, "a", app="web"),
+        owned_pod("db-2", web, "b", app="db"),
+        budget("web", 0, maxUnavailable=1),
+        budget("db", 1, maxUnavailable=1),
+        *urgent_pod(),
+    ]
+    assert evicted(simulate(tmp_path, *objects)) == ["default/db-2"]
+
+
+def test_a_plain_pod_counts_for_its_budget_when_it_has_started(tmp_path: Path) -> None:
+    labels = {"app": "plain"}
+    metadata = {"name": "plain", "namespace": "default", "labels": labels}
+    spec = template("plain")["spec"]
+    plain = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    changes: list[tuple[int, int]] = []
+
+    def on_change(kind: str, change: Any) -> None:
+        if kind == "PodDisruptionBudget":
+            status = change.new.status
+            changes.append((status.current_healthy, status.disruptions_allowed))
+
+    objects = [node("a"), plain, budget("plain", 9, minAvailable=0)]
+    simulate(tmp_path, *objects, on_change=on_change)
+    assert changes == [(0, 0), (1, 1)]

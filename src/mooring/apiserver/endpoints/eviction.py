@@ -1,7 +1,7 @@
 """The subresource pods/eviction: deletes a pod if its disruption budget allows it.
 
-As with kube-apiserver alone, the status of a budget is written by clients: no controller here
-counts pods, and a budget without a status allows nothing.
+As with kube-apiserver alone, the status of a budget is written by clients, such as the disruption
+controller of ``mooring start``. A budget without a status allows nothing.
 
 Source: pkg/registry/core/pod/storage/eviction.go.
 """

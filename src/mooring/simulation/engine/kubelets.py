@@ -1,18 +1,24 @@
-"""The kubelets of a simulation: pods that are deleted leave when their grace period has passed."""
+"""The kubelets of a simulation: pods start, and leave when their grace period has passed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
 
 from mooring.client import ObjectChange
-from mooring.clock import Clock
+from mooring.clock import Clock, rfc3339
 from mooring.errors import SchedulerError
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
+from mooring.objects.pod import Pod, PodCondition
 from mooring.simulation.engine.engine import PHASE_PODS, Engine
 from mooring.simulation.engine.object_table import ObjectTable
+
+#: A pod is ready so many seconds after its binding, as in ``mooring start``.
+START_S: Final = 0.5
 
 
 class Kubelets:
@@ -64,3 +70,16 @@ class Kubelets:
             if self._is_away(pod.spec.node_name):
                 return
             self._table.delete("Pod", pod_key, uid=uid, grace_period_s=0)
+
+
+def run_pod(table: ObjectTable, pod_key: str, uid: str, clock: Clock) -> None:
+    """Makes a pod Running and Ready, unless it is gone, is being deleted, or runs already."""
+    with suppress(SchedulerError):  # it is gone already
+        pod: Pod = table.get("Pod", pod_key, uid=uid)
+        if pod.metadata.deletion_timestamp is not None or pod.status.phase not in ("", "Pending"):
+            return
+        now = rfc3339(clock.wall_s())
+        ready = PodCondition(type="Ready", status="True", last_transition_time=now)
+        conditions = [item for item in pod.status.conditions if item.type != "Ready"]
+        status = replace(pod.status, phase="Running", conditions=(*conditions, ready))
+        table.put(replace(pod, status=status))

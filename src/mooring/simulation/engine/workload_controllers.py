@@ -7,7 +7,6 @@ ReplicaSet and a StatefulSet as the scheduler reads them; the whole objects are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,12 +16,12 @@ from msgspec.structs import replace
 
 from mooring.client import ObjectChange
 from mooring.clock import Clock, Rng, random_uuid, rfc3339
-from mooring.errors import AlreadyExists, ConfigError, NotFound, SchedulerError
+from mooring.errors import AlreadyExists, ConfigError, NotFound
 from mooring.objects.codec.decode import convert, to_builtins
 from mooring.objects.defaulting.admission import Neighbors, admit, with_defaults
 from mooring.objects.kinds import KINDS, kind_named
 from mooring.objects.meta import OwnerReference, controller_of, key
-from mooring.objects.pod import Pod, PodCondition
+from mooring.objects.pod import Pod
 from mooring.objects.schema.decoding import reader_of
 from mooring.objects.schema.types import struct_of
 from mooring.simulation.claim_controller import with_statuses
@@ -40,14 +39,13 @@ from mooring.simulation.controllers.objects import (
     Write,
 )
 from mooring.simulation.engine.engine import PHASE_PODS
+from mooring.simulation.engine.kubelets import START_S, run_pod
 from mooring.simulation.generated_claims import new_claims_of
 
 if TYPE_CHECKING:
     from mooring.simulation.engine.engine import Engine
     from mooring.simulation.engine.object_table import ObjectTable
 
-#: A pod of a workload is ready so many seconds after its binding, as in ``mooring start``.
-START_S: Final = 0.5
 #: Jobs that a CronJob creates: without a limit, a simulation would not end.
 CRON_RUNS: Final = 1
 #: The kinds that admission reads.
@@ -214,19 +212,8 @@ class WorkloadControllers:
         owner = controller_of(pod.metadata)
         is_ours = self._starts_pods and owner is not None and owner.kind in WORKLOAD_KINDS
         if is_ours and not was_bound and pod.status.phase in ("", "Pending"):
-            self._call_later(START_S, partial(self._run_pod, key(pod), pod.metadata.uid))
-
-    def _run_pod(self, pod_key: str, uid: str) -> None:
-        """Makes a pod Running and Ready, as its kubelet does."""
-        with suppress(SchedulerError):  # it is gone already
-            pod: Pod = self._table.get("Pod", pod_key, uid=uid)
-            if pod.metadata.deletion_timestamp is not None:
-                return
-            now = rfc3339(self._clock.wall_s())
-            ready = PodCondition(type="Ready", status="True", last_transition_time=now)
-            conditions = [item for item in pod.status.conditions if item.type != "Ready"]
-            status = replace(pod.status, phase="Running", conditions=(*conditions, ready))
-            self._table.put(replace(pod, status=status))
+            run = partial(run_pod, self._table, key(pod), pod.metadata.uid, self._clock)
+            self._call_later(START_S, run)
 
     # -- writes -----------------------------------------------------------------------------------
 

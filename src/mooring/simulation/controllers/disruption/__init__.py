@@ -1,0 +1,1 @@
+"""The disruption controller: the status of disruption budgets."""
