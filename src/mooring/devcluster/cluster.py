@@ -18,6 +18,7 @@ from mooring.client.retry import Sleep
 from mooring.devcluster.claim_actor import ClaimActor
 from mooring.devcluster.disruption_actor import DisruptionActor
 from mooring.devcluster.driver_actor import DriverActor
+from mooring.devcluster.endpoint_actor import EndpointActor
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.node_actor import NodeActor
 from mooring.devcluster.revision_actor import RevisionActor
@@ -77,7 +78,7 @@ class InMemoryCluster:
         with_volumes: True to simulate the volume controller: claims get volumes.
         with_claims: True to simulate the resource claim controller: pods get claims from templates.
         with_controllers: True to simulate the controllers of workloads: they get pods. Disruption
-            budgets get a status.
+            budgets get a status, and Services the addresses of their pods.
         with_taint_rules: True to serve DeviceTaintRules, as kube-apiserver with their feature gate.
         waits_to_begin: True = kubelets and controllers wait for ``begin``.
         devices: The devices of simulated drivers; None = there are no drivers.
@@ -133,6 +134,9 @@ class InMemoryCluster:
         self._budgets = (
             DisruptionActor(self.client, clock=clock, rng=rng) if with_controllers else None
         )
+        self._endpoints = (
+            EndpointActor(self.client, clock=clock, rng=rng) if with_controllers else None
+        )
         self._with_volumes = with_volumes
         self._may_begin = asyncio.Event()
         if not waits_to_begin:
@@ -158,6 +162,8 @@ class InMemoryCluster:
         async with asyncio.TaskGroup() as tasks:
             simulators = [tasks.create_task(self._tick())]
             actors = [self._kubelets, self._nodes, self._stages, self._workloads, self._revisions]
+            if self._endpoints is not None:
+                simulators.append(tasks.create_task(self._run_when_begun(self._endpoints.run)))
             simulators += [
                 tasks.create_task(self._run_when_begun(actor.run))
                 for actor in actors
@@ -166,10 +172,9 @@ class InMemoryCluster:
             if self._with_volumes:
                 volumes = VolumeActor(self.client, clock=self._clock, rng=self._rng)
                 simulators.append(tasks.create_task(volumes.run()))
-            if self._claims is not None:
-                simulators.append(tasks.create_task(self._claims.run()))
-            if self._budgets is not None:
-                simulators.append(tasks.create_task(self._budgets.run()))
+            for actor_at_once in (self._claims, self._budgets):
+                if actor_at_once is not None:
+                    simulators.append(tasks.create_task(actor_at_once.run()))
             if self._devices is not None:
                 drivers = DriverActor(self.client, self._devices, clock=self._clock, rng=self._rng)
                 simulators.append(tasks.create_task(drivers.run()))

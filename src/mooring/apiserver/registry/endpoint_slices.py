@@ -1,7 +1,7 @@
 """Creates an empty EndpointSlice for every Service with a selector.
 
 Upstream this is a controller; here it runs after the request that changed a service. The slices
-stay empty, since no kubelet gives pods an address.
+stay empty without a client that fills them, such as the endpoint actor of ``mooring start``.
 
 Source: staging k8s.io/endpointslice/utils.go (newEndpointSlice).
 """
