@@ -325,6 +325,38 @@ async def test_a_stateful_set_starts_one_pod_after_the_other() -> None:
 
 
 @virtually
+async def test_pods_below_the_partition_keep_the_old_template() -> None:
+    async with controlled() as found:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+        manifest = workload("StatefulSet", "db", replicas=3, updateStrategy=strategy)
+        await found.create(manifest)
+        await asyncio.sleep(5)
+        template = {"spec": {"containers": [{"name": "web", "image": "web:2"}]}}
+        await found.patch("statefulsets/db", {"spec": {"template": template}})
+        await asyncio.sleep(60)
+        assert await images(found) == {"db-0": "web:1", "db-1": "web:1", "db-2": "web:2"}
+
+        for name in ("db-0", "db-2"):
+            await found.client.delete("Pod", name, "default")
+        await asyncio.sleep(60)
+        assert await images(found) == {"db-0": "web:1", "db-1": "web:1", "db-2": "web:2"}
+        status = (await found.get("statefulsets/db"))["status"]
+        assert status["currentRevision"] != status["updateRevision"]
+        assert (status["currentReplicas"], status["updatedReplicas"]) == (2, 1)
+
+        everything = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+        await found.patch("statefulsets/db", {"spec": {"updateStrategy": everything}})
+        await asyncio.sleep(120)
+        assert set((await images(found)).values()) == {"web:2"}
+        status = (await found.get("statefulsets/db"))["status"]
+        assert status["currentRevision"] == status["updateRevision"]
+
+
+async def images(found: Controlled) -> dict[str, str]:
+    return {pod.metadata.name: pod.spec.containers[0].image for pod in await found.pods()}
+
+
+@virtually
 async def test_a_parallel_stateful_set_with_claims_is_updated_from_the_end() -> None:
     async with controlled() as found:
         manifest = workload(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mooring.objects.meta import OwnerReference, controller_of, key
-from mooring.simulation.controllers.objects import WORKLOAD_KINDS, Workload, selector_of
+from mooring.simulation.controllers.objects import WORKLOAD_KINDS, Json, Workload, selector_of
 
 if TYPE_CHECKING:
     from mooring.client import ObjectChange
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from mooring.objects.pod import Pod
 
 FindNodes = Callable[[Workload, "ControlledObjects"], dict[str, bool]]
+#: Templates that are kept of one StatefulSet, as many as revisions by default.
+TEMPLATES_MAX: Final = 10
 #: A workload: its kind and "namespace/name".
 WorkloadKey = tuple[str, str]
 
@@ -33,6 +36,8 @@ class ControlledObjects:
         self.nodes: dict[str, Node] = {}
         #: UID of the controller ("" = none) and namespace -> key -> pod.
         self._by_owner: dict[tuple[str, str], dict[str, Pod]] = {}
+        #: UID of a StatefulSet -> the last templates that it has had; the newest is the last.
+        self._templates: dict[str, deque[Json]] = {}
         #: UID of a DaemonSet -> its spec, and its nodes; empty after a change of nodes.
         self._eligible: dict[str, tuple[Any, dict[str, bool]]] = {}
 
@@ -57,6 +62,10 @@ class ControlledObjects:
         if cached is None or cached[0] is not workload.spec:
             cached = self._eligible[workload.metadata.uid] = workload.spec, find(workload, self)
         return cached[1]
+
+    def templates_of(self, workload: Workload) -> Iterable[Json]:
+        """Returns the last templates that a StatefulSet has had; the newest is the last."""
+        return self._templates.get(workload.metadata.uid, ())
 
     # -- changes ----------------------------------------------------------------------------------
 
@@ -129,8 +138,11 @@ class ControlledObjects:
             return []
         if new is None:
             self.workloads[kind].pop(workload.key, None)
+            self._templates.pop(workload.metadata.uid, None)
         else:
             self.workloads[kind][workload.key] = new
+            if kind == "StatefulSet":
+                self._note_template(new)
         concerned = [(kind, workload.key), *_controller_key(workload, self.workloads)]
         if kind == "ReplicaSet" and len(concerned) == 1:
             concerned += [
@@ -139,6 +151,12 @@ class ControlledObjects:
                 if selector_of(other).matches(workload.metadata.labels)
             ]
         return concerned
+
+    def _note_template(self, workload: Workload) -> None:
+        template = workload.spec["template"]
+        templates = self._templates.setdefault(workload.metadata.uid, deque(maxlen=TEMPLATES_MAX))
+        if not templates or templates[-1] != template:
+            templates.append(template)
 
 
 def _controller_key(workload: Workload, kinds: dict[str, Any]) -> list[WorkloadKey]:

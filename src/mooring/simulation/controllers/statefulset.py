@@ -1,15 +1,16 @@
 """The StatefulSet controller: pods with ordinals, names and volume claims of their own.
 
 Source: pkg/controller/statefulset/stateful_set_control.go, stateful_set_utils.go.
-Differs: ControllerRevisions are not read, so a pod below the partition is created from the newest
-template; claims are kept when pods go (``persistentVolumeClaimRetentionPolicy`` is not read);
-MaxUnavailableStatefulSet is off, as upstream by default.
+Differs: ControllerRevisions are not read: a pod below the partition gets its template from memory,
+and the newest one if that is not there; claims are kept when pods go
+(``persistentVolumeClaimRetentionPolicy`` is not read); MaxUnavailableStatefulSet is off, as
+upstream by default.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +50,7 @@ def sync_stateful_set(workload: Workload, cluster: ControlledObjects, turn: Turn
     pods, writes = claim_pods(workload, cluster)
     by_ordinal = {ordinal_of(pod.metadata.name, workload): pod for pod in pods}
     by_ordinal.pop(-1, None)
-    step = _Step(workload, by_ordinal, turn)
+    step = _Step(workload, by_ordinal, cluster.templates_of(workload), turn)
     if not workload.is_deleted:
         writes += step.writes()
     writes += status_write(workload, step.status())
@@ -66,8 +67,15 @@ def ordinal_of(name: str, workload: Workload) -> int:
 class _Step:
     """One turn of a StatefulSet."""
 
-    def __init__(self, workload: Workload, pods: Mapping[int, Pod], turn: Turn) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        pods: Mapping[int, Pod],
+        templates: Iterable[Json],
+        turn: Turn,
+    ) -> None:
         self._workload = workload
+        self._templates = templates
         self._pods = pods
         self._now_s = turn.now_s
         self._is_ordered = workload.spec.get("podManagementPolicy") != "Parallel"
@@ -147,9 +155,10 @@ class _Step:
         """Returns the writes for a pod and its claims."""
         workload = self._workload
         name = f"{workload.metadata.name}-{ordinal}"
-        pod = new_pod(workload, name).manifest
+        revision, template = self._version_of(ordinal)
+        pod = new_pod(workload, name, template).manifest
         labels = pod["metadata"].setdefault("labels", {})
-        labels |= {NAME_LABEL: name, INDEX_LABEL: str(ordinal), REVISION_LABEL: self._revision}
+        labels |= {NAME_LABEL: name, INDEX_LABEL: str(ordinal), REVISION_LABEL: revision}
         spec = pod["spec"]
         spec["hostname"] = name
         if workload.spec.get("serviceName"):
@@ -165,6 +174,18 @@ class _Step:
         if volumes:
             spec["volumes"] = list(volumes.values())
         yield Create(pod)
+
+    def _version_of(self, ordinal: int) -> tuple[str, Json]:
+        """Returns the revision and the template of a new pod: old ones below the partition."""
+        workload = self._workload
+        strategy = workload.spec.get("updateStrategy") or {}
+        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
+        current = workload.status.get("currentRevision")
+        if ordinal < self._ordinals.start + partition and strategy.get("type") != "OnDelete":
+            for template in self._templates:
+                if current == f"{workload.metadata.name}-{template_hash(template)}":
+                    return current, template
+        return self._revision, workload.spec["template"]
 
     def _claim(self, template: Json, pod_name: str) -> Json:
         metadata = template["metadata"]
