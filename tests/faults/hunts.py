@@ -18,7 +18,8 @@ import pytest
 
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
 from tests.faults.harness.scenario import run_scenario
-from tests.faults.harness.swarm import crowded, scenario_of
+from tests.faults.harness.swarm import crowded, reactive, scenario_of
+from tests.faults.joint_mutations import JOINT_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
 from tests.faults.subtle_mutations import SUBTLE_BUGS
@@ -31,6 +32,7 @@ SEEDS: Final = 30
 RUNS: Final[Mapping[str, Callable[[int], object]]] = {
     "swarm": lambda seed: run_scenario(scenario_of(seed)),
     "crowd": lambda seed: run_scenario(crowded(seed)),
+    "reactive": lambda seed: run_scenario(reactive(seed)),
     "volume": test_volume_seeds.run_seed,
     "device": test_device_seeds.run_seed,
     "lease": test_lease_seeds.run_seed,
@@ -192,6 +194,10 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "assigned_is_silent": ("swarm", 0),
     "lost_binding_is_silent": ("swarm", 2),
     "terminating_is_evicted": ("preemption", 0),
+    "allowed_and_deleted": ("reactive", 2),
+    "conflict_is_eviction": ("reactive", 7),
+    "lost_binding_of_namesake": ("verify", 0),
+    "nomination_of_namesake": ("preemption", 1),
     "bound_elsewhere_by_extender": ("bind_extender", 0),
 }
 
@@ -231,7 +237,7 @@ def main() -> int:
         first, last = int(from_seed or 0), int(to_seed)
     planted: Counter[str] = Counter()
     detected: Counter[str] = Counter()
-    for bug in SUBTLE_BUGS:
+    for bug in (*SUBTLE_BUGS, *JOINT_BUGS):
         if arguments and bug.name not in arguments:
             continue
         planted[bug.room] += 1
