@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
+from tests.faults.fresh_mutations import FRESH_BUGS
 from tests.faults.harness.scenario import run_scenario
 from tests.faults.harness.swarm import crowded, reactive, scenario_of
 from tests.faults.joint_mutations import JOINT_BUGS
@@ -198,6 +199,8 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "conflict_is_eviction": ("reactive", 7),
     "lost_binding_of_namesake": ("verify", 0),
     "nomination_of_namesake": ("preemption", 1),
+    "older_preemption_ends_newer": ("preemption", 1),
+    "forgotten_is_verified": ("verify", 0),
     "bound_elsewhere_by_extender": ("bind_extender", 0),
 }
 
@@ -237,7 +240,7 @@ def main() -> int:
         first, last = int(from_seed or 0), int(to_seed)
     planted: Counter[str] = Counter()
     detected: Counter[str] = Counter()
-    for bug in (*SUBTLE_BUGS, *JOINT_BUGS):
+    for bug in (*SUBTLE_BUGS, *JOINT_BUGS, *FRESH_BUGS):
         if arguments and bug.name not in arguments:
             continue
         planted[bug.room] += 1
