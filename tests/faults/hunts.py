@@ -163,7 +163,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "queued_nomination_lost": ("status", 0),
     "written_nomination_kept": ("status", 1),
     "gated_for_all_victims": ("preemption", 0),
-    "gated_preemptor": ("preemption", 1),
+    "gated_preemptor": ("preemption", 3),
     "any_failure_is_eviction": ("preemption", 0),
     "second_wait_forgotten": ("client", 8),
     "bindings_do_not_wait": ("client", 3),
