@@ -17,8 +17,10 @@ from typing import Final
 import pytest
 
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
+from tests.faults.fresh_mutations import FRESH_BUGS
 from tests.faults.harness.scenario import run_scenario
-from tests.faults.harness.swarm import crowded, scenario_of
+from tests.faults.harness.swarm import crowded, reactive, scenario_of
+from tests.faults.joint_mutations import JOINT_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
 from tests.faults.subtle_mutations import SUBTLE_BUGS
@@ -31,6 +33,7 @@ SEEDS: Final = 30
 RUNS: Final[Mapping[str, Callable[[int], object]]] = {
     "swarm": lambda seed: run_scenario(scenario_of(seed)),
     "crowd": lambda seed: run_scenario(crowded(seed)),
+    "reactive": lambda seed: run_scenario(reactive(seed)),
     "volume": test_volume_seeds.run_seed,
     "device": test_device_seeds.run_seed,
     "lease": test_lease_seeds.run_seed,
@@ -160,7 +163,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "queued_nomination_lost": ("status", 0),
     "written_nomination_kept": ("status", 1),
     "gated_for_all_victims": ("preemption", 0),
-    "gated_preemptor": ("preemption", 1),
+    "gated_preemptor": ("preemption", 3),
     "any_failure_is_eviction": ("preemption", 0),
     "second_wait_forgotten": ("client", 8),
     "bindings_do_not_wait": ("client", 3),
@@ -192,6 +195,12 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "assigned_is_silent": ("swarm", 0),
     "lost_binding_is_silent": ("swarm", 2),
     "terminating_is_evicted": ("preemption", 0),
+    "allowed_and_deleted": ("reactive", 2),
+    "conflict_is_eviction": ("reactive", 7),
+    "lost_binding_of_namesake": ("verify", 0),
+    "nomination_of_namesake": ("preemption", 1),
+    "older_preemption_ends_newer": ("preemption", 1),
+    "forgotten_is_verified": ("verify", 0),
     "bound_elsewhere_by_extender": ("bind_extender", 0),
 }
 
@@ -231,7 +240,7 @@ def main() -> int:
         first, last = int(from_seed or 0), int(to_seed)
     planted: Counter[str] = Counter()
     detected: Counter[str] = Counter()
-    for bug in SUBTLE_BUGS:
+    for bug in (*SUBTLE_BUGS, *JOINT_BUGS, *FRESH_BUGS):
         if arguments and bug.name not in arguments:
             continue
         planted[bug.room] += 1

@@ -54,7 +54,7 @@ JOINT_BUGS: Final = [
     ),
     PlantedBug(
         "status_of_bound_pod",
-        "The condition of an attempt is written for a pod that another scheduler has bound",
+        "What the status writer remembers of a pod that another scheduler has bound stays",
         Reporting,
         "failed_for_good",
         "self._writer.forget(pod.uid)",

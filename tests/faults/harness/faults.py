@@ -185,6 +185,10 @@ class FaultyNetwork:
         """
         self._refusals.append(Refusal(re.compile(pattern), code))
 
+    def accept(self, pattern: str) -> None:
+        """Ends the refusal of this pattern."""
+        self._refusals = [other for other in self._refusals if other.pattern.pattern != pattern]
+
     def refusal_of(self, request: Request) -> int:
         """Returns the status with which a write is refused; 0 if it is not."""
         if not self._refusals or request.method == "GET":

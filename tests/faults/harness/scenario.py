@@ -27,6 +27,7 @@ from mooring.devcluster.kubelets import Kubelets
 from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
 from mooring.queue import QueueOptions
+from mooring.scheduler.observer import Observer, ObserverGroup
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreChecker
@@ -36,6 +37,7 @@ from tests.faults.harness.final_checker import RETRIED_S, WRITTEN_S, FinalChecke
 from tests.faults.harness.ledger import Ledger
 from tests.faults.harness.odd_run import OddRun
 from tests.faults.harness.plugins import RAISES, RAISES_TOO, Raising, SecondPermit
+from tests.faults.harness.reactions import Reactions
 from tests.faults.harness.scenario_user import BUDGETS, PODS, PRIORITY_VALUES, TIER, Users
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
@@ -85,6 +87,7 @@ class Scenario:
         page_size: Lists have pages of so many objects, as those of a server that does not stream
             them; 0 = it does.
         is_odd: The queue has other options, and a plugin activates several pods at once.
+        has_reactions: Users change the pods that the scheduler is just working on.
     """
 
     seed: int
@@ -99,6 +102,7 @@ class Scenario:
     node_share: int = 1
     page_size: int = 0
     is_odd: bool = False
+    has_reactions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,21 @@ def _faults_of(scenario: Scenario, rng: Rng) -> Faults:
     return faults if scenario.has_broken_pods else replace(faults, broken_pods=0.0)
 
 
+def _observer(
+    scenario: Scenario,
+    checker: SchedulerChecker,
+    client: Client,
+    store: StoreChecker,
+    network: FaultyNetwork,
+) -> Observer:
+    """Returns who observes the scheduler: the checker, and in some runs users who react to it."""
+    if not scenario.has_reactions:
+        return checker
+    n_safe = scenario.n_safe
+    reactions = Reactions(scenario.seed, checker, client, store, network, n_safe=n_safe)
+    return ObserverGroup(checker, reactions)
+
+
 class ScenarioCluster:
     """An API server, a network, a scheduler, users, and checkers."""
 
@@ -240,7 +259,8 @@ class ScenarioCluster:
         client = Client(FaultyTransport(self._network, inner), rng=self._service_rng)
         # Those that raise come last: the ledger expects a Reserve before each Unreserve.
         plugins = [self._ledger, self._second, *self._raising]
-        options = ServiceOptions(plugins=plugins, observer=self._checker, queue=self._queue_options)
+        observer = _observer(self._scenario, self._checker, self._client, self.store, self._network)
+        options = ServiceOptions(plugins=plugins, observer=observer, queue=self._queue_options)
         service = Service(client, clock=self._clock, rng=self._service_rng, options=options)
         self._checker.service = service
         self._ledger.handle = self._second.handle = service.handle

@@ -60,6 +60,10 @@ class SchedulerChecker(Observer):
         #: Of the last attempt that failed.
         self._diagnosis: Diagnosis | None = None
 
+    def count(self, path: str) -> None:
+        """Counts a path of a run."""
+        self._findings.count(path)
+
     # -- an observer ------------------------------------------------------------------------------
 
     def moved(self, entry: QueuedPod, queue_name: QueueName, why: str) -> None:
@@ -259,8 +263,11 @@ def cache_problems(service: Service) -> Iterator[str]:
         is_assumed = cache.is_assumed(uid)
         if uid not in placed and not is_assumed:
             yield f"{cached_pod.info.key} ({uid}) is counted, but does not exist"
-        # A pod in Permit has been rejected by now, and is released in the next step.
-        if is_assumed and uid not in visited and service.handle.waiting.get(uid) is None:
+        # A pod in Permit has been rejected by now, and is released in the next step. One that
+        # Permit had allowed is released at once.
+        waiting = service.handle.waiting.get(uid)
+        is_rejected = waiting is not None and bool(waiting.status)
+        if is_assumed and uid not in visited and not is_rejected:
             yield f"{cached_pod.info.key} ({uid}) is assumed, but does not exist"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tests.faults.harness.scenario import Scenario
@@ -39,3 +40,10 @@ def scenario_of(seed: int) -> Scenario:
 def crowded(seed: int) -> Scenario:
     """Returns a scenario with more pods than fit: many preemptions."""
     return Scenario(seed, nodes=4, n_safe=2, pods=45, has_broken_pods=False)
+
+
+def reactive(seed: int) -> Scenario:
+    """Returns a scenario whose users change the pods that the scheduler works on."""
+    if seed % 2:
+        return replace(crowded(seed), busy_s=60.0, has_reactions=True)
+    return Scenario(seed, busy_s=60.0, pods=20, has_reactions=True)

@@ -7,6 +7,7 @@ priority on its node, and no others, and at the end no preemptor is gated.
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ NODE: Final = "a"
 DELETED: Final = "2026-01-01T00:00:00Z"
 #: Evictions and deletions take so long at most; a gated preemptor is activated after five seconds.
 QUIET_S: Final = 60.0
+#: The UID of the preemptor whose task clears nominations.
+_CLEARS_FOR: ContextVar[str] = ContextVar("clears_for")
 
 
 class PreemptionRun:
@@ -51,8 +54,8 @@ class PreemptionRun:
         self._changed = asyncio.Event()
         #: UIDs of the victims that were terminating before.
         self._terminating: set[str] = set()
-        #: Names of the pods whose nominations were cleared, since the last preemption began.
-        self._cleared: list[str] = []
+        #: UID of the preemptor -> those of the pods whose nominations its last preemption cleared.
+        self._cleared: dict[str, list[str]] = {}
         handle: Any = SimpleNamespace(
             waiting={}, pods_in_prebind=SimpleNamespace(cancel=self._no_prebind), until=self._until
         )
@@ -118,12 +121,14 @@ class PreemptionRun:
         if (entry := self._queue.pop()) is None:
             return
         victims = [self._victim() for _ in range(rng.choice((1, 2, 3, 4)))]
-        if rng.random() < 0.4:
+        for _ in range(rng.choice((0, 0, 1, 3))):
             lower = self._new("nominated", priority=rng.choice((0, 5, 10, 20)))
             is_named = {"nominated_node_name": NODE if rng.random() < 0.8 else ""}
             named = replace(lower.pod, status=replace(lower.pod.status, **is_named))
             self._pods[lower.key] = named
             self._nominator.nominate(PodInfo(named), NODE)
+            if rng.random() < 0.4:
+                self._tasks.create_task(self._end_nominated(PodInfo(named)))
         result = PostFilterResult(None, NODE, tuple(victims), plugin="DefaultPreemption")
         with self._queue.in_flight(entry):
             self._executor.start(entry.pod, result)
@@ -151,16 +156,33 @@ class PreemptionRun:
         return Reject("waits for its victims") if is_waiting else None
 
     async def _on_clear(self, preemptor: PodInfo, node_name: str) -> bool:
-        expected = [
-            info.key
+        """Compares the cleared nominations: those at the beginning, of pods that live till then."""
+        before = [
+            info
             for info in self._nominator.pods_on(node_name)
             if info.priority < preemptor.priority and info.status.nominated_node_name
         ]
-        self._cleared = []
+        cleared: list[str] = []
+        self._cleared[preemptor.uid] = cleared
+        token = _CLEARS_FOR.set(preemptor.uid)
         is_cleared: bool = await self._real_clear(preemptor, node_name)
-        if self._cleared != expected:
-            self.problems.append(f"the nominations {self._cleared} are cleared, not {expected}")
+        _CLEARS_FOR.reset(token)
+        uids = [info.uid for info in before]
+        live = {pod.metadata.uid for pod in self._pods.values()}
+        expected = [uid for uid in uids if uid in live or uid in cleared]
+        if cleared != expected:
+            self.problems.append(f"the nominations {cleared} are cleared, not {expected}")
         return is_cleared
+
+    async def _end_nominated(self, info: PodInfo) -> None:
+        """Deletes a nominated pod after a while; mostly another one has its name then."""
+        await asyncio.sleep(self._rng.random() * self._slow_s)
+        if self._rng.random() < 0.7:
+            self._count += 1
+            metadata = replace(info.pod.metadata, uid=f"{info.uid}-{self._count}")
+            self._pods[info.key] = replace(info.pod, metadata=metadata)
+        else:
+            del self._pods[info.key]
 
     # -- the API server ---------------------------------------------------------------------------
 
@@ -190,7 +212,8 @@ class PreemptionRun:
 
     async def _clear(self, nominated: Pod) -> None:
         info = PodInfo(nominated)
-        self._cleared.append(info.key)
+        self._cleared[_CLEARS_FOR.get()].append(info.uid)
+        await asyncio.sleep(self._rng.random() * self._slow_s / 4)
         if self._rng.random() < self._failing:
             raise NotFound("no such pod", status=404)
         self._nominator.remove(info.uid)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mooring.framework.status import PostFilterResult
+from mooring.objects.pod import Pod
 from mooring.queue import QueueName
 from mooring.scheduler.service import Service
 from mooring.state import PodInfo
@@ -40,6 +41,9 @@ class Run:
 class AttachedPreemption:
     """Compares the evictions of a service with the rules of upstream's executor.
 
+    Attributes:
+        stored: UID -> the pods of the API server, if they are known.
+
     Args:
         service: The scheduler.
         queue: Reports the calls of its queue.
@@ -51,6 +55,7 @@ class AttachedPreemption:
     ) -> None:
         self._service = service
         self._report = report
+        self.stored: Mapping[str, Pod] = {}
         #: UID of the preemptor -> its run.
         self._runs: dict[str, Run] = {}
         self._gated: dict[str, int] = {}
@@ -116,7 +121,11 @@ class AttachedPreemption:
         waiting = self._service.handle.waiting.get(pod.metadata.uid)
         if waiting is not None and waiting.status is None:
             self._report(f"{pod.metadata.name} waits in Permit, but is deleted")
-        return await self._send(pod, message)  # type: ignore[no-any-return]
+        result: bool = await self._send(pod, message)
+        stored = self.stored.get(pod.metadata.uid)
+        if stored is not None and stored.metadata.deletion_timestamp is None:
+            self._report(f"{pod.metadata.name} counts as evicted, but is not being deleted")
+        return result
 
     async def _on_clear(self, pod: Any) -> None:
         runs = [run for uid, run in self._runs.items() if self._is_current(uid, run)]

@@ -46,6 +46,7 @@ class ScenarioTwins(Twins):
     ) -> None:
         report = partial(findings.report, "T1")
         super().__init__(service, clock, options, report)
+        self.preemption.stored = store.pods
         self.choice = AttachedChoice(service, report)
         if checks_changes:
             self.must_queue = MustQueue(service, checker.wakeups, report)
