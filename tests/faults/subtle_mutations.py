@@ -16,7 +16,7 @@ from mooring.queue.unschedulable_pods import UnschedulablePods
 from mooring.scheduler import bind_pod as binding
 from mooring.scheduler import status_writer
 from mooring.scheduler.binding_cycle import BindingCycle
-from mooring.scheduler.binding_tasks import BindingTasks
+from mooring.scheduler.binding_tasks import RequestInProgress
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
 from mooring.scheduler.preemption import PreemptionExecutor
@@ -414,10 +414,10 @@ _SCHEDULER: Final = [
     PlantedBug(
         "slot_is_kept",
         "A binding request that fails keeps its slot",
-        BindingTasks,
-        "_request",
-        "try:\n        yield\n    finally:\n        self._requests.end(key)",
-        "if True:\n        yield\n        self._requests.end(key)\n    if True:\n        pass",
+        RequestInProgress,
+        "__aexit__",
+        "self._tasks.end_request(",
+        "_[0] is None and self._tasks.end_request(",
     ),
     PlantedBug(
         "older_stored_version",

@@ -83,7 +83,7 @@ class _Requests:
             self._slow_by_namespace[request.namespace] += 1
 
 
-class _InProgress:
+class RequestInProgress:
     """A request that is in progress while the block runs."""
 
     __slots__ = ("_key", "_namespace", "_tasks")
@@ -172,7 +172,7 @@ class BindingTasks:
         Raises:
             SchedulerError: too many requests of the namespace have no answer.
         """
-        return _InProgress(self, namespace)
+        return RequestInProgress(self, namespace)
 
     async def start_request(self, namespace: str) -> object:
         """Begins a request of ``request``; returns what ``end_request`` needs."""
