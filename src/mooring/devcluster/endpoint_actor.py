@@ -179,12 +179,16 @@ class EndpointActor:
 
     def _pods_of(self, service: Workload) -> Iterable[Workload]:
         """Returns the pods with an address that a Service selects, in order of their names."""
-        pods = self._work.objects(_PODS.name)
-        for _, pod in sorted(pods.items()):
-            is_near = pod.metadata.namespace == service.metadata.namespace
-            has_address = pod.status.get("podIP") and pod.status.get("phase") not in FINISHED_PHASES
-            if is_near and has_address and _selects(service, pod):
-                yield pod
+        selector = selector_of_labels(service.spec["selector"])
+        pods = [
+            pod
+            for pod in self._work.objects(_PODS.name).values()
+            if pod.metadata.namespace == service.metadata.namespace
+            and selector.matches(pod.metadata.labels)
+            and pod.status.get("podIP")
+            and pod.status.get("phase") not in FINISHED_PHASES
+        ]
+        return sorted(pods, key=lambda pod: pod.metadata.name)
 
 
 def endpoint_of(service: Workload, pod: Workload, zone: str) -> Json:
