@@ -12,6 +12,7 @@ from typing import Final
 
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
+from mooring.queue import QueueName
 from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import SCHEDULER, StoreChecker
 from tests.faults.harness.faults import FaultyNetwork, now_s
@@ -102,6 +103,20 @@ class FinalChecker:
             cached = {name: obj.metadata.resource_version for name, obj in objects.items()}
             if cached != expected:
                 yield f"{kind}: {set(cached.items()) ^ set(expected.items())} differ"
+
+    def differing_nominations(self, service: Service) -> Iterator[str]:
+        """Yields violations of L3: nominations that are stored otherwise than in memory.
+
+        A gated pod keeps the nomination that it was created with, which counts nowhere.
+        """
+        for pod in self._store.pending():
+            queued = service.queue.get(pod.metadata.uid)
+            is_gated = queued is not None and queued.queue_name is QueueName.GATED
+            expected = "" if is_gated else pod.status.nominated_node_name
+            in_memory = service.cache.nominator.node_of(pod.metadata.uid)
+            is_written = not (self.is_exempt(pod) or raises_for_ever(pod))
+            if is_written and in_memory != expected:
+                yield f"{key(pod)} is nominated to {in_memory!r}, but to {expected!r} in the store"
 
     def missing_condition(self) -> Iterator[str]:
         """Yields violations of L3: pending pods without a condition for their last attempt."""

@@ -17,6 +17,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from mooring.apiserver import ApiServer
@@ -397,8 +398,8 @@ class ScenarioCluster:
         await asyncio.sleep(WRITTEN_S)
         self._report_all("L3", self._final.overdue_condition())
         await asyncio.sleep(RETRIED_S - WRITTEN_S)
-        self._report_all("L3", self._final.missing_condition())
-        self._report_all("L3", self._final.stale_condition())
+        unwritten = (self._final.missing_condition(), self._final.stale_condition())
+        self._report_all("L3", chain(*unwritten, self._final.differing_nominations(service)))
         self._report_all("L4", self._final.starved())
         self._report_all("L2", self._evictions.missing_evictions(self.store.pods))
         self._network.repair()
