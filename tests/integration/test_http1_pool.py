@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -237,6 +239,25 @@ def test_a_request_is_late_too_while_it_waits_for_a_connection() -> None:
             assert first.result().body == b"ok"
             assert (server.connections, len(server.requests)) == (1, 1)
             await pool.close()
+
+    asyncio.run(main())
+
+
+def test_a_closed_connection_is_freed_without_the_garbage_collector() -> None:
+    async def main() -> None:
+        async with asyncio.timeout(10), Server(says(OK)).running() as server:
+            pool = pool_to(server, limit=1)
+            await send(pool)
+            (connection,) = pool._all
+            watched = weakref.ref(connection)
+            del connection
+            await pool.close()
+        gc.disable()
+        try:
+            await asyncio.sleep(0)
+            assert watched() is None
+        finally:
+            gc.enable()
 
     asyncio.run(main())
 

@@ -156,6 +156,7 @@ class Http1Pool:
             self._idle_timer.cancel()
         while self._waiting:
             self._wake_next()
+        self._idle.clear()
         for connection in list(self._all):
             connection.abort()
         for connection in list(self._all):
@@ -381,6 +382,8 @@ class _Connection(asyncio.Protocol):
             self.on_message_complete()  # a response without a length ends with its connection
         self._fail(exc or ConnectionResetError("the server closed the connection"))
         self._transport = None
+        # It has our methods: without this, both would wait for the garbage collector.
+        del self._parser
         self.closed.set()
         self._on_lost(self)
 
