@@ -107,14 +107,16 @@ class FinalChecker:
     def differing_nominations(self, service: Service) -> Iterator[str]:
         """Yields violations of L3: nominations that are stored otherwise than in memory.
 
-        A gated pod keeps the nomination that it was created with, which counts nowhere.
+        A gated pod keeps the nomination that it was created with, which counts nowhere; that of a
+        pod which is being bound is announced, and the pod is assumed.
         """
         for pod in self._store.pending():
             queued = service.queue.get(pod.metadata.uid)
             is_gated = queued is not None and queued.queue_name is QueueName.GATED
             expected = "" if is_gated else pod.status.nominated_node_name
             in_memory = service.cache.nominator.node_of(pod.metadata.uid)
-            is_written = not (self.is_exempt(pod) or raises_for_ever(pod))
+            is_binding = service.cache.is_assumed(pod.metadata.uid)
+            is_written = not (is_binding or self.is_exempt(pod) or raises_for_ever(pod))
             if is_written and in_memory != expected:
                 yield f"{key(pod)} is nominated to {in_memory!r}, but to {expected!r} in the store"
 
