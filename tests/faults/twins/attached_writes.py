@@ -31,10 +31,6 @@ class Value:
     #: Number of checks since it may be written.
     idle: int = 0
 
-    def waits(self, now_s: float) -> bool:
-        """Returns whether it was refused, and its wait is not over."""
-        return not self.is_writing and self.not_before_s > now_s
-
     def is_over(self, now_s: float) -> bool:
         """Returns whether it was removed, and the wait that the server asked for has passed."""
         is_past = self.not_before_s < now_s - ROUNDING_S
@@ -87,7 +83,9 @@ class AttachedWrites:
         if model is None:
             return
         model.is_removed = True
-        if not model.is_writing and not (model.waits(self._now_s()) and model.is_requested):
+        # At the very end of its wait the removed value may be gone, or not yet.
+        may_wait = model.is_requested and model.not_before_s >= self._now_s() - ROUNDING_S
+        if not model.is_writing and not may_wait:
             del self._values[key]
 
     async def write(self, value: Any, tries: int) -> Retry | None:
@@ -134,9 +132,7 @@ class AttachedWrites:
     def on_tick(self) -> None:
         """Checks once per second that each value waits for a write, and none for too long."""
         self._values = {
-            key: model
-            for key, model in self._values.items()
-            if not model.is_removed or model.is_writing or model.not_before_s > self._now_s()
+            key: model for key, model in self._values.items() if not model.is_over(self._now_s())
         }
         live = {key for key, model in self._values.items() if not model.is_removed}
         for key in live:
