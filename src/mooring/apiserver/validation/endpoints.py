@@ -13,6 +13,8 @@ from mooring.apiserver.validation.rules import field_errors, required_one_of
 from mooring.apiserver.validation.services import NO_ADDRESS, PROTOCOLS, address_of
 
 if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
+
     from mooring.apiserver.types import Object
 
 
@@ -38,10 +40,10 @@ def _validate_address(address: Object, field: str) -> Errors:
         yield from field_errors(f"{field}.hostname", address["hostname"], names.dns_label)
     if address.get("nodeName") is not None:
         yield from field_errors(f"{field}.nodeName", address["nodeName"], names.dns_subdomain)
-    yield from validate_endpoint_address(text, f"{field}.ip")
+    yield from _validate_network(text, f"{field}.ip")
 
 
-def validate_endpoint_address(text: str, field: str) -> Errors:
+def _validate_network(text: str, field: str) -> Errors:
     """Validates an address that traffic is sent to: that of no special network."""
     address = address_of(text)
     if address is None:
@@ -51,7 +53,7 @@ def validate_endpoint_address(text: str, field: str) -> Errors:
         yield invalid(field, text, f"may not be unspecified ({text})")
     if address.is_loopback:
         yield invalid(field, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
-    if address.is_multicast and _is_link_local(text):
+    if _is_link_local_multicast(address):
         problem = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
         yield invalid(field, text, problem)
     elif address.is_link_local:
@@ -59,12 +61,11 @@ def validate_endpoint_address(text: str, field: str) -> Errors:
         yield invalid(field, text, problem)
 
 
-def _is_link_local(text: str) -> bool:
-    """Returns whether a multicast address is of the local network only."""
-    address = address_of(text)
-    if address is None or address.version == 4:
-        return text.startswith("224.0.0.")
-    return address.packed[1] & 0x0F == 0x02
+def _is_link_local_multicast(address: IPv4Address | IPv6Address) -> bool:
+    packed = address.packed
+    if address.version == 4:
+        return packed[:3] == bytes((224, 0, 0))
+    return packed[0] == 0xFF and packed[1] & 0x0F == 0x02
 
 
 def _validate_port(port: Object, field: str, *, needs_name: bool) -> Errors:

@@ -47,6 +47,11 @@ def required_one_of(field: str, value: Any, supported: Sequence[str]) -> Errors:
     return one_of(field, value, supported) if value else [required(field)]
 
 
+def validate_no_steps_back(path: str, field: str) -> Errors:
+    """Validates that no part of a path is ``..``."""
+    return [invalid(field, path, "must not contain '..'")] if ".." in path.split("/") else []
+
+
 def not_negative(obj: Mapping[str, Any], field: str, *names: str) -> Errors:
     """Checks that numbers, where they are set, are not negative."""
     return [

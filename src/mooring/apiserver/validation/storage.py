@@ -16,9 +16,14 @@ from mooring.apiserver.validation.pods.volumes import (
     validate_csi,
     validate_host_path,
     validate_nfs,
+)
+from mooring.apiserver.validation.rules import (
+    IMMUTABLE,
+    field_errors,
+    immutable,
+    one_of,
     validate_no_steps_back,
 )
-from mooring.apiserver.validation.rules import IMMUTABLE, field_errors, immutable, one_of
 from mooring.apiserver.validation.volume_claims import (
     VOLUME_MODES,
     validate_access_modes,

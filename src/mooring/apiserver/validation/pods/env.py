@@ -11,7 +11,11 @@ from typing import Any
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, invalid, not_found_value, not_supported, required
-from mooring.apiserver.validation.rules import field_errors, required_value
+from mooring.apiserver.validation.rules import (
+    field_errors,
+    required_value,
+    validate_no_steps_back,
+)
 
 Object = Mapping[str, Any]
 
@@ -94,10 +98,10 @@ def _validate_file_key(reference: Object, field: str) -> Errors:
     key, volume, path = (reference.get(name, "") for name in ("key", "volumeName", "path"))
     yield from required_value(f"{field}.key", key, names.environment_name)
     yield from required_value(f"{field}.volumeName", volume, names.dns_label)
-    if not path:
+    if path:
+        yield from validate_no_steps_back(path, f"{field}.path")
+    else:
         yield required(f"{field}.path")
-    elif ".." in path.split("/"):
-        yield invalid(f"{field}.path", path, "must not contain '..'")
 
 
 def validate_file_volumes(spec: Object, field: str) -> Errors:

@@ -31,7 +31,12 @@ from mooring.apiserver.validation.pods.env import (
     validate_field_ref,
     validate_resource_ref,
 )
-from mooring.apiserver.validation.rules import field_errors, one_of, required_fields
+from mooring.apiserver.validation.rules import (
+    field_errors,
+    one_of,
+    required_fields,
+    validate_no_steps_back,
+)
 from mooring.apiserver.validation.volume_claims import validate_claim_spec
 from mooring.objects.quantity import Quantity
 
@@ -147,12 +152,6 @@ def validate_descending_path(path: str, field: str) -> Errors:
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from validate_no_steps_back(path, field)
-
-
-def validate_no_steps_back(path: str, field: str) -> Errors:
-    """Validates that no part of a path is ``..``."""
-    if ".." in path.split("/"):
-        yield invalid(field, path, "must not contain '..'")
 
 
 def _claim(source: Object, field: str) -> Errors:
