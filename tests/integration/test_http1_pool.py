@@ -191,6 +191,33 @@ def test_one_that_gives_up_in_the_line_holds_up_nobody() -> None:
     asyncio.run(main())
 
 
+def test_one_that_gives_up_when_its_turn_has_come_passes_the_connection_on() -> None:
+    async def main() -> None:
+        behave, open_gate, asked = gate()
+        async with asyncio.timeout(10), Server(behave).running() as server:
+            pool = pool_to(server, limit=1)
+
+            async def ask_then_cancel() -> Response:
+                response = await send(pool)
+                # The connection is the second request's now, whose task has not run since.
+                second.cancel()
+                return response
+
+            async with asyncio.TaskGroup() as tasks:
+                first = tasks.create_task(ask_then_cancel())
+                await asked.acquire()
+                second = tasks.create_task(send(pool))
+                third = tasks.create_task(send(pool))
+                await asyncio.sleep(0)
+                open_gate()
+            assert first.result().body == third.result().body == b"ok"
+            assert second.cancelled()
+            assert (server.connections, len(server.requests)) == (1, 2)
+            await pool.close()
+
+    asyncio.run(main())
+
+
 def test_one_that_is_given_up_under_way_takes_its_connection_with_it() -> None:
     async def main() -> None:
         behave, open_gate, _ = gate()

@@ -25,6 +25,7 @@ from urllib.parse import urlencode, urlsplit
 import httptools
 
 from mooring.client.transport.transport import AnswerTooLong, Request, Response
+from mooring.client.transport.turns import Turns
 from mooring.errors import Unreachable
 
 CONNECT_S_MAX: Final = 10.0
@@ -104,7 +105,7 @@ class Http1Pool:
         #: Connection -> when its request began, in seconds of the event loop; the oldest first.
         self._requests: dict[_Connection, float] = {}
         self._opening = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._turns: Turns[_Connection] = Turns(self._pass_on)
         self._is_closed = False
         self._is_retired = False
 
@@ -137,8 +138,7 @@ class Http1Pool:
         text = self._text(request, headers)
         connection = self._take_idle()
         if connection is None:
-            async with asyncio.timeout_at(due_s):
-                connection = await self._acquire()
+            connection = await self._acquire(due_s)
         self._requests[connection] = connection.loop.time()
         try:
             is_sent()
@@ -154,8 +154,8 @@ class Http1Pool:
         self._is_closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        while self._waiting:
-            self._wake_next()
+        while self._turns.wake_next():
+            pass
         self._idle.clear()
         for connection in list(self._all):
             connection.abort()
@@ -180,42 +180,49 @@ class Http1Pool:
                 return connection
         return None
 
-    async def _acquire(self) -> _Connection:
-        """Returns the last used idle connection, else a new one, else waits for one."""
+    async def _acquire(self, due_s: float) -> _Connection:
+        """Returns the last used idle connection, else a new one, else waits for one.
+
+        Raises:
+            TimeoutError: no connection is free at ``due_s``, in seconds of the event loop.
+        """
+        loop = asyncio.get_running_loop()
         while True:
             connection = self._take_idle()
             if connection is not None:
                 return connection
-            if len(self._all) + self._opening - self._slow_count() < self._limit:
-                return await self._open()
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            timer = asyncio.get_running_loop().call_later(SLOW_S, self._wake_next)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._wake_next()  # it was our turn: pass it on
-                raise
-            finally:
-                timer.cancel()
+            now_s = loop.time()
+            if now_s >= due_s:
+                raise TimeoutError
+            if len(self._all) + self._opening - self._slow_count(now_s) < self._limit:
+                return await self._open(min(due_s, now_s + CONNECT_S_MAX))
+            connection = await self._turns.wait(loop, min(due_s, now_s + SLOW_S))
+            if connection is not None and connection.is_open:
+                return connection
 
-    def _slow_count(self) -> int:
+    def _pass_on(self, connection: _Connection | None) -> None:
+        """Gives the turn of a cancelled request to the next one."""
+        if connection is None:
+            self._turns.wake_next()
+        else:
+            self._release(connection)
+
+    def _slow_count(self, now_s: float) -> int:
         """Returns the number of connections whose request is slow: they do not count."""
-        count, slow_before_s = 0, asyncio.get_running_loop().time() - SLOW_S
+        count, slow_before_s = 0, now_s - SLOW_S
         for started_at_s in self._requests.values():
             if started_at_s > slow_before_s or count >= SLOW_MAX:
                 break  # this one and all later ones are not slow
             count += 1
         return count
 
-    async def _open(self) -> _Connection:
+    async def _open(self, due_s: float) -> _Connection:
         self._opening += 1
         try:
-            async with asyncio.timeout(CONNECT_S_MAX):
+            async with asyncio.timeout_at(due_s):
                 connection = await self._connect()
         except BaseException:
-            self._wake_next()
+            self._turns.wake_next()
             raise
         finally:
             self._opening -= 1
@@ -244,16 +251,17 @@ class Http1Pool:
         raise failure
 
     def _release(self, connection: _Connection) -> None:
+        """Gives the connection to the first waiting request; it is idle if none waits."""
         is_usable = connection.is_open and connection.is_free and not self._is_retired
-        if is_usable and len(self._all) <= self._limit:
+        if not is_usable or len(self._all) > self._limit:
+            connection.abort()
+            self._turns.wake_next()
+        elif not self._turns.wake_next(connection):
             now_s = connection.loop.time()
             connection.idle_since_s = now_s
             self._idle.append(connection)
             if self._idle_timer is None:
                 self._close_idle(now_s)
-        else:
-            connection.abort()
-        self._wake_next()
 
     def _close_idle(self, now_s: float) -> None:
         """Closes what has been idle for too long, and sets the timer for the next one."""
@@ -266,15 +274,7 @@ class Http1Pool:
 
     def _lost(self, connection: _Connection) -> None:
         self._all.discard(connection)
-        self._wake_next()
-
-    def _wake_next(self) -> None:
-        """Wakes the first waiting request."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
+        self._turns.wake_next()
 
     # -- text -------------------------------------------------------------------------------------
 
