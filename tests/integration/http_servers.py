@@ -86,15 +86,16 @@ def chunk(text: bytes) -> bytes:
 class Names:
     """Credentials that are renewed when they are refused."""
 
-    is_current = True
-
     def __init__(self) -> None:
         self.generation = 0
         self.tls = None
         self.renewals = 0
 
-    async def headers(self) -> Mapping[str, str]:
+    def current_headers(self) -> Mapping[str, str]:
         return {"authorization": f"Bearer {self.renewals}"}
+
+    async def headers(self) -> Mapping[str, str]:
+        return self.current_headers()
 
     async def renew(self) -> None:
         self.renewals += 1

@@ -77,26 +77,35 @@ class Credentials:
         self._failure: tuple[float, Unreachable] | None = None
         self._lock = asyncio.Lock()
 
-    @property
-    def is_current(self) -> bool:
-        """True if ``headers`` returns without waiting: no plugin has to run for it."""
-        return self._access.plugin is None or not self._is_expired()
-
-    async def headers(self) -> Mapping[str, str]:
-        """Returns the headers for a request.
+    def current_headers(self) -> Mapping[str, str] | None:
+        """Returns the headers for a request, or None if a plugin must run first.
 
         Raises:
             Unreachable: there are no credentials, so nothing can be sent.
         """
-        if isinstance(self._access.authority, Path):
-            self._read_authority(self._access.authority)
-        if self._access.token_file is not None:
-            self._read_token_file(self._access.token_file)
-        elif self._access.plugin is not None and self._is_expired():
-            async with self._lock:
-                if self._is_expired():
-                    await self._run_plugin()
-        return {"authorization": f"Bearer {self._token}"} if self._token else {}
+        access = self._access
+        if isinstance(access.authority, Path):
+            self._read_authority(access.authority)
+        if access.token_file is not None:
+            self._read_token_file(access.token_file)
+        elif access.plugin is not None and self._is_expired():
+            return None
+        return self._token_headers()
+
+    async def headers(self) -> Mapping[str, str]:
+        """Returns the headers for a request; runs the plugin if its credentials have expired.
+
+        Raises:
+            Unreachable: there are no credentials, so nothing can be sent.
+        """
+        headers = self.current_headers()
+        if headers is not None:
+            return headers
+        async with self._lock:
+            if self._is_expired():
+                await self._run_plugin()
+        # Not asked again whether they are expired: the server knows better than our clock.
+        return self._token_headers()
 
     async def renew(self) -> None:
         """Gets newer credentials after a 401.
@@ -115,6 +124,9 @@ class Credentials:
                 await self._run_plugin()
             elif self.tls is not None and isinstance(self._access.certificate, Path):
                 self._load(self._access.certificate, self._access.key)
+
+    def _token_headers(self) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {self._token}"} if self._token else {}
 
     def _read_token_file(self, path: Path) -> None:
         now_s = self._clock.monotonic_s()

@@ -73,13 +73,12 @@ class Authorization(Protocol):
         """The TLS context of new connections."""
         ...
 
-    @property
-    def is_current(self) -> bool:
-        """True if ``headers`` returns without waiting: nothing has to be renewed."""
+    def current_headers(self) -> Mapping[str, str] | None:
+        """Returns the headers for a request, or None if something must be renewed first."""
         ...
 
     async def headers(self) -> Mapping[str, str]:
-        """Returns the headers for a request."""
+        """Returns the headers for a request; renews what has expired."""
         ...
 
     async def renew(self) -> None:
@@ -232,9 +231,8 @@ class HttpTransport:
         authorization = self._authorization
         if authorization is None:
             return headers
-        if authorization.is_current:
-            credentials = await authorization.headers()  # no timer: it does not wait
-        else:
+        credentials = authorization.current_headers()
+        if credentials is None:
             async with asyncio.timeout_at(due_s):
                 credentials = await authorization.headers()
         if authorization.generation != self._generation:

@@ -18,12 +18,12 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final, TypeAlias, cast
 from urllib.parse import urlencode, urlsplit
 
 import httptools
 
+from mooring.client.transport.raw_headers import RawHeaders
 from mooring.client.transport.transport import AnswerTooLong, Request, Response
 from mooring.client.transport.turns import Turns
 from mooring.errors import Unreachable
@@ -46,11 +46,6 @@ HTTP_FAILURES: Final = (OSError, TimeoutError, httptools.HttpParserError)
 
 #: Headers that define where a response ends.
 _FRAMED: Final = frozenset({"content-length", "transfer-encoding"})
-
-_LINE_BREAKS: Final = frozenset("\r\n\0")
-
-#: Names of headers that are remembered; servers send a few dozen.
-_NAMES_MAX: Final = 256
 
 LookUp: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -96,6 +91,8 @@ class Http1Pool:
             for name, value in extra_headers
         )
         self._user_agent = user_agent
+        #: Headers of the last request, and their lines: requests of a pool differ little.
+        self._last_fields: tuple[Mapping[str, str], str] = {}, f"user-agent: {user_agent}\r\n"
         self._look_up = look_up
         #: The connection that was used last is at the end.
         self._idle: deque[_Connection] = deque()
@@ -280,20 +277,29 @@ class Http1Pool:
 
     def _text(self, request: Request, headers: Mapping[str, str]) -> bytes:
         method, body = request.method, request.body
-        lines = [f"{name}: {value}" for name, value in headers.items()]
-        if "user-agent" not in headers:
-            lines.append(f"user-agent: {self._user_agent}")
-        if body or method in ("POST", "PUT", "PATCH"):
-            lines.append(f"content-length: {len(body)}")
         target = self._root + request.path
         if request.query:
             target = f"{target}?{urlencode(request.query)}"
-        # Searches in C: a token has a thousand characters.
-        joined = "".join((method, target, *lines))
-        if "\n" in joined or "\r" in joined or "\0" in joined:
-            raise ValueError(f"a line break in a request: {_with_line_break(request, headers)}")
-        fields = "\r\n".join(lines)
-        return f"{method} {target}{self._constant}{fields}\r\n\r\n".encode("latin-1") + body
+        if _has_line_break(method) or _has_line_break(target):
+            raise ValueError(f"a line break in a request: {method} {target!r}")
+        fields = self._fields(headers)
+        if body or method in ("POST", "PUT", "PATCH"):
+            fields = f"{fields}content-length: {len(body)}\r\n"
+        return f"{method} {target}{self._constant}{fields}\r\n".encode("latin-1") + body
+
+    def _fields(self, headers: Mapping[str, str]) -> str:
+        """Returns the lines of the headers; those of the last request are remembered."""
+        last_headers, fields = self._last_fields
+        if headers != last_headers:
+            lines = [f"{name}: {value}" for name, value in headers.items()]
+            if "user-agent" not in headers:
+                lines.append(f"user-agent: {self._user_agent}")
+            for line in lines:
+                if _has_line_break(line):  # the value may be secret
+                    raise ValueError(f"a line break in a header: {line.partition(':')[0]!r}")
+            fields = "".join(f"{line}\r\n" for line in lines)
+            self._last_fields = dict(headers), fields
+        return fields
 
 
 class _Connection(asyncio.Protocol):
@@ -312,7 +318,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._response: asyncio.Future[Response] | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._headers: dict[str, str] = {}
+        self._headers: list[tuple[bytes, bytes]] = []
         self._parts: list[bytes] = []
         self._size = 0
         self._bytes_max = 0
@@ -377,7 +383,7 @@ class _Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if exc is None and self._has_head and not self._headers.keys() & _FRAMED:
+        if exc is None and self._has_head and _FRAMED.isdisjoint(RawHeaders(self._headers)):
             self._keeps_alive = False
             self.on_message_complete()  # a response without a length ends with its connection
         self._fail(exc or ConnectionResetError("the server closed the connection"))
@@ -396,15 +402,13 @@ class _Connection(asyncio.Protocol):
     # -- called by the parser ---------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self._headers, self._parts, self._size, self._has_head = {}, [], 0, False
+        self._headers, self._parts, self._size, self._has_head = [], [], 0, False
         if self._response is None:  # no request is in flight
             self._keeps_alive = False
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key, text = _lower_name(name), value.decode("latin-1")
-        headers = self._headers
-        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._has_head = self._parser.get_status_code() >= 200
@@ -425,17 +429,9 @@ class _Connection(asyncio.Protocol):
         self._has_head = False
         self._keeps_alive = self._keeps_alive and self._parser.should_keep_alive()
         if answer is not None and not answer.done():
-            answer.set_result(Response(status, self._headers, b"".join(self._parts)))
+            answer.set_result(Response(status, RawHeaders(self._headers), b"".join(self._parts)))
 
 
-@lru_cache(maxsize=_NAMES_MAX)
-def _lower_name(name: bytes) -> str:
-    return name.decode("latin-1").lower()
-
-
-def _with_line_break(request: Request, headers: Mapping[str, str]) -> str:
-    """Returns what has a line break; not the value of a header, which may be secret."""
-    for name, value in headers.items():
-        if not _LINE_BREAKS.isdisjoint(name + value):
-            return f"header {name!r}"
-    return repr(f"{request.method} {request.path}")
+def _has_line_break(text: str) -> bool:
+    # Searches in C: a token has a thousand characters.
+    return "\n" in text or "\r" in text or "\0" in text

@@ -316,15 +316,16 @@ class PodTable:
             self._grow_to(placed.slot + 1)
         self._by_uid[uid] = placed
         self._append(placed)
-        self.node_row[placed.slot] = placed.row
-        self._write(placed.slot, placed.info)
+        self._write(placed)
 
     def update(self, placed: PlacedPod, info: PodInfo) -> None:
-        """Stores a newer version of a pod with the same amounts and ports."""
+        """Stores a newer version, with the same amounts and ports, as the last pod of its node."""
         placed.info = info
-        self._detach(placed)
-        self._append(placed)
-        self._write(placed.slot, info)
+        if self._on_row[placed.row][-1] is not placed:
+            self._detach(placed)
+            self._append(placed)
+        self.priority[placed.slot] = info.priority
+        self.start_s[placed.slot] = info.start_s
 
     def remove(self, uid: str) -> PlacedPod:
         """Removes a pod, and returns it.
@@ -358,10 +359,11 @@ class PodTable:
         if not on_row:
             del self._on_row[placed.row], self._slots_on_row[placed.row]
 
-    def _write(self, slot: int, info: PodInfo) -> None:
-        self.priority[slot] = info.priority
-        self.start_s[slot] = info.start_s
-        usage = info.usage
+    def _write(self, placed: PlacedPod) -> None:
+        slot, usage = placed.slot, placed.info.usage
+        self.node_row[slot] = placed.row
+        self.priority[slot] = placed.info.priority
+        self.start_s[slot] = placed.info.start_s
         for line, resource in enumerate(FIXED_RESOURCES):
             self.usage[line, slot] = wrap_int64(usage.get(resource, 0))
 
