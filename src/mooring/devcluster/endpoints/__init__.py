@@ -1,0 +1,1 @@
+"""The endpoint slice controller of an in-memory cluster."""
