@@ -40,10 +40,10 @@ def _validate_address(address: Object, field: str) -> Errors:
         yield from field_errors(f"{field}.hostname", address["hostname"], names.dns_label)
     if address.get("nodeName") is not None:
         yield from field_errors(f"{field}.nodeName", address["nodeName"], names.dns_subdomain)
-    yield from _validate_network(text, f"{field}.ip")
+    yield from validate_network(text, f"{field}.ip")
 
 
-def _validate_network(text: str, field: str) -> Errors:
+def validate_network(text: str, field: str) -> Errors:
     """Validates an address that traffic is sent to: that of no special network."""
     address = address_of(text)
     if address is None:

@@ -1,1 +1,1 @@
-"""The endpoint slice controller of an in-memory cluster."""
+"""The controllers of endpoints of an in-memory cluster."""

@@ -1,15 +1,17 @@
-"""The endpoint slice controller of an in-memory cluster: slices list the addresses of pods.
+"""The controllers of endpoints of an in-memory cluster: slices list the addresses of pods.
 
-The API server makes the first slice of a Service that has a selector; this module fills it, and
-adds others. Pods are watched from the first such Service on: most clusters have none.
+The API server makes the first slice of a Service that has a selector; this module fills it, adds
+others, and writes the Endpoints object. Pods are watched from the first such Service on: most
+clusters have none.
 
 ::
 
     pod changed ──> its Services are queued ──GATHER_S──> each is compared with its slices once
 
-Source: pkg/controller/endpointslice/endpointslice_controller.go.
+Source: pkg/controller/endpointslice/endpointslice_controller.go and
+pkg/controller/endpoint/endpoints_controller.go.
 Differs: the annotation with the time of the last change is not written; a Service with a failed
-write waits for its next event.
+write waits for its next event; Endpoints without a Service are left alone when it starts.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from mooring.devcluster.endpoints.slices import (
     plan,
     ports_key,
 )
+from mooring.devcluster.endpoints.writer import ENDPOINTS, EndpointsWriter
 from mooring.devcluster.work_queue import WorkQueue
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.kinds import Kind
@@ -90,7 +93,7 @@ class EndpointActor:
     """Writes the endpoints of Services.
 
     Args:
-        client: A client that may write endpoint slices.
+        client: A client that may write endpoint slices and Endpoints.
         clock: For the watches.
         rng: For the watches.
         sleep: Sleeps so many seconds.
@@ -108,6 +111,7 @@ class EndpointActor:
         self._states: dict[str, _ServiceState] = {}
         #: Key of a slice -> the resourceVersion of the last own write, None = deleted.
         self._written: dict[str, int | None] = {}
+        self._old_form = EndpointsWriter(client, lambda: self._work.objects(ENDPOINTS.name))
         self._work: WorkQueue[str] = WorkQueue(
             client,
             {
@@ -115,10 +119,11 @@ class EndpointActor:
                 _SERVICES.name: self._on_service,
                 _PODS.name: self._on_pod,
                 _SLICES.name: self._on_slice,
+                ENDPOINTS.name: self._on_endpoints,
             },
             self._sync,
             _log_failure,
-            kinds=[_SERVICES, _PODS, _SLICES],
+            kinds=[_SERVICES, _PODS, _SLICES, ENDPOINTS],
             gather_s=GATHER_S,
             clock=clock,
             rng=rng,
@@ -186,19 +191,27 @@ class EndpointActor:
         if not is_expected:
             self._work.add(service_key)
 
+    def _on_endpoints(self, change: ObjectChange) -> None:
+        if change.new is None:
+            self._old_form.forget(key(change.old))
+            self._work.add(key(change.old))
+
     # -- comparison -------------------------------------------------------------------------------
 
     async def _sync(self, service_key: str) -> None:
         service: Workload | None = self._work.objects(_SERVICES.name).get(service_key)
         if service is None:
             self._states.pop(service_key, None)
+            await self._old_form.delete(service_key)
             return
         if service.is_deleted or not has_endpoints(service):
             return
         state = self._states.setdefault(service_key, _ServiceState())
         if not state.has_slice:
             return  # the API server makes it, and its event queues the Service again
-        changes = plan(service, [*state.slices.values()], self._groups(service, state))
+        groups = self._groups(service, state)
+        await self._old_form.write(service, groups.values())
+        changes = plan(service, [*state.slices.values()], groups)
         for content in changes.create:
             await self._create(service, state, content)
         for part, content in changes.update:

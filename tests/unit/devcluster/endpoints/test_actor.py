@@ -218,3 +218,51 @@ async def test_endpoints_close_to_the_client_have_hints() -> None:
         await asyncio.sleep(2)
         [endpoint] = (await w.endpoint_slice())["endpoints"]
         assert endpoint["hints"] == {"forZones": [{"name": "z1"}], "forNodes": [{"name": "a"}]}
+
+
+@virtually
+async def test_a_service_has_endpoints_until_it_is_deleted() -> None:
+    async with world() as w:
+        for name in ("one", "two", "bad"):
+            await w.create_pod(name, app="web")
+        await w.create_service(selector={"app": "web"}, ports=[{"port": 80, "name": "http"}])
+        not_ready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await asyncio.sleep(2)
+        await w.request("PATCH", f"{CORE}/pods/bad/status", not_ready, content_type=MERGE)
+        await asyncio.sleep(1)
+
+        endpoints = await w.request("GET", f"{CORE}/endpoints/web")
+        assert endpoints["metadata"]["labels"] == {
+            "endpoints.kubernetes.io/managed-by": "endpoint-controller"
+        }
+        [subset] = endpoints["subsets"]
+        assert subset["ports"] == [{"name": "http", "port": 80, "protocol": "TCP"}]
+        addresses = {item["targetRef"]["name"]: item["ip"] for item in subset["addresses"]}
+        assert addresses == {name: await w.address(name) for name in ("one", "two")}
+        assert {item["nodeName"] for item in subset["addresses"]} == {"a"}
+        assert [item["ip"] for item in subset["notReadyAddresses"]] == [await w.address("bad")]
+
+        await w.client.write("DELETE", f"{CORE}/endpoints/web", b"{}")
+        await asyncio.sleep(1)
+        assert (await w.request("GET", f"{CORE}/endpoints/web"))["subsets"] == [subset]
+
+        await w.client.write("DELETE", f"{CORE}/services/web", b"{}")
+        await asyncio.sleep(1)
+        assert (await w.request("GET", f"{CORE}/endpoints"))["items"] == []
+
+
+@virtually
+async def test_endpoints_follow_the_labels_of_their_service() -> None:
+    async with world() as w:
+        await w.create_service(selector={"app": "web"}, clusterIP="None")
+        await asyncio.sleep(1)
+        labels = {"metadata": {"labels": {"team": "a"}}}
+        await w.request("PATCH", f"{CORE}/services/web", labels, content_type=MERGE)
+        await asyncio.sleep(1)
+        endpoints = await w.request("GET", f"{CORE}/endpoints/web")
+        assert "subsets" not in endpoints
+        assert endpoints["metadata"]["labels"] == {
+            "endpoints.kubernetes.io/managed-by": "endpoint-controller",
+            "service.kubernetes.io/headless": "",
+            "team": "a",
+        }
