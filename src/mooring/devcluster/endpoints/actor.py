@@ -234,11 +234,12 @@ class EndpointActor:
                 state.lacks_nodes = True
                 continue
             zone = "" if node is None else node.metadata.labels.get(ZONE, "")
-            entry = earlier.get(pod.key)
+            pod_key = pod.key
+            entry = earlier.get(pod_key)
             if entry is None or entry[0] is not pod or entry[1] != zone:
                 ports = ports_of(service, pod)
                 entry = pod, zone, endpoint_of(service, pod, zone), ports, ports_key(ports)
-            state.endpoints[pod.key] = entry
+            state.endpoints[pod_key] = entry
             group = groups.get(entry[4])
             if group is None:
                 group = groups[entry[4]] = Group(entry[3])
