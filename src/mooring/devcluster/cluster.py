@@ -18,7 +18,7 @@ from mooring.client.retry import Sleep
 from mooring.devcluster.claim_actor import ClaimActor
 from mooring.devcluster.disruption_actor import DisruptionActor
 from mooring.devcluster.driver_actor import DriverActor
-from mooring.devcluster.endpoint_actor import EndpointActor
+from mooring.devcluster.endpoints.actor import EndpointActor
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.node_actor import NodeActor
 from mooring.devcluster.revision_actor import RevisionActor

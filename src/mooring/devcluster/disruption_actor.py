@@ -31,7 +31,7 @@ from mooring.simulation.controllers.objects import WORKLOAD_KINDS, Json, Workloa
 
 _BUDGETS: Final[Kind] = kind_named(BUDGET)
 #: The kinds whose replicas count; they are listed before pods.
-_SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet")
+_SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 #: A status that could not be written is calculated again after so many seconds.
 RETRY_S: Final = 1.0
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from mooring.client import Client, ObjectChange
 from mooring.client.retry import Sleep
@@ -41,7 +42,9 @@ class DriverActor:
     ) -> None:
         self._client = client
         self._file = file
-        self._work: WorkQueue[tuple[Node, bool]] = WorkQueue(
+        #: Deleted nodes that still have slices, by name.
+        self._deleted: dict[str, Node] = {}
+        self._work: WorkQueue[str] = WorkQueue(
             client,
             {"Node": self._on_change},
             self._sync,
@@ -56,24 +59,26 @@ class DriverActor:
         await self._work.run()
 
     def _on_change(self, change: ObjectChange) -> None:
-        if change.new is None:
-            self._work.add((change.old, False))
-        elif change.old is None or change.old.metadata.labels != change.new.metadata.labels:
-            self._work.add((change.new, True))
+        old, new = change.old, change.new
+        if new is None:
+            self._deleted[old.metadata.name] = old
+        elif old is not None and old.metadata.labels == new.metadata.labels:
+            return
+        self._work.add((new or old).metadata.name)
 
-    async def _sync(self, item: tuple[Node, bool]) -> None:
-        """Creates the missing slices of a node, or deletes all slices of a deleted one."""
-        node, exists = item
-        for part in slices_of_node(self._file, node):
-            try:
-                if exists:
-                    await self._client.create(part)
-                else:
+    async def _sync(self, name: str) -> None:
+        """Deletes all slices of a deleted node, and creates the missing ones of a node."""
+        deleted = self._deleted.pop(name, None)
+        if deleted is not None:
+            for part in slices_of_node(self._file, deleted):
+                with suppress(NotFound):
                     await self._client.delete("ResourceSlice", part.metadata.name)
-            except (AlreadyExists, NotFound):
-                continue
+        node: Node | None = self._work.objects("Node").get(name)
+        if node is not None:
+            for part in slices_of_node(self._file, node):
+                with suppress(AlreadyExists):
+                    await self._client.create(part)
 
 
-def _log_failure(item: tuple[Node, bool], error: SchedulerError) -> None:
-    extra = {"node": item[0].metadata.name, "error": str(error)}
-    _log.warning("slices not written", extra=extra)
+def _log_failure(name: str, error: SchedulerError) -> None:
+    _log.warning("slices not written", extra={"node": name, "error": str(error)})

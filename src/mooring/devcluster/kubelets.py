@@ -1,7 +1,8 @@
 """Simulated kubelets: bound pods become Running, deleted pods go when their grace period is over.
 
-One watch serves the kubelets of all nodes. A pod starts half a second after its binding. A deleted
-pod uses its whole grace period, as one does whose process ignores the signal to end.
+One watch serves the kubelets of all nodes. A pod starts half a second after its binding, and so
+does an ephemeral container after it was added (``kubectl debug``). A deleted pod uses its whole
+grace period, as one does whose process ignores the signal to end.
 """
 
 from __future__ import annotations
@@ -16,12 +17,35 @@ from mooring.client import Client, Informer, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng, rfc3339
 from mooring.errors import SchedulerError
-from mooring.objects.pod import Pod
+from mooring.objects.kinds import Kind
+from mooring.objects.meta import key
+from mooring.objects.pod import Container, Pod, PodSpec, PodStatus
 
 START_S: Final = 0.5
 #: Number of pods started or ended concurrently.
 WORKERS: Final = 4
 
+
+class KubeletPodSpec(PodSpec, frozen=True, kw_only=True):
+    """The spec of a pod with what only kubelets read."""
+
+    ephemeral_containers: tuple[Container, ...] = ()
+
+
+class KubeletPodStatus(PodStatus, frozen=True, kw_only=True):
+    """The status of a pod with what only kubelets write, as JSON."""
+
+    ephemeral_container_statuses: tuple[dict[str, Any], ...] = ()
+
+
+class KubeletPod(Pod, frozen=True, kw_only=True):
+    """A pod as kubelets read it."""
+
+    spec: KubeletPodSpec = KubeletPodSpec()
+    status: KubeletPodStatus = KubeletPodStatus()
+
+
+_PODS: Final = Kind("Pod", KubeletPod, "", "v1", "pods", namespaced=True)
 
 _log = logging.getLogger(__name__)
 
@@ -51,11 +75,11 @@ class Kubelets:
         self._clock = clock
         self._sleep = sleep
         #: Due time in monotonic seconds, number, pod: as a heap.
-        self._timers: list[tuple[float, int, Pod]] = []
+        self._timers: list[tuple[float, int, KubeletPod]] = []
         self._numbers = itertools.count()
         self._has_earlier_timer = asyncio.Event()
-        self._work: asyncio.Queue[Pod] = asyncio.Queue()
-        self.informer = Informer(client, "Pod", self._on_change, clock=clock, rng=rng, sleep=sleep)
+        self._work: asyncio.Queue[KubeletPod] = asyncio.Queue()
+        self.informer = Informer(client, _PODS, self._on_change, clock=clock, rng=rng, sleep=sleep)
         self._starting = 0
         self._addresses = 0
 
@@ -78,17 +102,17 @@ class Kubelets:
                 tasks.create_task(self._process_queue())
 
     def _on_change(self, change: ObjectChange) -> None:
-        pod: Pod | None = change.new
+        pod: KubeletPod | None = change.new
         if pod is None or not pod.spec.node_name:
             return
         wait_s = START_S
         if pod.metadata.deletion_timestamp is not None:
             grace_s = pod.metadata.deletion_grace_period_seconds or 0
             wait_s = float(grace_s)
-        elif pod.status.phase != "Pending":
-            return
-        else:
+        elif pod.status.phase == "Pending":
             self._starting += 1
+        elif not _unstarted(pod):
+            return
         due_s = self._clock.monotonic_s() + wait_s
         heapq.heappush(self._timers, (due_s, next(self._numbers), pod))
         if self._timers[0][0] == due_s:
@@ -121,17 +145,20 @@ class Kubelets:
                     await self._client.delete(
                         "Pod", metadata.name, metadata.namespace, uid=metadata.uid, grace_period_s=0
                     )
-                else:
+                elif pod.status.phase == "Pending":
                     await self._client.patch_pod_status(pod, self._running(pod))
+                else:
+                    await self._start_ephemeral(key(pod))
             except SchedulerError as error:
                 # The pod was deleted or replaced; there is nothing to run.
                 _log.info(
                     "pod status not written", extra={"pod": metadata.name, "error": str(error)}
                 )
             finally:
-                self._starting -= metadata.deletion_timestamp is None
+                is_start = metadata.deletion_timestamp is None and pod.status.phase == "Pending"
+                self._starting -= is_start
 
-    def _running(self, pod: Pod) -> dict[str, Any]:
+    def _running(self, pod: KubeletPod) -> dict[str, Any]:
         """Returns the status of a pod with all containers running."""
         now = rfc3339(self._clock.wall_s())
         self._addresses += 1
@@ -146,23 +173,60 @@ class Kubelets:
             }
             for condition_type in ("Initialized", "Ready", "ContainersReady")
         ]
-        containers = [
-            {
-                "name": container.name,
-                "image": container.image,
-                "imageID": "",
-                "ready": True,
-                "started": True,
-                "restartCount": 0,
-                "state": {"running": {"startedAt": now}},
-            }
-            for container in pod.spec.containers
+        completed = {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}
+        init_containers = [
+            _container_status(container, {"running": {"startedAt": now}}, started=True)
+            if container.restart_policy == "Always"
+            else _container_status(container, {"terminated": completed}, started=False)
+            for container in pod.spec.init_containers
         ]
-        return {
+        status = {
             "phase": "Running",
             "startTime": now,
             "podIP": address,
             "podIPs": [{"ip": address}],
             "conditions": conditions,
-            "containerStatuses": containers,
+            "containerStatuses": [
+                _container_status(container, {"running": {"startedAt": now}}, started=True)
+                for container in pod.spec.containers
+            ],
         }
+        if init_containers:
+            status["initContainerStatuses"] = init_containers
+        return status
+
+    async def _start_ephemeral(self, pod_key: str) -> None:
+        """Makes the ephemeral containers run that were added to a pod."""
+        pod: KubeletPod | None = self.informer.objects.get(pod_key)
+        if pod is None or not (unstarted := _unstarted(pod)):
+            return
+        state = {"running": {"startedAt": rfc3339(self._clock.wall_s())}}
+        started = [_container_status(container, state, started=None) for container in unstarted]
+        statuses = [*pod.status.ephemeral_container_statuses, *started]
+        await self._client.patch_pod_status(pod, {"ephemeralContainerStatuses": statuses})
+
+
+def _unstarted(pod: KubeletPod) -> list[Container]:
+    """Returns the ephemeral containers of a running pod that have no status."""
+    if pod.status.phase != "Running" or not pod.spec.ephemeral_containers:
+        return []
+    names = {status["name"] for status in pod.status.ephemeral_container_statuses}
+    return [item for item in pod.spec.ephemeral_containers if item.name not in names]
+
+
+def _container_status(
+    container: Container, state: dict[str, Any], *, started: bool | None
+) -> dict[str, Any]:
+    """Returns the status of a container; ``started`` None = an ephemeral one, which has no probes.
+
+    An init container that has completed is ready.
+    """
+    status = {
+        "name": container.name,
+        "image": container.image,
+        "imageID": "",
+        "ready": started is not None,
+        "restartCount": 0,
+        "state": state,
+    }
+    return status if started is None else {**status, "started": started}

@@ -72,7 +72,7 @@ class RevisionActor:
         self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
     ) -> None:
         self._client = client
-        self._work: WorkQueue[Workload] = WorkQueue(
+        self._work: WorkQueue[tuple[str, str]] = WorkQueue(
             client,
             {REVISIONS.name: _ignore, **dict.fromkeys(HASH_LABELS, self._on_workload)},
             self._sync,
@@ -82,6 +82,8 @@ class RevisionActor:
             rng=rng,
             sleep=sleep,
         )
+        #: UID and version -> a workload whose template waits: each template gets its revision.
+        self._waiting: dict[tuple[str, str], Workload] = {}
         #: UID of a workload -> its template, and whether all its pods have it.
         self._seen: dict[str, tuple[Json, bool]] = {}
         #: UID of a workload -> the number of the last revision that was written.
@@ -100,9 +102,12 @@ class RevisionActor:
         state = workload.spec["template"], _is_complete(workload)
         if not workload.is_deleted and self._seen.get(workload.metadata.uid) != state:
             self._seen[workload.metadata.uid] = state
-            self._work.add(workload)
+            item = workload.metadata.uid, workload.metadata.resource_version
+            self._waiting[item] = workload
+            self._work.add(item)
 
-    async def _sync(self, workload: Workload) -> None:
+    async def _sync(self, item: tuple[str, str]) -> None:
+        workload = self._waiting.pop(item)
         data = {"spec": {"template": {**workload.spec["template"], "$patch": "replace"}}}
         own = sorted(self._own(workload), key=lambda revision: revision.revision)
         last = own[-1].revision if own else 0
@@ -181,6 +186,5 @@ def _ignore(_change: ObjectChange) -> None:
     pass
 
 
-def _log_failure(workload: Workload, error: SchedulerError) -> None:
-    details = {"workload": f"{workload.kind} {workload.key}", "error": str(error)}
-    _log.warning("cannot write a revision", extra=details)
+def _log_failure(item: tuple[str, str], error: SchedulerError) -> None:
+    _log.warning("cannot write a revision", extra={"uid": item[0], "error": str(error)})

@@ -25,7 +25,10 @@ from mooring.objects.meta import KubernetesObject
 _log = logging.getLogger(__name__)
 
 #: Kinds created last, in this order: owners before the objects that they own.
-LAST: Final = ("CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "Pod")
+LAST: Final = (
+    *("CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"),
+    *("ReplicationController", "Pod"),
+)
 
 #: Kinds written by the cluster itself, meaningless in another cluster.
 _NOT_SEEDED: Final = frozenset({"Event", "Lease", "Binding"})

@@ -4,12 +4,15 @@
 
     watch ──> handler ──add──> queue ──> sync, one item after the other
                                           failed: the object's next event queues it again
+
+An item that waits already is not added again: changes of an object that come faster than its work
+are one piece of work.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from mooring.client import Client, Informer, ObjectChange
@@ -18,7 +21,7 @@ from mooring.clock import Clock, Rng
 from mooring.errors import SchedulerError
 from mooring.objects.kinds import Kind
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound=Hashable)
 
 
 class WorkQueue(Generic[Item]):
@@ -30,6 +33,7 @@ class WorkQueue(Generic[Item]):
         sync: Does the work for one item.
         failed: Called with an item and the error of its work.
         kinds: Kinds of ``handlers`` that are not in the table of kinds.
+        gather_s: Work begins so many seconds after the item that leads to it.
         clock: For the watches.
         rng: For the watches.
         sleep: Sleeps so many seconds.
@@ -43,6 +47,7 @@ class WorkQueue(Generic[Item]):
         failed: Callable[[Item, SchedulerError], None],
         *,
         kinds: Iterable[Kind] = (),
+        gather_s: float = 0.0,
         clock: Clock,
         rng: Rng,
         sleep: Sleep,
@@ -56,17 +61,22 @@ class WorkQueue(Generic[Item]):
         }
         self._sync = sync
         self._failed = failed
-        self._items: asyncio.Queue[Item] = asyncio.Queue()
+        self._gather_s = gather_s
+        self._sleep = sleep
+        #: In the order of their first addition.
+        self._items: dict[Item, None] = {}
+        self._has_items = asyncio.Event()
         self._is_working = False
 
     @property
     def is_idle(self) -> bool:
         """True if all items are done."""
-        return self._items.empty() and not self._is_working
+        return not self._items and not self._is_working
 
     def add(self, item: Item) -> None:
-        """Appends an item."""
-        self._items.put_nowait(item)
+        """Appends an item, unless it waits already."""
+        self._items.setdefault(item)
+        self._has_items.set()
 
     def objects(self, kind: str) -> Mapping[str, Any]:
         """Returns the objects of a kind, by key."""
@@ -84,11 +94,19 @@ class WorkQueue(Generic[Item]):
             for informer in self._informers.values():
                 await informer.wait_until_synced()
             while True:
-                item = await self._items.get()
-                self._is_working = True
-                try:
-                    await self._sync(item)
-                except SchedulerError as error:
-                    self._failed(item, error)
-                finally:
-                    self._is_working = False
+                await self._has_items.wait()
+                if self._gather_s:
+                    await self._sleep(self._gather_s)
+                self._has_items.clear()
+                for item in list(self._items):
+                    del self._items[item]
+                    await self._work_on(item)
+
+    async def _work_on(self, item: Item) -> None:
+        self._is_working = True
+        try:
+            await self._sync(item)
+        except SchedulerError as error:
+            self._failed(item, error)
+        finally:
+            self._is_working = False

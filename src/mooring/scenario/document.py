@@ -124,7 +124,7 @@ class PodDefaults(Struct, frozen=True, rename="camel"):
 
 
 class Scale(Struct, frozen=True, rename="camel"):
-    """Other replicas for a Deployment, ReplicaSet or StatefulSet."""
+    """Other replicas for a Deployment, ReplicaSet, StatefulSet or ReplicationController."""
 
     replicas: Annotated[int, Meta(ge=0, le=1_000_000)]
     kind: str = "Deployment"

@@ -195,7 +195,7 @@ class Cluster:
             replicas: How many.
 
         Raises:
-            ConfigError: there is no such Deployment, ReplicaSet or StatefulSet.
+            ConfigError: there is no such workload with replicas.
         """
         workloads = scaled(self.workloads, name, replicas)
         return Cluster(self._objects, name=self._name, workloads=workloads)

@@ -31,6 +31,7 @@ SCENARIO_FILES = (
     "quotas",
     "services",
     "customs",
+    "columns",
     "clients",
     "refusals",
     "rules",

@@ -9,8 +9,8 @@ from tests.helpers.protobuf_bodies import DEFINITION, DELETE_OPTIONS
 from tests.integration.contract.api import APPLY, JSON_PATCH, MERGE, Answer, Api
 from tests.integration.contract.scenario import path, scenario
 from tests.integration.contract.scenarios_customs import (
-    _GROUP,
     DEFINITIONS,
+    GROUP,
     custom,
     definition,
     install,
@@ -96,7 +96,7 @@ def definitions_come_and_go_as_protobuf(api: Api, ns: str) -> None:
 def finalizers_of_custom_objects_need_no_domain(api: Api, ns: str) -> None:
     install(api, definition("finals"))
     try:
-        finals = path(f"apis/{_GROUP}/v1", ns, "finals")
+        finals = path(f"apis/{GROUP}/v1", ns, "finals")
         for names in (["a"], ["b.c"], ["d/e"], ["f g"], ["orphan"], ["z", "a"]):
             body = custom("Final", "x")
             body["metadata"]["finalizers"] = names
@@ -117,7 +117,7 @@ def finalizers_of_custom_objects_need_no_domain(api: Api, ns: str) -> None:
 def objects_are_read_by_the_schema_of_today(api: Api, ns: str) -> None:
     install(api, definition("readers"))
     try:
-        readers = path(f"apis/{_GROUP}/v1", ns, "readers")
+        readers = path(f"apis/{GROUP}/v1", ns, "readers")
         api.post(readers, custom("Reader", "a", {"size": 1, "note": "n"}))
         schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
         change = [
@@ -125,7 +125,7 @@ def objects_are_read_by_the_schema_of_today(api: Api, ns: str) -> None:
             {"op": "remove", "path": f"{schema}/note"},
         ]
         patched = api.ask(
-            "PATCH", f"{DEFINITIONS}/readers.{_GROUP}", change, content_type=JSON_PATCH
+            "PATCH", f"{DEFINITIONS}/readers.{GROUP}", change, content_type=JSON_PATCH
         )
         assert patched.code == 200
         del api.notes[-1]
@@ -145,7 +145,7 @@ def objects_are_read_by_the_schema_of_today(api: Api, ns: str) -> None:
 def what_an_update_leaves_as_it_was_is_not_refused(api: Api, ns: str) -> None:
     install(api, definition("ratchets"))
     try:
-        ratchets = path(f"apis/{_GROUP}/v1", ns, "ratchets")
+        ratchets = path(f"apis/{GROUP}/v1", ns, "ratchets")
         parts = [{"name": "a", "count": 1}, {"name": "b", "count": 2}]
         api.post(ratchets, custom("Ratchet", "r", {"size": 5, "tags": ["x"], "parts": parts}))
         properties = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
@@ -158,7 +158,7 @@ def what_an_update_leaves_as_it_was_is_not_refused(api: Api, ns: str) -> None:
                 "value": 0,
             },
         ]
-        api.ask("PATCH", f"{DEFINITIONS}/ratchets.{_GROUP}", change, content_type=JSON_PATCH)
+        api.ask("PATCH", f"{DEFINITIONS}/ratchets.{GROUP}", change, content_type=JSON_PATCH)
         del api.notes[-1]
         until(
             api,

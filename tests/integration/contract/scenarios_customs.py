@@ -22,7 +22,7 @@ from tests.integration.contract.scenario import path, scenario
 from tests.integration.contract.scenarios_roles import allow, rule
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_GROUP = "contract.example.com"
+GROUP = "contract.example.com"
 _WAIT_S_MAX = 20.0
 _SPEC = {
     "type": "object",
@@ -58,7 +58,7 @@ _STATUS = {
 }
 
 
-def definition(plural: str, *, group: str = _GROUP, **version: Any) -> dict[str, Any]:
+def definition(plural: str, *, group: str = GROUP, **version: Any) -> dict[str, Any]:
     """Returns a definition of one version."""
     kind = plural[:-1].capitalize()
     schema = {"type": "object", "properties": {"spec": _SPEC, "status": _STATUS}}
@@ -105,7 +105,7 @@ def install(api: Api, body: dict[str, Any]) -> None:
     api.notes[:] = notes
 
 
-def remove(api: Api, plural: str, group: str = _GROUP) -> None:
+def remove(api: Api, plural: str, group: str = GROUP) -> None:
     """Deletes a definition, and waits until it is gone."""
     name = f"{plural}.{group}"
     notes = list(api.notes)
@@ -121,7 +121,7 @@ def custom(kind: str, name: str, spec: Any = None, **more: Any) -> dict[str, Any
     """Returns a custom object."""
     spec = {"size": 1} if spec is None else spec
     return {
-        "apiVersion": f"{_GROUP}/v1",
+        "apiVersion": f"{GROUP}/v1",
         "kind": kind,
         "metadata": {"name": name},
         "spec": spec,
@@ -133,7 +133,7 @@ def custom(kind: str, name: str, spec: Any = None, **more: Any) -> dict[str, Any
 def objects_are_created_changed_and_deleted(api: Api, namespace: str) -> None:
     install(api, definition("plains"))
     try:
-        plains = path(f"apis/{_GROUP}/v1", namespace, "plains")
+        plains = path(f"apis/{GROUP}/v1", namespace, "plains")
         assert api.post(plains, custom("Plain", "a", {"size": 2, "extra": 1})).code == 201
         created = api.get(f"{plains}/a").body
         assert created["spec"] == {"size": 2, "color": "red"}
@@ -157,7 +157,7 @@ def objects_are_created_changed_and_deleted(api: Api, namespace: str) -> None:
 def values_are_validated(api: Api, namespace: str) -> None:
     install(api, definition("checks"))
     try:
-        checks = path(f"apis/{_GROUP}/v1", namespace, "checks")
+        checks = path(f"apis/{GROUP}/v1", namespace, "checks")
         for spec in (
             {},
             {"size": 0},
@@ -189,7 +189,7 @@ def values_are_validated(api: Api, namespace: str) -> None:
 def unknown_fields_are_refused_if_strict(api: Api, namespace: str) -> None:
     install(api, definition("stricts"))
     try:
-        stricts = path(f"apis/{_GROUP}/v1", namespace, "stricts")
+        stricts = path(f"apis/{GROUP}/v1", namespace, "stricts")
         body = custom("Strict", "a", {"size": 1, "extra": 1, "parts": [{"name": "a", "b": 1}]})
         assert api.post(stricts, body, fieldValidation="Strict").code == 400
         answer = api.post(stricts, body, fieldValidation="Warn")
@@ -204,7 +204,7 @@ def status_and_scale_are_subresources(api: Api, namespace: str) -> None:
     scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.replicas"}
     install(api, definition("scaleds", subresources={"status": {}, "scale": scale}))
     try:
-        scaleds = path(f"apis/{_GROUP}/v1", namespace, "scaleds")
+        scaleds = path(f"apis/{GROUP}/v1", namespace, "scaleds")
         body = custom("Scaled", "a", {"size": 2}, status={"replicas": 1})
         assert "status" not in api.post(scaleds, body).body
         status = {"status": {"replicas": 2, "phase": "Up"}, "spec": {"size": 5}}
@@ -231,7 +231,7 @@ def tables_have_the_columns_of_the_definition(api: Api, namespace: str) -> None:
     ]
     install(api, definition("tableds", additionalPrinterColumns=columns))
     try:
-        tableds = path(f"apis/{_GROUP}/v1", namespace, "tableds")
+        tableds = path(f"apis/{GROUP}/v1", namespace, "tableds")
         spec = {"size": 1, "share": 1.5, "parts": [{"name": "b", "count": 7}], "tags": ["x", "y"]}
         api.post(tableds, custom("Tabled", "a", spec))
         answer = api.ask("GET", tableds, accept=TABLE)
@@ -244,7 +244,7 @@ def tables_have_the_columns_of_the_definition(api: Api, namespace: str) -> None:
 def a_manager_applies_a_custom_object(api: Api, namespace: str) -> None:
     install(api, definition("applieds"))
     try:
-        url = path(f"apis/{_GROUP}/v1", namespace, "applieds", "a")
+        url = path(f"apis/{GROUP}/v1", namespace, "applieds", "a")
         body = custom(
             "Applied", "a", {"size": 1, "parts": [{"name": "x"}], "free": {"k": {"v": 1}}}
         )
@@ -264,7 +264,7 @@ def a_manager_applies_a_custom_object(api: Api, namespace: str) -> None:
 def fields_of_the_definition_select_objects(api: Api, namespace: str) -> None:
     install(api, definition("selects", selectableFields=[{"jsonPath": ".spec.color"}]))
     try:
-        selects = path(f"apis/{_GROUP}/v1", namespace, "selects")
+        selects = path(f"apis/{GROUP}/v1", namespace, "selects")
         api.post(selects, custom("Select", "a", {"size": 1, "color": "blue"}))
         api.post(selects, custom("Select", "b", {"size": 1}))
         blue = api.get(selects, fieldSelector="spec.color=blue").body
@@ -306,10 +306,13 @@ def definitions_are_validated(api: Api, namespace: str) -> None:
     ]
     for properties in refused:
         create(lambda _: None, schema=schema(properties=properties))
-    create(
-        lambda _: None,
-        additionalPrinterColumns=[{"name": "x", "type": "text", "jsonPath": ".spec"}],
-    )
+    columns = [
+        {"name": "x", "type": "text", "jsonPath": ".spec"},
+        {"name": "x", "type": "string", "jsonPath": "spec", "format": "ipv4"},
+        {"name": "", "type": "", "jsonPath": ""},
+    ]
+    for column in columns:
+        create(lambda _: None, additionalPrinterColumns=[column])
 
 
 @scenario
@@ -335,13 +338,13 @@ def objects_are_served_in_each_version(api: Api, namespace: str) -> None:
     body["spec"]["versions"].append(old)
     install(api, body)
     try:
-        doubles = path(f"apis/{_GROUP}/v1", namespace, "doubles")
-        betas = path(f"apis/{_GROUP}/v1beta1", namespace, "doubles")
+        doubles = path(f"apis/{GROUP}/v1", namespace, "doubles")
+        betas = path(f"apis/{GROUP}/v1beta1", namespace, "doubles")
         api.post(doubles, custom("Double", "a"))
-        assert api.get(f"{betas}/a").body["apiVersion"] == f"{_GROUP}/v1beta1"
-        beta = {**custom("Double", "b"), "apiVersion": f"{_GROUP}/v1beta1"}
+        assert api.get(f"{betas}/a").body["apiVersion"] == f"{GROUP}/v1beta1"
+        beta = {**custom("Double", "b"), "apiVersion": f"{GROUP}/v1beta1"}
         assert api.post(betas, beta).code == 201
-        assert api.get(f"{doubles}/b").body["apiVersion"] == f"{_GROUP}/v1"
+        assert api.get(f"{doubles}/b").body["apiVersion"] == f"{GROUP}/v1"
         assert len(api.get(betas).body["items"]) == 2
     finally:
         remove(api, "doubles")
@@ -351,7 +354,7 @@ def objects_are_served_in_each_version(api: Api, namespace: str) -> None:
 def a_finalizer_delays_the_deletion(api: Api, namespace: str) -> None:
     install(api, definition("helds"))
     try:
-        helds = path(f"apis/{_GROUP}/v1", namespace, "helds")
+        helds = path(f"apis/{GROUP}/v1", namespace, "helds")
         body = custom("Held", "a")
         body["metadata"]["finalizers"] = ["example.com/hold"]
         api.post(helds, body)
@@ -370,7 +373,7 @@ def a_finalizer_delays_the_deletion(api: Api, namespace: str) -> None:
 def a_watch_sees_custom_objects(api: Api, namespace: str) -> None:
     install(api, definition("seens"))
     try:
-        seens = path(f"apis/{_GROUP}/v1", namespace, "seens")
+        seens = path(f"apis/{GROUP}/v1", namespace, "seens")
         with api.watch(seens) as watch:
             api.post(seens, custom("Seen", "a"))
             api.patch(f"{seens}/a", {"spec": {"size": 2}}, MERGE)
@@ -384,7 +387,7 @@ def a_watch_sees_custom_objects(api: Api, namespace: str) -> None:
 @scenario
 def deleting_a_definition_deletes_its_objects(api: Api, namespace: str) -> None:
     install(api, definition("gones"))
-    gones = path(f"apis/{_GROUP}/v1", namespace, "gones")
+    gones = path(f"apis/{GROUP}/v1", namespace, "gones")
     assert api.post(gones, custom("Gone", "a")).code == 201
     remove(api, "gones")
     install(api, definition("gones"))
@@ -395,7 +398,7 @@ def deleting_a_definition_deletes_its_objects(api: Api, namespace: str) -> None:
 @scenario
 def deleting_a_definition_ends_the_watches_of_its_objects(api: Api, namespace: str) -> None:
     install(api, definition("endings"))
-    endings = path(f"apis/{_GROUP}/v1", namespace, "endings")
+    endings = path(f"apis/{GROUP}/v1", namespace, "endings")
     assert api.post(endings, custom("Ending", "a")).code == 201
     with api.watch(endings) as watch:
         assert watch.take(1) == [("ADDED", "a")]
@@ -408,11 +411,11 @@ def deleting_a_definition_ends_the_watches_of_its_objects(api: Api, namespace: s
 @scenario
 def changing_a_definition_ends_the_watches_of_its_objects(api: Api, namespace: str) -> None:
     install(api, definition("turnings"))
-    turnings = path(f"apis/{_GROUP}/v1", namespace, "turnings")
+    turnings = path(f"apis/{GROUP}/v1", namespace, "turnings")
     try:
         with api.watch(turnings) as watch:
             names = {"spec": {"names": {"shortNames": ["tu"]}}}
-            assert api.patch(f"{DEFINITIONS}/turnings.{_GROUP}", names, MERGE).code == 200
+            assert api.patch(f"{DEFINITIONS}/turnings.{GROUP}", names, MERGE).code == 200
             assert has_ended(watch)
     finally:
         remove(api, "turnings")
@@ -461,12 +464,12 @@ def a_role_allows_custom_resources(api: Api, namespace: str) -> None:
 def a_definition_is_changed(api: Api, namespace: str) -> None:
     install(api, definition("changeds"))
     try:
-        url = f"{DEFINITIONS}/changeds.{_GROUP}"
+        url = f"{DEFINITIONS}/changeds.{GROUP}"
         assert api.patch(url, {"spec": {"scope": "Cluster"}}, MERGE).code == 422
         assert api.patch(url, {"spec": {"names": {"kind": "Other"}}}, MERGE).code == 422
         added = {"metadata": {"labels": {"a": "b"}}}
         assert api.patch(url, added, MERGE).body["metadata"]["generation"] == 1
-        assert api.get(path(f"apis/{_GROUP}/v1", namespace, "changeds")).code == 200
+        assert api.get(path(f"apis/{GROUP}/v1", namespace, "changeds")).code == 200
     finally:
         remove(api, "changeds")
 

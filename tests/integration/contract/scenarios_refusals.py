@@ -133,6 +133,8 @@ WRONG: dict[str, list[tuple[str, Any]]] = {
         ("endpoints.0.addresses", []),
         ("endpoints.0.addresses", ["2001:db8::1"]),
         ("endpoints.0.addresses", ["host"]),
+        ("endpoints.0.addresses", ["0.0.0.0"]),
+        ("endpoints.0.addresses", ["127.0.0.1", "169.254.0.1", "224.0.0.1"]),
         ("endpoints.0.hostname", "A"),
         ("endpoints.0.nodeName", "_"),
         ("ports", [{"name": "a", "port": 1}, {"name": "a", "port": 2}]),

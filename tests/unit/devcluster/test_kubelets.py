@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+from typing import Any
 
 import pytest
 
@@ -90,4 +92,56 @@ async def test_a_pod_that_is_gone_before_it_starts_is_no_trouble(
         await asyncio.sleep(2)
         assert (await life.raw("next"))["status"]["phase"] == "Running"
         assert "pod status not written" in caplog.text
+        running.cancel()
+
+
+@virtually
+async def test_ephemeral_containers_run_half_a_second_after_they_were_added() -> None:
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        running = await with_kubelets(life, tasks)
+        await life.create(make_pod("web"))
+        await life.until_seen("bound", "web")
+        await asyncio.sleep(2)
+        path = "/api/v1/namespaces/default/pods/web/ephemeralcontainers"
+        names = []
+        for name in ("debugger-1", "debugger-2"):
+            names.append(name)
+            containers = [{"name": each, "image": "busybox"} for each in names]
+            body = json.dumps({"spec": {"ephemeralContainers": containers}}).encode()
+            how = "application/strategic-merge-patch+json"
+            await life.client.write("PATCH", path, body, content_type=how)
+            assert len(await ephemeral_statuses(life)) == len(names) - 1
+            await asyncio.sleep(1)
+        first, second = await ephemeral_statuses(life)
+        assert (first["name"], second["name"]) == ("debugger-1", "debugger-2")
+        assert first["state"]["running"]["startedAt"] < second["state"]["running"]["startedAt"]
+        assert first["ready"] is False
+        assert "started" not in first
+        running.cancel()
+
+
+async def ephemeral_statuses(life: Life) -> list[Any]:
+    return list((await life.raw("web"))["status"].get("ephemeralContainerStatuses", ()))
+
+
+@virtually
+async def test_init_containers_have_ended_and_sidecars_run() -> None:
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        running = await with_kubelets(life, tasks)
+        spec = {
+            "initContainers": [
+                {"name": "once", "image": "init:1"},
+                {"name": "side", "image": "side:1", "restartPolicy": "Always"},
+            ],
+            "containers": [{"name": "main", "image": "web:1"}],
+        }
+        body = json.dumps({"metadata": {"name": "web"}, "spec": spec}).encode()
+        await life.client.write("POST", "/api/v1/namespaces/default/pods", body)
+        await life.until_seen("bound", "web")
+        await asyncio.sleep(2)
+        once, side = (await life.raw("web"))["status"]["initContainerStatuses"]
+        assert once["state"]["terminated"]["exitCode"] == 0
+        assert (once["ready"], once["started"]) == (True, False)
+        assert "running" in side["state"]
+        assert (side["ready"], side["started"]) == (True, True)
         running.cancel()

@@ -491,3 +491,48 @@ async def test_the_pods_of_a_dump_belong_to_their_new_owners() -> None:
         (present,) = await found.pods()
         assert present.metadata.name == "sum-x"
         assert present.metadata.owner_references[0].uid != uid
+
+
+@virtually
+async def test_a_replication_controller_has_its_pods() -> None:
+    core = "/api/v1/namespaces/default"
+    labels = {"app": "web"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    }
+    manifest = {
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "selector": labels, "template": template},
+    }
+    async with controlled() as found:
+        orphan = {"metadata": {"name": "orphan", "labels": labels}, "spec": template["spec"]}
+        await found.client.write("POST", f"{core}/pods", json.dumps(orphan).encode())
+        path = f"{core}/replicationcontrollers"
+        await found.client.write("POST", path, json.dumps(manifest).encode())
+        await asyncio.sleep(5)
+        running = await found.running()
+        assert len(running) == 3
+        assert "orphan" in running
+        assert all(pod.metadata.owner_references for pod in await found.pods())
+        stored = json.loads(await found.client.write("GET", f"{path}/web", b""))
+        assert stored["status"] == {
+            "replicas": 3,
+            "fullyLabeledReplicas": 3,
+            "readyReplicas": 3,
+            "availableReplicas": 3,
+            "observedGeneration": 1,
+        }
+
+        scale = {"spec": {"replicas": 1}}
+        body = json.dumps(scale).encode()
+        await found.client.write(
+            "PATCH", f"{path}/web/scale", body, content_type="application/merge-patch+json"
+        )
+        await asyncio.sleep(5)
+        assert len(await found.running()) == 1
+
+        options = json.dumps({"propagationPolicy": "Background"}).encode()
+        await found.client.write("DELETE", f"{path}/web", options)
+        await asyncio.sleep(40)
+        assert await found.pods() == []

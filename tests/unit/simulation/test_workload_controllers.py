@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mooring.errors import ConfigError
+from mooring.simulation.inputs.workloads import with_replicas
 from mooring.simulation.results import PLACED, REFUSED
 from mooring.simulation.run import Simulation, SimulationOptions, run_simulation
 from mooring.simulation.workload import read_workload
@@ -370,3 +371,26 @@ def test_a_plain_pod_counts_for_its_budget_when_it_has_started(tmp_path: Path) -
     objects = [node("a"), plain, budget("plain", 9, minAvailable=0)]
     simulate(tmp_path, *objects, on_change=on_change)
     assert changes == [(0, 0), (1, 1)]
+
+
+def test_a_replication_controller_becomes_its_pods_and_keeps_those_that_it_has(
+    tmp_path: Path,
+) -> None:
+    labels = {"app": "web"}
+    controller = {
+        "apiVersion": "v1",
+        "kind": "ReplicationController",
+        "metadata": {"name": "web", "namespace": "default", "uid": UID.format(9)},
+        "spec": {"replicas": 3, "selector": labels, "template": template("web")},
+    }
+    own = owned_pod("web-1", controller, "a", **labels)
+    other = owned_pod("other-2", controller, "a", app="other")
+    result = simulate(tmp_path, node("a", cpu="8"), controller, own, other)
+    pods = [name for name in placed(result) if name.startswith("default/web-")]
+    assert len(pods) == 2, "the pod that it has counts, the one without its label does not"
+
+    scaled = with_replicas(
+        read_workload([str(tmp_path / "cluster.json")]), [("replicationcontroller/web", 5)]
+    )
+    again = run_simulation(scaled, SimulationOptions())
+    assert len([name for name in placed(again) if name.startswith("default/web-")]) == 4

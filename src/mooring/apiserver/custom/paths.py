@@ -1,9 +1,8 @@
-"""JSON paths of printer columns, selectable fields and the scale subresource.
+"""JSON paths of selectable fields and the scale subresource; printer columns: ``jsonpath``.
 
 Child names, ``['name']``, indexes, ``[*]`` and filters such as ``[?(@.type=="Ready")]`` are read.
 
-Source: k8s.io/client-go util/jsonpath; k8s.io/apiextensions-apiserver
-pkg/registry/customresource/tableconvertor.
+Source: k8s.io/client-go util/jsonpath.
 """
 
 from __future__ import annotations

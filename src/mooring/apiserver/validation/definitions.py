@@ -29,6 +29,7 @@ from mooring.apiserver.types import Object
 from mooring.apiserver.validation.rules import immutable
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = (*("byte", "date", "date-time", "double", "float", "int32", "int64", "password"),)
 _STRATEGIES = ("None", "Webhook")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -261,8 +262,14 @@ def _column_errors(version: Object, path: str) -> Iterator[FieldError]:
             yield required(f"{lead}.type", types)
         elif column["type"] not in _COLUMN_TYPES:
             yield invalid(f"{lead}.type", column["type"], types)
+        if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+            formats = f"must be one of {','.join(_COLUMN_FORMATS)}"
+            yield invalid(f"{lead}.format", column["format"], formats)
         if not column["jsonPath"]:
             yield required(f"{lead}.JSONPath")
+        elif not column["jsonPath"].startswith("."):
+            text = "must be a simple json path starting with ."
+            yield invalid(f"{lead}.JSONPath", column["jsonPath"], text)
     earlier = set()
     for number, field in enumerate(version.get("selectableFields") or ()):
         lead, text = f"{path}.selectableFields[{number}].jsonPath", field["jsonPath"]

@@ -1,7 +1,6 @@
 """Validation of EndpointSlices, with kube-apiserver's messages.
 
-Source: pkg/apis/discovery/validation/validation.go. Differs: addresses are parsed by Python, and
-those of special networks are not refused.
+Source: pkg/apis/discovery/validation/validation.go. Differs: addresses are parsed by Python.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, duplicate, invalid, not_supported, required, too_many
+from mooring.apiserver.validation.endpoints import validate_network
 from mooring.apiserver.validation.rules import field_errors, immutable, one_of
 from mooring.apiserver.validation.services import NO_ADDRESS, PROTOCOLS, address_of
 
@@ -80,8 +80,10 @@ def _validate_endpoint(endpoint: Object, field: str, kind: str) -> Errors:
         address = address_of(text)
         if address is None:
             yield invalid(f"{address_field}[{number}]", text, NO_ADDRESS)
-        elif f"IPv{address.version}" != kind:
+            continue
+        if f"IPv{address.version}" != kind:
             yield invalid(address_field, text, f"must be an {kind} address")
+        yield from validate_network(text, f"{address_field}[{number}]")
     if endpoint.get("nodeName") is not None:
         yield from field_errors(f"{field}.nodeName", endpoint["nodeName"], names.dns_subdomain)
     if endpoint.get("hostname") is not None:

@@ -5,7 +5,8 @@ Source: pkg/apis/core/validation/validation.go (validateEndpointSubsets, Validat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, invalid, required
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
     from mooring.apiserver.types import Object
+
+NOT_AN_ADDRESS: Final = "must be a valid IP address"
+#: An IPv6 address with the last 32 bits in the form of IPv4.
+_LENGTH_MAX: Final = 45
 
 
 def validate_endpoints(endpoints: Object) -> Errors:
@@ -34,31 +39,41 @@ def validate_endpoints(endpoints: Object) -> Errors:
 
 def _validate_address(address: Object, field: str) -> Errors:
     text = address.get("ip", "")
-    if address_of(text) is None:
+    if NOT_AN_ADDRESS in _problems_of(text):
         yield invalid(f"{field}.ip", text, NO_ADDRESS)
     if address.get("hostname"):
         yield from field_errors(f"{field}.hostname", address["hostname"], names.dns_label)
     if address.get("nodeName") is not None:
         yield from field_errors(f"{field}.nodeName", address["nodeName"], names.dns_subdomain)
-    yield from _validate_network(text, f"{field}.ip")
+    yield from validate_network(text, f"{field}.ip")
 
 
-def _validate_network(text: str, field: str) -> Errors:
+def validate_network(text: str, field: str) -> Errors:
     """Validates an address that traffic is sent to: that of no special network."""
+    for problem in _problems_of(text):
+        yield invalid(field, text, problem)
+
+
+def _problems_of(text: str) -> tuple[str, ...]:
+    """Returns why traffic cannot be sent to an address."""
+    return _address_problems(text) if len(text) <= _LENGTH_MAX else (NOT_AN_ADDRESS,)
+
+
+@lru_cache(maxsize=16_384)
+def _address_problems(text: str) -> tuple[str, ...]:
     address = address_of(text)
     if address is None:
-        yield invalid(field, text, "must be a valid IP address")
-        return
+        return (NOT_AN_ADDRESS,)
+    problems = []
     if address.is_unspecified:
-        yield invalid(field, text, f"may not be unspecified ({text})")
+        problems.append(f"may not be unspecified ({text})")
     if address.is_loopback:
-        yield invalid(field, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+        problems.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if _is_link_local_multicast(address):
-        problem = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
-        yield invalid(field, text, problem)
+        problems.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
     elif address.is_link_local:
-        problem = "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
-        yield invalid(field, text, problem)
+        problems.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+    return tuple(problems)
 
 
 def _is_link_local_multicast(address: IPv4Address | IPv6Address) -> bool:

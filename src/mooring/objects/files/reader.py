@@ -49,7 +49,7 @@ _SUFFIX_LENGTH = 5
 #: The kinds whose controllers create pods, by API group.
 WORKLOADS = frozenset(
     [("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")]
-    + [("batch", "Job"), ("batch", "CronJob")]
+    + [("batch", "Job"), ("batch", "CronJob"), ("", "ReplicationController")]
 )
 
 _pack = msgspec.msgpack.Encoder().encode

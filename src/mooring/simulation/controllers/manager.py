@@ -37,6 +37,7 @@ CONTROLLERS: Final[Mapping[str, Controller]] = MappingProxyType(
         "DaemonSet": sync_daemon_set,
         "Job": sync_job,
         "CronJob": sync_cron_job,
+        "ReplicationController": sync_replica_set,
     }
 )
 

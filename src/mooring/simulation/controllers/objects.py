@@ -14,7 +14,7 @@ from msgspec import convert, field
 
 from mooring.objects.kinds import Kind
 from mooring.objects.meta import ApiStruct, LabelSelector, ObjectMeta
-from mooring.objects.selectors import Selector, compile_label_selector
+from mooring.objects.selectors import Selector, compile_label_selector, selector_of_labels
 
 #: An object as JSON.
 Json: TypeAlias = dict[str, Any]
@@ -61,6 +61,7 @@ WORKLOAD_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             ("DaemonSet", "apps"),
             ("Job", "batch"),
             ("CronJob", "batch"),
+            ("ReplicationController", ""),
         )
     }
 )
@@ -135,6 +136,8 @@ class Turn(NamedTuple):
 
 def selector_of(workload: Workload) -> Selector:
     """Returns the compiled selector of a workload."""
+    if workload.kind == "ReplicationController":
+        return selector_of_labels(workload.spec.get("selector") or {})
     return compile_label_selector(convert(workload.spec.get("selector") or {}, LabelSelector))
 
 

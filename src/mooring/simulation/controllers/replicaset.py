@@ -1,6 +1,9 @@
 """The ReplicaSet controller: as many pods of a template as the spec says.
 
-Source: pkg/controller/replicaset/replica_set.go, replica_set_utils.go.
+It is the controller of ReplicationControllers too, their older form.
+
+Source: pkg/controller/replicaset/replica_set.go, replica_set_utils.go;
+pkg/controller/replication/conversion.go.
 Differs: pods are created in one go, not in batches of growing size.
 """
 
@@ -43,7 +46,7 @@ REPLICA_FAILURE: Final = "ReplicaFailure"
 
 
 def sync_replica_set(workload: Workload, cluster: ControlledObjects, turn: Turn) -> Result:
-    """Returns the writes that bring a ReplicaSet closer to its spec."""
+    """Returns the writes that bring a ReplicaSet or ReplicationController closer to its spec."""
     pods, writes = claim_pods(workload, cluster)
     active = [pod for pod in pods if is_active(pod)]
     if not workload.is_deleted:
@@ -78,7 +81,7 @@ def _status(workload: Workload, active: Sequence[Pod], terminating: int, turn: T
     template = workload.spec["template"].get("metadata", {}).get("labels") or {}
     ready = [pod for pod in active if is_ready(pod)]
     waits = [available_in_s(pod, workload.min_ready_s, turn.now_s) for pod in ready]
-    return {
+    status = {
         **workload.status,
         "replicas": len(active),
         "fullyLabeledReplicas": sum(
@@ -86,10 +89,12 @@ def _status(workload: Workload, active: Sequence[Pod], terminating: int, turn: T
         ),
         "readyReplicas": len(ready),
         "availableReplicas": sum(wait == 0 for wait in waits),
-        "terminatingReplicas": terminating,
         "observedGeneration": workload.metadata.generation,
         "conditions": _conditions(workload, len(active), turn),
     }
+    if workload.kind == "ReplicaSet":
+        status["terminatingReplicas"] = terminating
+    return status
 
 
 def _conditions(workload: Workload, active: int, turn: Turn) -> list[Json]:

@@ -46,7 +46,7 @@ _PAGE: Final = 500
 #: The workloads whose controllers are simulated: (kind, path of the collection).
 SIMULATED: Final = (
     *_PODS_MADE,
-    *((kind, KINDS[kind].path) for kind in ("ReplicaSet", "StatefulSet")),
+    *((kind, KINDS[kind].path) for kind in ("ReplicaSet", "StatefulSet", "ReplicationController")),
 )
 
 

@@ -10,7 +10,10 @@ from mooring.objects.types import Object
 from mooring.simulation.workload import Workload
 
 #: Kind in lower case -> kind, for workloads with replicas.
-SCALED = {kind.lower(): kind for kind in ("Deployment", "ReplicaSet", "StatefulSet")}
+SCALED = {
+    kind.lower(): kind
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
+}
 
 
 def merged(existing: Sequence[Object], new: Iterable[Object]) -> list[Object]:
@@ -43,8 +46,9 @@ def scaled(workloads: Sequence[Object], name: str, replicas: int) -> list[Object
     """
     kind, _, rest = name.partition("/")
     if kind.lower() not in SCALED or not rest:
-        expected = "must be KIND/NAME or KIND/NAMESPACE/NAME of a Deployment, ReplicaSet or"
-        raise ConfigError(f"{expected} StatefulSet", path="scale", value=name)
+        expected = "must be KIND/NAME or KIND/NAMESPACE/NAME of a Deployment, ReplicaSet,"
+        problem = f"{expected} StatefulSet or ReplicationController"
+        raise ConfigError(problem, path="scale", value=name)
     namespace, _, own = rest.rpartition("/")
     matches = [
         raw

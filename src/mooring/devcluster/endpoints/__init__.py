@@ -1,0 +1,1 @@
+"""The controllers of endpoints of an in-memory cluster."""
