@@ -171,7 +171,7 @@ def arrays_of(shares: list[tuple[int, int, int]]) -> list[npt.NDArray[np.int64]]
 
 def balance_of(percents: list[int], of: int) -> tuple[int, int]:
     """Columns and one-node form of the balance after ``percents`` come to an empty node."""
-    single = [one.NodeShare(1, of, 0, used) for used in percents]
+    single = [(1, of, 0, used) for used in percents]
     arrays = arrays_of([(of, 0, used) for used in percents])
     return columns.balance(*arrays).item(), one.balance(single)
 
@@ -209,7 +209,7 @@ def test_requests_that_leave_an_int64_wrap_around_on_both_ways() -> None:
     )
 )
 def test_both_forms_agree_on_any_numbers(found: list[tuple[int, int, int]]) -> None:
-    single = [one.NodeShare(1, has, before, after) for before, after, has in found]
+    single = [(1, has, before, after) for before, after, has in found]
     arrays = arrays_of([(has, before, after) for before, after, has in found])
     if found:
         assert columns.balance(*arrays).tolist() == [one.balance(single)]

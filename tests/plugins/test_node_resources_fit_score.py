@@ -254,7 +254,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)  # below zero after a wrap-around
 def test_the_one_node_form_of_a_share_equals_the_columns(
     requested: int, allocatable: int, allocated: int
 ) -> None:
-    share = one.NodeShare(1, allocatable, allocated, requested)
+    share = (1, allocatable, allocated, requested)
     arrays = [np.array([[value]], dtype=np.int64) for value in (allocatable, requested)]
     column = columns.Shares(np.array([1]), *arrays)
     assert columns.least_allocated(column).tolist() == [[one.least_allocated(share)]]

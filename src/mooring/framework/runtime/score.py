@@ -103,7 +103,8 @@ def total_scores(
 ) -> Ints:
     """Returns the sums of normalized score x weight, int64 shape (f,), of the nodes in ``view``.
 
-    Without score plugins every node has 1, as upstream.
+    Without score plugins every node has 1, as upstream. The result may be a view of cached sums:
+    it is read-only, and holds until the cluster changes.
     """
     if not framework.scorers:
         return np.ones(len(view), dtype=np.int64)
@@ -142,9 +143,10 @@ def _run_scorers(
     if cached is not None and cached.finals:
         # Most scores are cached and final: their sum is cached as well.
         finals, column = cached.finals, cached.final_total
-        total = column[: len(view)].copy() if rows is None else column.take(rows)
+        total = column[: len(view)] if rows is None else column.take(rows)
+        is_shared = rows is None
     else:
-        total = np.zeros(len(view), dtype=np.int64)
+        total, is_shared = np.zeros(len(view), dtype=np.int64), False
     for number, plugin in enumerate(framework.scorers):
         if plugin.name in skipped:
             continue
@@ -165,6 +167,8 @@ def _run_scorers(
         scores = normalize_one(framework, cycle, plugin, raw, view)
         attempt.scores[plugin.name] = scores
         weight = framework.weight(plugin.name)
+        if is_shared:
+            total, is_shared = total.copy(), False
         total += scores if weight == 1 else scores * weight
     attempt.zero = cycle.idle_plugins & framework.selection.without_pre_score & skipped
     return total
@@ -223,8 +227,8 @@ class ScoreCallerImpl:
 
     def call_nodes(self, number: int, nodes: list[NodeInfo]) -> list[int]:
         """Returns the raw score of each node."""
-        framework, plugin = self.framework, self.framework.scorers[number]
-        scores = framework.call_each(plugin, "Score", plugin.score_node, self.cycle, nodes)
+        plugin = self.framework.scorers[number]
+        scores = self.framework.call_each(plugin, "Score", plugin.score_node, self.cycle, nodes)
         for score in scores:
             if not isinstance(score, int):
                 problem = f"score_node returned {score!r}, not an int"

@@ -192,7 +192,11 @@ class InterPodAffinity:
         state: AffinityState | None = cycle.state_of(self.name)
         terms = cycle.snapshot.terms.compiled(cycle.pod) if state is None else state.terms
         has_preferences = terms.preferred or terms.preferred_anti
-        if self._args.ignore_preferred_terms_of_existing_pods and not has_preferences:
+        existing = cycle.snapshot.terms
+        if not has_preferences and (
+            self._args.ignore_preferred_terms_of_existing_pods
+            or not (len(existing.preferred) or len(existing.affinity))
+        ):
             return SKIP
         weight = self._args.hard_pod_affinity_weight
         counts = weighted_counts(

@@ -108,12 +108,11 @@ class DeviceTotals:
         self, snapshot: Snapshot, node: Node, names: Sequence[str]
     ) -> dict[str, tuple[int, int]]:
         """Returns what ``of`` does, by resource, for the scored resources of one node."""
-        backed = self.backed(snapshot, names)
-        if not backed:
+        if not len(snapshot.device_classes):
             return {}
         return {
             names[index]: self.of(snapshot.devices, node, device_class)
-            for index, device_class in backed
+            for index, device_class in self.backed(snapshot, names)
         }
 
     def fill(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from mooring.config.types import UtilizationShapePoint
 from mooring.framework import NodeInfo
@@ -19,14 +18,9 @@ from mooring.framework.node_view import NONZERO
 from mooring.objects.quantity import wrap_int64
 from mooring.plugins.node_resources.scoring import ScoredRequests, curve_table
 
-
-class NodeShare(NamedTuple):
-    """One resource of one node: allocatable, allocated, and requested with the new pod."""
-
-    weight: int
-    allocatable: int
-    allocated: int
-    requested: int
+#: One resource of one node: weight, allocatable, allocated, and requested with the new pod. Plain
+#: tuples: four of them are made for each attempt.
+NodeShare = tuple[int, int, int, int]
 
 
 def shares_of_node(node: NodeInfo, requests: ScoredRequests, *, exact: bool) -> list[NodeShare]:
@@ -39,8 +33,7 @@ def shares_of_node(node: NodeInfo, requests: ScoredRequests, *, exact: bool) -> 
             continue
         if nonzero is not None and name in NONZERO:
             allocated = nonzero[NONZERO.index(name)]
-        requested = wrap_int64(allocated + amount)
-        shares.append(NodeShare(weight, allocatable, allocated, requested))
+        shares.append((weight, allocatable, allocated, wrap_int64(allocated + amount)))
     return shares
 
 
@@ -62,21 +55,21 @@ def shares_with_devices(
         of_resource = shares_of_node(node, only, exact=exact)
         total, used = device_amounts.get(name, (0, 0))
         if not of_resource and total:
-            of_resource = [NodeShare(weight, total, used, wrap_int64(used + amount))]
+            of_resource = [(weight, total, used, wrap_int64(used + amount))]
         shares += of_resource
     return shares
 
 
 def least_allocated(share: NodeShare) -> int:
     """Returns the free part of the node, in percent; 0 if it is overcommitted."""
-    if share.requested > share.allocatable:
-        return 0
-    return _percent(share.allocatable - share.requested, share.allocatable)
+    _, allocatable, _, requested = share
+    return 0 if requested > allocatable else _percent(allocatable - requested, allocatable)
 
 
 def most_allocated(share: NodeShare) -> int:
     """Returns the used part of the node, in percent; 100 if it is overcommitted."""
-    return _percent(min(share.requested, share.allocatable), share.allocatable)
+    _, allocatable, _, requested = share
+    return _percent(min(requested, allocatable), allocatable)
 
 
 def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShare], int]:
@@ -84,9 +77,10 @@ def capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Callable[[NodeShar
     table = curve_table(shape)
 
     def score(share: NodeShare) -> int:
-        if share.requested > share.allocatable:
+        _, allocatable, _, requested = share
+        if requested > allocatable:
             return table[100]
-        return table[min(max(_percent(share.requested, share.allocatable), 0), 100)]
+        return table[min(max(_percent(requested, allocatable), 0), 100)]
 
     return score
 
@@ -95,8 +89,9 @@ def weighted_mean(shares: Sequence[NodeShare], score: Callable[[NodeShare], int]
     """Returns the weighted mean of the resources' scores; 0 if no resource counts."""
     total = weights = 0
     for share in shares:
-        total += score(share) * share.weight
-        weights += share.weight
+        weight = share[0]
+        total += score(share) * weight
+        weights += weight
     mean = abs(total) // weights if weights else 0
     return mean if total >= 0 else -mean
 
@@ -105,7 +100,7 @@ def weighted_mean_of_positive(
     shares: Sequence[NodeShare], score: Callable[[NodeShare], int]
 ) -> int:
     """Returns the weighted mean of the scores over 0, rounded half away from zero."""
-    scores = [(score(share), share.weight) for share in shares]
+    scores = [(score(share), share[0]) for share in shares]
     total = sum(value * weight for value, weight in scores if value > 0)
     weights = sum(weight for value, weight in scores if value > 0)
     mean = total / weights if weights else 0.0

@@ -34,8 +34,9 @@ class ControlledObjects:
         self.workloads: dict[str, dict[str, Workload]] = {kind: {} for kind in WORKLOAD_KINDS}
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
-        #: UID of the controller ("" = none) and namespace -> key -> pod.
-        self._by_owner: dict[tuple[str, str], dict[str, Pod]] = {}
+        #: UID of the controller ("" = none) and namespace -> key -> pod, in the order of ``pods``;
+        #: None until there is a workload: without one, nothing reads it.
+        self._by_owner: dict[tuple[str, str], dict[str, Pod]] | None = None
         #: UID of a StatefulSet -> the last templates that it has had; the newest is the last.
         self._templates: dict[str, deque[Json]] = {}
         #: UID of a DaemonSet -> its spec, and its nodes; empty after a change of nodes.
@@ -44,11 +45,19 @@ class ControlledObjects:
     def pods_of(self, workload: Workload) -> list[Pod]:
         """Returns the pods that a workload controls, by creation."""
         metadata = workload.metadata
-        return [*self._by_owner.get((metadata.uid, metadata.namespace), {}).values()]
+        return [*self._pods_by_owner().get((metadata.uid, metadata.namespace), {}).values()]
 
     def orphans(self, namespace: str) -> Iterable[Pod]:
         """Returns the pods of a namespace that nothing controls."""
-        return self._by_owner.get(("", namespace), {}).values()
+        return self._pods_by_owner().get(("", namespace), {}).values()
+
+    def _pods_by_owner(self) -> dict[tuple[str, str], dict[str, Pod]]:
+        if self._by_owner is None:
+            self._by_owner = {}
+            for pod_key, pod in self.pods.items():
+                owner = _owner_key(controller_of(pod.metadata), pod.metadata.namespace)
+                self._by_owner.setdefault(owner, {})[pod_key] = pod
+        return self._by_owner
 
     def workloads_in(self, kind: str, namespace: str) -> Iterator[Workload]:
         """Returns the workloads of a kind in a namespace."""
@@ -81,17 +90,20 @@ class ControlledObjects:
         pod = new if new is not None else old
         if pod is None:
             return []
-        pod_key, namespace = key(pod), pod.metadata.namespace
-        owner = controller_of(pod.metadata)
+        pod_key = key(pod)
+        if old is not None:
+            self.pods.pop(pod_key, None)  # a changed pod moves to the end
+        if new is not None:
+            self.pods[pod_key] = new
+        if self._by_owner is None:
+            return []
+        namespace, owner = pod.metadata.namespace, controller_of(pod.metadata)
         owners = [owner]
         if old is not None:
             if old.metadata.owner_references is not pod.metadata.owner_references:
                 owners.insert(0, controller_of(old.metadata))
-            # A changed pod moves to the end.
-            self.pods.pop(pod_key, None)
             self._by_owner.get(_owner_key(owners[0], namespace), {}).pop(pod_key, None)
         if new is not None:
-            self.pods[pod_key] = new
             self._by_owner.setdefault(_owner_key(owner, namespace), {})[pod_key] = new
         if old is not None and new is not None and _same_for_owners(old, new):
             return []
@@ -136,6 +148,7 @@ class ControlledObjects:
         workload = new if new is not None else old
         if workload is None:
             return []
+        self._pods_by_owner()  # from now on, changes of pods concern workloads
         if new is None:
             self.workloads[kind].pop(workload.key, None)
             self._templates.pop(workload.metadata.uid, None)

@@ -144,12 +144,14 @@ class Engine:
     async def _run_instant(self) -> None:
         """Runs everything that is due now."""
         queue = self._scheduler.queue
-        await self._settle_controllers()
-        if queue.next_flush_at_s() <= self.now_s():
+        while not self._is_quiet():
+            await self._let_others_work()
+        if queue.next_flush_at_s() <= self._loop.time():
             queue.flush()
         while self._may_attempt() and (entry := queue.pop()) is not None:
             self._scheduler.scheduler.schedule_one(entry)
-            await self._settle_controllers()
+            while not self._is_quiet():
+                await self._let_others_work()
 
     def _may_attempt(self) -> bool:
         """Returns whether an attempt ends now; begins one if the scheduler has none."""
@@ -165,23 +167,28 @@ class Engine:
             return True
         return False
 
-    async def _settle_controllers(self) -> None:
-        """Runs actions, tasks and controllers until none of them has work at this instant."""
-        now_s = self.now_s()
-        while True:
-            if not self._loop.is_idle and self._scheduler.has_tasks:
-                await self._loop.until_idle()
-                now_s = self.now_s()
-            if self._actions and self._actions[0].at_s <= now_s:
-                action = heapq.heappop(self._actions)
-                self._foreground -= not action.is_background
-                action.run()
-                continue
-            for controller in self._controllers:
-                if controller.has_work:
-                    await controller.work()
-                    break
-            else:
+    def _is_quiet(self) -> bool:
+        """Runs the actions that are due; returns whether no task and no controller has work."""
+        actions, now_s = self._actions, self._loop.time()
+        while not self._tasks_can_run():
+            if not actions or actions[0].at_s > now_s:
+                return not any(controller.has_work for controller in self._controllers)
+            action = heapq.heappop(actions)
+            self._foreground -= not action.is_background
+            action.run()
+        return False
+
+    def _tasks_can_run(self) -> bool:
+        return not self._loop.is_idle and self._scheduler.has_tasks
+
+    async def _let_others_work(self) -> None:
+        """Runs the tasks until all of them wait, or else gives one controller its turn."""
+        if self._tasks_can_run():
+            await self._loop.until_idle()
+            return
+        for controller in self._controllers:
+            if controller.has_work:
+                await controller.work()
                 return
 
     # -- the next instant -------------------------------------------------------------------------
