@@ -158,6 +158,8 @@ class AttachedHandlers:
             yield Call("delete", new.metadata.uid)
         elif (new.spec.scheduler_name or "default-scheduler") in self._service.profiles:
             yield from self._pending_calls(change, before)
+        elif before.placed is not None:
+            yield Call("move", GONE, before.placed, None)
 
     def _deletion_calls(self, change: ObjectChange, before: Before) -> Iterator[Call]:
         last = change.last if change.last is not None else change.old

@@ -59,6 +59,8 @@ class AttachedPreemption:
         #: UID of the preemptor -> its run.
         self._runs: dict[str, Run] = {}
         self._gated: dict[str, int] = {}
+        #: UIDs of the victims whose attempt was cancelled, in Permit or PreBind, and goes on.
+        self._cancelled: set[str] = set()
         queue.listen(self._on_queue_call)
         executor: Any = service.preemption_executor
         self._executor = executor
@@ -67,6 +69,7 @@ class AttachedPreemption:
         self._clear, self._send = executor._evictor.clear_nomination, executor._evictor.evict
         executor.start, executor._evict = self.start, self._on_evict
         executor.is_running = self.is_running
+        executor._cancel_waiting_victim = self._on_cancel
         executor._evictor.evict = self._on_request
         executor._evictor.clear_nomination = self._on_clear
 
@@ -74,6 +77,20 @@ class AttachedPreemption:
         del named
         if name == "retry_after_backoff" and args[0] in self._runs:
             self._runs[args[0]].is_retried = True
+        elif name == "add_unschedulable":
+            self._cancelled.discard(args[0].uid)
+
+    def _on_cancel(self, uid: str, plugin: str) -> bool:
+        """Follows a victim that is not bound yet: its attempt has to fail now."""
+        is_cancelled: bool = self._cancel(uid, plugin)
+        if is_cancelled:
+            self._cancelled.add(uid)
+        return is_cancelled
+
+    def check_binding(self, pod: Pod) -> None:
+        """Checks, before a request to bind a pod, that the attempt was not cancelled."""
+        if pod.metadata.uid in self._cancelled:
+            self._report(f"{pod.metadata.name} was preempted before its binding, but is bound")
 
     def start(self, preemptor: PodInfo, result: PostFilterResult) -> None:
         """Follows the start of a preemption."""
@@ -121,6 +138,8 @@ class AttachedPreemption:
         waiting = self._service.handle.waiting.get(pod.metadata.uid)
         if waiting is not None and waiting.status is None:
             self._report(f"{pod.metadata.name} waits in Permit, but is deleted")
+        if pod.metadata.uid in self._service.handle.pods_in_prebind._pods:
+            self._report(f"{pod.metadata.name} is in PreBind, but is deleted")
         result: bool = await self._send(pod, message)
         stored = self.stored.get(pod.metadata.uid)
         if stored is not None and stored.metadata.deletion_timestamp is None:
