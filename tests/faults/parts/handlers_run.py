@@ -1,9 +1,9 @@
 """Hundreds of changes of few pods, handled while the pods are attempted, bound, and given up.
 
-The API server has a history. Its pods are created with gates and with a nomination by someone else,
-and replaced under their name; some are bound by others; and it is restored from a backup, so that a
-bound pod is pending again, or a deleted one is back. The watch merges changes, or misses the last
-version of a deleted pod. The models are those of whole runs: the calls of the queue at each change,
+The API server has a history. Its pods have gates, and nominations of a cluster autoscaler; they are
+replaced under their name, and bound by others; and it is restored from a backup, so that a bound
+pod is pending again, or a deleted one is back. The watch merges changes, or misses the last version
+of a deleted pod. The models are those of whole runs: the calls of the queue at each change,
 the nominations, and the room that pods leave.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from mooring.client import ObjectChange
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.framework import Reject
 from mooring.framework.waiting_pods import WaitingPod, WaitingPods
 from mooring.objects.pod import Pod
@@ -76,6 +76,52 @@ class Binding:
         self.waiting = waiting
 
 
+class PodHistory:
+    """The pods of an API server after each write.
+
+    Attributes:
+        stored: Name -> the stored pod.
+        count: Number of writes, of which each has a version.
+    """
+
+    def __init__(self, rng: Rng) -> None:
+        self.stored: dict[str, Pod] = {}
+        self.count = 0
+        self._rng = rng
+        self._states: list[dict[str, Pod]] = [{}]
+
+    def any(self, selects: Callable[[Pod], bool] = lambda _: True) -> Pod | None:
+        """Returns a pod."""
+        chosen = [pod for pod in self.stored.values() if selects(pod)]
+        return self._rng.choice(chosen) if chosen else None
+
+    def store(self, pod: Pod, **status: Any) -> None:
+        """Stores a pod in a new version."""
+        self.count += 1
+        metadata = replace(pod.metadata, resource_version=str(self.count))
+        stored = replace(pod, metadata=metadata, status=replace(pod.status, **status))
+        self.stored[pod.metadata.name] = stored
+        self._states.append(dict(self.stored))
+
+    def remove(self, pod: Pod) -> None:
+        """Removes a pod."""
+        del self.stored[pod.metadata.name]
+        self._states.append(dict(self.stored))
+
+    def restore(self, back: int) -> None:
+        """Goes back by so many writes."""
+        self.stored = dict(self._states[-min(back, len(self._states))])
+        self._states.append(dict(self.stored))
+
+    def last_version(self, pod: Pod) -> Pod:
+        """Returns the last stored version of a pod that is deleted."""
+        name, uid = pod.metadata.name, pod.metadata.uid
+        for pods in reversed(self._states):
+            if name in pods and pods[name].metadata.uid == uid:
+                return pods[name]
+        return pod
+
+
 class HandlersRun:
     """One run.
 
@@ -108,11 +154,8 @@ class HandlersRun:
         self._freed = FreedRoom(service, attached, self.problems.append)
         AttachedHandlers(service, attached, self.problems.append)
         self._nominations = AttachedNominations(service, self.problems.append)
-        #: Name -> the stored pod; and after each write all of them.
-        self._stored: dict[str, Pod] = {}
-        self._history: list[dict[str, Pod]] = [{}]
+        self._server = PodHistory(self._rng)
         self._bindings: list[Binding] = []
-        self._count = 0
         self._weights = {
             name: weight * self._rng.choice((0.3, 1, 1, 3)) for name, weight in WEIGHTS.items()
         }
@@ -136,40 +179,28 @@ class HandlersRun:
 
     # -- the API server ---------------------------------------------------------------------------
 
-    def _any(self, selects: Callable[[Pod], bool] = lambda _: True) -> Pod | None:
-        chosen = [pod for pod in self._stored.values() if selects(pod)]
-        return self._rng.choice(chosen) if chosen else None
-
-    def _store(self, pod: Pod, **status: Any) -> None:
-        self._count += 1
-        metadata = replace(pod.metadata, resource_version=str(self._count))
-        stored = replace(pod, metadata=metadata, status=replace(pod.status, **status))
-        self._stored[pod.metadata.name] = stored
-        self._history.append(dict(self._stored))
-
     def _create(self) -> None:
         name = f"pod{self._rng.randrange(PODS)}"
-        if name in self._stored:
+        if name in self._server.stored:
             return
         rng = self._rng
-        self._count += 1
+        self._server.count += 1
         pod = make_pod(
             name,
-            uid=f"{name}-{self._count}",
+            uid=f"{name}-{self._server.count}",
             requests={"cpu": 1},
             priority=rng.choice(PRIORITIES),
             gates=["gate"] if rng.random() < 0.3 else [],
             scheduler_name="other" if rng.random() < 0.1 else "default-scheduler",
         )
-        self._store(pod)
+        self._server.store(pod)
         if rng.random() < 0.3:
             # Before the watch reports it.
-            self._store(self._stored[name], nominated_node_name=rng.choice(NODES))
+            self._server.store(self._server.stored[name], nominated_node_name=rng.choice(NODES))
 
     def _delete(self) -> None:
-        if (pod := self._any()) is not None:
-            del self._stored[pod.metadata.name]
-            self._history.append(dict(self._stored))
+        if (pod := self._server.any()) is not None:
+            self._server.remove(pod)
 
     def _replace(self) -> None:
         self._delete()
@@ -177,44 +208,44 @@ class HandlersRun:
 
     def _nominate(self) -> None:
         """Nominates a pod, as a cluster autoscaler may."""
-        if (pod := self._any(_is_pending)) is not None:
-            self._store(pod, nominated_node_name=self._rng.choice(NODES))
+        if (pod := self._server.any(_is_pending)) is not None:
+            self._server.store(pod, nominated_node_name=self._rng.choice(NODES))
 
     def _clear_nomination(self) -> None:
-        if (pod := self._any(lambda pod: bool(pod.status.nominated_node_name))) is not None:
-            self._store(pod, nominated_node_name="")
+        if (pod := self._server.any(lambda pod: bool(pod.status.nominated_node_name))) is not None:
+            self._server.store(pod, nominated_node_name="")
 
     def _ungate(self) -> None:
-        if (pod := self._any(lambda pod: bool(pod.spec.scheduling_gates))) is not None:
-            self._store(replace(pod, spec=replace(pod.spec, scheduling_gates=[])))
+        if (pod := self._server.any(lambda pod: bool(pod.spec.scheduling_gates))) is not None:
+            self._server.store(replace(pod, spec=replace(pod.spec, scheduling_gates=[])))
 
     def _terminate(self) -> None:
-        if (pod := self._any()) is not None:
-            self._store(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED)))
+        if (pod := self._server.any()) is not None:
+            self._server.store(
+                replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED))
+            )
 
     def _finish(self) -> None:
         """Ends a pod: its watch, which selects the others, reports it as deleted."""
         self._delete()
 
     def _bind_elsewhere(self) -> None:
-        if (pod := self._any(_is_pending)) is not None:
+        if (pod := self._server.any(_is_pending)) is not None:
             self._bind(pod, self._rng.choice(NODES))
 
     def _bind(self, pod: Pod, node: str) -> None:
         spec = replace(pod.spec, node_name=node, scheduling_gates=[])
-        self._store(replace(pod, spec=spec), nominated_node_name="")
+        self._server.store(replace(pod, spec=spec), nominated_node_name="")
 
     def _relabel(self) -> None:
-        if (pod := self._any()) is not None:
+        if (pod := self._server.any()) is not None:
             labels = {"touched": str(self._rng.randrange(5))}
-            self._store(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+            self._server.store(replace(pod, metadata=replace(pod.metadata, labels=labels)))
 
     def _restore(self) -> None:
         """Restores the server from a backup; all watches list anew."""
-        back = self._rng.randrange(1, BACK_MAX)
-        self._stored = dict(self._history[-min(back, len(self._history))])
-        self._history.append(dict(self._stored))
-        for name in {*self._live_names(), *self._stored}:
+        self._server.restore(self._rng.randrange(1, BACK_MAX))
+        for name in {*self._live_names(), *self._server.stored}:
             self._deliver(name, is_watched=False)
 
     # -- the watch --------------------------------------------------------------------------------
@@ -225,7 +256,7 @@ class HandlersRun:
     def _watch(self) -> None:
         """Reports the changes of some pods; as in an attempt with extenders, perhaps buffered."""
         rng = self._rng
-        names = sorted({*self._live_names(), *self._stored})
+        names = sorted({*self._live_names(), *self._server.stored})
         chosen = rng.sample(names, min(len(names), rng.choice((1, 1, 2, PODS))))
         if rng.random() < 0.8:
             for name in chosen:
@@ -246,25 +277,17 @@ class HandlersRun:
     def _deliver(self, name: str, *, is_watched: bool) -> None:
         """Reports the newest version of a pod; of a replaced one first its deletion."""
         key = f"default/{name}"
-        old, new = self._live.get(key), self._stored.get(name)
+        old, new = self._live.get(key), self._server.stored.get(name)
         if old is new:
             return
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             del self._live[key]
-            last = self._last_version(old) if is_watched else None
+            last = self._server.last_version(old) if is_watched else None
             self._events.on_change("Pod", ObjectChange(old, None, last))
             old = None
         if new is not None:
             self._live[key] = new
             self._events.on_change("Pod", ObjectChange(old, new))
-
-    def _last_version(self, pod: Pod) -> Pod:
-        """Returns the last stored version of a pod that is deleted."""
-        name, uid = pod.metadata.name, pod.metadata.uid
-        for pods in reversed(self._history):
-            if name in pods and pods[name].metadata.uid == uid:
-                return pods[name]
-        return pod
 
     # -- the scheduler ----------------------------------------------------------------------------
 
@@ -308,7 +331,7 @@ class HandlersRun:
                 return  # its nomination is being written
             self._waiting.remove(pod.uid)
         self._bindings.remove(binding)
-        stored = self._stored.get(pod.metadata.name)
+        stored = self._server.stored.get(pod.metadata.name)
         is_rejected = waiting is not None and bool(waiting.status)
         may_be_bound = not is_rejected and self._rng.random() < 0.7
         with binding.flight:

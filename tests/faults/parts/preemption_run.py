@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.errors import (
     Conflict,
     Forbidden,
@@ -59,6 +60,43 @@ ERRORS: Final[tuple[SchedulerError, ...]] = (
 _CLEARS_FOR: ContextVar[str] = ContextVar("clears_for")
 
 
+class Reports:
+    """Compares what preemptions report with what they have to.
+
+    Attributes:
+        expected: "UID outcome" of a victim -> how often it has to be reported.
+        retries: How many preemptors were retried.
+    """
+
+    def __init__(self) -> None:
+        self.expected: Counter[str] = Counter()
+        self.retries = 0
+        self._real: Counter[str] = Counter()
+        self._ends: Counter[bool] = Counter()
+
+    def add(self, victim: PodInfo, outcome: str) -> None:
+        """Notes a report."""
+        self._real[f"{victim.uid} {outcome}"] += 1
+
+    def on_end(self, started_s: float, *, succeeded: bool) -> None:
+        """Notes what the metric of preemptions gets."""
+        del started_s
+        self._ends[succeeded] += 1
+
+    def on_cancel(self, uid: str, *, is_cancelled: bool) -> bool:
+        """Expects a report if a victim was preempted before its binding."""
+        self.expected[f"{uid} preempted"] += is_cancelled
+        return is_cancelled
+
+    def problems(self) -> Iterator[str]:
+        """Yields the differences, once all preemptions have ended."""
+        if self._real != +self.expected:
+            more, less = self._real - self.expected, self.expected - self._real
+            yield f"{more} are reported, but {less} are not"
+        if self._ends[False] != self.retries:
+            yield f"{self._ends[False]} have failed, but {self.retries} were retried"
+
+
 class PreemptionRun:
     """One run.
 
@@ -87,9 +125,7 @@ class PreemptionRun:
         self._has_steps = rng.random() < 0.5
         self._is_lease_lost, self._writes_without_lease = False, 0
         self._unbound = UnboundVictims(LoopClock(loop), rng, self._bind)
-        #: Reports and ends of preemptions; and what they have to be.
-        self._reports, self._expected_reports = Counter[str](), Counter[str]()
-        self._ends, self._retries = Counter[bool](), 0
+        self._reports = Reports()
         handle: Any = SimpleNamespace(
             waiting=self._unbound.waiting,
             pods_in_prebind=self._unbound.pods_in_prebind,
@@ -101,7 +137,7 @@ class PreemptionRun:
             eviction_failed=lambda victim, *_: self._on_report(victim, "failed"),
         )
         recorder: Any = SimpleNamespace(
-            now=lambda: 0.0, preemption_started=_ignore, preemption_ended=self._on_end
+            now=lambda: 0.0, preemption_started=_ignore, preemption_ended=self._reports.on_end
         )
         self._executor = PreemptionExecutor(
             self._queue, self._nominator, handle, self._pods, evictor, reporting, recorder
@@ -120,25 +156,19 @@ class PreemptionRun:
         self.model = AttachedPreemption(service, attached, self.problems.append)
         real: Any = self._executor
         cancel = real._cancel_waiting_victim
-        real._cancel_waiting_victim = lambda *args: self._on_cancel(cancel(*args), args[0])
+        real._cancel_waiting_victim = lambda *args: self._reports.on_cancel(
+            args[0], is_cancelled=cancel(*args)
+        )
         self._real_clear = real._clear_lower_priority_nominations
         real._clear_lower_priority_nominations = self._on_clear
 
-    def _on_report(self, victim: PodInfo, what: str) -> None:
-        self._reports[f"{victim.uid} {what}"] += 1
-        if self._is_lease_lost and what == "failed":
+    def _on_report(self, victim: PodInfo, outcome: str) -> None:
+        self._reports.add(victim, outcome)
+        if self._is_lease_lost and outcome == "failed":
             self.problems.append(f"{victim.key} is reported, but the lease is lost")
 
-    def _on_end(self, started_s: float, *, succeeded: bool) -> None:
-        del started_s
-        self._ends[succeeded] += 1
-
-    def _on_cancel(self, is_cancelled: bool, uid: str) -> bool:
-        self._expected_reports[f"{uid} preempted"] += is_cancelled
-        return is_cancelled
-
     def _on_retry(self, uid: str) -> None:
-        self._retries += 1
+        self._reports.retries += 1
         if self._is_lease_lost:
             self.problems.append(f"{uid} is retried, but the lease is lost")
         for listener in self._listeners:
@@ -152,7 +182,6 @@ class PreemptionRun:
         for _ in range(ROUNDS):
             await asyncio.sleep(rng.choice((0.0, 0.5, 3.0, 20.0)))
             if self._has_steps:
-                # A preemption that starts a bit later meets the same moments as others.
                 await asyncio.sleep(-asyncio.get_running_loop().time() % STEP_S)
             self._preempt()
             if rng.random() < 0.3:
@@ -165,11 +194,7 @@ class PreemptionRun:
             self.problems.append(f"{gated} are still gated")
         if len(self._executor):
             self.problems.append("a preemption has not ended")
-        if self._reports != +self._expected_reports:
-            wrong = self._reports - self._expected_reports, self._expected_reports - self._reports
-            self.problems.append(f"{wrong[0]} are reported, but {wrong[1]} are not")
-        if self._ends[False] != self._retries:
-            self.problems.append(f"{self._ends[False]} have failed, but {self._retries} retried")
+        self.problems += self._reports.problems()
         if rng.random() < LEASE_SHARE:
             await self._lose_lease()
 
@@ -184,13 +209,6 @@ class PreemptionRun:
         await asyncio.sleep(QUIET_S)
         if self._writes_without_lease:
             self.problems.append("the lease is lost, but nothing has ended")
-
-    async def _take(self, longest_s: float) -> None:
-        """Takes a while, as a request does."""
-        seconds = self._rng.random() * longest_s
-        if self._has_steps:
-            seconds -= seconds % STEP_S
-        await asyncio.sleep(seconds)
 
     async def _tick(self) -> None:
         while True:
@@ -298,13 +316,13 @@ class PreemptionRun:
             self._writes_without_lease += 1
             raise LeaseLost("the lease is another's")
         if rng.random() < self._failing:
-            self._expected_reports[f"{info.uid} failed"] += 1
-            await self._take(self._slow_s)
+            self._reports.expected[f"{info.uid} failed"] += 1
+            await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s)
             raise rng.choice(ERRORS)
         self._tasks.create_task(self._go(info))
-        await self._take(self._slow_s)
+        await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s)
         is_evicted = rng.random() < 0.9
-        self._expected_reports[f"{info.uid} preempted"] += is_evicted
+        self._reports.expected[f"{info.uid} preempted"] += is_evicted
         return is_evicted
 
     async def _go(self, info: PodInfo) -> None:
@@ -321,7 +339,7 @@ class PreemptionRun:
     async def _clear(self, nominated: Pod) -> None:
         info = PodInfo(nominated)
         self._cleared[_CLEARS_FOR.get()].append(info.uid)
-        await self._take(self._slow_s / 4)
+        await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s / 4)
         if self._is_lease_lost:
             self._writes_without_lease += 1
             raise LeaseLost("the lease is another's")
@@ -334,6 +352,12 @@ class PreemptionRun:
         while not is_seen(self._pods.get(key)):
             self._changed.clear()
             await self._changed.wait()
+
+
+async def _take(rng: Rng, *, has_steps: bool, longest_s: float) -> None:
+    """Takes a while, as a request does."""
+    seconds = rng.random() * longest_s
+    await asyncio.sleep(seconds - seconds % STEP_S if has_steps else seconds)
 
 
 def _ignore(*_: object) -> None:

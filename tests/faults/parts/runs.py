@@ -9,6 +9,7 @@ from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
+from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.extender_run import run_extender
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
@@ -36,13 +37,14 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "bind_extender": run_extender,
     "choice": run_choice,
     "handlers": run_handlers,
+    "cycle": run_cycle,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
     "state": ("state",),
     "client": ("client", "informer", "writes", "recorder"),
-    "scheduler": ("handlers", "preemption", "verify", "status", "binding", "claims"),
+    "scheduler": ("handlers", "cycle", "preemption", "verify", "status", "binding", "claims"),
     "plugins/dynamic_resources": ("claims",),
     "plugins/default_preemption": ("choice",),
     "extenders": ("bind_extender",),

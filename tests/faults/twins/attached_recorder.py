@@ -105,8 +105,8 @@ class AttachedRecorder:
         expected = {series.name: (series.count, series.last_s) for series in self._series.values()}
         if real != expected:
             names = {name for name in {*real, *expected} if real.get(name) != expected.get(name)}
-            one = min(names)
-            self._report(f"after {when} {one} is {real.get(one)}, not {expected.get(one)}")
+            name = min(names)
+            self._report(f"after {when} {name} is {real.get(name)}, not {expected.get(name)}")
         if self._queued != queued:
             self._report(f"{when} writes {self._queued}, not {queued}")
 
