@@ -18,18 +18,19 @@ from msgspec.structs import replace
 
 from mooring.client import ObjectChange
 from mooring.clock import seeded_random
-from mooring.framework import Framework, Profile
+from mooring.framework import Attempt, Diagnosis, Framework, Placement, Profile
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.metrics.registry import Metrics
 from mooring.objects.pod import Pod
 from mooring.plugins.priority_sort import PrioritySort
-from mooring.queue import QueueOptions, SchedulingQueue
+from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.observer import Observer
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.schedule_one import Scheduler
+from mooring.scheduler.with_extenders import ExtenderScheduler
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
@@ -40,7 +41,9 @@ from tests.faults.harness.scheduler_checker import (
     nomination_problems,
     queue_problems,
 )
+from tests.faults.parts.cycle_extenders import FaultyExtenders
 from tests.faults.parts.cycle_script import STEP_S, Script
+from tests.faults.parts.handlers_run import PodHistory
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.freed import FreedRoom
@@ -61,7 +64,7 @@ WEIGHTS: Final = {
     "terminate": 1,
     "relabel": 2,
     "bind_elsewhere": 1,
-    "nominate": 1,
+    "nominate": 4,
     "preempt": 4,
 }
 
@@ -109,8 +112,9 @@ class FakeReporting:
         written = self.announced.pop(pod.uid, None)
         if announced != written:
             self._run.problems.append(f"{pod.key}: {written} was written, not {announced}")
-        if nominated != "":
-            self._run.problems.append(f"{pod.key} is nominated to {nominated} without victims")
+        expected = self._run.script.nominated.pop(pod.uid, "")
+        if nominated != expected:
+            self._run.problems.append(f"{pod.key} is nominated to {nominated}, not {expected}")
 
     def failed_for_good(self, pod: PodInfo, why: Any) -> None:
         """Counts the failure of a pod that is gone, or has a node."""
@@ -125,6 +129,8 @@ class CycleRun(Observer):
     Attributes:
         problems: Differences to the models.
         rng: Draws what happens.
+        metrics: Of the scheduler.
+        attached: The model of the queue.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
@@ -136,10 +142,22 @@ class CycleRun(Observer):
         self._cache, self._live = Cache(), dict[str, Pod]()
         for name in NODES:
             self._cache.put_node(make_node(name))
+        has_extenders = rng.random() < 0.4
         self.script = Script(
-            rng, lambda: self._framework.waiting, self._bind, self._candidates, self.problems.append
+            rng,
+            NODES,
+            lambda: self._framework.waiting,
+            self._bind,
+            self._candidates,
+            self.problems.append,
+            has_extenders=has_extenders,
         )
         self._framework = _framework_of(self.script, clock)
+        self._extenders: FaultyExtenders | None = None
+        if has_extenders:
+            causes = self.script.causes
+            self._extenders = FaultyExtenders(clock, rng, causes, self.problems.append)
+            self._framework.set_extenders(self._extenders.extenders, rng.random)
         profiles = {PROFILE: self._framework}
         options = QueueOptions()
         self._ready = asyncio.Event()
@@ -151,10 +169,11 @@ class CycleRun(Observer):
         self._bindings.open(tasks)
         self._reporting = FakeReporting(self)
         reporting: Any = self._reporting
-        self._metrics = Metrics(clock=clock)
-        SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self._metrics)
+        self.metrics = Metrics(clock=clock)
+        SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self.metrics)
         self._prebind = PodsInPreBind()
-        self._scheduler = Scheduler(
+        scheduler_class = ExtenderScheduler if has_extenders else Scheduler
+        self._scheduler = scheduler_class(
             self._cache,
             self._queue,
             profiles,
@@ -164,19 +183,19 @@ class CycleRun(Observer):
             clock=clock,
             observer=self,
             pods_in_prebind=self._prebind,
-            recorder=self._metrics.scheduler,
+            buffer_events=events.buffer_events,
+            recorder=self.metrics.scheduler,
         )
         self._attach(profiles, clock, options, events)
-        self._stored: dict[str, Pod] = {}
-        self._count = 0
+        self._server = PodHistory(rng)
         self._lag_steps = rng.choice((1, 4, 12))
         self._weights = {name: it * rng.choice((0.3, 1, 1, 3)) for name, it in WEIGHTS.items()}
 
     def _attach(self, profiles: Any, clock: Any, options: Any, events: EventHandlers) -> None:
         """Attaches the models."""
         twin = QueueTwin(profiles, clock, options)
-        self._attached = AttachedQueue(self._queue, twin, self.problems.append)
-        self._attached.listen(self._on_queue_call)
+        self.attached = AttachedQueue(self._queue, twin, self.problems.append)
+        self.attached.listen(self._on_queue_call)
         service: Any = SimpleNamespace(
             queue=self._queue,
             cache=self._cache,
@@ -187,9 +206,17 @@ class CycleRun(Observer):
             informers={"Pod": SimpleNamespace(objects=self._live)},
         )
         self._service = service
-        self._freed = FreedRoom(service, self._attached, self.problems.append)
-        AttachedHandlers(service, self._attached, self.problems.append)
+        self._freed = FreedRoom(service, self.attached, self.problems.append)
+        AttachedHandlers(service, self.attached, self.problems.append)
         AttachedNominations(service, self.problems.append).follow_attempts(self._scheduler)
+        scheduler: Any = self._scheduler
+        self._real_failure = scheduler._handle_scheduling_failure
+        scheduler._handle_scheduling_failure = self._on_failure
+        scheduler._binding_cycle._handle_failure = self._on_failure
+
+    def _on_failure(self, entry: QueuedPod, reason: Any, **named: Any) -> None:
+        self.script.failed(entry.uid)
+        self._real_failure(entry, reason, **named)
 
     def step_s(self) -> float:
         """Returns a drawn time."""
@@ -209,9 +236,11 @@ class CycleRun(Observer):
                 if self.problems:
                     break
             self.script.is_passive = True
+            if self._extenders is not None:
+                self._extenders.is_passive = True
             await asyncio.sleep(QUIET_S)
             scheduling.cancel()
-        for pod in self._stored.values():
+        for pod in self._server.stored.values():
             if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
                 self.problems.append(f"{pod.metadata.name} is not bound")
         left = {
@@ -250,7 +279,7 @@ class CycleRun(Observer):
         self._freed.on_step()
         for problems in (queue_problems, cache_problems, nomination_problems):
             self.problems += problems(self._service)
-        numbers = self._metrics.numbers("scheduler_schedule_attempts_total")
+        numbers = self.metrics.numbers("scheduler_schedule_attempts_total")
         counted = {result: number.value for (result, _), number in numbers.children.items()}
         counted = {result: count for result, count in counted.items() if count}
         if counted != self.script.results:
@@ -259,17 +288,13 @@ class CycleRun(Observer):
         if self._reporting.failures > failures:
             self.problems.append(f"{self._reporting.failures} of {failures} failures are reported")
 
-    def check_pending(self) -> None:
-        """Compares the gauge of the pending pods with the model of the queue."""
-        for refresh in self._metrics._on_scrape:
-            refresh()
-        numbers = self._metrics.numbers("scheduler_pending_pods").children
-        expected = Counter(queued.queue.value for queued in self._attached._twin.pods.values())
-        pending = {queue: number.value for (queue,), number in numbers.items() if number.value}
-        if pending != expected:
-            self.problems.append(f"pending pods are {pending}, not {dict(expected)}")
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
+        """Checks a placement that extenders had to accept."""
+        del attempt
+        if isinstance(result, Placement) and self._extenders is not None:
+            self._extenders.chosen(entry.pod, result.node_name)
 
-    def bound(self, entry: Any, node_name: str) -> None:
+    def bound(self, entry: QueuedPod, node_name: str) -> None:
         """Checks, once PostBind is over, that the attempt wants nothing any more."""
         del node_name
         self._loop.call_soon(self.script.bound, entry.uid)
@@ -280,11 +305,7 @@ class CycleRun(Observer):
         return [entry.pod for entry in self._queue.pods()]
 
     def _store(self, pod: Pod, **status: Any) -> None:
-        self._count += 1
-        metadata = replace(pod.metadata, resource_version=str(self._count))
-        self._stored[pod.metadata.name] = replace(
-            pod, metadata=metadata, status=replace(pod.status, **status)
-        )
+        self._server.store(pod, **status)
         self._watch(pod.metadata.name)
 
     def _watch(self, name: str) -> None:
@@ -294,7 +315,7 @@ class CycleRun(Observer):
     def _deliver(self, name: str) -> None:
         """Reports the newest version of a pod."""
         key, events = f"default/{name}", self._service.events
-        old, new = self._live.get(key), self._stored.get(name)
+        old, new = self._live.get(key), self._server.stored.get(name)
         if old is new:
             return
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
@@ -305,20 +326,16 @@ class CycleRun(Observer):
             self._live[key] = new
             events.on_change("Pod", ObjectChange(old, new))
 
-    def _any(self, selects: Callable[[Pod], bool] = lambda _: True) -> Pod | None:
-        chosen = [pod for pod in self._stored.values() if selects(pod)]
-        return self.rng.choice(chosen) if chosen else None
-
     def _create(self) -> None:
         name = f"pod{self.rng.randrange(PODS)}"
-        if name not in self._stored:
-            self._count += 1
+        if name not in self._server.stored:
+            self._server.count += 1
             priority = self.rng.choice((0, 5, 10))
-            self._store(make_pod(name, uid=f"{name}-{self._count}", priority=priority))
+            self._store(make_pod(name, uid=f"{name}-{self._server.count}", priority=priority))
 
     def _delete(self) -> None:
-        if (pod := self._any()) is not None:
-            del self._stored[pod.metadata.name]
+        if (pod := self._server.any()) is not None:
+            self._server.remove(pod)
             self._watch(pod.metadata.name)
 
     def _replace(self) -> None:
@@ -326,24 +343,24 @@ class CycleRun(Observer):
         self._create()
 
     def _terminate(self) -> None:
-        if (pod := self._any()) is not None:
+        if (pod := self._server.any()) is not None:
             self._store(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED)))
 
     def _relabel(self) -> None:
-        if (pod := self._any()) is not None:
+        if (pod := self._server.any()) is not None:
             labels = {"touched": str(self.rng.randrange(9))}
             self._store(replace(pod, metadata=replace(pod.metadata, labels=labels)))
 
     def _nominate(self) -> None:
-        if (pod := self._any(lambda pod: not pod.spec.node_name)) is not None:
+        if (pod := self._server.any(lambda pod: not pod.spec.node_name)) is not None:
             self._store(pod, nominated_node_name=self.rng.choice(("", *NODES)))
 
     def _bind_elsewhere(self) -> None:
-        if (pod := self._any(lambda pod: not pod.spec.node_name)) is not None:
+        if (pod := self._server.any(lambda pod: not pod.spec.node_name)) is not None:
             self._bind(PodInfo(pod), self.rng.choice(NODES))
 
     def _bind(self, info: PodInfo, node_name: str) -> bool:
-        pod = self._stored.get(info.metadata.name)
+        pod = self._server.stored.get(info.metadata.name)
         if pod is None or pod.metadata.uid != info.uid or pod.spec.node_name:
             return False
         spec = replace(pod.spec, node_name=node_name)
@@ -398,6 +415,13 @@ def run_cycle(seed: int) -> None:
 
 
 async def _check_now_and_then(cycle: CycleRun) -> None:
+    """Compares the gauge of the pending pods with the model of the queue."""
     while True:
         await asyncio.sleep(5.0)
-        cycle.check_pending()
+        for refresh in cycle.metrics._on_scrape:
+            refresh()
+        numbers = cycle.metrics.numbers("scheduler_pending_pods").children
+        expected = Counter(queued.queue.value for queued in cycle.attached._twin.pods.values())
+        pending = {queue: number.value for (queue,), number in numbers.items() if number.value}
+        if pending != expected:
+            cycle.problems.append(f"pending pods are {pending}, not {dict(expected)}")

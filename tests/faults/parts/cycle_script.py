@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from mooring.clock import Rng
@@ -21,8 +21,8 @@ from mooring.errors import (
     ServerError,
     Unreachable,
 )
-from mooring.framework import Cycle, Reject, Wait
-from mooring.framework.status import Code, Status
+from mooring.framework import Cycle, Diagnosis, Reject, Wait
+from mooring.framework.status import Code, PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.state import PodInfo
 from tests.helpers.queues import POD_GONE, on
@@ -52,6 +52,8 @@ class Script:
 
     Args:
         rng: Draws all results.
+        node_names: To which a pod is nominated.
+        has_extenders: PreFilter is called once more then, and so does not fail.
         waiting: The pods in Permit.
         bind: Stores a binding; returns False if there is no such pending pod.
         candidates: Returns the pods that may be activated.
@@ -63,10 +65,13 @@ class Script:
     def __init__(
         self,
         rng: Rng,
+        node_names: Sequence[str],
         waiting: Callable[[], WaitingPods],
         bind: Callable[[PodInfo, str], bool],
         candidates: Callable[[], list[PodInfo]],
         report: Callable[[str], None],
+        *,
+        has_extenders: bool,
     ) -> None:
         self.is_passive = False
         self.results: Counter[str] = Counter()
@@ -78,10 +83,15 @@ class Script:
             point: rng.choice((0.0, 0.1, 0.3))
             for point in ("PreFilter", "Reserve", "Permit", "PreBind", "Bind")
         }
+        if has_extenders:
+            self._rates["PreFilter"] = 0.0
         self._wait_share = rng.choice((0.0, 0.3, 0.8))
         self._raised: Counter[str] = Counter()
         #: UID -> the result of an attempt that will fail.
-        self._causes: dict[str, str] = {}
+        self.causes: dict[str, str] = {}
+        #: UID -> what PostFilter has returned in the attempt.
+        self.nominated: dict[str, str | None] = {}
+        self._node_names = node_names
         #: The attempts of which pods are to be activated: UID -> (cycle, UIDs).
         self._targets: dict[str, tuple[Cycle, set[str]]] = {}
         self._permits: dict[str, Any] = {}
@@ -95,10 +105,16 @@ class Script:
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Rejects, or raises: the attempt ends at once."""
         self._targets.pop(cycle.pod.uid, None)
-        result = self._draw(cycle, "PreFilter")
-        if result is not None:
-            self.results[UNSCHEDULABLE] += 1
-        return result
+        self.causes.pop(cycle.pod.uid, None)
+        self.nominated.pop(cycle.pod.uid, None)
+        return self._draw(cycle, "PreFilter")
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Nominates the pod without victims, clears its nomination, or leaves it as it is."""
+        del diagnosis
+        node_name = self._rng.choice((None, "", *self._node_names))
+        self.nominated[cycle.pod.uid] = node_name
+        return PostFilterResult(None if node_name else Reject("no victims"), node_name)
 
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
         """Reserves."""
@@ -107,7 +123,7 @@ class Script:
             self._report(f"{cycle.pod.key} is reserved twice")
         self.open[uid] = node_name
         self.cancelled.discard(uid)
-        self._causes.pop(uid, None)
+        self.causes.pop(uid, None)
         self._permits.pop(uid, None)
         self._targets[uid] = cycle, set()
         self._want(cycle)
@@ -118,16 +134,19 @@ class Script:
         uid = cycle.pod.uid
         if self.open.pop(uid, None) != node_name:
             self._report(f"Unreserve of {cycle.pod.key} on {node_name} without a Reserve")
+        self._targets.pop(uid, None)
+
+    def failed(self, uid: str) -> None:
+        """Follows the end of an attempt that has failed: it is counted by the cause."""
         waiting = self._permits.pop(uid, None)
-        cause = self._causes.pop(uid, "")
+        cause = self.causes.pop(uid, "")
         if waiting is not None and isinstance(waiting.status, Status):
             cause = ERROR if waiting.status.code is Code.ERROR else UNSCHEDULABLE
         if uid in self.cancelled:
             cause = ERROR
             self.cancelled.discard(uid)
         if not cause:
-            self._report(f"{cycle.pod.key} is given up, but nothing has failed")
-        self._targets.pop(uid, None)
+            self._report(f"{uid} is given up, but nothing has failed")
         self.results[cause] += 1
 
     def permit(self, cycle: Cycle, node_name: str) -> Status | Wait | None:
@@ -175,12 +194,12 @@ class Script:
             self._report(f"{cycle.pod.key} was preempted before its binding, but is bound")
         await asyncio.sleep(self._step_s())
         if not self.is_passive and self._rng.random() < self._rates["Bind"] / 2:
-            self._causes[uid] = ERROR
+            self.causes[uid] = ERROR
             raise self._rng.choice(ERRORS)
         if (result := self._draw(cycle, "Bind")) is not None:
             return result
         if not self._bind(cycle.pod, node_name):
-            self._causes[uid] = ERROR
+            self.causes[uid] = ERROR
             raise NotFound("no such pod", status=404)
         if self._rng.random() < 0.5:
             await asyncio.sleep(self._step_s())  # the answer
@@ -232,10 +251,8 @@ class Script:
         if self.is_passive or rng.random() >= self._rates[point]:
             return None
         if rng.random() < 0.6 or self._raised[uid] >= RAISED_MAX:
-            self._causes[uid] = UNSCHEDULABLE
+            self.causes[uid] = UNSCHEDULABLE
             return Reject(f"rejected in {point}")
         self._raised[uid] += 1
-        self._causes[uid] = ERROR
-        if point == "PreFilter":
-            self.results[ERROR] += 1
+        self.causes[uid] = ERROR
         raise ValueError(f"injected failure in {point}")

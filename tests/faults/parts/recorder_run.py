@@ -167,6 +167,9 @@ class RecorderRun:
             if overdue := self._model.overdue():
                 self._server.problems.append(overdue)
             await asyncio.sleep(60.0)
+            is_idle = not len(self._recorder) and not self._recorder.statistics().failed
+            if is_idle and (unwritten := self._model.unwritten(self._server.objects)):
+                self._server.problems.append(unwritten)
 
     def _compare(self, *, without: str) -> None:
         if self._recorder.statistics().failed:

@@ -42,7 +42,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
-    "state": ("state",),
+    "state": ("state", "handlers", "cycle"),
+    "framework": ("cycle", "preemption"),
     "client": ("client", "informer", "writes", "recorder"),
     "scheduler": ("handlers", "cycle", "preemption", "verify", "status", "binding", "claims"),
     "plugins/dynamic_resources": ("claims",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ from tests.faults.twins.attached_queue import AttachedQueue
 
 #: A gated preemptor is activated at the latest so many seconds after its victims are evicted.
 GATED_MAX: Final = 7
+
+
+#: The preemption whose task clears nominations.
+_CLEARING: ContextVar[Run | None] = ContextVar("clearing", default=None)
 
 
 @dataclass
@@ -66,6 +71,8 @@ class AttachedPreemption:
         self._executor = executor
         self._start, self._cancel = executor.start, executor._cancel_waiting_victim
         self._evict, self._is_running = executor._evict, executor.is_running
+        self._clear_all = executor._clear_lower_priority_nominations
+        executor._clear_lower_priority_nominations = self._on_clear_all
         self._clear, self._send = executor._evictor.clear_nomination, executor._evictor.evict
         executor.start, executor._evict = self.start, self._on_evict
         executor.is_running = self.is_running
@@ -146,12 +153,18 @@ class AttachedPreemption:
             self._report(f"{pod.metadata.name} counts as evicted, but is not being deleted")
         return result
 
+    async def _on_clear_all(self, preemptor: PodInfo, node_name: str) -> bool:
+        token = _CLEARING.set(self._runs.get(preemptor.uid))
+        try:
+            return bool(await self._clear_all(preemptor, node_name))
+        finally:
+            _CLEARING.reset(token)
+
     async def _on_clear(self, pod: Any) -> None:
-        runs = [run for uid, run in self._runs.items() if self._is_current(uid, run)]
         try:
             await self._clear(pod)
         except BaseException:
-            for run in runs:
+            if (run := _CLEARING.get()) is not None:
                 run.has_failed = True
             raise
 
@@ -168,7 +181,7 @@ class AttachedPreemption:
             missing = [victim for victim in run.victims if victim not in run.results]
             if missing and not has_failed and not run.is_retried:
                 self._report(f"victims {missing} of {uid} were not evicted")
-            is_expected = has_failed or ((run.has_failed or run.replaces) and run.is_retried)
+            is_expected = has_failed or run.has_failed or (run.replaces and run.is_retried)
             if run.is_retried != is_expected:
                 self._report(f"{uid} is retried: {run.is_retried}, after {run.results}")
 

@@ -7,7 +7,7 @@ written then. One that goes on is written anew every half an hour.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -109,6 +109,17 @@ class AttachedRecorder:
             self._report(f"after {when} {name} is {real.get(name)}, not {expected.get(name)}")
         if self._queued != queued:
             self._report(f"{when} writes {self._queued}, not {queued}")
+
+    def unwritten(self, stored: Mapping[str, Any]) -> str:
+        """Returns which series has repeated events, but is stored as a single one; "" if none has.
+
+        Args:
+            stored: Name -> the stored event, while no write is under way.
+        """
+        for series in self._series.values():
+            if series.count > 1 and not stored.get(series.name, {}).get("series"):
+                return f"the series {series.name} has {series.count} events, but one is stored"
+        return ""
 
     def overdue(self) -> str:
         """Returns for how long the series were not looked at; "" if that is not too long."""

@@ -48,14 +48,14 @@ class FreedRoom:
         queue.listen(self._on_queue_call)
         scheduler: Any = getattr(service, "scheduler", None)
         if scheduler is not None:
-            self._schedule_one = scheduler.schedule_one
-            scheduler.schedule_one = self._on_cycle
+            self._prepare = scheduler._prepare_binding_cycle
+            scheduler._prepare_binding_cycle = self._on_placement
 
-    def _on_cycle(self, *args: Any) -> Any:
-        """Runs a cycle: what it assumes and gives up itself, in one go, was never seen."""
+    def _on_placement(self, *args: Any) -> Any:
+        """Runs Reserve and Permit: a pod that they reject was never seen on the node."""
         self._is_in_cycle = True
         try:
-            return self._schedule_one(*args)
+            return self._prepare(*args)
         finally:
             self._is_in_cycle = False
 
