@@ -46,7 +46,7 @@ FRESH_BUGS: Final = [
         "restored_is_silent",
         "A bound pod that is pending after a restore requeues no pod",
         EventHandlers,
-        "_on_pending",
+        "_on_lost_binding",
         "self._queue.move(POD_GONE, placed.info.pod, None)",
         "pass",
     ),

@@ -200,6 +200,7 @@ class EventHandlers:
             self._on_pending(old, new)
             label = POD_ADDED if old is None else POD_UPDATED
         else:
+            self._on_lost_binding(new.metadata.uid)
             return
         self._recorder.event_handled(label, started_s)
 
@@ -238,11 +239,7 @@ class EventHandlers:
             ):
                 self._release_assumed(info.uid)
             return
-        placed = self._cache.pods.get(info.uid)
-        if placed is not None:
-            # The API server was restored from a backup: the binding is lost.
-            self._cache.remove_pod(info.uid)
-            self._queue.move(POD_GONE, placed.info.pod, None)
+        self._on_lost_binding(info.uid)
         if old is None:
             self._queue.add(info)
             if self._queue.queue_of(info.uid) is not QueueName.GATED:
@@ -259,6 +256,16 @@ class EventHandlers:
         for event in pod_changes(before, info):
             if event.action is not ActionType.UPDATE_OTHER:
                 self._recorder.event_handled(event.label, started_s)
+
+    def _on_lost_binding(self, uid: str) -> None:
+        """Frees the resources of a pod that has no node any more, be it ours or not.
+
+        Only an API server that was restored from a backup reports such a pod.
+        """
+        placed = self._cache.pods.get(uid)
+        if placed is not None:
+            self._cache.remove_pod(uid)
+            self._queue.move(POD_GONE, placed.info.pod, None)
 
     def _on_pod_deleted(self, last: Pod) -> None:
         """Handles a deleted or terminated pod: frees its resources and requeues pods."""

@@ -1,27 +1,42 @@
 """Evictions that fail and take long, for several preemptors at once, beside the model.
 
 Besides ``tests/faults/twins/attached_preemption.py``, a preemption clears the nominations of lower
-priority on its node, and no others, and at the end no preemptor is gated.
+priority on its node, and no others; each victim is reported as its eviction ended, and so is each
+preemption in the metric; at the end no preemptor is gated. Some victims are not bound yet. In some
+runs the lease is lost at last: that ends all, without any report.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterator
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from mooring.clock import seeded_random
-from mooring.errors import Forbidden, NotFound, Unreachable
+from mooring.clock import Rng, seeded_random
+from mooring.errors import (
+    Conflict,
+    Forbidden,
+    LeaseLost,
+    NotFound,
+    OutcomeUnknown,
+    SchedulerError,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
 from mooring.framework import Reject
 from mooring.framework.status import PostFilterResult, Status
 from mooring.objects.pod import Pod
 from mooring.queue import QueueName
 from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.state import Nominator, PodInfo
-from mooring.virtual_loop import VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from tests.faults.parts.unbound_victims import STEP_S, UnboundVictims
 from tests.faults.twins.attached_preemption import AttachedPreemption
 from tests.helpers.queues import POD_GONE, Bench, GatePlugin, Refuser, on, pod
 
@@ -30,8 +45,56 @@ NODE: Final = "a"
 DELETED: Final = "2026-01-01T00:00:00Z"
 #: Evictions and deletions take so long at most; a gated preemptor is activated after five seconds.
 QUIET_S: Final = 60.0
+#: The share of the runs in which the lease is lost in the end.
+LEASE_SHARE: Final = 0.5
+#: How a write fails.
+ERRORS: Final[tuple[SchedulerError, ...]] = (
+    Unreachable("refused"),
+    OutcomeUnknown("no response"),
+    Forbidden("no", status=403),
+    Conflict("no", status=409),
+    TooManyRequests("busy", status=429, retry_after_s=3.0),
+    ServerError("no", status=500),
+)
 #: The UID of the preemptor whose task clears nominations.
 _CLEARS_FOR: ContextVar[str] = ContextVar("clears_for")
+
+
+class Reports:
+    """Compares what preemptions report with what they have to.
+
+    Attributes:
+        expected: "UID outcome" of a victim -> how often it has to be reported.
+        retries: How many preemptors were retried.
+    """
+
+    def __init__(self) -> None:
+        self.expected: Counter[str] = Counter()
+        self.retries = 0
+        self._real: Counter[str] = Counter()
+        self._ends: Counter[bool] = Counter()
+
+    def add(self, victim: PodInfo, outcome: str) -> None:
+        """Notes a report."""
+        self._real[f"{victim.uid} {outcome}"] += 1
+
+    def on_end(self, started_s: float, *, succeeded: bool) -> None:
+        """Notes what the metric of preemptions gets."""
+        del started_s
+        self._ends[succeeded] += 1
+
+    def on_cancel(self, uid: str, *, is_cancelled: bool) -> bool:
+        """Expects a report if a victim was preempted before its binding."""
+        self.expected[f"{uid} preempted"] += is_cancelled
+        return is_cancelled
+
+    def problems(self) -> Iterator[str]:
+        """Yields the differences, once all preemptions have ended."""
+        if self._real != +self.expected:
+            more, less = self._real - self.expected, self.expected - self._real
+            yield f"{more} are reported, but {less} are not"
+        if self._ends[False] != self.retries:
+            yield f"{self._ends[False]} have failed, but {self.retries} were retried"
 
 
 class PreemptionRun:
@@ -56,13 +119,28 @@ class PreemptionRun:
         self._terminating: set[str] = set()
         #: UID of the preemptor -> those of the pods whose nominations its last preemption cleared.
         self._cleared: dict[str, list[str]] = {}
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        #: All moments are multiples of half a second: many things happen at the same time.
+        self._has_steps = rng.random() < 0.5
+        self._is_lease_lost, self._writes_without_lease = False, 0
+        self._unbound = UnboundVictims(LoopClock(loop), rng, self._bind)
+        self._reports = Reports()
         handle: Any = SimpleNamespace(
-            waiting={}, pods_in_prebind=SimpleNamespace(cancel=self._no_prebind), until=self._until
+            waiting=self._unbound.waiting,
+            pods_in_prebind=self._unbound.pods_in_prebind,
+            until=self._until,
         )
         evictor: Any = SimpleNamespace(evict=self._evict, clear_nomination=self._clear)
-        reporting: Any = SimpleNamespace(preempted=_ignore, eviction_failed=_ignore)
+        reporting: Any = SimpleNamespace(
+            preempted=lambda victim, *_: self._on_report(victim, "preempted"),
+            eviction_failed=lambda victim, *_: self._on_report(victim, "failed"),
+        )
+        recorder: Any = SimpleNamespace(
+            now=lambda: 0.0, preemption_started=_ignore, preemption_ended=self._reports.on_end
+        )
         self._executor = PreemptionExecutor(
-            self._queue, self._nominator, handle, self._pods, evictor, reporting
+            self._queue, self._nominator, handle, self._pods, evictor, reporting, recorder
         )
         self._executor.open(tasks)
         service: Any = SimpleNamespace(
@@ -77,10 +155,22 @@ class PreemptionRun:
         self._queue.retry_after_backoff = self._on_retry  # type: ignore[method-assign]
         self.model = AttachedPreemption(service, attached, self.problems.append)
         real: Any = self._executor
+        cancel = real._cancel_waiting_victim
+        real._cancel_waiting_victim = lambda *args: self._reports.on_cancel(
+            args[0], is_cancelled=cancel(*args)
+        )
         self._real_clear = real._clear_lower_priority_nominations
         real._clear_lower_priority_nominations = self._on_clear
 
+    def _on_report(self, victim: PodInfo, outcome: str) -> None:
+        self._reports.add(victim, outcome)
+        if self._is_lease_lost and outcome == "failed":
+            self.problems.append(f"{victim.key} is reported, but the lease is lost")
+
     def _on_retry(self, uid: str) -> None:
+        self._reports.retries += 1
+        if self._is_lease_lost:
+            self.problems.append(f"{uid} is retried, but the lease is lost")
         for listener in self._listeners:
             listener("retry_after_backoff", (uid,), {})
         self._real_retry(uid)
@@ -91,6 +181,8 @@ class PreemptionRun:
         ticking = self._tasks.create_task(self._tick())
         for _ in range(ROUNDS):
             await asyncio.sleep(rng.choice((0.0, 0.5, 3.0, 20.0)))
+            if self._has_steps:
+                await asyncio.sleep(-asyncio.get_running_loop().time() % STEP_S)
             self._preempt()
             if rng.random() < 0.3:
                 self._queue.move(POD_GONE, pod("other").pod, None)
@@ -102,6 +194,21 @@ class PreemptionRun:
             self.problems.append(f"{gated} are still gated")
         if len(self._executor):
             self.problems.append("a preemption has not ended")
+        self.problems += self._reports.problems()
+        if rng.random() < LEASE_SHARE:
+            await self._lose_lease()
+
+    async def _lose_lease(self) -> None:
+        """Preempts without a lease: the first write ends the task group, and so the scheduler."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.on_step = lambda: None  # what is cancelled has no result
+        self._is_lease_lost = True
+        self._queue.add(self._new("preemptor", priority=10))
+        self._preempt()
+        await asyncio.sleep(QUIET_S)
+        if self._writes_without_lease:
+            self.problems.append("the lease is lost, but nothing has ended")
 
     async def _tick(self) -> None:
         while True:
@@ -121,6 +228,9 @@ class PreemptionRun:
         if (entry := self._queue.pop()) is None:
             return
         victims = [self._victim() for _ in range(rng.choice((1, 2, 3, 4)))]
+        if not self._is_lease_lost and rng.random() < 0.5:
+            victims.append(self._new("unbound"))
+            rng.shuffle(victims)
         for _ in range(rng.choice((0, 0, 1, 3))):
             lower = self._new("nominated", priority=rng.choice((0, 5, 10, 20)))
             is_named = {"nominated_node_name": NODE if rng.random() < 0.8 else ""}
@@ -129,6 +239,9 @@ class PreemptionRun:
             self._nominator.nominate(PodInfo(named), NODE)
             if rng.random() < 0.4:
                 self._tasks.create_task(self._end_nominated(PodInfo(named)))
+        for victim in victims:
+            if not victim.spec.node_name:
+                self._tasks.create_task(self._unbound.run(victim, NODE))
         result = PostFilterResult(None, NODE, tuple(victims), plugin="DefaultPreemption")
         with self._queue.in_flight(entry):
             self._executor.start(entry.pod, result)
@@ -150,6 +263,13 @@ class PreemptionRun:
         self._pods[info.key] = replace(info.pod, metadata=metadata)
         self._terminating.add(info.uid)
         return PodInfo(self._pods[info.key])
+
+    def _bind(self, info: PodInfo) -> None:
+        """Binds a victim whose attempt was not cancelled, if it exists."""
+        self.model.check_binding(info.pod)
+        if (live := self._pods.get(info.key)) is not None:
+            self._pods[info.key] = replace(live, spec=replace(live.spec, node_name=NODE))
+            self._changed.set()
 
     def _gate(self, info: PodInfo) -> Status | None:
         is_waiting = self._executor.is_running(info.uid)
@@ -192,12 +312,18 @@ class PreemptionRun:
         rng, info = self._rng, PodInfo(victim)
         if info.uid in self._terminating:
             self.problems.append(f"{info.key} is evicted, but is terminating")
+        if self._is_lease_lost:
+            self._writes_without_lease += 1
+            raise LeaseLost("the lease is another's")
         if rng.random() < self._failing:
-            await asyncio.sleep(rng.random() * self._slow_s)
-            raise rng.choice([Unreachable("refused"), Forbidden("no", status=403)])
+            self._reports.expected[f"{info.uid} failed"] += 1
+            await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s)
+            raise rng.choice(ERRORS)
         self._tasks.create_task(self._go(info))
-        await asyncio.sleep(rng.random() * self._slow_s)
-        return rng.random() < 0.9
+        await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s)
+        is_evicted = rng.random() < 0.9
+        self._reports.expected[f"{info.uid} preempted"] += is_evicted
+        return is_evicted
 
     async def _go(self, info: PodInfo) -> None:
         """Reports that a victim is terminating, and then that it is gone."""
@@ -213,9 +339,12 @@ class PreemptionRun:
     async def _clear(self, nominated: Pod) -> None:
         info = PodInfo(nominated)
         self._cleared[_CLEARS_FOR.get()].append(info.uid)
-        await asyncio.sleep(self._rng.random() * self._slow_s / 4)
+        await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s / 4)
+        if self._is_lease_lost:
+            self._writes_without_lease += 1
+            raise LeaseLost("the lease is another's")
         if self._rng.random() < self._failing:
-            raise NotFound("no such pod", status=404)
+            raise self._rng.choice((*ERRORS, NotFound("no such pod", status=404)))
         self._nominator.remove(info.uid)
 
     async def _until(self, kind: str, key: str, is_seen: Any, timeout_s: float) -> None:
@@ -224,9 +353,11 @@ class PreemptionRun:
             self._changed.clear()
             await self._changed.wait()
 
-    def _no_prebind(self, uid: str, message: str) -> bool:
-        del uid, message
-        return False
+
+async def _take(rng: Rng, *, has_steps: bool, longest_s: float) -> None:
+    """Takes a while, as a request does."""
+    seconds = rng.random() * longest_s
+    await asyncio.sleep(seconds - seconds % STEP_S if has_steps else seconds)
 
 
 def _ignore(*_: object) -> None:
@@ -241,14 +372,20 @@ def run_preemption(seed: int) -> None:
     """
 
     async def run() -> list[str]:
-        async with asyncio.TaskGroup() as tasks:
-            preemption = PreemptionRun(seed, tasks)
-            loop = asyncio.get_running_loop()
-            assert isinstance(loop, VirtualLoop)
-            loop.on_step = preemption.model.on_step
-            await preemption.run()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        problems: list[str] = []
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                preemption = PreemptionRun(seed, tasks)
+                problems = preemption.problems
+                loop.on_step = preemption.model.on_step
+                await preemption.run()
+        except* LeaseLost:
+            pass  # the last preemption of some runs
+        finally:
             loop.on_step = lambda: None
-        return preemption.problems
+        return problems
 
     problems = run_virtually(run(), seeded_random(seed + 1_000_000))
     assert not problems, problems[0]

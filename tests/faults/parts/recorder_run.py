@@ -1,7 +1,8 @@
 """Events of some objects, recorded once or again and again, and a server that refuses many writes.
 
-The model is a count: however events are grouped into series, the counts of the stored ones add up
-to the number that was recorded, some minutes after the last one.
+However events are grouped into series, the counts of the stored ones add up to the number that was
+recorded, some minutes after the last one. Which event counts in which series, and when one ends,
+also while a write of it is under way, says ``tests/faults/twins/attached_recorder.py``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import OutcomeUnknown, Unreachable
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from tests.faults.twins.attached_recorder import AttachedRecorder
 
 #: Events in the first phase, in which writes fail; it lasts so long.
 EVENTS: Final = 60
@@ -68,7 +70,8 @@ class EventServer:
         if fault == "unreachable":
             raise Unreachable("connection refused")
         if fault == "429":
-            return _response(429, **{"retry-after": str(rng.randrange(1, 20))})
+            longest_s = rng.choice((20, 120))
+            return _response(429, **{"retry-after": str(rng.randrange(1, longest_s))})
         return _response(500)
 
     def _store(self, request: Request) -> Response:
@@ -122,6 +125,7 @@ class RecorderRun:
             clock=LoopClock(loop),
             rng=self._rng,
         )
+        self._model = AttachedRecorder(self._recorder, loop.time, self._server.problems.append)
         self._recorded: Counter[str] = Counter()
         self._n_reasons = self._rng.choice((2, 6, 15))
 
@@ -130,7 +134,7 @@ class RecorderRun:
         rng = self._rng
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self._recorder.run())
-            self._server.refusing = rng.choice((0.0, 0.2, 0.5))
+            self._server.refusing = rng.choice((0.0, 0.2, 0.5, 0.7))
             active = tasks.create_task(self._go_on())
             for _ in range(EVENTS):
                 await asyncio.sleep(rng.choice((0.0, 0.1, 2 * BUSY_S / EVENTS)) * 1.5)
@@ -160,7 +164,12 @@ class RecorderRun:
     async def _go_on(self) -> None:
         while True:
             self._record("Active")
+            if overdue := self._model.overdue():
+                self._server.problems.append(overdue)
             await asyncio.sleep(60.0)
+            is_idle = not len(self._recorder) and not self._recorder.statistics().failed
+            if is_idle and (unwritten := self._model.unwritten(self._server.objects)):
+                self._server.problems.append(unwritten)
 
     def _compare(self, *, without: str) -> None:
         if self._recorder.statistics().failed:

@@ -9,7 +9,9 @@ from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
+from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.extender_run import run_extender
+from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
@@ -34,13 +36,16 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "claims": run_claims,
     "bind_extender": run_extender,
     "choice": run_choice,
+    "handlers": run_handlers,
+    "cycle": run_cycle,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
-    "state": ("state",),
+    "state": ("state", "handlers", "cycle"),
+    "framework": ("cycle", "preemption"),
     "client": ("client", "informer", "writes", "recorder"),
-    "scheduler": ("preemption", "verify", "status", "binding", "claims"),
+    "scheduler": ("handlers", "cycle", "preemption", "verify", "status", "binding", "claims"),
     "plugins/dynamic_resources": ("claims",),
     "plugins/default_preemption": ("choice",),
     "extenders": ("bind_extender",),

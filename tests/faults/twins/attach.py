@@ -11,9 +11,12 @@ from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_informer import AttachedInformers
 from tests.faults.twins.attached_preemption import AttachedPreemption
 from tests.faults.twins.attached_queue import AttachedQueue
+from tests.faults.twins.attached_recorder import AttachedRecorder
 from tests.faults.twins.attached_reflector import AttachedReflector
 from tests.faults.twins.attached_writes import AttachedWrites
 from tests.faults.twins.attempt_events import AttemptEvents
+from tests.faults.twins.freed import FreedRoom
+from tests.faults.twins.nominations import AttachedNominations
 from tests.faults.twins.queue_twin import QueueTwin
 from tests.faults.twins.release_checker import ReleaseChecker
 
@@ -38,6 +41,9 @@ class Twins:
         twin = QueueTwin(service.profiles, clock, options)
         self.queue = AttachedQueue(service.queue, twin, report)
         self.handlers = AttachedHandlers(service, self.queue, report)
+        self.nominations = AttachedNominations(service, report)
+        self.nominations.follow_attempts(service.scheduler)
+        self.freed = FreedRoom(service, self.queue, report)
         self.informers = AttachedInformers(service, report)
         self.releases = ReleaseChecker(service, self.queue, report)
         self.preemption = AttachedPreemption(service, self.queue, report)
@@ -51,6 +57,9 @@ class Twins:
             AttachedWrites(recorder._writes, f"events of {name}", report, now_s)
             for name, recorder in service.recorders.items()
         ]
+        self.recorders = [
+            AttachedRecorder(recorder, now_s, report) for recorder in service.recorders.values()
+        ]
         #: Further checks, which are called once per second.
         self.checks: list[Callable[[], None]] = [writes.on_tick for writes in self.writes]
         self._clock = clock
@@ -59,6 +68,7 @@ class Twins:
     def on_step(self) -> None:
         """Checks at the end of a step of the loop."""
         self.releases.on_step()
+        self.freed.on_step()
         self.preemption.on_step()
         self.events.on_step()
 

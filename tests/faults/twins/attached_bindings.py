@@ -32,12 +32,18 @@ class AttachedBindings:
     Args:
         service: The scheduler.
         store: The stored objects.
+        check: Called with each pod before a request to bind it.
         report: Called with each problem.
     """
 
     def __init__(
-        self, service: Service, store: StoreChecker, report: Callable[[str], None]
+        self,
+        service: Service,
+        store: StoreChecker,
+        check: Callable[[Pod], None],
+        report: Callable[[str], None],
     ) -> None:
+        self._check = check
         self._store = store
         self._report = report
         self._requests: dict[str, Requests] = {}
@@ -57,6 +63,7 @@ class AttachedBindings:
         on_send: Callable[[], None],
     ) -> None:
         requests = self._requests.setdefault(pod.metadata.uid, Requests())
+        self._check(pod)
 
         def on_sent() -> None:
             requests.sent_at_s = now_s()

@@ -68,7 +68,7 @@ class AttachedHandlers:
         self._report = report
         self._calls: list[Call] | None = None
         self._onlys: list[tuple[int, Callable[[PodInfo], bool] | None]] = []
-        self._buffered: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self._buffered: dict[tuple[str, str], ObjectChange] = {}
         queue.listen(self._on_queue_call)
         events: Any = service.events
         self._real = events.on_change
@@ -109,13 +109,13 @@ class AttachedHandlers:
         """Merges a change into the model of the buffer, and compares."""
         obj = change.new if change.new is not None else change.old
         at = kind, obj.metadata.uid or f"{obj.metadata.namespace}/{obj.metadata.name}"
-        old, _ = self._buffered.pop(at, (change.old, None))
-        if (old, change.new) != (None, None):
-            self._buffered[at] = old, change.new
+        before = self._buffered.pop(at, change)
+        if before.old is not None or change.new is not None:
+            self._buffered[at] = ObjectChange(before.old, change.new, change.last)
         real = self._service.events.buffered
-        expected = list(self._buffered.items())
         is_equal = [*real] == [*self._buffered] and all(
-            real[at].old is first and real[at].new is last for at, (first, last) in expected
+            all(part is other for part, other in zip(real[at], merged, strict=True))
+            for at, merged in self._buffered.items()
         )
         if not is_equal:
             self._report(f"buffered {[*real]}, not {list(self._buffered)}")
@@ -158,6 +158,8 @@ class AttachedHandlers:
             yield Call("delete", new.metadata.uid)
         elif (new.spec.scheduler_name or "default-scheduler") in self._service.profiles:
             yield from self._pending_calls(change, before)
+        elif before.placed is not None:
+            yield Call("move", GONE, before.placed, None)
 
     def _deletion_calls(self, change: ObjectChange, before: Before) -> Iterator[Call]:
         last = change.last if change.last is not None else change.old

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ from tests.faults.twins.attached_queue import AttachedQueue
 
 #: A gated preemptor is activated at the latest so many seconds after its victims are evicted.
 GATED_MAX: Final = 7
+
+
+#: The preemption whose task clears nominations.
+_CLEARING: ContextVar[Run | None] = ContextVar("clearing", default=None)
 
 
 @dataclass
@@ -59,14 +64,19 @@ class AttachedPreemption:
         #: UID of the preemptor -> its run.
         self._runs: dict[str, Run] = {}
         self._gated: dict[str, int] = {}
+        #: UIDs of the victims whose attempt was cancelled, in Permit or PreBind, and goes on.
+        self._cancelled: set[str] = set()
         queue.listen(self._on_queue_call)
         executor: Any = service.preemption_executor
         self._executor = executor
         self._start, self._cancel = executor.start, executor._cancel_waiting_victim
         self._evict, self._is_running = executor._evict, executor.is_running
+        self._clear_all = executor._clear_lower_priority_nominations
+        executor._clear_lower_priority_nominations = self._on_clear_all
         self._clear, self._send = executor._evictor.clear_nomination, executor._evictor.evict
         executor.start, executor._evict = self.start, self._on_evict
         executor.is_running = self.is_running
+        executor._cancel_waiting_victim = self._on_cancel
         executor._evictor.evict = self._on_request
         executor._evictor.clear_nomination = self._on_clear
 
@@ -74,6 +84,20 @@ class AttachedPreemption:
         del named
         if name == "retry_after_backoff" and args[0] in self._runs:
             self._runs[args[0]].is_retried = True
+        elif name == "add_unschedulable":
+            self._cancelled.discard(args[0].uid)
+
+    def _on_cancel(self, uid: str, plugin: str) -> bool:
+        """Follows a victim that is not bound yet: its attempt has to fail now."""
+        is_cancelled: bool = self._cancel(uid, plugin)
+        if is_cancelled:
+            self._cancelled.add(uid)
+        return is_cancelled
+
+    def check_binding(self, pod: Pod) -> None:
+        """Checks, before a request to bind a pod, that the attempt was not cancelled."""
+        if pod.metadata.uid in self._cancelled:
+            self._report(f"{pod.metadata.name} was preempted before its binding, but is bound")
 
     def start(self, preemptor: PodInfo, result: PostFilterResult) -> None:
         """Follows the start of a preemption."""
@@ -121,18 +145,26 @@ class AttachedPreemption:
         waiting = self._service.handle.waiting.get(pod.metadata.uid)
         if waiting is not None and waiting.status is None:
             self._report(f"{pod.metadata.name} waits in Permit, but is deleted")
+        if pod.metadata.uid in self._service.handle.pods_in_prebind._pods:
+            self._report(f"{pod.metadata.name} is in PreBind, but is deleted")
         result: bool = await self._send(pod, message)
         stored = self.stored.get(pod.metadata.uid)
         if stored is not None and stored.metadata.deletion_timestamp is None:
             self._report(f"{pod.metadata.name} counts as evicted, but is not being deleted")
         return result
 
+    async def _on_clear_all(self, preemptor: PodInfo, node_name: str) -> bool:
+        token = _CLEARING.set(self._runs.get(preemptor.uid))
+        try:
+            return bool(await self._clear_all(preemptor, node_name))
+        finally:
+            _CLEARING.reset(token)
+
     async def _on_clear(self, pod: Any) -> None:
-        runs = [run for uid, run in self._runs.items() if self._is_current(uid, run)]
         try:
             await self._clear(pod)
         except BaseException:
-            for run in runs:
+            if (run := _CLEARING.get()) is not None:
                 run.has_failed = True
             raise
 
@@ -149,7 +181,7 @@ class AttachedPreemption:
             missing = [victim for victim in run.victims if victim not in run.results]
             if missing and not has_failed and not run.is_retried:
                 self._report(f"victims {missing} of {uid} were not evicted")
-            is_expected = has_failed or ((run.has_failed or run.replaces) and run.is_retried)
+            is_expected = has_failed or run.has_failed or (run.replaces and run.is_retried)
             if run.is_retried != is_expected:
                 self._report(f"{uid} is retried: {run.is_retried}, after {run.results}")
 

@@ -50,5 +50,5 @@ class ScenarioTwins(Twins):
         self.choice = AttachedChoice(service, report)
         if checks_changes:
             self.must_queue = MustQueue(service, checker.wakeups, report)
-        self.bindings = AttachedBindings(service, store, report)
+        self.bindings = AttachedBindings(service, store, self.preemption.check_binding, report)
         self.checks.append(AtRest(service, store, checker, final, report).on_tick)

@@ -319,3 +319,19 @@ def test_a_server_that_has_gone_back_in_time_unbinds_a_pod() -> None:
     assert len(desk.cache.pods) == 0
     assert ("web", "AssignedPodDelete") in desk.woken
     assert audit(desk.cache) == []
+
+
+def test_a_pod_of_another_scheduler_that_has_lost_its_binding_frees_its_room() -> None:
+    """It may be bound to another node then: a pod that counts on two would end the process."""
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk.node(None, make_node("a"))
+    desk.node(None, make_node("b"))
+    bound = make_pod("there", node="a", scheduler_name="other")
+    pending = make_pod("there", scheduler_name="other")
+    desk.pod(None, bound)
+    desk.add_unschedulable(make_pod("web"))
+    desk.pod(bound, pending)
+    assert len(desk.cache.pods) == 0
+    assert ("web", "AssignedPodDelete") in desk.woken
+    desk.pod(pending, make_pod("there", node="b", scheduler_name="other"))
+    assert audit(desk.cache) == []

@@ -1,0 +1,427 @@
+"""Attempts that fail at every point, while users change the very pods: without a network.
+
+The queue, the cache, the handlers of events, the scheduling and the binding cycle are real; the API
+server is a dict. All takes multiples of half a second, so that many things happen at the same
+moment. The models are those of whole runs, and ``cycle_script``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from mooring.client import ObjectChange
+from mooring.clock import seeded_random
+from mooring.framework import Attempt, Diagnosis, Framework, Placement, Profile
+from mooring.framework.interface import EXTENSION_POINTS
+from mooring.metrics.registry import Metrics
+from mooring.objects.pod import Pod
+from mooring.plugins.priority_sort import PrioritySort
+from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
+from mooring.scheduler.binding_tasks import BindingTasks
+from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.scheduler.observer import Observer
+from mooring.scheduler.pods_in_prebind import PodsInPreBind
+from mooring.scheduler.schedule_one import Scheduler
+from mooring.scheduler.with_extenders import ExtenderScheduler
+from mooring.state import PodInfo
+from mooring.state.audit import audit
+from mooring.state.cache import Cache
+from mooring.testing import make_node, make_pod
+from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from tests.faults.harness.scheduler_checker import (
+    cache_problems,
+    nomination_problems,
+    queue_problems,
+)
+from tests.faults.parts.cycle_extenders import FaultyExtenders
+from tests.faults.parts.cycle_script import STEP_S, Script
+from tests.faults.parts.handlers_run import PodHistory
+from tests.faults.twins.attached_handlers import AttachedHandlers
+from tests.faults.twins.attached_queue import AttachedQueue
+from tests.faults.twins.freed import FreedRoom
+from tests.faults.twins.nominations import AttachedNominations
+from tests.faults.twins.queue_twin import QueueTwin
+
+PODS: Final = 8
+ACTIONS: Final = 120
+NODES: Final = ("a", "b")
+DELETED: Final = "2026-01-01T00:00:00Z"
+PROFILE: Final = "default-scheduler"
+#: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
+QUIET_S: Final = 345.0
+WEIGHTS: Final = {
+    "create": 6,
+    "delete": 2,
+    "replace": 1,
+    "terminate": 1,
+    "relabel": 2,
+    "bind_elsewhere": 1,
+    "nominate": 4,
+    "preempt": 4,
+}
+
+
+class FakeReporting:
+    """Counts what is reported, and writes nominations late, or not."""
+
+    def __init__(self, run: CycleRun) -> None:
+        self.failures = 0
+        self._run = run
+        #: UID -> the node that was written, and not withdrawn.
+        self.announced: dict[str, str] = {}
+
+    def bound(self, pod: PodInfo, node_name: str) -> None:
+        """Ends the nomination of a bound pod."""
+        del node_name
+        self.announced.pop(pod.uid, None)
+
+    def placed(self, pod: PodInfo) -> None:
+        """Does nothing: no update is pending."""
+
+    def skipped(self, pod: PodInfo) -> None:
+        """Does nothing: a pod that is being deleted has no attempt."""
+
+    async def expected(self, pod: PodInfo, node_name: str) -> bool:
+        """Writes a nomination, in most cases."""
+        await asyncio.sleep(self._run.step_s())
+        is_written = self._run.rng.random() < 0.7
+        if is_written:
+            self.announced[pod.uid] = node_name
+        return is_written
+
+    def failed(
+        self,
+        pod: PodInfo,
+        why: Any,
+        nominated: str | None,
+        announced: str | None = None,
+        *,
+        quarantine_s: float = 0.0,
+    ) -> None:
+        """Checks that a nomination that was written is withdrawn."""
+        del why, quarantine_s
+        self.failures += 1
+        written = self.announced.pop(pod.uid, None)
+        if announced != written:
+            self._run.problems.append(f"{pod.key}: {written} was written, not {announced}")
+        expected = self._run.script.nominated.pop(pod.uid, "")
+        if nominated != expected:
+            self._run.problems.append(f"{pod.key} is nominated to {nominated}, not {expected}")
+
+    def failed_for_good(self, pod: PodInfo, why: Any) -> None:
+        """Counts the failure of a pod that is gone, or has a node."""
+        del why
+        self.failures += 1
+        self.announced.pop(pod.uid, None)
+
+
+class CycleRun(Observer):
+    """One run.
+
+    Attributes:
+        problems: Differences to the models.
+        rng: Draws what happens.
+        metrics: Of the scheduler.
+        attached: The model of the queue.
+    """
+
+    def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
+        self.problems: list[str] = []
+        self.rng = rng = seeded_random(seed)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._loop, clock = loop, LoopClock(loop)
+        self._cache, self._live = Cache(), dict[str, Pod]()
+        for name in NODES:
+            self._cache.put_node(make_node(name))
+        has_extenders = rng.random() < 0.4
+        self.script = Script(
+            rng,
+            NODES,
+            lambda: self._framework.waiting,
+            self._bind,
+            self._candidates,
+            self.problems.append,
+            has_extenders=has_extenders,
+        )
+        self._framework = _framework_of(self.script, clock)
+        self._extenders: FaultyExtenders | None = None
+        if has_extenders:
+            causes = self.script.causes
+            self._extenders = FaultyExtenders(clock, rng, causes, self.problems.append)
+            self._framework.set_extenders(self._extenders.extenders, rng.random)
+        profiles = {PROFILE: self._framework}
+        options = QueueOptions()
+        self._ready = asyncio.Event()
+        self._queue = SchedulingQueue(
+            profiles, clock=clock, options=options, on_ready=self._ready.set
+        )
+        events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
+        self._bindings = BindingTasks(rng)
+        self._bindings.open(tasks)
+        self._reporting = FakeReporting(self)
+        reporting: Any = self._reporting
+        self.metrics = Metrics(clock=clock)
+        SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self.metrics)
+        self._prebind = PodsInPreBind()
+        scheduler_class = ExtenderScheduler if has_extenders else Scheduler
+        self._scheduler = scheduler_class(
+            self._cache,
+            self._queue,
+            profiles,
+            self._live,
+            self._bindings,
+            reporting,
+            clock=clock,
+            observer=self,
+            pods_in_prebind=self._prebind,
+            buffer_events=events.buffer_events,
+            recorder=self.metrics.scheduler,
+        )
+        self._attach(profiles, clock, options, events)
+        self._server = PodHistory(rng)
+        self._lag_steps = rng.choice((1, 4, 12))
+        self._weights = {name: it * rng.choice((0.3, 1, 1, 3)) for name, it in WEIGHTS.items()}
+
+    def _attach(self, profiles: Any, clock: Any, options: Any, events: EventHandlers) -> None:
+        """Attaches the models."""
+        twin = QueueTwin(profiles, clock, options)
+        self.attached = AttachedQueue(self._queue, twin, self.problems.append)
+        self.attached.listen(self._on_queue_call)
+        service: Any = SimpleNamespace(
+            queue=self._queue,
+            cache=self._cache,
+            events=events,
+            profiles=profiles,
+            scheduler=self._scheduler,
+            handle=SimpleNamespace(waiting=self._framework.waiting),
+            informers={"Pod": SimpleNamespace(objects=self._live)},
+        )
+        self._service = service
+        self._freed = FreedRoom(service, self.attached, self.problems.append)
+        AttachedHandlers(service, self.attached, self.problems.append)
+        AttachedNominations(service, self.problems.append).follow_attempts(self._scheduler)
+        scheduler: Any = self._scheduler
+        self._real_failure = scheduler._handle_scheduling_failure
+        scheduler._handle_scheduling_failure = self._on_failure
+        scheduler._binding_cycle._handle_failure = self._on_failure
+
+    def _on_failure(self, entry: QueuedPod, reason: Any, **named: Any) -> None:
+        self.script.failed(entry.uid)
+        self._real_failure(entry, reason, **named)
+
+    def step_s(self) -> float:
+        """Returns a drawn time."""
+        return STEP_S * self.rng.randrange(1, 7)
+
+    async def run(self) -> None:
+        """Lets users act, and then all pods be bound."""
+        names, weights = list(self._weights), list(self._weights.values())
+        async with asyncio.TaskGroup() as tasks:
+            scheduling = tasks.create_task(self._schedule())
+            for _ in range(ACTIONS):
+                await asyncio.sleep(STEP_S * self.rng.choice((0, 0, 1, 2, 5)))
+                action: Callable[[], None] = getattr(
+                    self, f"_{self.rng.choices(names, weights)[0]}"
+                )
+                action()
+                if self.problems:
+                    break
+            self.script.is_passive = True
+            if self._extenders is not None:
+                self._extenders.is_passive = True
+            await asyncio.sleep(QUIET_S)
+            scheduling.cancel()
+        for pod in self._server.stored.values():
+            if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
+                self.problems.append(f"{pod.metadata.name} is not bound")
+        left = {
+            "assumed": self._cache.assumed_count(),
+            "reserved": len(self.script.open),
+            "bindings": len(self._bindings),
+            "in Permit": len(self._framework.waiting),
+            "in PreBind": len(self._prebind),
+            "events": self._queue.in_flight_events,
+        }
+        self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
+        self.problems += audit(self._cache)
+
+    async def _schedule(self) -> None:
+        while True:
+            self._ready.clear()
+            if await self._scheduler.schedule_batch():
+                self._ready.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._ready.wait()
+            if self._queue.next_flush_at_s() <= self._loop.time():
+                self._queue.flush()
+
+    # -- checks -----------------------------------------------------------------------------------
+
+    def _on_queue_call(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        del named
+        if name == "activate":
+            self.script.activated(list(args[0]))
+
+    def on_step(self) -> None:
+        """Checks all at the end of a step; after a difference there is no further one."""
+        if self.problems:
+            return
+        self._freed.on_step()
+        for problems in (queue_problems, cache_problems, nomination_problems):
+            self.problems += problems(self._service)
+        numbers = self.metrics.numbers("scheduler_schedule_attempts_total")
+        counted = {result: number.value for (result, _), number in numbers.children.items()}
+        counted = {result: count for result, count in counted.items() if count}
+        if counted != self.script.results:
+            self.problems.append(f"attempts are {counted}, not {dict(self.script.results)}")
+        failures = self.script.results.total() - self.script.results["scheduled"]
+        if self._reporting.failures > failures:
+            self.problems.append(f"{self._reporting.failures} of {failures} failures are reported")
+
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
+        """Checks a placement that extenders had to accept."""
+        del attempt
+        if isinstance(result, Placement) and self._extenders is not None:
+            self._extenders.chosen(entry.pod, result.node_name)
+
+    def bound(self, entry: QueuedPod, node_name: str) -> None:
+        """Checks, once PostBind is over, that the attempt wants nothing any more."""
+        del node_name
+        self._loop.call_soon(self.script.bound, entry.uid)
+
+    # -- the API server, its watch, and users -----------------------------------------------------
+
+    def _candidates(self) -> list[PodInfo]:
+        return [entry.pod for entry in self._queue.pods()]
+
+    def _store(self, pod: Pod, **status: Any) -> None:
+        self._server.store(pod, **status)
+        self._watch(pod.metadata.name)
+
+    def _watch(self, name: str) -> None:
+        delay_s = STEP_S * self.rng.randrange(self._lag_steps)
+        self._loop.call_later(delay_s, self._deliver, name)
+
+    def _deliver(self, name: str) -> None:
+        """Reports the newest version of a pod."""
+        key, events = f"default/{name}", self._service.events
+        old, new = self._live.get(key), self._server.stored.get(name)
+        if old is new:
+            return
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            del self._live[key]
+            events.on_change("Pod", ObjectChange(old, None))
+            old = None
+        if new is not None:
+            self._live[key] = new
+            events.on_change("Pod", ObjectChange(old, new))
+
+    def _create(self) -> None:
+        name = f"pod{self.rng.randrange(PODS)}"
+        if name not in self._server.stored:
+            self._server.count += 1
+            priority = self.rng.choice((0, 5, 10))
+            self._store(make_pod(name, uid=f"{name}-{self._server.count}", priority=priority))
+
+    def _delete(self) -> None:
+        if (pod := self._server.any()) is not None:
+            self._server.remove(pod)
+            self._watch(pod.metadata.name)
+
+    def _replace(self) -> None:
+        self._delete()
+        self._create()
+
+    def _terminate(self) -> None:
+        if (pod := self._server.any()) is not None:
+            self._store(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED)))
+
+    def _relabel(self) -> None:
+        if (pod := self._server.any()) is not None:
+            labels = {"touched": str(self.rng.randrange(9))}
+            self._store(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+
+    def _nominate(self) -> None:
+        if (pod := self._server.any(lambda pod: not pod.spec.node_name)) is not None:
+            self._store(pod, nominated_node_name=self.rng.choice(("", *NODES)))
+
+    def _bind_elsewhere(self) -> None:
+        if (pod := self._server.any(lambda pod: not pod.spec.node_name)) is not None:
+            self._bind(PodInfo(pod), self.rng.choice(NODES))
+
+    def _bind(self, info: PodInfo, node_name: str) -> bool:
+        pod = self._server.stored.get(info.metadata.name)
+        if pod is None or pod.metadata.uid != info.uid or pod.spec.node_name:
+            return False
+        spec = replace(pod.spec, node_name=node_name)
+        self._store(replace(pod, spec=spec), nominated_node_name="")
+        return True
+
+    def _preempt(self) -> None:
+        """Preempts a pod that waits in Permit, or is in PreBind."""
+        chosen = [*(pod.pod.uid for pod in self._framework.waiting), *self._prebind._pods]
+        if not chosen:
+            return
+        uid = self.rng.choice(chosen)
+        waiting = self._framework.waiting.get(uid)
+        if waiting is not None:
+            is_cancelled = waiting.preempt("Script", "preempted")
+        else:
+            is_cancelled = self._prebind.cancel(uid, "preempted")
+        if is_cancelled:
+            self.script.cancelled.add(uid)
+
+
+def _framework_of(script: Script, clock: Any) -> Framework:
+    plugins = [PrioritySort(), script]
+    points = {
+        point: [plugin for plugin in plugins if hasattr(plugin, point)]
+        for point in EXTENSION_POINTS
+    }
+    return Framework(Profile(PROFILE, points, {}), clock=clock)
+
+
+def run_cycle(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: an attempt does not do what the models say.
+    """
+
+    async def run() -> list[str]:
+        async with asyncio.TaskGroup() as tasks:
+            cycle = CycleRun(seed, tasks)
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualLoop)
+            loop.on_step = cycle.on_step
+            checking = tasks.create_task(_check_now_and_then(cycle))
+            await cycle.run()
+            loop.on_step = lambda: None
+            checking.cancel()
+        return cycle.problems
+
+    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
+    assert not problems, problems[0]
+
+
+async def _check_now_and_then(cycle: CycleRun) -> None:
+    """Compares the gauge of the pending pods with the model of the queue."""
+    while True:
+        await asyncio.sleep(5.0)
+        for refresh in cycle.metrics._on_scrape:
+            refresh()
+        numbers = cycle.metrics.numbers("scheduler_pending_pods").children
+        expected = Counter(queued.queue.value for queued in cycle.attached._twin.pods.values())
+        pending = {queue: number.value for (queue,), number in numbers.items() if number.value}
+        if pending != expected:
+            cycle.problems.append(f"pending pods are {pending}, not {dict(expected)}")

@@ -1,0 +1,258 @@
+"""A plugin that fails at any point of an attempt, and the model of what each attempt must do.
+
+Each Reserve has one end; an attempt that was preempted is not bound; what a plugin wants activated
+is activated once, after Permit or after the binding; a nomination that was written is withdrawn if
+the attempt fails; the metric counts each attempt once, by its result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from mooring.clock import Rng
+from mooring.errors import (
+    Conflict,
+    NotFound,
+    OutcomeUnknown,
+    SchedulerError,
+    ServerError,
+    Unreachable,
+)
+from mooring.framework import Cycle, Diagnosis, Reject, Wait
+from mooring.framework.status import Code, PostFilterResult, Status
+from mooring.framework.waiting_pods import WaitingPods
+from mooring.state import PodInfo
+from tests.helpers.queues import POD_GONE, on
+
+STEP_S: Final = 0.5
+WAIT_S: Final = 4.0
+#: A third exception in a row would quarantine the pod.
+RAISED_MAX: Final = 2
+#: What a request to bind that surely changed nothing may raise.
+ERRORS: Final[tuple[SchedulerError, ...]] = (
+    Conflict("changed", status=409),
+    Unreachable("refused"),
+    OutcomeUnknown("no response"),
+    ServerError("broken", status=500),
+)
+UNSCHEDULABLE, ERROR, SCHEDULED = "unschedulable", "error", "scheduled"
+
+
+class Script:
+    """The plugin, and the model.
+
+    Attributes:
+        is_passive: Nothing fails any more.
+        results: Result -> number of attempts that must be counted.
+        cancelled: UIDs of the pods whose attempt was cancelled by a preemption.
+        open: UID -> the node that is reserved.
+
+    Args:
+        rng: Draws all results.
+        node_names: To which a pod is nominated.
+        has_extenders: PreFilter is called once more then, and so does not fail.
+        waiting: The pods in Permit.
+        bind: Stores a binding; returns False if there is no such pending pod.
+        candidates: Returns the pods that may be activated.
+        report: Called with each problem.
+    """
+
+    name = "Script"
+
+    def __init__(
+        self,
+        rng: Rng,
+        node_names: Sequence[str],
+        waiting: Callable[[], WaitingPods],
+        bind: Callable[[PodInfo, str], bool],
+        candidates: Callable[[], list[PodInfo]],
+        report: Callable[[str], None],
+        *,
+        has_extenders: bool,
+    ) -> None:
+        self.is_passive = False
+        self.results: Counter[str] = Counter()
+        self.cancelled: set[str] = set()
+        self.open: dict[str, str] = {}
+        self._rng, self._waiting, self._bind = rng, waiting, bind
+        self._candidates, self._report = candidates, report
+        self._rates = {
+            point: rng.choice((0.0, 0.1, 0.3))
+            for point in ("PreFilter", "Reserve", "Permit", "PreBind", "Bind")
+        }
+        if has_extenders:
+            self._rates["PreFilter"] = 0.0
+        self._wait_share = rng.choice((0.0, 0.3, 0.8))
+        self._raised: Counter[str] = Counter()
+        #: UID -> the result of an attempt that will fail.
+        self.causes: dict[str, str] = {}
+        #: UID -> what PostFilter has returned in the attempt.
+        self.nominated: dict[str, str | None] = {}
+        self._node_names = node_names
+        #: The attempts of which pods are to be activated: UID -> (cycle, UIDs).
+        self._targets: dict[str, tuple[Cycle, set[str]]] = {}
+        self._permits: dict[str, Any] = {}
+
+    def events(self) -> list[Any]:
+        """Registers the end of other pods."""
+        return [on(POD_GONE)]
+
+    # -- extension points -------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        """Rejects, or raises: the attempt ends at once."""
+        self._targets.pop(cycle.pod.uid, None)
+        self.causes.pop(cycle.pod.uid, None)
+        self.nominated.pop(cycle.pod.uid, None)
+        return self._draw(cycle, "PreFilter")
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Nominates the pod without victims, clears its nomination, or leaves it as it is."""
+        del diagnosis
+        node_name = self._rng.choice((None, "", *self._node_names))
+        self.nominated[cycle.pod.uid] = node_name
+        return PostFilterResult(None if node_name else Reject("no victims"), node_name)
+
+    def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
+        """Reserves."""
+        uid = cycle.pod.uid
+        if uid in self.open:
+            self._report(f"{cycle.pod.key} is reserved twice")
+        self.open[uid] = node_name
+        self.cancelled.discard(uid)
+        self.causes.pop(uid, None)
+        self._permits.pop(uid, None)
+        self._targets[uid] = cycle, set()
+        self._want(cycle)
+        return self._draw(cycle, "Reserve")
+
+    def unreserve(self, cycle: Cycle, node_name: str) -> None:
+        """Ends a reservation: the attempt has failed."""
+        uid = cycle.pod.uid
+        if self.open.pop(uid, None) != node_name:
+            self._report(f"Unreserve of {cycle.pod.key} on {node_name} without a Reserve")
+        self._targets.pop(uid, None)
+
+    def failed(self, uid: str) -> None:
+        """Follows the end of an attempt that has failed: it is counted by the cause."""
+        waiting = self._permits.pop(uid, None)
+        cause = self.causes.pop(uid, "")
+        if waiting is not None and isinstance(waiting.status, Status):
+            cause = ERROR if waiting.status.code is Code.ERROR else UNSCHEDULABLE
+        if uid in self.cancelled:
+            cause = ERROR
+            self.cancelled.discard(uid)
+        if not cause:
+            self._report(f"{uid} is given up, but nothing has failed")
+        self.results[cause] += 1
+
+    def permit(self, cycle: Cycle, node_name: str) -> Status | Wait | None:
+        """Waits, in some attempts, and is settled by a timer or the timeout."""
+        del node_name
+        self._want(cycle)
+        result = self._draw(cycle, "Permit")
+        if result is not None or self._rng.random() >= self._wait_share:
+            return result
+        uid, loop = cycle.pod.uid, asyncio.get_running_loop()
+        loop.call_soon(self._note_wait, uid)
+        # A third of them expires, unless this run has no failures in Permit.
+        if self.is_passive or not self._rates["Permit"] or self._rng.random() < 0.67:
+            loop.call_later(self._step_s(), self._settle, uid)
+        return Wait(WAIT_S)
+
+    def _note_wait(self, uid: str) -> None:
+        if (waiting := self._waiting().get(uid)) is not None:
+            self._permits[uid] = waiting
+
+    def _settle(self, uid: str) -> None:
+        waiting = self._waiting().get(uid)
+        if waiting is None:
+            return
+        if self.is_passive or self._rng.random() >= self._rates["Permit"]:
+            waiting.allow(self.name)
+        else:
+            waiting.reject(self.name, "no")
+
+    async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
+        """Takes a while."""
+        del node_name
+        await asyncio.sleep(self._step_s())
+        self._want(cycle)
+        return self._draw(cycle, "PreBind")
+
+    async def bind(self, cycle: Cycle, node_name: str) -> Status | None:
+        """Binds, after a while, or fails: what fails has stored nothing.
+
+        Raises:
+            SchedulerError: the pod is not bound.
+        """
+        uid = cycle.pod.uid
+        if uid in self.cancelled:
+            self._report(f"{cycle.pod.key} was preempted before its binding, but is bound")
+        await asyncio.sleep(self._step_s())
+        if not self.is_passive and self._rng.random() < self._rates["Bind"] / 2:
+            self.causes[uid] = ERROR
+            raise self._rng.choice(ERRORS)
+        if (result := self._draw(cycle, "Bind")) is not None:
+            return result
+        if not self._bind(cycle.pod, node_name):
+            self.causes[uid] = ERROR
+            raise NotFound("no such pod", status=404)
+        if self._rng.random() < 0.5:
+            await asyncio.sleep(self._step_s())  # the answer
+        return None
+
+    def post_bind(self, cycle: Cycle, node_name: str) -> None:
+        """Ends a reservation: the pod is bound."""
+        uid = cycle.pod.uid
+        if self.open.pop(uid, None) != node_name:
+            self._report(f"PostBind of {cycle.pod.key} on {node_name} without a Reserve")
+        self.results[SCHEDULED] += 1
+        self._want(cycle)
+        self._permits.pop(uid, None)
+
+    # -- activations ------------------------------------------------------------------------------
+
+    def _want(self, cycle: Cycle) -> None:
+        """Wants other pods to be activated after this attempt."""
+        # Which attempt an activation is for must be clear.
+        taken = {uid for _, targets in self._targets.values() for uid in targets}
+        candidates = [info for info in self._candidates() if info.uid not in taken]
+        if candidates and self._rng.random() < 0.2:
+            info = self._rng.choice(candidates)
+            cycle.pods_to_activate[info.uid] = info
+            self._targets[cycle.pod.uid][1].add(info.uid)
+
+    def activated(self, uids: list[str]) -> None:
+        """Checks that an attempt wants exactly these pods, and that it does so no longer."""
+        for cycle, targets in self._targets.values():
+            if targets and set(uids) == targets and cycle.pods_to_activate.keys() == targets:
+                targets.clear()
+                return
+        self._report(f"{sorted(uids)} are activated, but no attempt wants this any more")
+
+    def bound(self, uid: str) -> None:
+        """Checks that a bound pod's attempt wants nothing any more."""
+        _, targets = self._targets.pop(uid, (None, set()))
+        if targets:
+            self._report(f"{sorted(targets)} were to be activated after the binding of {uid}")
+
+    # -- draws ------------------------------------------------------------------------------------
+
+    def _step_s(self) -> float:
+        return STEP_S * self._rng.randrange(1, 7)
+
+    def _draw(self, cycle: Cycle, point: str) -> Status | None:
+        """Returns a rejection, or raises; mostly neither."""
+        uid, rng = cycle.pod.uid, self._rng
+        if self.is_passive or rng.random() >= self._rates[point]:
+            return None
+        if rng.random() < 0.6 or self._raised[uid] >= RAISED_MAX:
+            self.causes[uid] = UNSCHEDULABLE
+            return Reject(f"rejected in {point}")
+        self._raised[uid] += 1
+        self.causes[uid] = ERROR
+        raise ValueError(f"injected failure in {point}")
