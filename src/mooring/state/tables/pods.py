@@ -298,6 +298,12 @@ class PodTable:
             map(len, slots_by_row), np.intp, count=len(slots_by_row)
         )
 
+    def has_lower_priority(self, priority: int) -> bool:
+        """Returns whether a pod of a lower priority is placed. Complexity: O(slots), in C."""
+        is_lower = self.priority < priority
+        is_lower &= self.node_row >= 0  # a free slot has priority 0
+        return bool(is_lower.any())
+
     def add(self, placed: PlacedPod) -> None:
         """Adds a pod.
 

@@ -118,3 +118,15 @@ def test_more_pods_than_there_were_places_for() -> None:
 
     assert len(cache.pods.node_row) == len(cache.pods.start_s) == cache.pods.usage.shape[1]
     assert audit(cache) == []
+
+
+def test_a_free_slot_is_no_pod_of_lower_priority() -> None:
+    cache = Cache()
+    cache.put_node(make_node("a"))
+    for name, priority in (("five", 5), ("seven", 7), ("zero", 0)):
+        cache.put_pod(make_pod(name, node="a", priority=priority))
+    assert cache.pods.has_lower_priority(1)
+
+    cache.remove_pod("pod-default-zero")
+    limits = (-1, 5, 6)
+    assert [cache.pods.has_lower_priority(limit) for limit in limits] == [False, False, True]
