@@ -64,6 +64,9 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
+_ELECTION_FIELDS = ("strategy", "preferredHolder")
+
+
 def _prepare_namespace(obj: Object, _now: str) -> None:
     obj["status"] = {"phase": "Active"}
     finalizers = obj["spec"].setdefault("finalizers", [])
@@ -95,6 +98,19 @@ def _prepare_service(obj: Object, _now: str) -> None:
     has_pods = bool(spec.get("selector"))
     spec.setdefault("ipFamilies", ["IPv4"] if has_pods else ["IPv4", "IPv6"])
     spec.setdefault("ipFamilyPolicy", "SingleStack" if has_pods else "RequireDualStack")
+
+
+def _prepare_lease(obj: Object, _now: str) -> None:
+    """Drops the fields of coordinated leader election, whose feature gate is off by default."""
+    for name in _ELECTION_FIELDS:
+        obj["spec"].pop(name, None)
+
+
+def _keep_election(new: Object, old: Object) -> None:
+    """Drops the fields of coordinated leader election, unless they are stored already."""
+    for name in _ELECTION_FIELDS:
+        if name not in old["spec"]:
+            new["spec"].pop(name, None)
 
 
 def _prepare_slice(obj: Object, _now: str) -> None:
@@ -384,7 +400,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("autoscaling", "horizontalpodautoscalers"): Strategy(
             validate=autoscalers.validate_autoscaler,
-            subresources=_subresources(_as_new(autoscalers.validate_autoscaler)),
+            subresources=_subresources(
+                autoscalers.validate_autoscaler,
+                status=SubresourceStrategy(keep_spec, autoscalers.validate_autoscaler_status),
+            ),
         ),
         ("batch", "cronjobs"): _with_generation(
             validate=cron_jobs.validate_cron_job,
@@ -407,8 +426,11 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("coordination.k8s.io", "leases"): Strategy(
             creates_on_update=True,
             updates_unconditionally=False,
+            prepare_create=_prepare_lease,
             validate=other_kinds.validate_lease,
-            subresources=_subresources(_as_new(other_kinds.validate_lease)),
+            subresources=_subresources(
+                _as_new(other_kinds.validate_lease), prepare_update=_keep_election
+            ),
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True,
