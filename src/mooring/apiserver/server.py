@@ -44,6 +44,7 @@ from mooring.apiserver.errors import (
     method_not_allowed,
     no_such_path,
 )
+from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.definitions import Definitions
@@ -226,7 +227,7 @@ class ApiServer:
             usage = read_usage(method, target, parameters, self.registry)
             return 200, dict(JSON_HEADERS), msgspec.json.encode(usage)
         if not target.resource.is_stored and target.resource is not BINDINGS:
-            return self._review(method, target, headers, body)
+            return self._review(method, target, headers, body, parameters)
         request = Request(method, target, parameters, headers, body)
         if target.resource.warning:
             request.warnings.append(target.resource.warning)
@@ -286,7 +287,12 @@ class ApiServer:
         raise no_such_path()
 
     def _review(
-        self, method: str, target: ResourcePath, headers: Mapping[str, str], body: bytes
+        self,
+        method: str,
+        target: ResourcePath,
+        headers: Mapping[str, str],
+        body: bytes,
+        parameters: Query,
     ) -> HttpResponse:
         if target.name:
             raise no_such_path()
@@ -305,13 +311,14 @@ class ApiServer:
         if target.resource.namespaced and isinstance(review.get("metadata") or {}, dict):
             review["metadata"] = dict(review.get("metadata") or {})
             check_namespace(Target(*target[:3]), review["metadata"])
+        manager = parameters.write_options("CreateOptions", headers).manager
         reviewed = reviews.review(
             target.resource,
             review,
             identity_in(headers),
             tokens=self.tokens,
             authorizer=self.authorizer,
-            now=self.registry.now(),
+            writer=FieldManager(manager, target.resource, "", self.registry.now()),
         )
         return 201, dict(JSON_HEADERS), msgspec.json.encode(reviewed)
 
