@@ -55,6 +55,7 @@ from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry, Target, check_namespace
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.registry.root_certificates import RootCertificates
+from mooring.apiserver.registry.service_ranges import ServiceRanges
 from mooring.apiserver.resources import (
     BINDINGS,
     BY_PATH,
@@ -140,6 +141,7 @@ class ApiServer:
             EndpointSlices(self.registry),
             Definitions(self.registry, self.deleter),
             QuotaStatus(self.registry),
+            ServiceRanges(self.registry, self.deleter),
             self._event_expiry,  # it notes when Events are written
         )
         self._create_defaults()

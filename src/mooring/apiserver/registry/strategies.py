@@ -38,6 +38,7 @@ from mooring.apiserver.validation import (
     pod,
     pod_subresources,
     rbac,
+    service_ranges,
     services,
     storage,
     storage_kinds,
@@ -446,9 +447,21 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=networking.validate_ingress,
             subresources=_subresources(networking.validate_ingress_update),
         ),
+        ("networking.k8s.io", "ipaddresses"): Strategy(
+            check_name=service_ranges.address_name,
+            validate=service_ranges.validate_ip_address,
+            subresources=_subresources(service_ranges.validate_ip_address_update),
+        ),
         ("networking.k8s.io", "networkpolicies"): _with_generation(
             validate=networking.validate_network_policy,
             subresources=_subresources(_as_new(networking.validate_network_policy)),
+        ),
+        ("networking.k8s.io", "servicecidrs"): Strategy(
+            validate=service_ranges.validate_service_cidr,
+            subresources=_subresources(
+                service_ranges.validate_service_cidr_update,
+                status=SubresourceStrategy(keep_spec_and_metadata),
+            ),
         ),
         ("node.k8s.io", "runtimeclasses"): Strategy(
             creates_on_update=True,
