@@ -58,22 +58,18 @@ class ServiceAddresses:
         others = [other for name, other in self._spec_by_key.items() if name != key]
         errors: list[FieldError] = []
         if spec["type"] != "ExternalName":
-            errors += _assign_address(spec, self._used_addresses(metadata, others))
+            errors += _assign_address(spec, self._used_addresses(key, others))
         if spec["type"] in _WITH_NODE_PORTS:
             used = {port.get("nodePort") for other in others for port in other.get("ports") or ()}
             errors += _assign_ports(spec, used)
         if errors:
             raise invalid_object("Service", metadata["name"], errors)
 
-    def _used_addresses(self, metadata: Object, others: Iterable[Object]) -> set[str | None]:
+    def _used_addresses(self, key: str, others: Iterable[Object]) -> set[str | None]:
         """Returns the addresses of other services, and those that clients have taken."""
-        used = {other.get("clusterIP") for other in others}
-        for stored in self._store.collection(IP_ADDRESSES).in_order():
-            parent = stored.object()["spec"].get("parentRef") or {}
-            names = parent.get("namespace", ""), parent.get("name", "")
-            if names != (metadata["namespace"], metadata["name"]):
-                used.add(stored.key)
-        return used
+        own = self._spec_by_key.get(key, {}).get("clusterIPs") or ()
+        taken = {stored.key for stored in self._store.collection(IP_ADDRESSES).in_order()}
+        return (taken - set(own)) | {other.get("clusterIP") for other in others}
 
 
 def _assign_address(spec: Object, used: set[str | None]) -> Errors:
