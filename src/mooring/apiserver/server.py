@@ -44,6 +44,7 @@ from mooring.apiserver.errors import (
     method_not_allowed,
     no_such_path,
 )
+from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.registry.bootstrap import create_defaults
 from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.definitions import Definitions
@@ -54,6 +55,7 @@ from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry, Target, check_namespace
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.registry.root_certificates import RootCertificates
+from mooring.apiserver.registry.service_ranges import ServiceRanges
 from mooring.apiserver.resources import (
     BINDINGS,
     BY_PATH,
@@ -139,6 +141,7 @@ class ApiServer:
             EndpointSlices(self.registry),
             Definitions(self.registry, self.deleter),
             QuotaStatus(self.registry),
+            ServiceRanges(self.registry, self.deleter),
             self._event_expiry,  # it notes when Events are written
         )
         self._create_defaults()
@@ -226,7 +229,7 @@ class ApiServer:
             usage = read_usage(method, target, parameters, self.registry)
             return 200, dict(JSON_HEADERS), msgspec.json.encode(usage)
         if not target.resource.is_stored and target.resource is not BINDINGS:
-            return self._review(method, target, headers, body)
+            return self._review(method, target, headers, body, parameters)
         request = Request(method, target, parameters, headers, body)
         if target.resource.warning:
             request.warnings.append(target.resource.warning)
@@ -286,7 +289,12 @@ class ApiServer:
         raise no_such_path()
 
     def _review(
-        self, method: str, target: ResourcePath, headers: Mapping[str, str], body: bytes
+        self,
+        method: str,
+        target: ResourcePath,
+        headers: Mapping[str, str],
+        body: bytes,
+        parameters: Query,
     ) -> HttpResponse:
         if target.name:
             raise no_such_path()
@@ -305,13 +313,14 @@ class ApiServer:
         if target.resource.namespaced and isinstance(review.get("metadata") or {}, dict):
             review["metadata"] = dict(review.get("metadata") or {})
             check_namespace(Target(*target[:3]), review["metadata"])
+        manager = parameters.write_options("CreateOptions", headers).manager
         reviewed = reviews.review(
             target.resource,
             review,
             identity_in(headers),
             tokens=self.tokens,
             authorizer=self.authorizer,
-            now=self.registry.now(),
+            writer=FieldManager(manager, target.resource, "", self.registry.now()),
         )
         return 201, dict(JSON_HEADERS), msgspec.json.encode(reviewed)
 

@@ -31,7 +31,7 @@ LAST: Final = (
 )
 
 #: Kinds written by the cluster itself, meaningless in another cluster.
-_NOT_SEEDED: Final = frozenset({"Event", "Lease", "Binding"})
+_NOT_SEEDED: Final = frozenset({"Event", "Lease", "Binding", "IPAddress", "ServiceCIDR"})
 
 #: Metadata that the API server sets on create.
 _SERVER_SET: Final = frozenset(

@@ -13,8 +13,7 @@ from tests.integration.contract.scenario import Scenario, path, scenario
 #: Kind -> why it is left out.
 _LEFT_OUT = {
     "CustomResourceDefinition": "the fields of its old form hide those of the new one",
-    "HorizontalPodAutoscaler": "its metrics are not validated",
-    "Lease": "the fields of coordinated election are stored without their gate",
+    "HorizontalPodAutoscaler": "upstream's errors of its metrics have the order of a Go map",
     "Service": "what is wrong with its addresses hides even the rules of its metadata",
 }
 

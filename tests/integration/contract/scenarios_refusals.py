@@ -104,6 +104,35 @@ CLUSTER_WIDE = frozenset(
         "RuntimeClass",
     }
 )
+_TARGETS: tuple[dict[str, Any], ...] = (
+    {},
+    {"type": "Value", "value": "-1"},
+    {"type": "Half", "value": "1", "averageValue": "0"},
+    {"type": "Utilization", "averageUtilization": 0, "averageValue": "1"},
+)
+#: Metrics of an autoscaler, each of which is wrong.
+_METRICS: list[dict[str, Any]] = [
+    {"type": "Count"},
+    {"type": "Pods", "object": {}},
+    {"type": "Resource", "resource": {}, "pods": {}},
+    *(
+        {"type": kind, source: {name: {"name": "a/b"}, "describedObject": {}, "target": target}}
+        for kind, source, name in (
+            ("Object", "object", "metric"),
+            ("External", "external", "metric"),
+            ("Pods", "pods", "metric"),
+        )
+        for target in _TARGETS
+    ),
+    *(
+        {
+            "type": "ContainerResource",
+            "containerResource": {"name": name, "container": name, "target": target},
+        }
+        for name in ("", "A_b")
+        for target in _TARGETS
+    ),
+]
 #: Kind -> changes of a valid object, each of which makes it invalid: path and value.
 WRONG: dict[str, list[tuple[str, Any]]] = {
     "Service": [
@@ -253,7 +282,10 @@ WRONG: dict[str, list[tuple[str, Any]]] = {
     ],
     "HorizontalPodAutoscaler": [
         ("spec.scaleTargetRef.apiVersion", "apps"),
+        ("spec.scaleTargetRef.apiVersion", ""),
+        ("spec.scaleTargetRef.apiVersion", "v1"),
         ("spec.behavior", {"scaleDown": {"policies": [{"type": "Cores", "value": 1}]}}),
+        *(("spec.metrics", [metric]) for metric in _METRICS),
     ],
 }
 #: Values of a wrong type, whose error names the type in Go.

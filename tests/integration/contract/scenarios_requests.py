@@ -334,6 +334,36 @@ def the_metadata_of_a_review_is_read_even_if_nobody_needs_it(api: Api, ns: str) 
 
 
 @scenario
+def a_review_has_the_fields_of_its_manager(api: Api, ns: str) -> None:
+    about = {"verb": "get", "resource": "pods"}
+    subject = {"user": "system:admin", "groups": ["a"], "extra": {"x": ["y"]}}
+    specs: dict[str, dict[str, Any]] = {
+        "subjectaccessreviews": {**subject, "resourceAttributes": about},
+        "selfsubjectaccessreviews": {"nonResourceAttributes": {"path": "/", "verb": "get"}},
+        "localsubjectaccessreviews": {
+            "user": "u",
+            "resourceAttributes": {"namespace": ns, **about},
+        },
+    }
+    for name, spec in specs.items():
+        local = ns if name.startswith("local") else ""
+        url = path("apis/authorization.k8s.io/v1", local, name)
+        answer = api.post(url, {"spec": spec, "metadata": {}}, fieldManager="me")
+        [entry] = answer.body["metadata"]["managedFields"]
+        assert (entry["manager"], entry["operation"]) == ("me", "Update")
+        assert set(entry["fieldsV1"]["f:spec"]) == {f"f:{field}" for field in spec}
+        del answer.body["status"]  # the servers have other rules
+    token = {
+        "kind": "TokenReview",
+        "apiVersion": "authentication.k8s.io/v1",
+        "spec": {"token": "x"},
+    }
+    answer = api.post("/apis/authentication.k8s.io/v1/tokenreviews", token)
+    assert answer.body["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {"f:token": {}}}
+    del answer.body["status"]
+
+
+@scenario
 def requests_are_counted(api: Api, namespace: str) -> None:
     maps = path("api/v1", namespace, "configmaps")
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.integration.contract.api import Answer, Api
+from tests.integration.contract.api import TABLE, Answer, Api
 from tests.integration.contract.scenario import path, scenario
 
 
@@ -111,3 +111,87 @@ def endpoints_are_deprecated(api: Api, namespace: str) -> None:
     assert {answer.headers.get("warning") for answer in answers} == {f'299 - "{text}"'}
     slices = path("apis/discovery.k8s.io/v1", namespace, "endpointslices")
     assert "warning" not in api.get(slices).headers
+
+
+#: Changes of a ServiceCIDR that are refused, and one that is not.
+_CIDRS: list[list[str]] = [
+    [],
+    ["10.9.0.0"],
+    ["10.9.0.1/24"],
+    ["10.9.0.0/16", "10.8.0.0/16"],
+    ["2001:DB8::/64"],
+    ["10.9.0.0/16", "2001:db8::/64", "10.8.0.0/16"],
+    ["10.9.0.0/16"],
+]
+
+
+@scenario
+def ranges_of_addresses_are_objects(api: Api, namespace: str) -> None:
+    ranges = path("apis/networking.k8s.io/v1", "", "servicecidrs")
+    name = f"range-{namespace}"
+
+    def document(cidrs: list[str]) -> dict[str, Any]:
+        status = {"conditions": [{"type": "Ready", "status": "False"}]}
+        return {"metadata": {"name": name}, "spec": {"cidrs": cidrs}, "status": status}
+
+    codes = [api.post(ranges, document(cidrs)).code for cidrs in _CIDRS]
+    assert codes == [422] * (len(_CIDRS) - 1) + [201]
+    url = f"{ranges}/{name}"
+    assert api.put(url, document(["10.7.0.0/16"])).code == 422
+    assert api.put(url, document(["10.9.0.0/16", "10.7.0.0/16"])).code == 422
+    assert api.put(url, document(["10.9.0.0/16", "2001:db8::/64"])).code == 200
+    assert api.put(url, document(["10.9.0.0/16"])).code == 422
+    condition = {"type": "Ready", "status": "True", "reason": "x", "message": "y"}
+    condition["lastTransitionTime"] = "2020-01-01T00:00:00Z"
+    status = {"metadata": {"labels": {"a": "b"}}, "status": {"conditions": [condition]}}
+    assert api.patch(f"{url}/status", status).code == 200
+    api.ask("GET", url, accept=TABLE)
+    assert api.delete(url).code == 200
+    default = api.get(f"{ranges}/kubernetes")
+    api.notes.pop()  # its range
+    assert default.body["status"]["conditions"][0]["status"] == "True"
+    managers = {entry["manager"] for entry in default.body["metadata"]["managedFields"]}
+    assert managers == {"kube-apiserver", "kubernetes-service-cidr-controller"}
+
+
+@scenario
+def an_address_is_an_object(api: Api, namespace: str) -> None:
+    services = path("api/v1", namespace, "services")
+    addresses = path("apis/networking.k8s.io/v1", "", "ipaddresses")
+    spec = _hide(api, api.post(services, _service("web")))
+    url = f"{addresses}/{spec['clusterIP']}"
+    own = api.get(url)
+    _, code, body = api.notes.pop()
+    name = body["metadata"].pop("name")
+    assert name == spec["clusterIP"]
+    api.note("the address of a service", code, body)
+    assert own.body["spec"]["parentRef"]["name"] == "web"
+    table = api.ask("GET", url, accept=TABLE)
+    _, code, body = api.notes.pop()
+    assert table.body["rows"][0]["cells"][1] == f"services/{namespace}/web"
+    api.note("its row", code, body["columnDefinitions"])
+    api.delete(f"{services}/web")
+    assert api.get(url).code == 404
+    del api.notes[-2:]
+
+    parent = {"resource": "things", "group": "example.com", "name": "x"}
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("web", {"parentRef": parent}),
+        ("2001:DB8::1", {"parentRef": parent}),
+        ("::ffff:1.2.3.4", {"parentRef": parent}),
+        ("192.0.2.1", {}),
+        ("192.0.2.1", {"parentRef": {}}),
+        ("192.0.2.1", {"parentRef": {"group": "_", "resource": "a/b", "name": "%"}}),
+        ("192.0.2.1", {"parentRef": {**parent, "namespace": ".."}}),
+    ]
+    for address, fields in wrong:
+        assert api.post(addresses, {"metadata": {"name": address}, "spec": fields}).code == 422
+    mine = f"192.0.2.{1 + sum(namespace.encode()) % 250}"
+    body = {"metadata": {"name": mine}, "spec": {"parentRef": parent}}
+    assert api.post(addresses, body).code == 201
+    api.notes.pop()
+    changed = {"spec": {"parentRef": {"name": "y"}}}
+    assert api.patch(f"{addresses}/{mine}", changed).code == 422
+    api.notes.pop()
+    assert api.delete(f"{addresses}/{mine}").code == 200
+    api.notes.pop()

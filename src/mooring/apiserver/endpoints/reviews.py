@@ -25,6 +25,7 @@ from mooring.apiserver.errors import (
     not_found,
     required,
 )
+from mooring.apiserver.patch.managed_fields import FieldManager, track_create
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 from mooring.objects.schema.types import structs
@@ -44,7 +45,7 @@ def review(
     *,
     tokens: Tokens,
     authorizer: Authorizer,
-    now: str,
+    writer: FieldManager,
 ) -> dict[str, Any]:
     """Returns the review that a client sent, with its ``status`` filled in.
 
@@ -54,7 +55,7 @@ def review(
         identity: The client; the subject of SelfSubjectAccessReview.
         tokens: The tokens of this server.
         authorizer: The rules of this server.
-        now: The current time.
+        writer: The client as a manager of fields.
 
     Raises:
         ApiStatusError: 400 or 422, the review is invalid.
@@ -63,7 +64,7 @@ def review(
     if resource.name == "selfsubjectreviews":
         return {
             **_type_meta(resource),
-            "metadata": {"creationTimestamp": now},
+            "metadata": {"creationTimestamp": writer.now},
             "status": _self(identity),
         }
     reviewers = {
@@ -80,7 +81,9 @@ def review(
         return {**_type_meta(resource), "metadata": {}, "spec": {}, "status": status}
     sent_metadata = body.get("metadata") or {}
     metadata = {name: value for name, value in sent_metadata.items() if value is not None}
-    return {**_type_meta(resource), "metadata": metadata, "spec": spec, "status": status}
+    reviewed = {**_type_meta(resource), "metadata": metadata, "spec": spec}
+    track_create(reviewed, writer)
+    return {**reviewed, "status": status}
 
 
 def _type_meta(resource: Resource) -> dict[str, Any]:

@@ -67,6 +67,7 @@ _UNRESET = frozenset(
         "storageclasses",
         "priorityclasses",
         "endpointslices",
+        "ipaddresses",
         "deviceclasses",
         "resourceclaimtemplates",
         "resourceslices",
@@ -86,6 +87,7 @@ _RESET: Mapping[tuple[str, str], tuple[Path, ...]] = MappingProxyType(
         ("certificatesigningrequests", "status"): (_SPEC, ("status", "conditions")),
         ("certificatesigningrequests", "approval"): (_SPEC, ("status", "certificate")),
         ("resourceclaims", "status"): (_METADATA, _SPEC),
+        ("servicecidrs", "status"): (_METADATA, _SPEC),
         ("volumeattachments", "status"): (_METADATA, _SPEC),
         ("devicetaintrules", "status"): (_METADATA, _SPEC),
     }

@@ -104,6 +104,15 @@ def _reference(reference: Json | None) -> str:
     return f"{reference.get('kind', '')}/{reference.get('name', '')}"
 
 
+def _parent(reference: Json) -> str:
+    """Returns the object that an address belongs to."""
+    if not reference:
+        return NONE
+    resource = ".".join(filter(None, (reference.get("resource"), reference.get("group"))))
+    parts = (resource.lower(), reference.get("namespace"), reference.get("name", ""))
+    return "/".join(part for part in parts if part)
+
+
 def _parameters(parameters: Json | None) -> str:
     if parameters is None:
         return NONE
@@ -151,11 +160,13 @@ ROWS: Mapping[str, Row] = MappingProxyType(
         "IngressClass": row(
             _class_name, field("spec.controller"), formatted("spec.parameters", _parameters), age
         ),
+        "IPAddress": row(name, formatted("spec.parentRef", _parent), age),
         "LimitRange": name_and_creation,
         "NetworkPolicy": row(
             name, formatted("spec.podSelector", lambda value: selector(value) or NONE), age
         ),
         "ResourceQuota": row(name, _quota(of_limits=False), _quota(of_limits=True), age),
         "RuntimeClass": row(name, field("handler"), age),
+        "ServiceCIDR": row(name, formatted("spec.cidrs", lambda cidrs: ",".join(cidrs or ())), age),
     }
 )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ADDRESSES = ipaddress.ip_network("10.96.0.0/12")
 NODE_PORTS = range(30000, 32768)
 SERVICES = resource_named("", "services")
+IP_ADDRESSES = resource_named("networking.k8s.io", "ipaddresses")
 HEADLESS = "None"
 _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 _FAMILY_FIELDS = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
@@ -37,6 +38,7 @@ class ServiceAddresses:
     """Assigns the addresses and node ports of the services of one server."""
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         self._changes = Changes(store, SERVICES)
         self._spec_by_key: dict[str, Object] = {}
 
@@ -56,12 +58,18 @@ class ServiceAddresses:
         others = [other for name, other in self._spec_by_key.items() if name != key]
         errors: list[FieldError] = []
         if spec["type"] != "ExternalName":
-            errors += _assign_address(spec, {other.get("clusterIP") for other in others})
+            errors += _assign_address(spec, self._used_addresses(key, others))
         if spec["type"] in _WITH_NODE_PORTS:
             used = {port.get("nodePort") for other in others for port in other.get("ports") or ()}
             errors += _assign_ports(spec, used)
         if errors:
             raise invalid_object("Service", metadata["name"], errors)
+
+    def _used_addresses(self, key: str, others: Iterable[Object]) -> set[str | None]:
+        """Returns the addresses of other services, and those that clients have taken."""
+        own = self._spec_by_key.get(key, {}).get("clusterIPs") or ()
+        taken = {stored.key for stored in self._store.collection(IP_ADDRESSES).in_order()}
+        return (taken - set(own)) | {other.get("clusterIP") for other in others}
 
 
 def _assign_address(spec: Object, used: set[str | None]) -> Errors:

@@ -38,6 +38,7 @@ from mooring.apiserver.validation import (
     pod,
     pod_subresources,
     rbac,
+    service_ranges,
     services,
     storage,
     storage_kinds,
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
     )
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
+
+
+_ELECTION_FIELDS = ("strategy", "preferredHolder")
 
 
 def _prepare_namespace(obj: Object, _now: str) -> None:
@@ -95,6 +99,19 @@ def _prepare_service(obj: Object, _now: str) -> None:
     has_pods = bool(spec.get("selector"))
     spec.setdefault("ipFamilies", ["IPv4"] if has_pods else ["IPv4", "IPv6"])
     spec.setdefault("ipFamilyPolicy", "SingleStack" if has_pods else "RequireDualStack")
+
+
+def _prepare_lease(obj: Object, _now: str) -> None:
+    """Drops the fields of coordinated leader election, whose feature gate is off by default."""
+    for name in _ELECTION_FIELDS:
+        obj["spec"].pop(name, None)
+
+
+def _keep_election(new: Object, old: Object) -> None:
+    """Drops the fields of coordinated leader election, unless they are stored already."""
+    for name in _ELECTION_FIELDS:
+        if name not in old["spec"]:
+            new["spec"].pop(name, None)
 
 
 def _prepare_slice(obj: Object, _now: str) -> None:
@@ -384,7 +401,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("autoscaling", "horizontalpodautoscalers"): Strategy(
             validate=autoscalers.validate_autoscaler,
-            subresources=_subresources(_as_new(autoscalers.validate_autoscaler)),
+            subresources=_subresources(
+                autoscalers.validate_autoscaler,
+                status=SubresourceStrategy(keep_spec, autoscalers.validate_autoscaler_status),
+            ),
         ),
         ("batch", "cronjobs"): _with_generation(
             validate=cron_jobs.validate_cron_job,
@@ -407,8 +427,11 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("coordination.k8s.io", "leases"): Strategy(
             creates_on_update=True,
             updates_unconditionally=False,
+            prepare_create=_prepare_lease,
             validate=other_kinds.validate_lease,
-            subresources=_subresources(_as_new(other_kinds.validate_lease)),
+            subresources=_subresources(
+                _as_new(other_kinds.validate_lease), prepare_update=_keep_election
+            ),
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True,
@@ -424,9 +447,21 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=networking.validate_ingress,
             subresources=_subresources(networking.validate_ingress_update),
         ),
+        ("networking.k8s.io", "ipaddresses"): Strategy(
+            check_name=service_ranges.address_name,
+            validate=service_ranges.validate_ip_address,
+            subresources=_subresources(service_ranges.validate_ip_address_update),
+        ),
         ("networking.k8s.io", "networkpolicies"): _with_generation(
             validate=networking.validate_network_policy,
             subresources=_subresources(_as_new(networking.validate_network_policy)),
+        ),
+        ("networking.k8s.io", "servicecidrs"): Strategy(
+            validate=service_ranges.validate_service_cidr,
+            subresources=_subresources(
+                service_ranges.validate_service_cidr_update,
+                status=SubresourceStrategy(keep_spec_and_metadata),
+            ),
         ),
         ("node.k8s.io", "runtimeclasses"): Strategy(
             creates_on_update=True,

@@ -24,6 +24,7 @@ from mooring.apiserver.auth.authentication import (
 from mooring.apiserver.auth.authorization import Attributes, attributes_of
 from mooring.apiserver.endpoints.reviews import review
 from mooring.apiserver.errors import ApiStatusError
+from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.resources import resource_named
 from mooring.apiserver.server import ApiServer
 from mooring.clock import VirtualClock, seeded_random
@@ -267,11 +268,19 @@ def test_a_refusals_details_name_the_resource() -> None:
 NOW = "2026-01-01T00:00:00Z"
 
 
+TOKEN_WRITER = FieldManager("me", TOKEN_REVIEWS, "", NOW)
+
+
 def review_status(
     resource: Any, spec: dict[str, Any], identity: UserInfo = ADMIN, **body: Any
 ) -> Any:
     return review(
-        resource, {"spec": spec, **body}, identity, tokens=Tokens(), authorizer=AUTHORIZER, now=NOW
+        resource,
+        {"spec": spec, **body},
+        identity,
+        tokens=Tokens(),
+        authorizer=AUTHORIZER,
+        writer=FieldManager("me", resource, "", NOW),
     )["status"]
 
 
@@ -280,7 +289,12 @@ def test_a_token_review_names_the_owner_of_a_token() -> None:
     spec = {"token": tokens.issue(UserInfo("ann", ("ops",), "u-1"))}
 
     result = review(
-        TOKEN_REVIEWS, {"spec": spec}, SCHEDULER, tokens=tokens, authorizer=AUTHORIZER, now=NOW
+        TOKEN_REVIEWS,
+        {"spec": spec},
+        SCHEDULER,
+        tokens=tokens,
+        authorizer=AUTHORIZER,
+        writer=TOKEN_WRITER,
     )
 
     assert (result["kind"], result["apiVersion"]) == ("TokenReview", "authentication.k8s.io/v1")
@@ -289,6 +303,8 @@ def test_a_token_review_names_the_owner_of_a_token() -> None:
         "user": {"username": "ann", "uid": "u-1", "groups": ["ops", "system:authenticated"]},
         "audiences": ["https://kubernetes.default.svc"],
     }
+    [entry] = result["metadata"]["managedFields"]
+    assert (entry["manager"], entry["fieldsV1"]) == ("me", {"f:spec": {"f:token": {}}})
 
 
 def test_a_token_review_does_not_know_strangers_and_other_audiences() -> None:
@@ -297,7 +313,12 @@ def test_a_token_review_does_not_know_strangers_and_other_audiences() -> None:
 
     for spec in ({"token": "guessed"}, {"token": mine, "audiences": ["vault"]}):
         status = review(
-            TOKEN_REVIEWS, {"spec": spec}, ADMIN, tokens=tokens, authorizer=AUTHORIZER, now=NOW
+            TOKEN_REVIEWS,
+            {"spec": spec},
+            ADMIN,
+            tokens=tokens,
+            authorizer=AUTHORIZER,
+            writer=TOKEN_WRITER,
         )["status"]
         assert not status.get("authenticated")
         assert status["user"] == {}

@@ -314,7 +314,9 @@ def test_the_old_version_of_tables_is_spoken_throughout() -> None:
 def test_every_row_has_a_cell_for_every_column(kind: str) -> None:
     result = CELLS[kind]({"metadata": {"resourceVersion": "1"}}, NOW_S)
 
-    assert len(result) == len(columns(kind))
+    # As upstream: the age of an IPAddress has no column.
+    surplus = 1 if kind == "IPAddress" else 0
+    assert len(result) == len(columns(kind)) + surplus
 
 
 def test_every_kind_that_is_stored_has_a_table() -> None:

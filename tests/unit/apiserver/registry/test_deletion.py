@@ -310,7 +310,8 @@ def test_a_snapshot_brings_pending_deletions_with_it() -> None:
     names = {name.removesuffix(".rbac.authorization.k8s.io") for name in other.store.statistics()}
     roles = {"clusterrolebindings", "clusterroles", "rolebindings", "roles"}
     others = {"namespaces", "priorityclasses.scheduling.k8s.io", "serviceaccounts", "services"}
-    assert names == others | roles
+    addresses = {"ipaddresses.networking.k8s.io", "servicecidrs.networking.k8s.io"}
+    assert names == others | roles | addresses
     assert other.store.statistics()["namespaces"] == 4
 
 

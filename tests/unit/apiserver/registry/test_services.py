@@ -84,3 +84,57 @@ def test_a_loaded_server_knows_the_addresses_in_use() -> None:
 
     assert other.add("b")["spec"]["clusterIP"] != first
     assert len(other.slices()) == 2
+
+
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+
+
+def taken(api: Api) -> dict[str, str]:
+    """Returns the service of each IPAddress."""
+    return {
+        item["metadata"]["name"]: item["spec"]["parentRef"]["name"]
+        for item in api.ask("GET", ADDRESSES)["items"]
+    }
+
+
+def test_each_address_of_a_service_is_an_object() -> None:
+    api = Api()
+    assert taken(api) == {"10.96.0.1": "kubernetes"}
+    address = api.add("web")["spec"]["clusterIP"]
+    api.add("headless", clusterIP="None")
+    api.add("named", type="ExternalName", externalName="a.example.com", selector={})
+    assert taken(api) == {"10.96.0.1": "kubernetes", address: "web"}
+
+    external = {"type": "ExternalName", "externalName": "x.example.com"}
+    service = api.ask("GET", f"{SERVICES}/web")
+    spec = {name: value for name, value in service["spec"].items() if "luster" not in name}
+    api.ask("PUT", f"{SERVICES}/web", {**service, "spec": {**spec, **external}})
+    assert taken(api) == {"10.96.0.1": "kubernetes"}
+
+    other = api.add("other")["spec"]["clusterIP"]
+    api.ask("DELETE", f"{SERVICES}/other")
+    assert other not in taken(api)
+
+
+def test_an_address_that_a_client_has_taken_is_not_assigned() -> None:
+    api = Api()
+    parent = {"resource": "things", "name": "x"}
+    body = {"metadata": {"name": "10.96.0.2"}, "spec": {"parentRef": parent}}
+    api.ask("POST", ADDRESSES, body)
+    assert api.add("web")["spec"]["clusterIP"] == "10.96.0.3"
+
+
+def test_addresses_follow_a_snapshot() -> None:
+    api = Api()
+    address = api.add("web")["spec"]["clusterIP"]
+    other = Api(seed=1)
+    other.server.load(api.server.snapshot())
+    assert taken(other) == {"10.96.0.1": "kubernetes", address: "web"}
+    other.ask("DELETE", f"{SERVICES}/web")
+    assert taken(other) == {"10.96.0.1": "kubernetes"}
+
+
+def test_the_default_range_is_there() -> None:
+    [item] = Api().ask("GET", "/apis/networking.k8s.io/v1/servicecidrs")["items"]
+    assert (item["metadata"]["name"], item["spec"]["cidrs"]) == ("kubernetes", ["10.96.0.0/12"])
+    assert [(c["type"], c["status"]) for c in item["status"]["conditions"]] == [("Ready", "True")]
