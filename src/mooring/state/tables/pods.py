@@ -363,7 +363,11 @@ class PodTable:
         self.start_s[slot] = info.start_s
         usage = info.usage
         for line, resource in enumerate(FIXED_RESOURCES):
-            self.usage[line, slot] = wrap_int64(usage.get(resource, 0))
+            amount = usage.get(resource, 0)
+            try:
+                self.usage[line, slot] = amount
+            except OverflowError:
+                self.usage[line, slot] = wrap_int64(amount)
 
     def _grow_to(self, length: int) -> None:
         old_length = len(self.node_row)
