@@ -8,6 +8,7 @@ evaluates nominated pods, and does the dry runs of preemption.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +79,7 @@ class NodeView:
     def rows(self) -> Rows:
         """The row of each node, intp."""
         if self._rows is None:
-            return np.arange(self._length, dtype=np.intp)
+            return _first_rows(self._length)
         return self._rows
 
     @property
@@ -281,3 +282,11 @@ class NodeView:
         if index < 0:
             return read_only(np.zeros(self._length, dtype=np.int64))
         return self.take(columns[index])
+
+
+@lru_cache(maxsize=16)
+def _first_rows(length: int) -> Rows:
+    """Returns the rows 0 to ``length``, read-only: the same array for the nodes of a cluster."""
+    rows = np.arange(length, dtype=np.intp)
+    rows.flags.writeable = False
+    return rows

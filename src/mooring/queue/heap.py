@@ -54,11 +54,13 @@ class PodHeap:
 
     def pop(self) -> QueuedPod | None:
         """Pops the first pod; None if there is none. Complexity: O(log n)."""
-        entry = self.peek()
-        if entry is not None:
-            heapq.heappop(self._items)
-            del self._pods[entry.uid]
-        return entry
+        items, pods = self._items, self._pods
+        while items:
+            _, heap_sequence, entry = heapq.heappop(items)
+            if entry.heap_sequence == heap_sequence and pods.get(entry.uid) is entry:
+                del pods[entry.uid]
+                return entry
+        return None
 
     def remove(self, entry: QueuedPod) -> bool:
         """Removes a pod. Returns False if it is not here. Complexity: O(1), amortised."""

@@ -115,7 +115,8 @@ class InFlight:
         """Ends a pod's attempt, and drops the events that no other attempt needs."""
         self._attempts.pop(uid, None)
         if not self._attempts:
-            self._trim(len(self._events))
+            if self._events:
+                self._trim(len(self._events))
             return
         needed_from = next(iter(self._attempts.values())).first_event
         if needed_from > self._first:

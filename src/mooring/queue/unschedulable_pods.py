@@ -98,6 +98,8 @@ class UnschedulablePods:
         happened = Happened(event, old, new)
         requeued: dict[str, tuple[QueuedPod, RequeueStrategy]] = {}
         for (profile, plugin), registrations in self._hints.registrations_for(event).items():
+            if plugin not in self._groups:
+                continue
             for entry in self._pods_requeued_by(plugin, profile, registrations, happened):
                 if not self.accepts_event(entry, event):
                     continue

@@ -33,30 +33,30 @@ class Curves:
         self._at_s = 0.0
         #: When ``_values`` began to hold: the last row that is part of the integrals.
         self._since_s = 0.0
-        self._times = np.empty(_BUFFER_ROWS)
-        self._rows = np.empty((_BUFFER_ROWS, n))
-        self._n_rows = 0
+        #: Plain lists: a row becomes part of an array together with thousands of others.
+        self._times: list[float] = []
+        self._rows: list[Sequence[float]] = []
         self._kept: list[tuple[Any, Any]] = [(np.empty(0), np.empty(0)) for _ in range(n)]
 
-    def set(self, at_s: float, values: Any) -> None:
+    def set(self, at_s: float, values: Sequence[float]) -> None:
         """Sets the values from an instant on; instants come in order.
 
         Args:
             at_s: The instant in seconds.
-            values: n numbers, copied.
+            values: n numbers; the sequence is kept, so it must not change afterwards.
         """
-        if at_s > self._at_s or not self._n_rows:
-            if self._n_rows == _BUFFER_ROWS:
+        if at_s > self._at_s or not self._times:
+            if len(self._times) == _BUFFER_ROWS:
                 self._thin()
-            self._n_rows += 1
             self._at_s = at_s
-        self._times[self._n_rows - 1] = at_s
-        self._rows[self._n_rows - 1] = values
+            self._times.append(at_s)
+            self._rows.append(values)
+        else:
+            self._times[-1], self._rows[-1] = at_s, values
 
     def finish(self, end_s: float) -> None:
         """Ends the functions: the last values hold until then."""
-        last = self._rows[self._n_rows - 1] if self._n_rows else self._values
-        self.set(end_s, last.copy())
+        self.set(end_s, self._rows[-1] if self._rows else self._values.tolist())
         self._thin()
 
     def mean(self, name: str) -> float:
@@ -78,10 +78,10 @@ class Curves:
 
     def _thin(self) -> None:
         """Adds the collected rows to the integrals, and moves them into the curves."""
-        n_rows, self._n_rows = self._n_rows, 0
-        if not n_rows:
+        if not self._times:
             return
-        times, rows = self._times[:n_rows], self._rows[:n_rows]
+        times, rows = np.array(self._times), np.array(self._rows, dtype=np.float64)
+        self._times, self._rows = [], []
         lengths_s = np.diff(times, prepend=self._since_s)
         areas = np.concatenate([self._values[None, :], rows[:-1]]) * lengths_s[:, None]
         # One after the other, so that an integral does not depend on the length of the buffer.

@@ -8,8 +8,7 @@ It is *fragmented* to the degree that a pod like those that came so far could no
 from __future__ import annotations
 
 import operator
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +27,9 @@ _Shape = tuple[int, ...]
 SHAPES_MAX: Final = 256
 #: Requests whose numbers are kept ready.
 SHAPES_CACHED: Final = 10_000
+#: Up to so many different requests are summed up as plain numbers, which is faster than an array;
+#: numpy adds so few numbers one after the other, too, so the sums are the same to the last bit.
+SHAPES_FEW: Final = 7
 
 
 class ClusterUsage:
@@ -65,7 +67,8 @@ class ClusterUsage:
         #: By row, whether a waiting pod would fit, but for the changed rows.
         self._fits = np.zeros(64, bool)
         self._pods: dict[str, tuple[_Shape, str]] = {}
-        self._shapes: Counter[_Shape] = Counter()
+        #: Requests -> the number of waiting pods with them.
+        self._shapes: dict[_Shape, int] = {}
         self._minimal: list[_Shape] = []
         self._minimal_is_old = True
         self._changed_rows: set[int] = set()
@@ -118,8 +121,8 @@ class ClusterUsage:
         else:
             self.n_waiting += 1
             self.waiting = _plus(self.waiting, shape)
-            self._shapes[shape] += 1
-            self._minimal_is_old |= self._shapes[shape] == 1
+            count = self._shapes[shape] = self._shapes.get(shape, 0) + 1
+            self._minimal_is_old |= count == 1
 
     def _remove(self, pod_key: str) -> None:
         entry = self._pods.pop(pod_key, None)
@@ -133,8 +136,10 @@ class ClusterUsage:
             return
         self.n_waiting -= 1
         self.waiting = _minus(self.waiting, shape)
-        self._shapes[shape] -= 1
-        if not self._shapes[shape]:
+        count = self._shapes[shape] - 1
+        if count:
+            self._shapes[shape] = count
+        else:
             del self._shapes[shape]
             self._minimal_is_old = True
 
@@ -238,9 +243,11 @@ class ClusterUsage:
 
         By resource, the mean over all pods that came; see ``Fragmentation``.
         """
-        for row in sorted(self._moved_rows):
-            self._fragmentation.move(row, self._free[row])
-        self._moved_rows.clear()
+        moved = self._moved_rows
+        if moved:
+            for row in sorted(moved):
+                self._fragmentation.move(row, self._free[row])
+            moved.clear()
         return self._fragmentation.amounts()
 
     def _fitting(self, free: Any) -> Any:
@@ -335,10 +342,20 @@ class Fragmentation:
     def amounts(self) -> list[float]:
         """Returns the expected amounts by resource."""
         if self._is_old and self._index:
-            sums = (self._counts * self._useless).sum(axis=0) / self._n_counted
-            self._amounts = sums.tolist()
+            if len(self._index) <= SHAPES_FEW:
+                self._amounts = self._amounts_of_few()
+            else:
+                sums = (self._counts * self._useless).sum(axis=0) / self._n_counted
+                self._amounts = sums.tolist()
             self._is_old = False
         return self._amounts
+
+    def _amounts_of_few(self) -> list[float]:
+        sums = [0.0] * self._n
+        for (count,), useless in zip(self._counts.tolist(), self._useless.tolist(), strict=True):
+            for at, amount in enumerate(useless):
+                sums[at] += count * amount
+        return [total / self._n_counted for total in sums]
 
 
 def _requests_the_same(spec: PodSpec, other: PodSpec) -> bool:
@@ -392,7 +409,7 @@ def curve_names(resources: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _minimal(shapes: Counter[_Shape]) -> list[_Shape]:
+def _minimal(shapes: Iterable[_Shape]) -> list[_Shape]:
     """Returns the shapes that are not at least as large as another one in everything."""
     minimal: list[_Shape] = []
     for shape in sorted(shapes, key=lambda own: (sum(own), own)):

@@ -173,7 +173,10 @@ class BindingCycle:
                 return reason
         else:
             framework.recorder.succeeded["PreBind"](0.0)
-        async with self._bindings.request(cycle.pod.metadata.namespace):
+        request = self._bindings.request(cycle.pod.metadata.namespace)
+        if request is None:
+            return await bind_points.bind(framework, cycle, node_name)
+        async with request:
             return await bind_points.bind(framework, cycle, node_name)
 
     async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:

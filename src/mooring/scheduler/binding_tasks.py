@@ -166,8 +166,10 @@ class BindingTasks:
         for task in list(self._running):
             task.cancel()
 
-    def request(self, namespace: str) -> AbstractAsyncContextManager[None]:
+    def request(self, namespace: str) -> AbstractAsyncContextManager[None] | None:
         """Is in progress while the block runs, which binds a pod of this namespace.
+
+        Returns None if a binding takes no time, so that none is ever in progress.
 
         Raises:
             SchedulerError: too many requests of the namespace have no answer.

@@ -7,6 +7,7 @@ import html
 import importlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, overload
 
@@ -41,23 +42,35 @@ class Table(Sequence[dict[str, Any]]):
         Raises:
             ValueError: they have different lengths.
         """
-        self._columns = {name: list(values) for name, values in columns.items()}
-        if len({len(values) for values in self._columns.values()}) > 1:
-            lengths = {name: len(values) for name, values in self._columns.items()}
+        lengths = {name: len(values) for name, values in columns.items()}
+        if len({*lengths.values()}) > 1:
             raise ValueError(f"columns of different lengths: {lengths}")
+        self._length = next(iter(lengths.values()), 0)
+        # Lists may be changed by their owner; others are read when they are needed.
+        self._sources = {
+            name: list(values) if isinstance(values, list) else values
+            for name, values in columns.items()
+        }
 
     @classmethod
     def of_rows(cls, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
         """Returns the table of some rows; ``names`` are those of the columns."""
         return cls({name: [row[at] for row in rows] for at, name in enumerate(names)})
 
+    @cached_property
+    def _columns(self) -> dict[str, list[Any]]:
+        return {
+            name: values if isinstance(values, list) else list(values)
+            for name, values in self._sources.items()
+        }
+
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        return list(self._columns)
+        return list(self._sources)
 
     def __len__(self) -> int:
-        return len(next(iter(self._columns.values()), ()))
+        return self._length
 
     @overload
     def __getitem__(self, item: str) -> list[Any]: ...

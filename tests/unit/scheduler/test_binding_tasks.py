@@ -206,7 +206,9 @@ def test_it_must_be_opened_first() -> None:
 
 async def requesting(bindings: BindingTasks, namespace: str, seconds: float) -> tuple[float, float]:
     """Returns when a request of so many seconds began and ended."""
-    async with bindings.request(namespace):
+    request = bindings.request(namespace)
+    assert request is not None
+    async with request:
         began_s = now_s()
         await asyncio.sleep(seconds)
     return began_s, now_s()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mooring import Cluster, ConfigError, Table
+from mooring.scenario.tables.columns import Times
 from mooring.testing import make_node, make_pod
 
 TABLE = Table(
@@ -29,6 +30,16 @@ def test_columns_rows_and_slices_are_read_by_index() -> None:
     assert len(TABLE.where(node="n1")) == 2
     with pytest.raises(KeyError, match="no column 'nodes'; columns: pod, node, score, victims"):
         TABLE["nodes"]
+
+
+def test_a_table_keeps_its_columns_when_a_list_changes_and_reads_others_when_needed() -> None:
+    names, times = ["a", "b"], Times([1.0, float("nan")])
+    table = Table({"pod": names, "end": times})
+
+    names.append("c")
+
+    assert len(table) == 2
+    assert table.to_dict() == {"pod": ["a", "b"], "end": [1, None]}
 
 
 def test_columns_of_different_lengths_are_an_error() -> None:

@@ -83,7 +83,12 @@ def first_in_order(
     ranks = places.take(tied)
     if mask is not None:
         ranks = mask.take(listed).cumsum().take(ranks) - 1
-    return tied.item(heap_order(len(listed).bit_length()).take(ranks).argmin())
+    return tied.item(first_of(ranks, len(listed)))
+
+
+def first_of(ranks: npt.NDArray[np.int64], count: int) -> int:
+    """Returns the index of the one of ``ranks``, positions among ``count`` nodes, to select."""
+    return int(heap_order(count.bit_length()).take(ranks).argmin())
 
 
 def ranks_of(rows: Rows, mask: npt.NDArray[np.bool_], visited: Rows) -> npt.NDArray[np.int64]:

@@ -351,7 +351,7 @@ def _distinct(rows: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]) -> Rows
     if len(rows) > FEW_ROWS:
         is_changed = np.zeros(len(alive), dtype=np.bool_)
         is_changed[rows] = True
-        return np.flatnonzero(is_changed & alive)
+        return (is_changed & alive).nonzero()[0]
     live = [row for row in sorted(set(rows.tolist())) if alive.item(row)]
     return np.array(live, dtype=np.intp)
 

@@ -23,6 +23,7 @@ from mooring.framework.runtime.framework import Framework
 from mooring.framework.runtime.host_selection import (
     first_in_heap,
     first_in_order,
+    first_of,
     ranks_of,
     visiting_order,
 )
@@ -59,7 +60,7 @@ def select_host(
         names = cycle.snapshot.nodes.names
         name = framework.tie_break(sorted(names[row] for row in tied.tolist()))
         return _placement(cycle, feasible, cycle.snapshot.nodes.row(name))
-    placement = _placement(cycle, feasible, _break_tie(cycle, attempt, feasible, tied))
+    placement = _placement(cycle, feasible, _break_tie(cycle, attempt, feasible, tied, best))
     if framework.batch is not None and cycle.number is not None:
         sorted_nodes = partial(_sorted_nodes, cycle, attempt, feasible)
         framework.batch.store(cycle, placement.node_name, sorted_nodes, framework.recorder)
@@ -84,13 +85,20 @@ def _placement(cycle: Cycle, feasible: Feasible, row: int) -> Placement:
     return Placement(name, row, feasible.count, feasible.evaluated_count)
 
 
-def _break_tie(cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows) -> int:
-    """Returns the row of the selected node among those with equal totals, as upstream's heap."""
+def _break_tie(
+    cycle: Cycle, attempt: Attempt, feasible: Feasible, tied: Rows, positions: Rows
+) -> int:
+    """Returns the row of the selected node among those with equal totals, as upstream's heap.
+
+    ``positions`` are those of the ``tied`` rows among the feasible ones, in ascending order.
+    """
     if len(tied) == 1:
         return int(tied[0])
     nodes = cycle.snapshot.nodes
     is_all = feasible.order is None and feasible.count == len(nodes)
     if is_all or (feasible.order is None and not attempt.start_index):
+        if nodes.order.is_by_row:
+            return tied.item(first_of(positions, len(nodes)))
         passed = None if is_all else feasible.mask
         return first_in_order(nodes.order.array(), nodes.order.positions(), tied, passed)
     listed = nodes.order.array() if feasible.order is None else feasible.order

@@ -7,6 +7,7 @@ must not read. So pods that are equal in everything else are signed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import is_
 from typing import Any, Final
 
 import msgspec
@@ -61,24 +62,35 @@ class Signatures:
         self._by_template: dict[bytes, Signature] = {}
         self._by_fragments: dict[Hashable, Signature] = {}
         self._encode = msgspec.msgpack.Encoder().encode
+        #: The fields of the last pod that was encoded, and its signature: pods that are copies of
+        #: one object, as in simulations, share their fields.
+        self._last_fields: tuple[Any, ...] = ()
+        self._last_signature: Signature | None = None
 
     def of(self, pod: PodInfo, call: Callable[..., Any]) -> Signature:
         """Returns the pod's signature; ``call`` calls a plugin (``Framework.call``)."""
         if pod.signature is not None and pod.signature[0] is self:
             cached: Signature = pod.signature[1]
             return cached
+        fields: tuple[Any, ...] = ()
         template = b""
         if self._has_plugins:
             spec, status = pod.spec, pod.status
             if not self._with_claim_names and (spec.volumes or spec.resource_claims):
                 spec, status = _without_claim_names(spec, status)
-            template = self._encode(_template_of(pod, spec, status))
+            fields = _template_of(pod, spec, status)
+            last = self._last_signature
+            if last is not None and all(map(is_, fields, self._last_fields)):
+                pod.signature = (self, last)
+                return last
+            template = self._encode(fields)
         signature = self._by_template.get(template)
         if signature is None:
             self._clear_if_full()
             signature = self._sign(pod, call)
             if len(template) <= TEMPLATE_BYTES_MAX:
                 self._by_template[template] = signature
+        self._last_fields, self._last_signature = fields, signature
         pod.signature = (self, signature)
         return signature
 

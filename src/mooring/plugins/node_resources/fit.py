@@ -124,7 +124,7 @@ class NodeResourcesFit:
         is_full = nodes.pod_count >= nodes.allowed_pods
         allocatable = nodes.allocatables(state.names)
         is_short = nodes.requesteds(state.names) > allocatable - state.amounts
-        if state.by_devices.any():
+        if np.count_nonzero(state.by_devices):
             is_short &= ~state.by_devices | (allocatable > 0)
         if not np.count_nonzero(is_short) and not np.count_nonzero(is_full):
             return FilterStatuses.feasible(len(nodes))

@@ -137,7 +137,9 @@ class Engine:
                     return
                 self.note_progress()
                 continue
-            await self._wait_until(min(next_s, end_s))
+            next_s = min(next_s, end_s)
+            if next_s == math.inf or not self._loop.skip_to(next_s):
+                await self._wait_until(next_s)
 
     # -- one instant ------------------------------------------------------------------------------
 
@@ -169,27 +171,28 @@ class Engine:
 
     def _is_quiet(self) -> bool:
         """Runs the actions that are due; returns whether no task and no controller has work."""
-        actions, now_s = self._actions, self._loop.time()
-        while not self._tasks_can_run():
+        actions, now_s, loop = self._actions, self._loop.time(), self._loop
+        while loop.is_idle or not self._scheduler.has_tasks:
             if not actions or actions[0].at_s > now_s:
-                return not any(controller.has_work for controller in self._controllers)
+                return self._next_controller() is None
             action = heapq.heappop(actions)
             self._foreground -= not action.is_background
             action.run()
         return False
 
-    def _tasks_can_run(self) -> bool:
-        return not self._loop.is_idle and self._scheduler.has_tasks
-
     async def _let_others_work(self) -> None:
         """Runs the tasks until all of them wait, or else gives one controller its turn."""
-        if self._tasks_can_run():
+        if not self._loop.is_idle and self._scheduler.has_tasks:
             await self._loop.until_idle()
-            return
+        elif (controller := self._next_controller()) is not None:
+            await controller.work()
+
+    def _next_controller(self) -> Controller | None:
+        """Returns the first controller that has work."""
         for controller in self._controllers:
             if controller.has_work:
-                await controller.work()
-                return
+                return controller
+        return None
 
     # -- the next instant -------------------------------------------------------------------------
 
@@ -217,8 +220,6 @@ class Engine:
 
     async def _wait_until(self, next_s: float) -> None:
         """Lets the time move on to the next instant, or to an earlier timer of a task."""
-        if next_s < math.inf and self._loop.skip_to(next_s):
-            return
         timer = None
         if next_s < math.inf:
             timer = self._loop.call_at(next_s, lambda: None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -28,8 +27,6 @@ from mooring.simulation.engine.object_table import ObjectTable, living
 from mooring.simulation.engine.table_client import TableClient
 from mooring.state import PodInfo
 
-#: Has no state, so that all bindings share it.
-_NO_REQUEST: Final[AbstractAsyncContextManager[None]] = nullcontext()
 #: The plugins whose ``pre_bind`` does not wait for a pod without volumes and claims.
 _IN_TREE: Final[frozenset[str]] = frozenset(IN_TREE)
 
@@ -178,9 +175,8 @@ class InlineBindings(BindingTasks):
         #: schedulerName -> whether a plugin of the profile that is not in-tree may wait.
         self._may_wait: dict[str, bool] = {}
 
-    def request(self, namespace: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG002
-        """Does nothing: a write to a table takes no time, so none is in progress."""
-        return _NO_REQUEST
+    def request(self, namespace: str) -> None:
+        """Returns None: a write to a table takes no time, so none is in progress."""
 
     def start(self, binding: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a binding; as a task if a plugin may wait in it."""

@@ -206,11 +206,11 @@ class WorkloadControllers:
             return
         self._manager.on_change(kind, change)
         pod = change.new
-        if kind != "Pod" or pod is None or not pod.spec.node_name:
+        if not self._starts_pods or kind != "Pod" or pod is None or not pod.spec.node_name:
             return
         was_bound = change.old is not None and bool(change.old.spec.node_name)
         owner = controller_of(pod.metadata)
-        is_ours = self._starts_pods and owner is not None and owner.kind in WORKLOAD_KINDS
+        is_ours = owner is not None and owner.kind in WORKLOAD_KINDS
         if is_ours and not was_bound and pod.status.phase in ("", "Pending"):
             run = partial(run_pod, self._table, key(pod), pod.metadata.uid, self._clock)
             self._call_later(START_S, run)

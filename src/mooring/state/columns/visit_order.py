@@ -36,7 +36,7 @@ class VisitOrder:
     Source: pkg/scheduler/backend/cache/node_tree.go.
     """
 
-    __slots__ = ("_array", "_positions", "_rows", "_zone_of", "_zones", "has_moved")
+    __slots__ = ("_array", "_is_by_row", "_positions", "_rows", "_zone_of", "_zones", "has_moved")
 
     def __init__(self) -> None:
         self._zones: dict[str, dict[int, None]] = {}
@@ -46,6 +46,7 @@ class VisitOrder:
         self._rows: list[int] | None = None
         self._array: npt.NDArray[np.intp] | None = None
         self._positions: npt.NDArray[np.int64] | None = None
+        self._is_by_row: bool | None = None
 
     def put(self, row: int, zone: str) -> None:
         """Sets the zone of the node of ``row``; appends the node if it was not in that zone."""
@@ -101,6 +102,14 @@ class VisitOrder:
             self._positions.flags.writeable = False
         return self._positions
 
+    @property
+    def is_by_row(self) -> bool:
+        """True if the rows are visited in ascending order, as without zones and deleted nodes."""
+        if self._is_by_row is None:
+            array = self.array()
+            self._is_by_row = bool((array[1:] > array[:-1]).all())
+        return self._is_by_row
+
     def _invalidate(self) -> None:
         self.has_moved = False
-        self._rows = self._array = self._positions = None
+        self._rows = self._array = self._positions = self._is_by_row = None

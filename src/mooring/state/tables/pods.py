@@ -371,7 +371,11 @@ class PodTable:
         self.priority[slot] = placed.info.priority
         self.start_s[slot] = placed.info.start_s
         for line, resource in enumerate(FIXED_RESOURCES):
-            self.usage[line, slot] = wrap_int64(usage.get(resource, 0))
+            amount = usage.get(resource, 0)
+            try:
+                self.usage[line, slot] = amount
+            except OverflowError:
+                self.usage[line, slot] = wrap_int64(amount)
 
     def _grow_to(self, length: int) -> None:
         old_length = len(self.node_row)

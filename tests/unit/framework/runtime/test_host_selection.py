@@ -11,6 +11,7 @@ from mooring.framework.runtime.host_selection import (
     feasible_nodes_to_find,
     first_in_heap,
     first_in_order,
+    first_of,
     ranks_of,
     visiting_order,
 )
@@ -39,6 +40,15 @@ def root_after_heap_init(scores: list[int]) -> int:
     for index in range(len(heap) // 2 - 1, -1, -1):
         down(index)
     return heap[0][0]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=70), st.integers(0, 30))
+def test_the_winner_by_position_is_that_root(scores: list[int], refused: int) -> None:
+    positions = np.flatnonzero(np.array(scores) == max(scores))
+
+    best = first_of(positions, len(scores) + refused)
+
+    assert positions.tolist()[best] == root_after_heap_init(scores)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=70))

@@ -61,6 +61,20 @@ def test_the_array_and_the_places_say_the_same_as_the_list() -> None:
     assert order.positions().tolist() == [-1, 0]
 
 
+def test_it_is_by_row_without_zones_and_reused_rows() -> None:
+    order = VisitOrder()
+    for row in range(3):
+        order.put(row, "")
+    assert order.is_by_row
+    order.remove(1)
+    assert order.is_by_row
+
+    order.put(1, "")
+
+    assert order.rows() == [0, 2, 1]
+    assert not order.is_by_row
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["", "a", "b", "c", None]))))
 def test_random_arrivals_and_departures_follow_the_rule(
     steps: list[tuple[int, str | None]],
