@@ -1,8 +1,8 @@
 """Three candidates for one lease, with writes under it, wrong clocks, and a faulty network.
 
 Every candidate keeps the lease for a while, and releases it, also while a renewal is under way; a
-new one takes its place. Whoever writes is the holder that the server has stored, and nobody writes
-after its release. In half of the runs each step of an elector is compared with its model.
+new one takes its place. A writer is always the holder that the server has stored, and writes
+nothing after its release. In half of the runs each step of an elector is compared with its model.
 """
 
 from __future__ import annotations

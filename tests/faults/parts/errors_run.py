@@ -250,7 +250,7 @@ class ErrorsRun:
 
 
 class Model:
-    """What a writer sends, by the table.
+    """Follows what a writer sends, by the table.
 
     Attributes:
         sent: The kinds of the writes.
