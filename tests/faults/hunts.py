@@ -21,6 +21,7 @@ from tests.faults.fresh_mutations import FRESH_BUGS
 from tests.faults.harness.scenario import run_scenario
 from tests.faults.harness.swarm import crowded, reactive, scenario_of
 from tests.faults.joint_mutations import JOINT_BUGS
+from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
@@ -241,7 +242,7 @@ def main() -> int:
         first, last = int(from_seed or 0), int(to_seed)
     planted: Counter[str] = Counter()
     detected: Counter[str] = Counter()
-    for bug in (*SUBTLE_BUGS, *JOINT_BUGS, *FRESH_BUGS, *LATER_BUGS):
+    for bug in (*SUBTLE_BUGS, *JOINT_BUGS, *FRESH_BUGS, *LATER_BUGS, *LAST_BUGS):
         if arguments and bug.name not in arguments:
             continue
         planted[bug.room] += 1

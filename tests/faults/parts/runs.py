@@ -10,6 +10,8 @@ from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.cycle_run import run_cycle
+from tests.faults.parts.elector_run import run_elector
+from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extender_run import run_extender
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
@@ -38,14 +40,25 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "choice": run_choice,
     "handlers": run_handlers,
     "cycle": run_cycle,
+    "elector": run_elector,
+    "errors": run_errors,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
     "state": ("state", "handlers", "cycle"),
     "framework": ("cycle", "preemption"),
-    "client": ("client", "informer", "writes", "recorder"),
-    "scheduler": ("handlers", "cycle", "preemption", "verify", "status", "binding", "claims"),
+    "client": ("client", "informer", "writes", "recorder", "elector", "errors"),
+    "scheduler": (
+        "handlers",
+        "cycle",
+        "preemption",
+        "verify",
+        "status",
+        "binding",
+        "claims",
+        "errors",
+    ),
     "plugins/dynamic_resources": ("claims",),
     "plugins/default_preemption": ("choice",),
     "extenders": ("bind_extender",),

@@ -146,6 +146,10 @@ class QueueState:
         at_s = min(ends, default=math.inf) + (self._window_s or 1e-6)
         return min(at_s, self._leftover_s) if self._in(*WAITING) else at_s
 
+    def is_flush_due(self) -> bool:
+        """Returns whether a pod has to be moved now."""
+        return self.next_flush_at_s() <= self._now_s
+
     def _in(self, *queues: QueueName) -> list[TwinPod]:
         return [queued for queued in self.pods.values() if queued.queue in queues]
 

@@ -86,6 +86,23 @@ def test_a_pod_that_another_caller_changes_is_a_difference_at_its_next_call() ->
     assert "refusals 5 is 1 in the model" in differences[0]
 
 
+@pytest.mark.parametrize("is_tried", [False, True])
+def test_a_flush_is_overdue_only_if_a_pod_has_been_waiting_all_the_time(is_tried: bool) -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)))
+    twin = QueueTwin({"default-scheduler": it.framework}, it.clock, QueueOptions())
+    model = AttachedQueue(it.queue, twin, lambda _: None)
+    it.unschedulable("a", "Fit")
+    it.clock.advance(40.0)
+    late = [model.overdue(it.clock.monotonic_s()) for _ in range(3)]
+    if is_tried:
+        it.queue.activate(["a"])
+        it.refuse(it.pop(), "Fit")
+
+    late.append(model.overdue(it.clock.monotonic_s()))
+
+    assert late == ["", "", "", "" if is_tried else "no flush for 3 s"]
+
+
 def written(
     work: Callable[[WriteQueue[str]], None], *, patch: Callable[[Any], None] = lambda _: None
 ) -> list[str]:
