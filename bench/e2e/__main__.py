@@ -29,7 +29,7 @@ NEEDS_KUBELET: Final = (
 NOT_SERVED: Final = "|".join(
     (
         "[Ww]ebhook|AdmissionPolicy|[Aa]ggregat",  # nothing is called
-        "Garbage collector|etcd",  # ReplicationControllers have no pods; there is no etcd
+        "etcd",  # there is none
         "StorageVersion|priority and fairness|metadata ?(informer|client)",  # lists in protobuf
         'accept "application/vnd.kubernetes.protobuf"|within each APIGroup',  # APIServices
         "health handlers|sample-apiserver",  # checks of parts that it does not have
