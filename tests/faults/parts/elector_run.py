@@ -8,6 +8,7 @@ nothing after its release. In half of the runs each step of an elector is compar
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import Any, Final
 
@@ -25,6 +26,9 @@ from tests.helpers.lease_fixture import PATH
 
 CANDIDATES: Final = 3
 BUSY_S: Final = 400.0
+#: So often a user may give the lease away; until then its leader may write, by any clock.
+STEALS: Final = 5
+STOLEN_S: Final = 16.0
 #: Without faults a candidate leads, and each that waits follows it, within so many seconds.
 QUIET_S: Final = 60.0
 #: In each direction, at most.
@@ -79,11 +83,16 @@ class ElectorRun:
         #: Candidates may be released while they renew: the model does one thing at a time.
         self._has_model = self._rng.random() < 0.5
         self._electors: dict[int, Elector] = {}
+        #: When a user has given the lease to another holder.
+        self._stolen_at_s = -math.inf
 
     async def run(self) -> None:
         """Runs all candidates, with faults and then without."""
         lives = [self._tasks.create_task(self._live(n)) for n in range(CANDIDATES)]
-        await asyncio.sleep(BUSY_S)
+        for _ in range(STEALS):
+            await asyncio.sleep(BUSY_S / STEALS)
+            if self._has_model and self._rng.random() < 0.5:
+                self._steal()
         for network in self._networks:
             network.heal()
         await asyncio.sleep(max(0.0, self._healed_s() - asyncio.get_running_loop().time()))
@@ -172,10 +181,19 @@ class ElectorRun:
                 self._arrive(elector.identity)
             await clock.sleep(0.5 * rng.random())
 
+    def _steal(self) -> None:
+        """Gives the lease to another holder, as a user may: no lease protects from that."""
+        if (lease := self._server.leases.get(PATH)) is not None:
+            self._server.version += 1
+            lease["spec"]["holderIdentity"] = "thief"
+            lease["metadata"]["resourceVersion"] = str(self._server.version)
+            self._stolen_at_s = asyncio.get_running_loop().time()
+
     def _arrive(self, sender: str) -> None:
         lease: Any = self._server.leases.get(PATH)
         holder = lease["spec"]["holderIdentity"] if lease is not None else ""
-        if holder != sender:
+        is_stolen = asyncio.get_running_loop().time() < self._stolen_at_s + STOLEN_S
+        if holder != sender and not is_stolen:
             self.problems.append(f"a write of {sender} arrives, but {holder!r} holds the lease")
 
 

@@ -158,11 +158,18 @@ class ErrorsRun:
                 return
 
     def _plan(self, server: Server) -> list[str]:
-        """Plans some errors, mostly transient ones."""
+        """Plans some errors, mostly transient ones, also after a write that is stored."""
         rng = self._rng
         names = [name for name in ERRORS if name not in TRANSIENT]
         count = rng.choice((0, 1, 1, 2, 3, 5, 14))
-        planned = [rng.choice(TRANSIENT if rng.random() < 0.6 else names) for _ in range(count)]
+        stored_share = rng.choice((0.0, 0.3))
+        planned = [
+            "" if rng.random() < stored_share else rng.choice(choice)
+            for choice in rng.choices((TRANSIENT, names), (0.6, 0.4), k=count)
+        ]
+        if rng.random() < 0.3:
+            # It is created only now by an earlier request.
+            planned += ["", "404", "exists"]
         server.planned = list(planned)
         server.live = rng.choice((None, self._pod, make_pod("web"), _other(self._pod)))
         return planned

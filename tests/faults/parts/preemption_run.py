@@ -110,7 +110,7 @@ class PreemptionRun:
         self._tasks = tasks
         self._failing = rng.choice((0.0, 0.2, 0.6))
         self._slow_s = rng.choice((0.1, 3.0, 12.0))
-        gate = GatePlugin("DefaultPreemption", self._gate, on(POD_GONE))
+        gate = GatePlugin("DefaultPreemption", lambda it: _gate(self._executor, it), on(POD_GONE))
         self._bench = Bench(gate, Refuser("Fit", on(POD_GONE)))
         self._queue, self._pods = self._bench.queue, dict[str, Pod]()
         self._nominator, self._count = Nominator(), 0
@@ -124,7 +124,7 @@ class PreemptionRun:
         #: All moments are multiples of half a second: many things happen at the same time.
         self._has_steps = rng.random() < 0.5
         self._is_lease_lost, self._writes_without_lease = False, 0
-        self._unbound = UnboundVictims(LoopClock(loop), rng, self._bind)
+        self._loop, self._unbound = loop, UnboundVictims(LoopClock(loop), rng, self._bind)
         self._reports = Reports()
         handle: Any = SimpleNamespace(
             waiting=self._unbound.waiting,
@@ -200,9 +200,7 @@ class PreemptionRun:
 
     async def _lose_lease(self) -> None:
         """Preempts without a lease: the first write ends the task group, and so the scheduler."""
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        loop.on_step = lambda: None  # what is cancelled has no result
+        self._loop.on_step = lambda: None  # what is cancelled has no result
         self._is_lease_lost = True
         self._queue.add(self._new("preemptor", priority=10))
         self._preempt()
@@ -271,10 +269,6 @@ class PreemptionRun:
             self._pods[info.key] = replace(live, spec=replace(live.spec, node_name=NODE))
             self._changed.set()
 
-    def _gate(self, info: PodInfo) -> Status | None:
-        is_waiting = self._executor.is_running(info.uid)
-        return Reject("waits for its victims") if is_waiting else None
-
     async def _on_clear(self, preemptor: PodInfo, node_name: str) -> bool:
         """Compares the cleared nominations: those at the beginning, of pods that live till then."""
         before = [
@@ -298,11 +292,14 @@ class PreemptionRun:
         """Deletes a nominated pod after a while; mostly another one has its name then."""
         await asyncio.sleep(self._rng.random() * self._slow_s)
         if self._rng.random() < 0.7:
-            self._count += 1
-            metadata = replace(info.pod.metadata, uid=f"{info.uid}-{self._count}")
-            self._pods[info.key] = replace(info.pod, metadata=metadata)
+            self._replace(info)
         else:
             del self._pods[info.key]
+
+    def _replace(self, info: PodInfo) -> None:
+        self._count += 1
+        metadata = replace(info.pod.metadata, uid=f"{info.uid}-{self._count}")
+        self._pods[info.key] = replace(info.pod, metadata=metadata)
 
     # -- the API server ---------------------------------------------------------------------------
 
@@ -333,6 +330,8 @@ class PreemptionRun:
         self._changed.set()
         await asyncio.sleep(self._rng.random() * self._slow_s)
         del self._pods[info.key]
+        if self._rng.random() < 0.3:
+            self._replace(info)  # as its controller does
         self._changed.set()
         self._queue.move(POD_GONE, info.pod, None)
 
@@ -358,6 +357,10 @@ async def _take(rng: Rng, *, has_steps: bool, longest_s: float) -> None:
     """Takes a while, as a request does."""
     seconds = rng.random() * longest_s
     await asyncio.sleep(seconds - seconds % STEP_S if has_steps else seconds)
+
+
+def _gate(executor: PreemptionExecutor, info: PodInfo) -> Status | None:
+    return Reject("waits for its victims") if executor.is_running(info.uid) else None
 
 
 def _ignore(*_: object) -> None:

@@ -70,6 +70,8 @@ class StatusRun:
         #: Name -> the version that the informer has, and what its status shall be.
         self._pods: dict[str, Pod] = {}
         self._expected: dict[str, Expected] = {}
+        #: Number of nominations before a binding; each is to a node of its own.
+        self._announced = 0
         self._lag_s = self._rng.choice((0.1, 2.0, 10.0))
         self._pause_s = self._rng.choice((0.1, 1.0, 5.0))
 
@@ -153,7 +155,8 @@ class StatusRun:
 
     async def _announce(self, name: str) -> None:
         """Writes the node before a binding, which fails."""
-        node, uid = self._rng.choice(NODES), self._pods[name].metadata.uid
+        self._announced += 1
+        node, uid = f"node-{self._announced}", self._pods[name].metadata.uid
         self._writer.cancel_update(uid)
         self._expected[name] = Expected(None, None)
         is_announced = await self._writer.nominate(self._pods[name], node)
@@ -162,6 +165,9 @@ class StatusRun:
             # What was in progress when it was cancelled may have been stored after all.
             if not is_announced:
                 self._expected[name].nominated = None
+                stored = await self._user.get("Pod", name, "default")
+                if stored.status.nominated_node_name == node:
+                    self.problems.append(f"{name} has {node!r}, which counts as not written")
 
     async def _place(self, name: str) -> None:
         """Begins a binding: what is not written yet is not written any more."""

@@ -46,7 +46,7 @@ class AttachedElector:
         self._now_s = clock.monotonic_s
         self._report = report
         self._leads_until_s = -math.inf
-        self._is_over = self._has_led = False
+        self._is_over = self._has_led = self._is_overtaken = False
         self._attempt: Try | None = None
         self._expected: Ask | None = None
         self._result = False
@@ -118,6 +118,8 @@ class AttachedElector:
         started_at_s = self._now_s()
         if self._is_over:
             self._differ("tries although it was lost or released")
+        if self._is_overtaken:
+            self._differ("tries although another candidate holds the lease")
         left_s = self._leads_until_s - started_at_s
         if self._has_led and (left_s <= 0 or deadline_s > left_s + ROUNDING_S):
             self._differ(f"renews for {deadline_s:.2f} s, but has {left_s:.2f} s left")
@@ -138,6 +140,7 @@ class AttachedElector:
             self._leads_until_s, self._has_led = started_at_s + self._times.renew_s, True
         if is_ours != expected:
             self._differ(f"a try returns {is_ours}, not {expected}")
+        self._is_overtaken = self._has_led and self._model.observed.holder != self._elector.identity
         self._compare_lead()
         return is_ours
 

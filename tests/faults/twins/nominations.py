@@ -77,9 +77,12 @@ class Nominations:
         """Returns how the nominator differs; "" if it does not."""
         real = {info.uid: name for info, name in nominator.pods()}
         by_pod = {uid: nominator.node_of(uid) for uid in real}
-        if real == self.nodes == by_pod:
+        nodes = set(nominator.node_names())
+        if real == self.nodes == by_pod and nodes == set(real.values()):
             return ""
-        return f"nominated are {real} ({by_pod} by pod), not {self.nodes}"
+        if real == self.nodes:
+            return f"nominated are {real}, but {by_pod} by pod, and the nodes are {sorted(nodes)}"
+        return f"nominated are {real}, not {self.nodes}"
 
 
 class AttachedNominations:
