@@ -65,9 +65,6 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 
-_ELECTION_FIELDS = ("strategy", "preferredHolder")
-
-
 def _prepare_namespace(obj: Object, _now: str) -> None:
     obj["status"] = {"phase": "Active"}
     finalizers = obj["spec"].setdefault("finalizers", [])
@@ -99,19 +96,6 @@ def _prepare_service(obj: Object, _now: str) -> None:
     has_pods = bool(spec.get("selector"))
     spec.setdefault("ipFamilies", ["IPv4"] if has_pods else ["IPv4", "IPv6"])
     spec.setdefault("ipFamilyPolicy", "SingleStack" if has_pods else "RequireDualStack")
-
-
-def _prepare_lease(obj: Object, _now: str) -> None:
-    """Drops the fields of coordinated leader election, whose feature gate is off by default."""
-    for name in _ELECTION_FIELDS:
-        obj["spec"].pop(name, None)
-
-
-def _keep_election(new: Object, old: Object) -> None:
-    """Drops the fields of coordinated leader election, unless they are stored already."""
-    for name in _ELECTION_FIELDS:
-        if name not in old["spec"]:
-            new["spec"].pop(name, None)
 
 
 def _prepare_slice(obj: Object, _now: str) -> None:
@@ -424,14 +408,12 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
                 approval=SubresourceStrategy(_prepare_approval),
             ),
         ),
+        # As with the gate CoordinatedLeaderElection: replicas of mooring may use its fields.
         ("coordination.k8s.io", "leases"): Strategy(
             creates_on_update=True,
             updates_unconditionally=False,
-            prepare_create=_prepare_lease,
             validate=other_kinds.validate_lease,
-            subresources=_subresources(
-                _as_new(other_kinds.validate_lease), prepare_update=_keep_election
-            ),
+            subresources=_subresources(_as_new(other_kinds.validate_lease)),
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True,
