@@ -91,11 +91,11 @@ class Names:
         self.tls = None
         self.renewals = 0
 
-    def current_headers(self) -> Mapping[str, str]:
+    def current_headers(self) -> Mapping[str, str] | None:
         return {"authorization": f"Bearer {self.renewals}"}
 
     async def headers(self) -> Mapping[str, str]:
-        return self.current_headers()
+        return {"authorization": f"Bearer {self.renewals}"}
 
     async def renew(self) -> None:
         self.renewals += 1

@@ -34,11 +34,12 @@ async def go(way: str, transport: HttpTransport, request: Request) -> None:
 class SlowNames(Names):
     """Credentials that take for ever: to be had at first, or to be renewed."""
 
-    is_current = False
-
     def __init__(self, *, hangs_at: str) -> None:
         super().__init__()
         self.hangs_at = hangs_at
+
+    def current_headers(self) -> None:
+        return None
 
     async def headers(self) -> Mapping[str, str]:
         if self.hangs_at == "headers":
@@ -178,12 +179,12 @@ class StoppedAtCredentials(Names):
 
     is_stopped = False
 
-    async def headers(self) -> Mapping[str, str]:
+    def current_headers(self) -> Mapping[str, str] | None:
         if self.is_stopped:
             loop = asyncio.get_running_loop()
             now_s = loop.time() + 3600.0
             loop.time = lambda: now_s  # type: ignore[method-assign]
-        return await super().headers()
+        return super().current_headers()
 
 
 def test_a_process_that_was_stopped_sends_nothing_after_the_deadline() -> None:
