@@ -114,6 +114,19 @@ def test_a_line_break_gets_into_no_request() -> None:
     run(says(OK), test)
 
 
+def test_a_line_break_in_the_name_of_the_sender_is_refused_from_the_first_request_on() -> None:
+    async def test(server: Server, _: HttpTransport) -> None:
+        transport = HttpTransport(server.url, user_agent="a\r\nhost: evil")
+        try:
+            with pytest.raises(ValueError, match="line break"):
+                await transport.request(ASK)
+        finally:
+            await transport.close()
+        assert not server.requests
+
+    run(says(OK), test)
+
+
 def test_a_request_may_name_its_own_sender() -> None:
     async def test(server: Server, transport: HttpTransport) -> None:
         await transport.request(ASK._replace(headers={"user-agent": "somebody"}))

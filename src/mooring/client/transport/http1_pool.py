@@ -92,7 +92,7 @@ class Http1Pool:
         )
         self._user_agent = user_agent
         #: Headers of the last request, and their lines: requests of a pool differ little.
-        self._last_fields: tuple[Mapping[str, str], str] = {}, f"user-agent: {user_agent}\r\n"
+        self._last_fields: tuple[Mapping[str, str] | None, str] = None, ""
         self._look_up = look_up
         #: The connection that was used last is at the end.
         self._idle: deque[_Connection] = deque()
