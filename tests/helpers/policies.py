@@ -7,10 +7,10 @@ from typing import Any
 
 from mooring.config import (
     KubeSchedulerConfiguration,
-    convert_policy,
     expand_multi_point,
     loads,
 )
+from mooring.config.legacy_policy import convert_policy
 from mooring.config.plugin_defaults import POINTS
 from mooring.objects.files.yaml_text import yaml_text
 

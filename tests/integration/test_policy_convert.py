@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.config import convert_policy, loads, upstream_yaml
+from mooring.config import loads, upstream_yaml
+from mooring.config.legacy_policy import convert_policy
 from mooring.config.legacy_policy.names import PREDICATES, PRIORITIES
 from mooring.objects.files.yaml_text import yaml_text
 from mooring.testing.controlplane.programs import run_program

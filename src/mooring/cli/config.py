@@ -11,13 +11,13 @@ from mooring.cli import EXIT_DONE
 from mooring.cli.options import file_names, output_option, plugins_option
 from mooring.config import (
     KubeSchedulerConfiguration,
-    convert_policy,
     default_configuration,
     loads,
     located,
     upstream_document,
     upstream_yaml,
 )
+from mooring.config.legacy_policy import convert_policy
 from mooring.errors import ConfigError
 from mooring.objects.files.limits import CONFIG_BYTES_MAX
 from mooring.objects.files.paths import read_bytes, shown_name

@@ -2,7 +2,7 @@
 
 ``load`` reads a file, ``from_document`` a value that is plain already; both give a frozen
 ``KubeSchedulerConfiguration`` with all defaults filled in, or say everything that is wrong.
-``expand_multi_point`` tells which plugins run where. ``convert_policy`` makes such a file of the
+``expand_multi_point`` tells which plugins run where. ``legacy_policy`` makes such a file of the
 Policy that kube-scheduler read before.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 from mooring.config.defaults import with_ignored_resources
 from mooring.config.document import to_document
 from mooring.config.error_locations import located
-from mooring.config.legacy_policy.convert import ConvertedPolicy, convert_policy
 from mooring.config.load import default_configuration, from_document, load, loads
 from mooring.config.plugin_defaults import (
     DEFAULT_FILTER_ORDER,
@@ -41,14 +40,12 @@ __all__ = [
     "GATED_PLUGINS",
     "IN_TREE_PLUGINS",
     "POINTS",
-    "ConvertedPolicy",
     "Extender",
     "KubeSchedulerConfiguration",
     "PluginEntry",
     "PluginSet",
     "Plugins",
     "Profile",
-    "convert_policy",
     "default_configuration",
     "expand_multi_point",
     "from_document",

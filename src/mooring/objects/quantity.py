@@ -25,7 +25,7 @@ DECIMAL_SI: Final = "DecimalSI"
 DECIMAL_EXPONENT: Final = "DecimalExponent"
 
 _NANOS: Final = 1_000_000_000
-_MAX_INT64: Final = 2**63 - 1
+MAX_INT64: Final = 2**63 - 1
 
 #: Quantities are capped at 10**60 units: an exponent must not create gigabytes of digits.
 _MAX_DIGITS: Final = 60
@@ -180,7 +180,7 @@ def _parse(text: str) -> Quantity:
         raise QuantityError(text, "it has no digits")
     if base == 10:
         return Quantity(sign * _decimal_nanos(whole + fraction, exponent - len(fraction)), form)
-    nanos = min(_binary_nanos(whole, fraction, exponent), _MAX_INT64 * _NANOS)
+    nanos = min(_binary_nanos(whole, fraction, exponent), MAX_INT64 * _NANOS)
     is_below_one = 0 < nanos < _NANOS
     return Quantity(sign * nanos, DECIMAL_SI if is_below_one else form)
 
@@ -265,13 +265,13 @@ def wrap_int64(number: int) -> int:
     >>> wrap_int64(2**63)
     -9223372036854775808
     """
-    if -_MAX_INT64 <= number <= _MAX_INT64:
+    if -MAX_INT64 <= number <= MAX_INT64:
         return number
     return (number + 2**63) % 2**64 - 2**63
 
 
 def _int64(number: int) -> int:
-    return max(-_MAX_INT64 - 1, min(number, _MAX_INT64))
+    return max(-MAX_INT64 - 1, min(number, MAX_INT64))
 
 
 def _canonical(nanos: int, form: str) -> str:

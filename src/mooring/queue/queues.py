@@ -21,6 +21,9 @@ from mooring.queue.queued_pod import QueuedPod, QueueName
 from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy, profile_of
 from mooring.queue.unschedulable_pods import UnschedulablePods
 
+#: How often the owner of the queue calls ``flush``: backoffs end on whole seconds.
+FLUSH_INTERVAL_S: Final = 1.0
+
 #: How often pods that have been unschedulable for too long are looked for.
 UNSCHEDULABLE_FLUSH_INTERVAL_S: Final = 30.0
 

@@ -26,6 +26,7 @@ from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import LeaseLost, first_error
+from mooring.queue import FLUSH_INTERVAL_S
 from mooring.scheduler.gc_tuning import freeze_heap, gc_thresholds
 from mooring.scheduler.informer_health import InformerHealth, wait_until_fresh
 from mooring.scheduler.leader_election import record_leader
@@ -33,9 +34,6 @@ from mooring.scheduler.parts import SchedulerParts, ServiceOptions
 from mooring.scheduler.plugin_tasks import run_background
 
 __all__ = ["Service", "ServiceOptions"]
-
-#: How often the queue is flushed; backoffs end on whole seconds.
-TICK_S: Final = 1.0
 
 #: How long ``run`` waits for binding cycles after it was stopped.
 DRAIN_S: Final = 10.0
@@ -257,7 +255,8 @@ class Service(SchedulerParts):
     async def _flush(self) -> None:
         while True:
             now_s = self._clock.monotonic_s()
-            await self._sleep(TICK_S * (math.floor(now_s / TICK_S) + 1) - now_s)
+            next_s = FLUSH_INTERVAL_S * (math.floor(now_s / FLUSH_INTERVAL_S) + 1)
+            await self._sleep(next_s - now_s)
             if self.queue.next_flush_at_s() <= self._clock.monotonic_s():
                 self.queue.flush()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring import cli
-from mooring.config import convert_policy
+from mooring.config.legacy_policy import convert_policy
 from mooring.config.legacy_policy.names import (
     GONE_PREDICATES,
     GONE_PRIORITIES,

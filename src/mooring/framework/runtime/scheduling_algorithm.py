@@ -19,7 +19,8 @@ def schedule_pod(framework: Framework, cycle: Cycle, attempt: Attempt) -> Placem
     Raises:
         PluginError: if a plugin raised or broke its contract; the pod is to be retried.
     """
-    if len(cycle.snapshot.nodes) == 0:
+    # Each attempt makes the list of nodes to visit, if nodes came or went: as upstream's snapshot.
+    if not cycle.snapshot.nodes.order.rows():
         return Diagnosis(0)
     feasible = filtering.find_nodes_that_fit(framework, cycle, attempt)
     if isinstance(feasible, Diagnosis):

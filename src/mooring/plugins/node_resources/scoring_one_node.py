@@ -15,7 +15,7 @@ from mooring.config.types import UtilizationShapePoint
 from mooring.framework import NodeInfo
 from mooring.framework.interface import MAX_SCORE
 from mooring.framework.node_view import NONZERO
-from mooring.objects.quantity import wrap_int64
+from mooring.objects.quantity import MAX_INT64, wrap_int64
 from mooring.plugins.node_resources.scoring import ScoredRequests, curve_table
 
 #: One resource of one node: weight, allocatable, allocated, and requested with the new pod. Plain
@@ -27,13 +27,17 @@ def shares_of_node(node: NodeInfo, requests: ScoredRequests, *, exact: bool) -> 
     """Returns the resources that count for this pod on this node."""
     nonzero = None if exact else node.nonzero_requested()
     shares = []
+    amounts = node.amounts
     for name, weight, amount in requests.items:
-        allocatable, allocated = node.amounts(name)
+        allocatable, allocated = amounts(name)
         if allocatable == 0:
             continue
         if nonzero is not None and name in NONZERO:
             allocated = nonzero[NONZERO.index(name)]
-        shares.append((weight, allocatable, allocated, wrap_int64(allocated + amount)))
+        requested = allocated + amount
+        if not 0 <= requested <= MAX_INT64:  # a call costs more than all else here
+            requested = wrap_int64(requested)
+        shares.append((weight, allocatable, allocated, requested))
     return shares
 
 
@@ -139,6 +143,9 @@ def _balance_score(fractions: list[float]) -> int:
 
 def _percent(part: int, whole: int) -> int:
     """Returns 100 x ``part`` / ``whole`` as Go's int64: wraps around, divides toward zero."""
-    product = wrap_int64(part * MAX_SCORE)
+    product = part * MAX_SCORE
+    if 0 <= product <= MAX_INT64:
+        return product // whole
+    product = wrap_int64(product)
     quotient = abs(product) // whole
     return quotient if product >= 0 else -quotient

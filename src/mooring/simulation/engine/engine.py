@@ -19,9 +19,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
 
-from mooring.queue import QueuedPod, QueueName, SchedulingQueue
+from mooring.queue import FLUSH_INTERVAL_S, QueuedPod, QueueName, SchedulingQueue
 from mooring.scheduler.schedule_one import Scheduler
-from mooring.scheduler.service import TICK_S
 from mooring.virtual_loop import VirtualLoop
 
 #: A pod with so many consecutive errors is not waited for.
@@ -204,7 +203,9 @@ class Engine:
     def _next_flush_s(self) -> float:
         """Returns when the queue is flushed next: on a whole second, as by a running scheduler."""
         due_s = self._scheduler.queue.next_flush_at_s()
-        return due_s if due_s == math.inf else math.ceil(due_s / TICK_S - 1e-9) * TICK_S
+        if due_s == math.inf:
+            return due_s
+        return math.ceil(due_s / FLUSH_INTERVAL_S - 1e-9) * FLUSH_INTERVAL_S
 
     def _is_settled(self, next_s: float) -> bool:
         """Returns whether only pods are left that nothing will help."""

@@ -69,6 +69,7 @@ class NodeTable:
     def __init__(self, capacity: int = 64) -> None:
         self.capacity = capacity
         self.size = 0
+        self._node_count = 0
         self.names: list[str] = []
         self.objects: list[Node | None] = []
         self.log = ChangeLog()
@@ -113,7 +114,7 @@ class NodeTable:
 
     def __len__(self) -> int:
         """Returns the number of nodes, without placeholder rows."""
-        return len(self.order.rows())
+        return self._node_count
 
     def row(self, name: str) -> int:
         """Returns the row of node ``name``, also a placeholder row; -1 if there is none."""
@@ -163,6 +164,7 @@ class NodeTable:
             row = self._new_row(name)
         before = self.objects[row]
         kinds = _differences(before, node)
+        self._node_count += before is None
         self.objects[row] = node
         self._alive[row] = True
         if kinds & (Change.LABELS | Change.EXISTENCE):
@@ -189,6 +191,7 @@ class NodeTable:
         row = self.live_row(name)
         if row < 0:
             raise InvariantViolation(f"cannot remove node {name}: no such node")
+        self._node_count -= 1
         self.order.remove(row)
         self.images.put(row, ())
         self._labels.put(row, self._label_maps[row] or {}, {})

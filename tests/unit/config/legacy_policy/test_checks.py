@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.config import convert_policy
+from mooring.config.legacy_policy import convert_policy
 from mooring.errors import ConfigError, ConfigErrors
 from tests.helpers.policies import policy
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mooring.config import convert_policy, default_configuration
+from mooring.config import default_configuration
+from mooring.config.legacy_policy import convert_policy
 from mooring.config.legacy_policy.names import GONE_PREDICATES, PREDICATES
 from tests.helpers.policies import (
     ALL_FILTERS,

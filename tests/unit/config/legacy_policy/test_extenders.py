@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.config import Extender, convert_policy
+from mooring.config import Extender
+from mooring.config.legacy_policy import convert_policy
 from mooring.config.types import ExtenderManagedResource, ExtenderTLSConfig
 from tests.helpers.policies import converted, notes, policy
 
