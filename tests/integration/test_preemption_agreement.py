@@ -143,7 +143,8 @@ def _check_explanation(workload: Workload, evictions: list[Any]) -> None:
     """
     for pending in workload.pending:
         pod = key(pending)
-        driver, decision = before_attempt(workload, pod, utilization=Utilization(workload.objects))
+        utilization = Utilization(workload.objects)
+        driver, decision, _ = before_attempt(workload, pod, utilization=utilization)
         assert decision is not None
         victims = set() if decision.preemption is None else set(decision.preemption.victims)
         victims -= {

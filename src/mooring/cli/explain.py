@@ -27,7 +27,7 @@ from mooring.errors import ConfigError
 from mooring.explain.explain import Explained, Options, text_of
 from mooring.explain.from_recording import explain_recording
 from mooring.explain.layout import coloured, wrapped
-from mooring.explain.offline import Source, explain_offline
+from mooring.explain.offline import Source, created_pods, explain_offline
 from mooring.explain.pod_state import encoded, state_of
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
@@ -136,10 +136,13 @@ def command(
     if devices_file:
         workload = with_devices(workload, read_device_file(devices_file))
     workload = with_controller_results(workload)
-    pod_object = _find(pod, (*workload.pods, *workload.omitted))
     config = load(config_file) if config_file else None
     workload = for_plugins(workload, config, plugins, command="explain", gates=gates)
     source = Source(workload, config, plugins, seed, gates=gates)
+    pods_of_input = [*workload.pods, *workload.omitted]
+    if workload.controlled and not _named(pod, pods_of_input):
+        pods_of_input += created_pods(source)
+    pod_object = _find(pod, pods_of_input)
     printer.echo(explain_offline(pod_object, source, options=options, is_json=printer.is_json))
 
 
@@ -233,6 +236,11 @@ def _explain_remote(
     printer.echo(explain_offline(pod_object, offline, options=options, is_json=is_json))
 
 
+def _named(text: str, pods: Iterable[Pod]) -> list[Pod]:
+    """Returns the pods with this name or key."""
+    return [pod for pod in pods if text in (key(pod), pod.metadata.name)]
+
+
 def _find(text: str, pods: Iterable[Pod]) -> Pod:
     """Returns the pod with this name or key.
 
@@ -240,7 +248,7 @@ def _find(text: str, pods: Iterable[Pod]) -> Pod:
         ConfigError: no pod, or several pods, have this name.
     """
     by_key = {key(pod): pod for pod in pods}
-    matches = [pod for name, pod in by_key.items() if text in (name, pod.metadata.name)]
+    matches = _named(text, by_key.values())
     if len(matches) == 1:
         return matches[0]
     if matches:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from mooring.client import ObjectChange
 from mooring.config import KubeSchedulerConfiguration
 from mooring.decision import SCHEDULED, Decision
 from mooring.explain.binding import Binding, carry_out
@@ -20,6 +21,7 @@ from mooring.queue import profile_of
 from mooring.simulation.before_attempt import before_attempt
 from mooring.simulation.build import make_driver
 from mooring.simulation.driver import Driver
+from mooring.simulation.run import SimulationOptions, SimulationRun
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload
 
@@ -86,9 +88,10 @@ def explain_offline(
         status = replace(pod.status, nominated_node_name="", start_time=None)
         pod = replace(pod, spec=replace(pod.spec, node_name=""), status=status)
     elif source.schedules_queue:
-        place = [key(other) for other in workload.pending].index(key(pod))
-        later = workload.pending[place + 1 :]
-        driver, decision = before_attempt(
+        keys = [key(other) for other in workload.pending]
+        # Pods of controllers are created when the pending ones are in the queue.
+        later = workload.pending[keys.index(key(pod)) + 1 :] if key(pod) in keys else []
+        driver, decision, attempted = before_attempt(
             workload,
             key(pod),
             config=source.config,
@@ -97,12 +100,39 @@ def explain_offline(
             gates=source.gates,
             utilization=utilization,
         )
+        pod = pod if attempted is None else attempted
     explained = _explained(pod, driver, utilization, later, options, decision)
     if is_json:
         state = state_of(explained)
         state.node, state.note = node, note
         return encoded(state)
     return "\n".join([note, "", text_of(explained)] if note else [text_of(explained)])
+
+
+def created_pods(source: Source) -> list[Pod]:
+    """Returns the pods that controllers create in a simulation of the workload, as created.
+
+    They have the names that ``mooring simulate`` prints for the same seed.
+
+    Raises:
+        ConfigError: the configuration or a plugin cannot be used.
+    """
+    created: list[Pod] = []
+    pending = {key(pod) for pod in source.workload.pending}
+
+    def note(kind: str, change: ObjectChange) -> None:
+        if kind == "Pod" and change.old is None and key(change.new) not in pending:
+            created.append(change.new)
+
+    options = SimulationOptions(
+        config=source.config,
+        plugins=source.plugins,
+        seed=source.seed,
+        gates=source.gates,
+        on_change=note,
+    )
+    SimulationRun(source.workload, options).run()
+    return created
 
 
 def _explained(

@@ -36,10 +36,12 @@ class BeforeAttempt(NamedTuple):
     Attributes:
         driver: Its cluster, nominations and random numbers are those of the attempt.
         decision: What the engine decided; None = the pod was never attempted, or with an error.
+        pod: The version that was attempted; None = the pod was never attempted.
     """
 
     driver: Driver
     decision: Decision | None
+    pod: Pod | None
 
 
 def before_attempt(
@@ -101,7 +103,7 @@ def before_attempt(
         driver.nominate(pod, node_name)
     rng.setstate(observer.rng_state)
     driver.next_start_index = observer.start_index
-    return BeforeAttempt(driver, observer.decision)
+    return BeforeAttempt(driver, observer.decision, observer.pod)
 
 
 class _AttemptReached(Exception):
@@ -121,6 +123,7 @@ class _UntilAttempt(Observer):
         self.rng_state: Any = None
         self.start_index = 0
         self.decision: Decision | None = None
+        self.pod: Pod | None = None
 
     def note_state(self) -> None:
         """Copies the cluster of the scheduler, which may know more than the table."""
@@ -140,6 +143,7 @@ class _UntilAttempt(Observer):
         """Notes the state when the pod is popped."""
         if queue_name is QueueName.IN_FLIGHT and entry.pod.key == self._pod_key:
             self.note_state()
+            self.pod = entry.pod.pod
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """Notes the decision about the pod."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from mooring.simulation.inputs.live_cluster import LiveObjects
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
+#: Said of an unknown name if there are controllers.
+_OF_CONTROLLERS: Final = "; mooring explain finds what helps a pod that a controller creates"
 
 #: What ``simulate`` takes as pods: names of files or lists, or pods.
 Pods = str | Path | Iterable[str | Path] | Iterable[Pod]
@@ -272,7 +274,8 @@ class Cluster:
 
         Changes of the pod, of nodes and of other objects are tried, then pairs of them. Each is
         checked with a simulation of all pending pods. ``pod`` is a name or "namespace/name"; the
-        other arguments are those of ``simulate``.
+        other arguments are those of ``simulate``. For pods that controllers create: see
+        ``mooring explain``.
 
         Raises:
             ConfigError: there is no such pod, or a file, the configuration or a plugin cannot be
@@ -291,7 +294,7 @@ class Cluster:
         workload = _with_pods(self._as_workload, pods, gates)
         objects = [*workload.objects, *workload.pending, *workload.omitted]
         base = Cluster(objects, name=workload.name, workloads=workload.controlled)
-        pod_key = _pod_key(pod, base.pods)
+        pod_key = _pod_key(pod, base.pods, note=_OF_CONTROLLERS if workload.controlled else "")
 
         def node_in(cluster: Cluster) -> str:
             result = cluster.simulate(
@@ -306,11 +309,11 @@ class Cluster:
         return Suggestions(pod_key, "", search.suggestions(pod_key, objects, base._with, node_in))
 
 
-def _pod_key(name: str, pods: Iterable[str]) -> str:
+def _pod_key(name: str, pods: Iterable[str], note: str = "") -> str:
     matches = [own for own in pods if name in (own, own.rpartition("/")[2])]
     if len(matches) != 1:
         raise ConfigError(
-            f"several pods are named {name!r}" if matches else f"no node or pod {name!r}"
+            f"several pods are named {name!r}" if matches else f"no node or pod {name!r}{note}"
         )
     return matches[0]
 

@@ -184,7 +184,7 @@ class Search(NamedTuple):
         workload = with_controller_results(self.workload)
         pod = next(pod for pod in workload.pending if key(pod) == pod_key)
         utilization = Utilization(workload.objects, pending=[pod])
-        driver, _ = before_attempt(
+        driver, _, _ = before_attempt(
             workload,
             pod_key,
             config=self.config,

@@ -290,3 +290,70 @@ def test_explain_refuses_bad_input_with_exit_2(
     code, out, err = run_command(capsys, "explain", *words)
     assert (code, out) == (2, "")
     assert problem in err
+
+
+WORKLOADS = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web, resources: {requests: {cpu: 1500m}}}]}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: store}
+spec:
+  serviceName: store
+  selector: {matchLabels: {app: store}}
+  template:
+    metadata: {labels: {app: store}}
+    spec: {containers: [{name: store, image: store}]}
+  volumeClaimTemplates:
+    - metadata: {name: data}
+      spec:
+        accessModes: [ReadWriteOnce]
+        storageClassName: fast
+        resources: {requests: {storage: 1Gi}}
+"""
+
+
+@pytest.fixture
+def workloads(tmp_path: Path) -> list[str]:
+    file = tmp_path / "workloads.yaml"
+    file.write_text("\n---\n".join([*CLUSTER, WORKLOADS]))
+    return ["--cluster", str(file), "--seed", "3"]
+
+
+def test_explain_knows_the_pods_that_controllers_create_in_a_simulation(
+    capsys: pytest.CaptureFixture[str], workloads: list[str]
+) -> None:
+    simulated = json.loads(run_command(capsys, "simulate", *workloads, "-o", "json")[1])
+    results = [*simulated["placements"], *simulated["refused"]]
+    nodes = {own["pod"]: own["node"] for own in results if own["pod"].startswith("default/web-")}
+    assert sorted(nodes.values()) == ["", "", "n1"]
+
+    for name, node in nodes.items():
+        code, out, _ = run_command(capsys, "explain", name, *workloads, "-o", "json")
+        explained = json.loads(out)
+        assert (code, explained["pod"], explained["decision"]["node"] or "") == (0, name, node)
+
+
+def test_explain_names_what_the_claim_of_a_stateful_set_waits_for(
+    capsys: pytest.CaptureFixture[str], workloads: list[str]
+) -> None:
+    out = run_command(capsys, "explain", "store-0", *workloads)[1]
+    assert "claim default/data-store-0 waits for class fast, which does not exist" in out
+
+
+def test_explain_suggests_the_name_of_a_pod_that_a_controller_creates(
+    capsys: pytest.CaptureFixture[str], workloads: list[str]
+) -> None:
+    code, _, err = run_command(capsys, "explain", "store-1", *workloads)
+    assert (code, err) == (
+        2,
+        "mooring explain: no pod 'store-1' in the input (did you mean 'store-0'?)\n",
+    )

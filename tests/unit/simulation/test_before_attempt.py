@@ -30,7 +30,7 @@ def test_the_pods_before_it_are_bound_and_it_is_not() -> None:
     workload = workload_of("w", [*NODES, pod("one"), pod("two", 5), pod("three")])
     utilization = Utilization(workload.objects)
 
-    driver, decision = reached(workload, "three", utilization)
+    driver, decision, _ = reached(workload, "three", utilization)
 
     assert decision is not None
     assert (decision.node, decision.message) == (
@@ -47,7 +47,7 @@ def test_a_nominated_pod_waits_for_its_victim_which_is_still_there() -> None:
     busy = pod("busy", 50, node="b")
     workload = workload_of("w", [*NODES, *there, busy, pod("high", 10), pod("other", 5)])
 
-    driver, decision = reached(workload, "other")
+    driver, decision, _ = reached(workload, "other")
 
     assert [(info.key, node) for info, node in driver.cache.nominator.pods()] == [
         ("default/high", "a")
@@ -70,7 +70,7 @@ def test_ties_are_broken_as_in_a_simulation() -> None:
     simulated = {result.pod: result.node for result in run_simulation(workload).results}
 
     for name, node in simulated.items():
-        driver, decision = reached(workload, name.rpartition("/")[2])
+        driver, decision, _ = reached(workload, name.rpartition("/")[2])
         assert decision is not None
         assert decision.node == node
         again = next(pod for pod in pods if f"default/{pod.metadata.name}" == name)
@@ -81,7 +81,7 @@ def test_a_gated_pod_meets_the_cluster_at_the_end() -> None:
     gated = pod("gated", 10, spec={"schedulingGates": [{"name": "later"}]})
     workload = workload_of("w", [*NODES, gated, pod("one"), pod("two")])
 
-    driver, decision = reached(workload, "gated")
+    driver, decision, _ = reached(workload, "gated")
 
     assert decision is None
     assert len(driver.cache.pods) == 2

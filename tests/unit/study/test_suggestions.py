@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,3 +165,13 @@ def test_a_pod_without_help_says_so() -> None:
     assert "No change was found" in suggestions._repr_html_()
     with pytest.raises(ConfigError, match="no node or pod 'none'"):
         Cluster([SMALL]).what_would_help("none")
+
+
+def test_pods_of_controllers_are_explained_by_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "{apiVersion: batch/v1, kind: Job, metadata: {name: load}, spec: {template: {spec:"
+        " {restartPolicy: Never, containers: [{name: load, image: load}]}}}}"
+    )
+    with pytest.raises(ConfigError, match="'load-abcde'; mooring explain finds what helps a pod"):
+        Cluster.read(file).what_would_help("load-abcde")
