@@ -274,8 +274,7 @@ class Cluster:
 
         Changes of the pod, of nodes and of other objects are tried, then pairs of them. Each is
         checked with a simulation of all pending pods. ``pod`` is a name or "namespace/name"; the
-        other arguments are those of ``simulate``. For pods that controllers create: see
-        ``mooring explain``.
+        other arguments are those of ``simulate``.
 
         Raises:
             ConfigError: there is no such pod, or a file, the configuration or a plugin cannot be
