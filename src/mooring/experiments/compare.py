@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ _SHOWN: Final = (
     *("jobs.turnaround.mean", "pending.mean", "pods.pending"),
 )
 _SHOWN_IF_ANY: Final = ("pods.failed", "evictions", "preemptions", "lost.cpu", "nodes.mean", "cost")
-_LIMIT: Final = re.compile(r"\s*(\S+)\s+([+-])\s*([0-9.]+%|\S+)\s*")
+_LIMIT: Final = re.compile(r"\s*(\S+)\s+([+-])\s*([^\s+-]\S*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,8 @@ class Limit:
             return False
         mean = difference.interval.mean
         limit = self.change * abs(difference.baseline_mean) if self.is_relative else self.change
-        return mean > limit if self.change >= 0 else mean < limit
+        # The sign of -0 counts, too: nothing may be lost.
+        return mean < limit if math.copysign(1.0, self.change) < 0 else mean > limit
 
 
 def limit_from(text: str) -> Limit:

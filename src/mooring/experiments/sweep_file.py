@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -212,7 +213,11 @@ def _checked(spec: Spec, errors: list[FieldError]) -> tuple[dict[str, list[Any]]
         limit = spec.until.half_width
         number = limit_of(limit) if isinstance(limit, str) else limit
         where = ("spec", "until", "halfWidth")
-        if not isinstance(number, int | float) or isinstance(number, bool) or number <= 0:
+        if (
+            not isinstance(number, int | float)
+            or isinstance(number, bool)
+            or not 0 < number < math.inf
+        ):
             errors.append(FieldError(where, "must be a number, duration or share above 0", limit))
         else:
             half_width = float(number)

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -76,14 +77,15 @@ def expectations_of(
 def limit_of(text: str) -> float | None:
     """Returns a number, a share ("80%"), or the seconds of a duration; None = it is neither.
 
+    No value is ever beyond nan or infinity: neither is a limit.
+
     Example:
-        >>> limit_of("80%"), limit_of("10m"), limit_of("3"), limit_of("soon")
-        (0.8, 600.0, 3.0, None)
+        >>> limit_of("80%"), limit_of("10m"), limit_of("3"), limit_of("soon"), limit_of("nan")
+        (0.8, 600.0, 3.0, None, None)
     """
     try:
-        if text.endswith("%"):
-            return float(text[:-1]) / 100
-        return float(text)
+        number = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        return number if math.isfinite(number) else None
     except ValueError:
         pass
     try:

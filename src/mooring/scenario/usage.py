@@ -8,6 +8,7 @@ It is *fragmented* to the degree that a pod like those that came so far could no
 from __future__ import annotations
 
 import operator
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -281,8 +282,8 @@ class Fragmentation:
         self._unrequested = np.zeros((0, n_resources), np.int64)
         #: The resources that some shape does not request.
         self._unrequested_by_some: list[int] = []
-        #: How many pods had each shape: float64 (s, 1).
-        self._counts = np.zeros((0, 1))
+        #: How many pods had each shape: s numbers, which are plain as they change with every pod.
+        self._counts = array("d")
         #: Their sum.
         self._n_counted = 0
         #: What each shape cannot use: int64 (s, r).
@@ -306,7 +307,7 @@ class Fragmentation:
             unrequested = (self._shapes[:, :-1] == 0).astype(np.int64)
             self._unrequested = unrequested
             self._unrequested_by_some = np.flatnonzero(unrequested.any(axis=0)).tolist()
-            self._counts = np.concatenate([self._counts, np.zeros((1, 1))])
+            self._counts.append(0.0)
             free = _int64(self._free).reshape(-1, self._n + 1)
             self._useless = np.concatenate([self._useless, _useless(own, unrequested[-1:], free)])
             self._all_fit = [*map(self._fits_all, self._free)]
@@ -345,14 +346,15 @@ class Fragmentation:
             if len(self._index) <= SHAPES_FEW:
                 self._amounts = self._amounts_of_few()
             else:
-                sums = (self._counts * self._useless).sum(axis=0) / self._n_counted
+                counts = np.frombuffer(self._counts)[:, None]
+                sums = (counts * self._useless).sum(axis=0) / self._n_counted
                 self._amounts = sums.tolist()
             self._is_old = False
         return self._amounts
 
     def _amounts_of_few(self) -> list[float]:
         sums = [0.0] * self._n
-        for (count,), useless in zip(self._counts.tolist(), self._useless.tolist(), strict=True):
+        for count, useless in zip(self._counts, self._useless.tolist(), strict=True):
             for at, amount in enumerate(useless):
                 sums[at] += count * amount
         return [total / self._n_counted for total in sums]

@@ -40,6 +40,11 @@ FIELDS: Final = (
 )
 COMMENT: Final = ";"
 
+#: The fields that count or name something: a fraction would be cut off.
+_INTEGERS: Final = (
+    *("job number", "allocated processors", "requested processors"),
+    *("status", "user", "queue", "partition"),
+)
 _PARTIAL: Final = (2, 3, 4)
 _CANCELLED: Final = 5
 _KIB: Final = 1024
@@ -84,6 +89,9 @@ def _fields(words: list[str], line: int) -> dict[str, float]:
 
 
 def _add(rows: Rows, job: dict[str, float], line: int) -> None:
+    for title in _INTEGERS:
+        if not job[title].is_integer():
+            raise ConfigError("must be an integer", line=line, path=title, value=job[title])
     for title in ("job number", "submit time"):
         if job[title] < 0:
             raise ConfigError("must be 0 or more", line=line, path=title, value=job[title])

@@ -17,6 +17,7 @@ from mooring.experiments.compare import (
 )
 from mooring.experiments.text import signed
 from mooring.experiments.trials import Trial, Variant, run_trials
+from mooring.statistics import paired_difference
 from tests.helpers.command_line import run_command
 from tests.helpers.scenario_files import Spec, job, nodes, pod, write
 
@@ -236,6 +237,10 @@ def test_equal_variants(files: tuple[str, str], capsys: pytest.CaptureFixture[st
         (["{other}", "--config", "a", "--config", "b"], "not both"),
         (["--config", "none.yaml"], "none.yaml: cannot be read"),
         (["--config", "{config}", "--fail-if", "wait"], "must be a measure and a change"),
+        (["--config", "{config}", "--fail-if", "wait.p99 +nan%"], "must be a measure and a change"),
+        (["--config", "{config}", "--fail-if", "wait.p99 +inf"], "must be a measure and a change"),
+        (["--config", "{config}", "--fail-if", "wait.p99 +-5%"], "must be a measure and a change"),
+        (["--config", "{config}", "--fail-if", "wait.p99 --5s"], "must be a measure and a change"),
         (["--config", "{config}", "--measure", "wait.p42"], "has no such value, got 'wait.p42'"),
     ],
 )
@@ -246,3 +251,20 @@ def test_wrong_usage(
     code, out, err = run_command(capsys, "compare", files[0], *filled, "--jobs", "1")
     assert (code, out) == (2, "")
     assert problem in err
+
+
+@pytest.mark.parametrize(
+    ("text", "candidate", "is_broken"),
+    [
+        ("allocated.cpu -0%", 0.7, True),
+        ("allocated.cpu -0%", 0.9, False),
+        ("wait.mean +0s", 0.9, True),
+        ("wait.mean +0s", 0.7, False),
+        ("allocated.cpu -5%", 0.77, False),
+        ("allocated.cpu -5%", 0.75, True),
+    ],
+)
+def test_the_sign_of_a_limit_says_which_change_breaks_it(
+    text: str, candidate: float, is_broken: bool
+) -> None:
+    assert limit_from(text).is_broken(paired_difference([0.8], [candidate])) == is_broken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -230,6 +231,8 @@ def test_a_parent_that_is_killed_loses_no_run_and_none_is_made_twice(tmp_path: P
         ({"seeds": 0}, "must be an integer from 1"),
         ({"seeds": 3, "until": {"measure": "x", "halfWidth": 1}}, "must have one of seeds and"),
         ({"until": {"measure": "x", "halfWidth": "wide"}}, "must be a number, duration or share"),
+        ({"until": {"measure": "x", "halfWidth": "nan"}}, "must be a number, duration or share"),
+        ({"until": {"measure": "x", "halfWidth": math.inf}}, "must be a number, duration or share"),
         ({"until": {"measure": "x", "halfWidth": 1, "maxSeeds": 3}}, "must be at most maxSeeds"),
         ({"sceds": 3}, "unknown field"),
     ],

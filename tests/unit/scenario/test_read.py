@@ -72,6 +72,16 @@ WRONG: list[tuple[Spec, str, str]] = [
     ),
     ({"cluster": CLUSTER, "expect": [{"wait.p98": "< 1m"}]}, "spec.expect[0][wait.p98]", "unknown"),
     ({"cluster": CLUSTER, "expect": [{"wait.p99": "1m"}]}, "spec.expect[0][wait.p99]", "must be a"),
+    (
+        {"cluster": CLUSTER, "expect": [{"wait.p99": "!= nan"}]},
+        "spec.expect[0][wait.p99]",
+        "must be a limit",
+    ),
+    (
+        {"cluster": CLUSTER, "expect": [{"wait.p99": "< inf"}]},
+        "spec.expect[0][wait.p99]",
+        "must be a limit",
+    ),
 ]
 
 #: Item -> path below it and beginning of the problem.

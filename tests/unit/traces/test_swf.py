@@ -89,6 +89,14 @@ def test_fractions_of_seconds_are_kept() -> None:
         (job(run_time="nan"), "line 4: run time: must be a number, got 'nan'"),
         (job(run_time=-2), "line 4: run time: must be a number from -1 to 9007199254740992"),
         (job(submit_time=-1), "line 4: submit time: must be 0 or more, got -1.0"),
+        (
+            job(requested_processors="2.5"),
+            "line 4: requested processors: must be an integer, got 2.5",
+        ),
+        (job(allocated_processors="-0.5"), "line 4: allocated processors: must be an integer"),
+        (job(job_number="1.5"), "line 4: job number: must be an integer, got 1.5"),
+        (job(status="1.5"), "line 4: status: must be an integer, got 1.5"),
+        (job(queue="2.5"), "line 4: queue: must be an integer, got 2.5"),
         (job(requested_memory=2**52), "line 4: memory_bytes: must be from 0 to 9007199254740992"),
     ],
 )
