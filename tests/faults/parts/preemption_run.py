@@ -35,10 +35,11 @@ from mooring.objects.pod import Pod
 from mooring.queue import QueueName
 from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.state import Nominator, PodInfo
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.parts.unbound_victims import STEP_S, UnboundVictims
 from tests.faults.twins.attached_preemption import AttachedPreemption
 from tests.helpers.queues import POD_GONE, Bench, GatePlugin, Refuser, on, pod
+from tests.helpers.virtual_loop import run_virtually
 
 ROUNDS: Final = 25
 NODE: Final = "a"

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from mooring.client.write_queue import Retry, WriteQueue
 from mooring.clock import seeded_random
-from mooring.virtual_loop import run_virtually
 from tests.faults.twins.attached_writes import AttachedWrites
+from tests.helpers.virtual_loop import run_virtually
 
 CALLS: Final = 150
 NAMESPACES: Final = ("shop", "bank", "team")
