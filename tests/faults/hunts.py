@@ -238,6 +238,11 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "overtaken_goes_on": ("elector", 1),
     "node_of_nobody": ("handlers", 0),
     "preempted_waits_for_event": ("cycle", 0),
+    "fence_before_wait": ("client", 6),
+    "removed_is_dropped": ("writes", 9),
+    "full_before_end": ("slots", 3),
+    "waits_for_first_victim": ("preemption", 0),
+    "condition_is_false": ("choice", 12),
 }
 
 
