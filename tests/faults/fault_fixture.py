@@ -22,13 +22,14 @@ from mooring.objects.codec.decode import encode
 from mooring.queue import QueueOptions
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.testing import make_node, make_pod
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.checkers import SCHEDULER, Decisions, Findings, StoreChecker
 from tests.faults.harness.faults import FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
 from tests.faults.twins.attach import Twins
+from tests.helpers.virtual_loop import run_virtually
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -18,6 +18,7 @@ import pytest
 
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
 from tests.faults.fresh_mutations import FRESH_BUGS
+from tests.faults.further_mutations import FURTHER_BUGS
 from tests.faults.harness.scenario import run_scenario
 from tests.faults.harness.swarm import crowded, reactive, scenario_of
 from tests.faults.joint_mutations import JOINT_BUGS
@@ -27,6 +28,16 @@ from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
+
+#: Every list of bugs, the newest last.
+ALL_BUGS: Final = (
+    *SUBTLE_BUGS,
+    *JOINT_BUGS,
+    *FRESH_BUGS,
+    *LATER_BUGS,
+    *LAST_BUGS,
+    *FURTHER_BUGS,
+)
 
 #: Seeds that are tried for each bug.
 SEEDS: Final = 30
@@ -227,6 +238,11 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "overtaken_goes_on": ("elector", 1),
     "node_of_nobody": ("handlers", 0),
     "preempted_waits_for_event": ("cycle", 0),
+    "fence_before_wait": ("client", 6),
+    "removed_is_dropped": ("writes", 9),
+    "full_before_end": ("slots", 3),
+    "waits_for_first_victim": ("preemption", 0),
+    "condition_is_false": ("choice", 12),
 }
 
 
@@ -265,7 +281,7 @@ def main() -> int:
         first, last = int(from_seed or 0), int(to_seed)
     planted: Counter[str] = Counter()
     detected: Counter[str] = Counter()
-    for bug in (*SUBTLE_BUGS, *JOINT_BUGS, *FRESH_BUGS, *LATER_BUGS, *LAST_BUGS):
+    for bug in ALL_BUGS:
         if arguments and bug.name not in arguments:
             continue
         planted[bug.room] += 1

@@ -9,15 +9,9 @@ import os
 
 import pytest
 
-from tests.faults.fresh_mutations import FRESH_BUGS
-from tests.faults.hunts import JOINT_SEED_OF, PART_SEED_OF, SEED_OF, detected_by
-from tests.faults.joint_mutations import JOINT_BUGS
-from tests.faults.last_mutations import LAST_BUGS
-from tests.faults.later_mutations import LATER_BUGS
-from tests.faults.subtle_mutations import SUBTLE_BUGS
+from tests.faults.hunts import ALL_BUGS, JOINT_SEED_OF, PART_SEED_OF, SEED_OF, detected_by
 
-BUGS = (*SUBTLE_BUGS, *JOINT_BUGS, *FRESH_BUGS, *LATER_BUGS, *LAST_BUGS)
-BY_NAME = {bug.name: bug for bug in BUGS}
+BY_NAME = {bug.name: bug for bug in ALL_BUGS}
 STEP = 1 if int(os.environ.get("MOORING_SEEDS", "200")) >= 1000 else 3
 
 

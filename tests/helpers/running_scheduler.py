@@ -28,7 +28,8 @@ from mooring.scheduler.reporting import error_text
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.state import PodInfo
 from mooring.state.audit import audit
-from mooring.virtual_loop import LoopClock, run_virtually
+from mooring.virtual_loop import LoopClock
+from tests.helpers.virtual_loop import run_virtually
 
 #: Timeout of a wait in a test, in virtual seconds.
 DEADLINE_S = 60.0
@@ -40,7 +41,7 @@ Hook = Callable[[Request], Awaitable[None]]
 def virtually(
     test: Callable[..., Coroutine[Any, Any, None]],
 ) -> Callable[..., None]:
-    """Runs a test that is a coroutine on virtual time."""
+    """Runs a test that is a coroutine on virtual time; one that never ends fails."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **named: Any) -> None:

@@ -15,7 +15,7 @@ from mooring.objects import Node, Pod
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
-from mooring.virtual_loop import LoopClock, run_virtually
+from mooring.virtual_loop import LoopClock
 from tests.faults.harness.checkers import SCHEDULER, Bound, Decisions, Findings, StoreChecker
 from tests.faults.harness.reference_fit import blocking_taint, fit_error, overcommitted, requests_of
 from tests.faults.harness.scheduler_checker import (
@@ -25,6 +25,7 @@ from tests.faults.harness.scheduler_checker import (
     queue_problems,
 )
 from tests.faults.harness.trace import InvariantBroken, Trace
+from tests.helpers.virtual_loop import run_virtually
 
 PODS = "/api/v1/namespaces/default/pods"
 

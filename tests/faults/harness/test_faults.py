@@ -14,9 +14,9 @@ from mooring.client import InProcessTransport, Request
 from mooring.client.transport.transport import StreamBroken
 from mooring.clock import seeded_random
 from mooring.errors import OutcomeUnknown, Unreachable
-from mooring.virtual_loop import run_virtually
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.helpers.virtual_loop import run_virtually
 
 BINDING = "/api/v1/namespaces/default/pods/p/binding"
 LINES = [b'{"type":"ADDED","n":%d}' % number for number in range(5)]

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from mooring.client import Request
-from mooring.virtual_loop import run_virtually
 from tests.faults.harness.request_checker import REQUESTS_MAX, RequestChecker
 from tests.faults.harness.revision import commit
+from tests.helpers.virtual_loop import run_virtually
 
 STATUS = "/api/v1/namespaces/default/pods/p/status"
 BINDING = "/api/v1/namespaces/default/pods/p/binding"

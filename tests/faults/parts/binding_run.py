@@ -17,10 +17,11 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.pod import Pod
 from mooring.scheduler import bind_pod as module
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.faults import DELAY_S_MAX, DELAY_S_MIN, Faults, FaultyNetwork, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.parts.pod_server import PREFIX, PodServer
+from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 30
 ATTEMPTS: Final = 6

@@ -2,7 +2,8 @@
 
 A run of the whole system has few preemptions, mostly of one victim. Here each pod of a random
 cluster is a preemptor: nodes have up to eight pods of several priorities and times of start,
-nominated pods, and budgets that allow some disruptions.
+nominated pods, and budgets that allow some disruptions. In half of the runs some pods leave
+already, evicted by a scheduler or otherwise, and preemptors are nominated or must not preempt.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.framework import Diagnosis
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.codec.decode import convert
-from mooring.objects.pod import Pod
+from mooring.objects.pod import Pod, PodCondition
 from mooring.objects.workloads import PodDisruptionBudget
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.node_resources.fit import NodeResourcesFit
@@ -28,6 +31,9 @@ from tests.faults.twins.attached_choice import AttachedChoice
 NODES: Final = ("a", "b", "c", "d")
 CPU: Final = 6
 CHOICES: Final = 6
+DELETED: Final = "2026-01-01T00:00:00Z"
+#: The share of the placed pods that leave, in a run with such pods.
+LEAVING_SHARE: Final = 0.3
 
 
 class ChoiceRun:
@@ -40,6 +46,9 @@ class ChoiceRun:
     def __init__(self, seed: int) -> None:
         self.problems: list[str] = []
         self._rng = rng = seeded_random(seed)
+        #: Of pods that leave, and nominations; they change nothing else that is drawn.
+        self._more = more = seeded_random(seed + 2)
+        self._has_leaving = more.random() < 0.5
         self._count = 0
         #: The priorities, the times of start and the labels of the run.
         self._priorities = rng.choice(((0,), (0, 5), (-10, 0, 5, 50)))
@@ -87,7 +96,7 @@ class ChoiceRun:
         if node and (minute := rng.choice(self._minutes)) is not None:
             status["startTime"] = f"2026-01-01T00:{minute:02}:00Z"
         name = f"pod-{self._count}"
-        return make_pod(
+        pod = make_pod(
             name,
             uid=name,
             node=node,
@@ -96,6 +105,36 @@ class ChoiceRun:
             priority=value,
             status=status,
         )
+        return self._varied(pod) if self._has_leaving else pod
+
+    def _varied(self, pod: Pod) -> Pod:
+        """Lets a placed pod leave, for any reason; nominates a pending one, or forbids it."""
+        more, spec, status, metadata = self._more, pod.spec, pod.status, pod.metadata
+        if not spec.node_name:
+            policy = more.choice(("PreemptLowerPriority",) * 7 + ("Never",))
+            nominated = more.choice(("", *NODES, "nowhere"))
+            return replace(
+                pod,
+                spec=replace(spec, preemption_policy=policy),
+                status=replace(status, nominated_node_name=nominated),
+            )
+        if more.random() > LEAVING_SHARE:
+            return pod
+        conditions = tuple(
+            PodCondition(
+                type=kind,
+                status=more.choice(("True", "True", "False", "Unknown")),
+                reason=more.choice(("PreemptionByScheduler",) * 2 + ("EvictionByEvictionAPI",)),
+            )
+            for kind in ("Ready", "DisruptionTarget", "PodScheduled")
+            if more.random() < 0.8
+        )
+        is_deleted = more.random() < 0.8
+        return replace(
+            pod,
+            metadata=replace(metadata, deletion_timestamp=DELETED if is_deleted else None),
+            status=replace(status, conditions=conditions),
+        )
 
     def _choose(self) -> None:
         """Tries a preemptor; its victims leave, and it is nominated or placed."""
@@ -103,9 +142,12 @@ class ChoiceRun:
         pod = self._pod(rng.choice((1, 2, 3, 4)), priority=rng.choice((0, 5, 20, 100)))
         info = PodInfo(pod)
         snapshot = self._cache.snapshot()
+        if self._has_leaving and self._more.random() < 0.5:
+            self._cache.nominator.nominate(info, self._more.choice(NODES))
         cycle = self._harness.framework.new_cycle(info, snapshot)
         diagnosis = schedule_pod(self._harness.framework, cycle, Attempt(snapshot))
         if not isinstance(diagnosis, Diagnosis):
+            self._cache.nominator.remove(info.uid)
             return
         post_filter: Any = self._plugin.post_filter
         self.model._calls = -1  # each choice is compared

@@ -24,13 +24,14 @@ from mooring.objects.pod import Pod
 from mooring.objects.resource import FINALIZER, ResourceClaim
 from mooring.state import PodInfo
 from mooring.testing import make_pod
-from mooring.virtual_loop import VirtualLoop, run_virtually
+from mooring.virtual_loop import VirtualLoop
 from tests.faults.harness.faults import DELAY_S_MAX, DELAY_S_MIN, Faults, FaultyNetwork, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.request_checker import RequestChecker
 from tests.faults.parts.claim_model import Known, devices_of, known
 from tests.faults.parts.claim_process import Answer, ClaimProcess, claim_in
 from tests.faults.parts.claim_server import ClaimServer, Stored, users_of
+from tests.helpers.virtual_loop import run_virtually
 
 CLAIMS: Final = ("c0", "c1", "c2", "c3", "c4")
 PODS: Final = 10

@@ -37,7 +37,7 @@ from mooring.errors import (
     TooManyRequests,
     Unreachable,
 )
-from mooring.virtual_loop import run_virtually
+from tests.helpers.virtual_loop import run_virtually
 
 #: Calls of one run, and the objects that they are about.
 CALLS: Final = 60

@@ -35,7 +35,7 @@ from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.scheduler_checker import (
     cache_problems,
     nomination_problems,
@@ -49,6 +49,7 @@ from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.freed import FreedRoom
 from tests.faults.twins.nominations import AttachedNominations
 from tests.faults.twins.queue_twin import QueueTwin
+from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 8
 ACTIONS: Final = 120

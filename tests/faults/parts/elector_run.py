@@ -16,13 +16,13 @@ from mooring.client import Elector
 from mooring.client.transport.transport import Request, Response
 from mooring.clock import Rng, seeded_random
 from mooring.errors import LeaseLost
-from mooring.virtual_loop import run_virtually
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.test_lease_seeds import SkewedClock
 from tests.faults.twins.attached_elector import AttachedElector
 from tests.helpers.client_servers import LeaseServer
 from tests.helpers.lease_fixture import PATH
+from tests.helpers.virtual_loop import run_virtually
 
 CANDIDATES: Final = 3
 BUSY_S: Final = 400.0

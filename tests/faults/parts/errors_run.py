@@ -32,7 +32,8 @@ from mooring.objects.pod import Pod
 from mooring.scheduler.evictor import Evictor
 from mooring.scheduler.status_writer import StatusUpdate, StatusWriter
 from mooring.testing import make_pod
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
+from tests.helpers.virtual_loop import run_virtually
 
 TRIALS: Final = 30
 ERRORS: Final[Mapping[str, SchedulerError]] = {

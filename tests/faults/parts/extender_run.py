@@ -19,9 +19,9 @@ from mooring.extenders.http import NoResponse
 from mooring.extenders.http_extender import HTTPExtender
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
-from mooring.virtual_loop import run_virtually
 from tests.faults.harness.faults import DELAY_S_MAX, Faults
 from tests.faults.parts.binding_run import BindingRun
+from tests.helpers.virtual_loop import run_virtually
 
 URL: Final = "http://one"
 TIMEOUT_S: Final = 5.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, Final
@@ -35,16 +35,19 @@ from mooring.objects.pod import Pod
 from mooring.queue import QueueName
 from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.state import Nominator, PodInfo
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.parts.unbound_victims import STEP_S, UnboundVictims
 from tests.faults.twins.attached_preemption import AttachedPreemption
 from tests.helpers.queues import POD_GONE, Bench, GatePlugin, Refuser, on, pod
+from tests.helpers.virtual_loop import run_virtually
 
 ROUNDS: Final = 25
 NODE: Final = "a"
 DELETED: Final = "2026-01-01T00:00:00Z"
 #: Evictions and deletions take so long at most; a gated preemptor is activated after five seconds.
 QUIET_S: Final = 60.0
+#: How long a gated preemptor waits for its victims.
+OBSERVED_S: Final = 5.0
 #: The share of the runs in which the lease is lost in the end.
 LEASE_SHARE: Final = 0.5
 #: How a write fails.
@@ -161,6 +164,7 @@ class PreemptionRun:
         )
         self._real_clear = real._clear_lower_priority_nominations
         real._clear_lower_priority_nominations = self._on_clear
+        _check_waits(real, self._pods, self.problems.append)
 
     def _on_report(self, victim: PodInfo, outcome: str) -> None:
         self._reports.add(victim, outcome)
@@ -361,6 +365,27 @@ async def _take(rng: Rng, *, has_steps: bool, longest_s: float) -> None:
 
 def _gate(executor: PreemptionExecutor, info: PodInfo) -> Status | None:
     return Reject("waits for its victims") if executor.is_running(info.uid) else None
+
+
+def _check_waits(executor: Any, pods: Mapping[str, Pod], report: Callable[[str], None]) -> None:
+    """Checks that each wait for victims ends when all of them leave, or after five seconds."""
+    real_wait, loop = executor._wait_until_deleted, asyncio.get_running_loop()
+
+    async def wait(victims: Sequence[PodInfo]) -> None:
+        ends_s = loop.time() + OBSERVED_S
+        await real_wait(victims)
+        there = [victim.key for victim in victims if _stays(pods.get(victim.key), victim.uid)]
+        if there and loop.time() < ends_s:
+            report(f"a preemptor does not wait for {there}")
+
+    executor._wait_until_deleted = wait
+
+
+def _stays(live: Pod | None, uid: str) -> bool:
+    """Returns whether a victim is on its node, and nothing says that it leaves."""
+    if live is None or live.metadata.uid != uid:
+        return False
+    return live.metadata.deletion_timestamp is None and bool(live.spec.node_name)
 
 
 def _ignore(*_: object) -> None:

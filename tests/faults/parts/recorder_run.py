@@ -19,8 +19,9 @@ from mooring.client.transport.transport import Response, Stream
 from mooring.clock import Rng, seeded_random
 from mooring.errors import OutcomeUnknown, Unreachable
 from mooring.testing import make_pod
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.twins.attached_recorder import AttachedRecorder
+from tests.helpers.virtual_loop import run_virtually
 
 #: Events in the first phase, in which writes fail; it lasts so long.
 EVENTS: Final = 60

@@ -18,6 +18,7 @@ from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
+from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.verify_run import run_verify
@@ -42,6 +43,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "cycle": run_cycle,
     "elector": run_elector,
     "errors": run_errors,
+    "slots": run_slots,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -58,6 +60,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "binding",
         "claims",
         "errors",
+        "slots",
     ),
     "plugins/dynamic_resources": ("claims",),
     "plugins/default_preemption": ("choice",),

@@ -19,10 +19,11 @@ from mooring.clock import Rng, seeded_random
 from mooring.objects.pod import Pod
 from mooring.scheduler.status_writer import StatusUpdate, StatusWriter
 from mooring.testing import make_pod
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.final_checker import NOTHING, condition_of
+from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 3
 ROUNDS: Final = 8

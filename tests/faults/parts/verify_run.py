@@ -19,9 +19,10 @@ from mooring.scheduler.bind_verification import BindVerifier
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node
-from mooring.virtual_loop import LoopClock, VirtualLoop, run_virtually
+from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.parts.pod_server import PodServer
 from tests.helpers.queues import Bench
+from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 5
 ACTIONS: Final = 80

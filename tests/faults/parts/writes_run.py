@@ -2,6 +2,7 @@
 
 Besides the model of each value (``tests/faults/twins/attached_writes.py``) this one counts the
 writers: a namespace occupies six of eight, those that fail two, and what is urgent comes first.
+Some queues have a limit: beyond it the oldest value of the largest namespace is dropped.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, Final
 
 from mooring.client.write_queue import Retry, WriteQueue
 from mooring.clock import seeded_random
-from mooring.virtual_loop import run_virtually
 from tests.faults.twins.attached_writes import AttachedWrites
+from tests.helpers.virtual_loop import run_virtually
 
 CALLS: Final = 150
 NAMESPACES: Final = ("shop", "bank", "team")
@@ -47,7 +48,11 @@ class WritesRun:
     def __init__(self, seed: int) -> None:
         self.problems: list[str] = []
         self._rng = seeded_random(seed)
-        self._writes: WriteQueue[Value] = WriteQueue(self._write, sleep=asyncio.sleep)
+        # It changes nothing else that is drawn.
+        self._items_max = seeded_random(seed + 3).choice((None, None, 4, 9))
+        self._writes: WriteQueue[Value] = WriteQueue(
+            self._write, sleep=asyncio.sleep, items_max=self._items_max
+        )
         self._model = AttachedWrites(self._writes, "writes", self.problems.append)
         self._refusing = self._rng.choice((0.2, 0.6, 0.9))
         self._n_keys = self._rng.choice((1, 2, 10))
@@ -81,8 +86,23 @@ class WritesRun:
 
     def _put(self, key: str) -> None:
         value = Value(key, is_urgent=self._rng.random() < 0.3)
-        self._newest[key] = value
+        dropped = self._writes.dropped
         self._writes.put(key, value.namespace, value, urgent=value.is_urgent)
+        if self._writes.dropped > dropped:
+            self._check_dropped(self._writes.dropped - dropped)
+        self._newest[key] = value
+        # What is being written cannot be dropped.
+        if self._items_max is not None and len(self._writes) > self._items_max + WRITERS:
+            values = f"{len(self._writes)} values"
+            self.problems.append(f"there are {values} for a limit of {self._items_max}")
+
+    def _check_dropped(self, count: int) -> None:
+        """Follows a value that was dropped: one for each that is counted, of a large namespace."""
+        missing = [key for key in self._newest if self._writes.get(key) is None]
+        if len(missing) != count:
+            self.problems.append(f"{count} values count as dropped, but {missing} are")
+        for key in missing:
+            del self._newest[key]
 
     def _check_contents(self) -> None:
         values = self._writes.values()

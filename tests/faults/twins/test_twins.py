@@ -11,12 +11,12 @@ import pytest
 from mooring.client.write_queue import Retry, WriteQueue
 from mooring.queue import QueueOptions
 from mooring.queue.scheduling_queue import SchedulingQueue
-from mooring.virtual_loop import run_virtually
 from tests.faults.planted import PlantedBug
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.attached_writes import AttachedWrites
 from tests.faults.twins.queue_twin import QueueTwin
 from tests.helpers.queues import NODE_ADD, PV_ADD, Bench, Refuser, on, pod
+from tests.helpers.virtual_loop import run_virtually
 
 
 def attached(*, pop_from_backoff: bool = True) -> tuple[Bench, list[str]]:

@@ -1,0 +1,158 @@
+"""Bindings that take long, of a few namespaces at the same time, beside a model of who must wait.
+
+The model knows when each binding began and ended, and nothing else: a binding waits only while 32
+of its namespace have been in progress for two seconds, and for at most 30 seconds; scheduling waits
+only while too many are in progress that are not slow. A wake-up that is missed is seen because
+nothing happens at the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from mooring.clock import seeded_random
+from mooring.errors import SchedulerError
+from mooring.scheduler.binding_tasks import BindingTasks
+from tests.helpers.virtual_loop import run_virtually
+
+BINDINGS: Final = 220
+NAMESPACES: Final = ("shop", "shop", "shop", "bank")
+#: The limits of binding_tasks, written down here and not imported.
+SLOW_S: Final = 2.0
+SLOW_MAX: Final = 32
+WAIT_S_MAX: Final = 30.0
+#: A look at the moment of a change may come before those who are woken by it.
+LOOK_S: Final = 0.25
+LOOKS_MAX: Final = 2
+QUIET_S: Final = 400.0
+
+
+class Binding:
+    """A binding, and when its request began and the wait before it; the loop's time."""
+
+    def __init__(self, namespace: str, now_s: float) -> None:
+        self.namespace = namespace
+        self.waits_since_s = now_s
+        self.began_s: float | None = None
+        #: Looks at which it might have begun, but had not.
+        self.looks = 0
+
+
+class SlotsRun:
+    """One run.
+
+    Attributes:
+        problems: Waits that are too long or too short.
+    """
+
+    def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
+        self.problems: list[str] = []
+        self._rng = rng = seeded_random(seed)
+        self._limit = rng.choice((8, 40, 120))
+        self._slow_share = rng.choice((0.3, 0.7, 0.95))
+        self._longest_s = rng.choice((20.0, 60.0, 200.0))
+        self._permit_share = rng.choice((0.0, 0.2))
+        self._tasks = BindingTasks(rng, limit=self._limit)
+        self._tasks.open(tasks)
+        self._group = tasks
+        self._open: list[Binding] = []
+        #: Bindings in Permit, which count for no limit.
+        self._in_permit = 0
+        self._waits_for_slot = False
+        self._looks = 0
+
+    async def run(self) -> None:
+        """Starts bindings as the scheduler does, and lets all end."""
+        looking = self._group.create_task(self._look())
+        for _ in range(BINDINGS):
+            await asyncio.sleep(self._rng.choice((0.0, 0.0, 0.0, 0.1, 1.5)))
+            self._waits_for_slot = True
+            await self._tasks.wait_for_slot()
+            self._waits_for_slot = False
+            if self._counted() > self._limit:
+                self.problems.append(f"{self._counted()} bindings count for {self._limit}")
+            self._tasks.start(self._bind)
+        await asyncio.sleep(QUIET_S)
+        looking.cancel()
+        if self._open or len(self._tasks):
+            self.problems.append(f"{len(self._tasks)} bindings have not ended")
+
+    async def _bind(self) -> None:
+        """Waits in Permit, perhaps, and then for the answer to a request."""
+        rng = self._rng
+        if rng.random() < self._permit_share:
+            self._in_permit += 1
+            try:
+                with self._tasks.waiting_in_permit():
+                    await asyncio.sleep(rng.uniform(0.0, 30.0))
+            finally:
+                self._in_permit -= 1
+        binding = Binding(rng.choice(NAMESPACES), self._now_s())
+        self._open.append(binding)
+        request = self._tasks.request(binding.namespace)
+        assert request is not None
+        try:
+            async with request:
+                binding.began_s = self._now_s()
+                is_slow = rng.random() < self._slow_share
+                await asyncio.sleep(rng.uniform(0.0, self._longest_s if is_slow else SLOW_S))
+        except SchedulerError:
+            self._check_refusal(binding)
+        finally:
+            self._open.remove(binding)
+
+    def _check_refusal(self, binding: Binding) -> None:
+        waited_s = self._now_s() - binding.waits_since_s
+        if waited_s < WAIT_S_MAX - 0.001 or self._slow_of(binding.namespace) < SLOW_MAX:
+            self.problems.append(f"a binding of {binding.namespace} fails after {waited_s:.2f} s")
+
+    async def _look(self) -> None:
+        """Looks regularly for waits without a reason."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for binding in self._open:
+                if binding.began_s is not None:
+                    continue
+                is_free = self._slow_of(binding.namespace) < SLOW_MAX
+                binding.looks = binding.looks + 1 if is_free else 0
+                if binding.looks > LOOKS_MAX:
+                    self.problems.append(f"a binding of {binding.namespace} was not woken")
+                if self._now_s() > binding.waits_since_s + WAIT_S_MAX + LOOK_S:
+                    self.problems.append(f"a binding of {binding.namespace} waits too long")
+            is_free = self._waits_for_slot and self._counted() < self._limit
+            self._looks = self._looks + 1 if is_free else 0
+            # A request becomes slow without an event: that is looked up every two seconds.
+            if self._looks * LOOK_S > SLOW_S + LOOKS_MAX * LOOK_S:
+                self.problems.append("scheduling waits, but not too many bindings are in progress")
+
+    def _slow_of(self, namespace: str) -> int:
+        return sum(self._is_slow(it) for it in self._open if it.namespace == namespace)
+
+    def _is_slow(self, binding: Binding) -> bool:
+        return binding.began_s is not None and binding.began_s <= self._now_s() - SLOW_S
+
+    def _counted(self) -> int:
+        """Returns how many bindings have a request in progress that is not slow."""
+        return sum(it.began_s is not None and not self._is_slow(it) for it in self._open)
+
+    @staticmethod
+    def _now_s() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def run_slots(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a binding waits too long, or not long enough.
+    """
+
+    async def run() -> list[str]:
+        async with asyncio.TaskGroup() as tasks:
+            slots = SlotsRun(seed, tasks)
+            await slots.run()
+        return slots.problems
+
+    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
+    assert not problems, problems[0]
