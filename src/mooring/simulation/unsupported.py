@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from mooring.objects.counts import counted
-from mooring.objects.kinds import GATED_KINDS
+from mooring.objects.kinds import GATED_KINDS, KINDS
 
 if TYPE_CHECKING:
     from mooring.config import KubeSchedulerConfiguration
+
+#: How similar a misspelt kind is to the kind that was meant: NodePools are no Nodes.
+NEAR: Final = 0.8
 
 NO_EXTENDERS: Final = "extenders are not called offline"
 
@@ -51,4 +55,13 @@ def notes(
 
 
 def _counts(skipped: Mapping[str, int]) -> str:
-    return ", ".join(counted(count, kind) for kind, count in skipped.items())
+    return ", ".join(f"{counted(count, kind)}{_meant(kind)}" for kind, count in skipped.items())
+
+
+def _meant(kind: str) -> str:
+    """Returns a question if the name is almost that of a kind that is read."""
+    from mooring.objects.files.reader import WORKLOADS
+
+    names = {name.lower(): name for name in (*KINDS, *(name for _, name in WORKLOADS))}
+    near = get_close_matches(kind.lower(), names, n=1, cutoff=NEAR)
+    return f" (did you mean {names[near[0]]}?)" if near and kind != names[near[0]] else ""

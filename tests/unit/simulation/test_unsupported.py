@@ -33,6 +33,13 @@ def test_kinds_that_no_scheduler_reads_are_counted() -> None:
     ]
 
 
+def test_a_misspelt_kind_gets_a_suggestion() -> None:
+    assert notes(None, {"Podd": 1, "NodePool": 2, "cronjob": 1, "Job": 1}) == [
+        "ignored, since no scheduler reads these kinds: 1 Podd (did you mean Pod?), 2 NodePools,"
+        " 1 cronjob (did you mean CronJob?), 1 Job"
+    ]
+
+
 def test_kinds_of_a_feature_gate_are_named_apart() -> None:
     assert notes(None, {"ConfigMap": 1, "DeviceTaintRule": 2}) == [
         "ignored, since the feature gate DRADeviceTaintRules is off: 2 DeviceTaintRules",

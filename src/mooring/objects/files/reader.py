@@ -303,10 +303,19 @@ class _Reading:
         """Counts an object that no scheduler reads, and checks it if there are rules for it."""
         name = str(raw["kind"])
         api_version = str(raw["apiVersion"])
-        group, _, version = api_version.rpartition("/")
-        if (group, name) in WORKLOADS and version == "v1":
-            self._add_workload(source, self._generated.filled_in(raw))
-            return
+        group = api_version.rpartition("/")[0]
+        # Deployments were of this group first.
+        group = "apps" if group == "extensions" else group
+        if (group, name) in WORKLOADS:
+            served = f"{group}/v1".lstrip("/")
+            if api_version == served:
+                self._add_workload(source, self._generated.filled_in(raw))
+                return
+            if self._validator is not None:
+                problem = f"{name} is read only as {served}"
+                self.errors.add(source, ("apiVersion",), problem, value=api_version)
+                return
+            name = f"{name} of {api_version}"
         self._skipped[name] = self._skipped.get(name, 0) + 1
         raw = self._generated.filled_in(raw)
         self._generic.add(source, raw)
@@ -321,10 +330,6 @@ class _Reading:
         """Reads a workload that no scheduler reads, for its controller."""
         group, _, version = str(raw["apiVersion"]).rpartition("/")
         name = str(raw["kind"])
-        if version != "v1":
-            problem = f"{name} is read only as {group}/v1"
-            self.errors.add(source, ("apiVersion",), problem, value=raw["apiVersion"])
-            return
         kind = Kind(name, object, group, version, f"{name.lower()}s", namespaced=True)
         obj = self._strictly_decoded(
             source, raw, struct_of(group, name), allows_unknown=self._validator is None

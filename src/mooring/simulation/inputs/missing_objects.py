@@ -61,6 +61,8 @@ def _references(workload: Workload) -> Iterator[tuple[str, str]]:
 
 def _of_pod(pod: Pod) -> Iterator[tuple[str, str]]:
     namespace = pod.metadata.namespace
+    if pod.spec.node_name:
+        yield "Node", pod.spec.node_name
     for use in claim_uses(pod):
         # The claim of an ephemeral volume is made after its pod.
         if not use.is_ephemeral or pod.spec.node_name:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mooring.apiserver.registry.existing_objects import ExistingObjects
 from mooring.errors import ConfigError
 from mooring.objects import Node, Pod
 from mooring.objects.files import reader
@@ -109,6 +110,31 @@ def test_other_kinds_are_skipped_and_counted(tmp_path: Path) -> None:
     assert [raw["metadata"]["name"] for raw in found.workloads] == ["d", "e"]
     assert [raw["spec"]["replicas"] for raw in found.workloads] == [1, 1]
     assert list(found.skipped) == sorted(found.skipped)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "served"),
+    [
+        ("extensions/v1beta1", "Deployment", "apps/v1"),
+        ("apps/v1beta2", "StatefulSet", "apps/v1"),
+        ("batch/v1beta1", "CronJob", "batch/v1"),
+        ("v2", "ReplicationController", "v1"),
+    ],
+)
+def test_workloads_of_removed_versions_are_refused_and_counted_in_dumps(
+    tmp_path: Path, api_version: str, kind: str, served: str
+) -> None:
+    path = write(tmp_path / "a.yaml", f"apiVersion: {api_version}\nkind: {kind}\n")
+    problem = f"line 1: apiVersion: {kind} is read only as {served}, got '{api_version}'"
+    with pytest.raises(ConfigError, match=problem):
+        read_objects([path], validator=ExistingObjects())
+    assert read_objects([path]).skipped == {f"{kind} of {api_version}": 1}
+
+
+def test_jobs_of_another_group_are_custom_resources(tmp_path: Path) -> None:
+    text = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j}\n"
+    found = read_objects([write(tmp_path / "a.yaml", text)])
+    assert (found.skipped, found.workloads) == ({"Job": 1}, [])
 
 
 def test_flow_style_and_several_json_values_in_a_yaml_file(tmp_path: Path) -> None:

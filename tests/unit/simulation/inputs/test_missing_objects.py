@@ -32,6 +32,10 @@ def test_claims_volumes_and_classes_are_missed() -> None:
     assert missing(with_claim("web", "data"), unbound) == {"StorageClass": ["fast"]}
 
 
+def test_the_nodes_of_placed_pods_are_missed() -> None:
+    assert missing(make_pod("here", node="a"), make_pod("there", node="b")) == {"Node": ["b"]}
+
+
 def test_devices_are_missed() -> None:
     spec = {
         "resourceClaims": [
