@@ -38,7 +38,7 @@ FURTHER_BUGS: Final = [
     ),
     PlantedBug(
         "no_node_is_new",
-        "Whether a node is new is looked up after it was added: volumes on it have no row",
+        "Whether a node is new is looked up after it was added: it has no CSI drivers",
         Cache,
         "put_node",
         "    is_new = self.nodes.live_row(node.metadata.name) < 0\n    self.nodes.put(node)\n",

@@ -21,6 +21,7 @@ from mooring.state.cache import Cache
 from mooring.state.nominator import Nominator
 from mooring.state.tables.counters import CounterKey
 from mooring.testing.random_cluster import random_node, random_pod
+from tests.faults.parts.csi_nodes_model import CSINodesModel
 from tests.plugins import affinity_clusters as clusters
 from tests.plugins.affinity_twin import AffinityTwin, Term
 
@@ -116,6 +117,7 @@ class StateRun:
         self._cache = Cache()
         self._nodes: set[str] = set()
         self._nominated = NominatorModel()
+        self._csi_nodes = CSINodesModel(self._cache, NODES, seeded_random(seed + 4))
         #: UID -> pod, the node where it counts, and whether it is assumed.
         self._pods: dict[str, tuple[Pod, str, bool]] = {}
         self._namespaces: dict[str, dict[str, str]] = {}
@@ -128,6 +130,7 @@ class StateRun:
         for _ in range(STEPS):
             action: Callable[[], None] = getattr(self, f"_{self._rng.choices(names, weights)[0]}")
             action()
+            self._csi_nodes.change()
             self._compare()
             if self.problems:
                 return
@@ -135,6 +138,7 @@ class StateRun:
     def _compare(self) -> None:
         cache = self._cache
         self.problems += audit(cache)
+        self.problems += self._csi_nodes.problems()
         if problem := self._nominated.problem(cache.nominator):
             self.problems.append(problem)
         names = cache.nodes.names
