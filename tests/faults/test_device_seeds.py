@@ -26,11 +26,11 @@ from mooring.client.transport.transport import Request
 from mooring.clock import seeded_random
 from mooring.errors import ApiError
 from mooring.objects.pod import Pod
-from mooring.virtual_loop import VirtualLoop
 from tests.faults.fault_fixture import Lab
 from tests.faults.harness.checkers import SCHEDULER
 from tests.faults.harness.faults import Faults
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.helpers.virtual_loop import LimitedLoop
 
 #: MOORING_SEEDS=1000 runs more of them.
 SEEDS = int(os.environ.get("MOORING_SEEDS", "200")) // 5
@@ -234,7 +234,7 @@ async def run(seed: int) -> tuple[int, int]:
 
 def run_seed(seed: int) -> tuple[int, int]:
     """Runs a seed on a loop of its own; AssertionError if an invariant is violated."""
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, seeded_random(seed))) as runner:
+    with asyncio.Runner(loop_factory=partial(LimitedLoop, seeded_random(seed))) as runner:
         return runner.run(run(seed))
 
 

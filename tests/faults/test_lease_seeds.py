@@ -40,6 +40,7 @@ from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_elector import AttachedElector
+from tests.helpers.virtual_loop import LimitedLoop
 
 #: MOORING_SEEDS=1000 runs more of them.
 SEEDS: Final = int(os.environ.get("MOORING_SEEDS", "200")) // 20
@@ -386,7 +387,7 @@ async def run(seed: int) -> Counter[str]:
 
 def run_seed(seed: int) -> Counter[str]:
     """Runs a seed on a loop of its own; AssertionError if an invariant is violated."""
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, seeded_random(seed))) as runner:
+    with asyncio.Runner(loop_factory=partial(LimitedLoop, seeded_random(seed))) as runner:
         return runner.run(run(seed))
 
 

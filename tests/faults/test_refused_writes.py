@@ -23,13 +23,13 @@ import pytest
 
 from mooring.apiserver.resources import BY_PATH
 from mooring.clock import seeded_random
-from mooring.virtual_loop import VirtualLoop
 from tests.faults.fault_fixture import Lab, run_in_lab, small_node
 from tests.faults.harness.faulty_transport import REASONS
 from tests.faults.harness.scheduler_checker import leaks
 from tests.faults.harness.volume_controller import CLAIMS, VOLUMES, ZONE, volume
 from tests.faults.test_device_seeds import DeviceLab
 from tests.faults.test_volume_seeds import VolumeLab
+from tests.helpers.virtual_loop import LimitedLoop
 
 CODES: Final = (403, 409, 422)
 SCOPES: Final = ("object", "namespace", "verb")
@@ -399,7 +399,7 @@ def _run(work: Callable[[], Awaitable[None]]) -> None:
     async def run() -> None:
         await work()
 
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, seeded_random(1))) as runner:
+    with asyncio.Runner(loop_factory=partial(LimitedLoop, seeded_random(1))) as runner:
         runner.run(run())
 
 

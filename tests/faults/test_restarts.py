@@ -33,6 +33,7 @@ from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.fault_fixture import Lab, small_node, small_pod
 from tests.faults.harness.checkers import SCHEDULER
 from tests.faults.harness.scheduler_checker import leaks
+from tests.helpers.virtual_loop import LimitedLoop
 
 #: Every so many-th step is tried; MOORING_EVERY=1 tries all.
 EVERY: Final = int(os.environ.get("MOORING_EVERY", "9"))
@@ -256,7 +257,7 @@ async def run_twice(
 
 
 def run(**end: Any) -> Ended:
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, seeded_random(3))) as runner:
+    with asyncio.Runner(loop_factory=partial(LimitedLoop, seeded_random(3))) as runner:
         loop = runner.get_loop()
         assert isinstance(loop, VirtualLoop)
         try:

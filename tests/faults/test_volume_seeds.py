@@ -24,7 +24,6 @@ from mooring.client import Client, InProcessTransport
 from mooring.clock import seeded_random
 from mooring.config import KubeSchedulerConfiguration, loads
 from mooring.errors import ApiError
-from mooring.virtual_loop import VirtualLoop
 from tests.faults.fault_fixture import Lab
 from tests.faults.harness.checkers import SCHEDULER
 from tests.faults.harness.faults import Faults, now_s
@@ -42,6 +41,7 @@ from tests.faults.harness.volume_controller import (
 )
 from tests.faults.twins.attached_volumes import AttachedVolumes
 from tests.faults.volume_mutations import VOLUME_MUTATIONS
+from tests.helpers.virtual_loop import LimitedLoop
 
 #: MOORING_SEEDS=1000 runs more of them.
 SEEDS: Final = int(os.environ.get("MOORING_SEEDS", "200")) // 10
@@ -281,7 +281,7 @@ async def run(seed: int) -> Counter[str]:
 
 def run_seed(seed: int) -> Counter[str]:
     """Runs a seed on a loop of its own; AssertionError if an invariant is violated."""
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, seeded_random(seed))) as runner:
+    with asyncio.Runner(loop_factory=partial(LimitedLoop, seeded_random(seed))) as runner:
         return runner.run(run(seed))
 
 
@@ -323,7 +323,7 @@ def test_a_pod_whose_provisioning_is_refused_again_and_again_has_the_usual_backo
         assert lab.controller.done["provisioning refused"] == 4
         assert lab.service.queue.quarantine.counts == {}
 
-    with asyncio.Runner(loop_factory=partial(VirtualLoop, seeded_random(1))) as runner:
+    with asyncio.Runner(loop_factory=partial(LimitedLoop, seeded_random(1))) as runner:
         runner.run(work())
 
 

@@ -39,6 +39,7 @@ from mooring.simulation.engine.engine import PHASE_CONTROLLERS, Engine
 from mooring.simulation.run import SimulationOptions, SimulationRun
 from mooring.simulation.workload import read_workload
 from mooring.virtual_loop import LoopClock, VirtualLoop
+from tests.helpers.virtual_loop import LimitedLoop
 
 
 class Log(Observer):
@@ -120,7 +121,7 @@ def in_a_table(file: Path, seed: int, events: Sequence[Event] = ()) -> Ending:
 
 def over_the_api(file: Path, seed: int, events: Sequence[Event] = ()) -> Ending:
     """Runs the files on an embedded API server, with the simulated controllers of ``start``."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with asyncio.Runner(loop_factory=LimitedLoop) as runner:
         return runner.run(_over_the_api(seeds_of_files([str(file)]), seed, events))
 
 

@@ -37,7 +37,13 @@ class LimitedLoop(VirtualLoop):
     either, there is another error.
     """
 
-    def __init__(self, rng: Rng | None, *, virtual_s_max: float, steps_max: int) -> None:
+    def __init__(
+        self,
+        rng: Rng | None = None,
+        *,
+        virtual_s_max: float = VIRTUAL_S_MAX,
+        steps_max: int = STEPS_MAX,
+    ) -> None:
         super().__init__(rng, before_move=self._check_time)
         self._virtual_s_max = virtual_s_max
         self._steps_max = steps_max

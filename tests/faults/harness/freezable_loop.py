@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextvars import Context, ContextVar
 from typing import Any
 
-from mooring.virtual_loop import VirtualLoop
+from tests.helpers.virtual_loop import LimitedLoop
 
 #: The name of the process that a callback belongs to; "" = none, it is never stopped.
 OWNER: ContextVar[str] = ContextVar("OWNER", default="")
@@ -30,8 +30,8 @@ def context_of(owner: str) -> Context:
     return context
 
 
-class FreezableLoop(VirtualLoop):
-    """A ``VirtualLoop`` with processes that can be stopped."""
+class FreezableLoop(LimitedLoop):
+    """A loop on virtual time with processes that can be stopped."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)

@@ -43,6 +43,7 @@ from tests.faults.harness.scenario_user import BUDGETS, PODS, PRIORITY_VALUES, T
 from tests.faults.harness.scheduler_checker import SchedulerChecker, leaks
 from tests.faults.harness.trace import Trace
 from tests.faults.twins.scenario_twins import ScenarioTwins
+from tests.helpers.virtual_loop import LimitedLoop
 
 #: Time from the end of the last fault until all pods that fit are bound: an informer may wait 60 s
 #: before it lists again, and a pod 10 s in backoff.
@@ -153,7 +154,7 @@ def run_scenario(scenario: Scenario, trace: Trace | None = None) -> Report:
     rng = seeded_random(scenario.seed)
 
     def loop_factory() -> VirtualLoop:
-        return VirtualLoop(_branch(rng))
+        return LimitedLoop(_branch(rng))
 
     # The scheduler collects garbage and freezes the heap when it starts. Freezing before makes that
     # cheap in each run, and unfreezing lets the objects of finished runs be collected.
