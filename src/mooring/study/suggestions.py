@@ -184,7 +184,7 @@ class Search(NamedTuple):
         workload = with_controller_results(self.workload)
         pod = next(pod for pod in workload.pending if key(pod) == pod_key)
         utilization = Utilization(workload.objects, pending=[pod])
-        driver, _, _ = before_attempt(
+        driver = before_attempt(
             workload,
             pod_key,
             config=self.config,
@@ -192,7 +192,7 @@ class Search(NamedTuple):
             seed=self.seed,
             gates=self.gates,
             utilization=utilization,
-        )
+        ).driver
         framework = driver.frameworks[pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME]
         explained = Explained(
             pod,

@@ -22,7 +22,7 @@ from mooring.framework import Cycle, FilterStatuses, NodeInfo, NodeView, Reject,
 from mooring.framework.interface import Handle, Scores
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
-from mooring.objects.quantity import MAX_INT64, wrap_int64
+from mooring.objects.quantity import wrap_int64
 from mooring.objects.requests import is_extended_resource_name
 from mooring.objects.resource import DeviceClass
 from mooring.plugins.node_resources import scoring
@@ -135,15 +135,12 @@ class NodeResourcesFit:
         """Does the same as ``filter``, for one node."""
         state: FitState = cycle[self]
         reasons = [TOO_MANY_PODS] if node.pod_count >= node.allowed_pods else []
-        is_unresolvable, amounts = False, node.amounts
+        is_unresolvable = False
         for number, (resource, amount) in enumerate(state.requests):
-            allocatable, requested = amounts(resource)
+            allocatable, requested = node.amounts(resource)
             if allocatable <= 0 and state.by_devices.item(number, 0):
                 continue
-            free = allocatable - requested
-            if amount > free or free > MAX_INT64:
-                if amount <= wrap_int64(free):
-                    continue
+            if amount > wrap_int64(allocatable - requested):
                 reasons.append(_insufficient(resource))
                 is_unresolvable = is_unresolvable or amount > allocatable
         return Reject(*reasons, resolvable=not is_unresolvable) if reasons else None
