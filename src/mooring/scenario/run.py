@@ -191,7 +191,7 @@ class ScenarioRun:
             clock=self._clock,
             template_nodes=template_nodes,
         )
-        self.history.on_pending = autoscaler.wake
+        self.history.on_pending = autoscaler.note_refused
         autoscaler.on_scale_up = self.history.events.scaled_up
         self._table.listen(template_nodes.on_change)
         self._table.listen(autoscaler.on_change)
