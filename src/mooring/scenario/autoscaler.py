@@ -132,9 +132,9 @@ class Autoscaler:
             if old is None or new is None or _is_other_node(old, new):
                 self.wake()
         elif kind == "Pod":
-            if new is None or new.status.phase in FINISHED_PHASES:
-                self.wake()
-            elif self._unneeded_s and new.spec.node_name and (old is None or not old.spec.node_name):
+            is_bound = new is not None and new.spec.node_name and not (old and old.spec.node_name)
+            has_left = new is None or new.status.phase in FINISHED_PHASES
+            if has_left or (is_bound and self._unneeded_s):
                 self.wake()
 
     # -- scans ------------------------------------------------------------------------------------
@@ -308,7 +308,8 @@ class Autoscaler:
         nodes = {
             name: [pod for pod in self._nodes.pods_on(name) if not _is_daemon(pod)]
             for name in self._own_nodes()
-            if counts[self._group_of[name].name] > self._group_of[name].min and self._may_leave(name)
+            if counts[self._group_of[name].name] > self._group_of[name].min
+            and self._may_leave(name)
         }
         first = sorted(nodes, key=lambda name: (bool(nodes[name]), name not in self._unneeded_s))
         return self._templates.removable({name: nodes[name] for name in first})
@@ -330,19 +331,18 @@ class Autoscaler:
         self._nodes.remove(name)
         self._group_of.pop(name)
 
-    # -- words ------------------------------------------------------------------------------------
 
-    def explanations(self) -> list[str]:
-        """Returns for each group of equal reasons why no node was added, in words."""
-        by_reason: dict[str, list[str]] = {}
-        for pod_key, groups in self.refusals.items():
-            text = "; ".join(f"{group}: {why}" for group, why in groups.items())
-            by_reason.setdefault(text, []).append(pod_key)
-        lines = []
-        for text, pods in by_reason.items():
-            more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
-            lines.append(f"no node was added for {', '.join(pods[:3])}{more}: {text}")
-        return lines
+def explanations(refusals: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Returns for each group of equal reasons why no node was added, in words."""
+    by_reason: dict[str, list[str]] = {}
+    for pod_key, groups in refusals.items():
+        text = "; ".join(f"{group}: {why}" for group, why in groups.items())
+        by_reason.setdefault(text, []).append(pod_key)
+    lines = []
+    for text, pods in by_reason.items():
+        more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
+        lines.append(f"no node was added for {', '.join(pods[:3])}{more}: {text}")
+    return lines
 
 
 _EXPANDER_VALUES: Final[dict[str, Callable[[Option], float]]] = {

@@ -23,9 +23,10 @@ from mooring.clock import Clock, rfc3339
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.meta import controller_of, key
 from mooring.objects.node import Node, NodeCondition, NodeSpec, Taint
-from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.objects.pod import FINISHED_PHASES, Pod, PodCondition
 from mooring.objects.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from mooring.scenario.run_times import FAILED
+from mooring.scheduler.evictor import DISRUPTION_TARGET
 from mooring.simulation.engine.engine import PHASE_CONTROLLERS, PHASE_NODES, Engine
 
 if TYPE_CHECKING:
@@ -159,8 +160,11 @@ class NodeLife:
             self._engine.call_at(again_s, PHASE_CONTROLLERS, partial(self._evict_all, name))
 
     def evict(self, pod: Pod, *, grace_s: int | None = None) -> None:
-        """Deletes a pod."""
+        """Deletes a pod; that of a Job is marked before, as its failure policy may ask for it."""
         self.on_evict(key(pod))
+        owner = controller_of(pod.metadata)
+        if owner is not None and owner.kind == "Job":
+            self._table.put(_disrupted(pod, rfc3339(self._clock.wall_s())))
         with suppress(SchedulerError):
             self._table.delete("Pod", key(pod), uid=pod.metadata.uid, grace_period_s=grace_s)
 
@@ -294,6 +298,12 @@ class NodeLife:
             self._table.delete("Node", name)
         for pod in self.pods_on(name):
             self.evict(pod, grace_s=0)
+
+
+def _disrupted(pod: Pod, now: str) -> Pod:
+    others = [item for item in pod.status.conditions if item.type != DISRUPTION_TARGET]
+    mark = PodCondition(type=DISRUPTION_TARGET, status="True", last_transition_time=now)
+    return replace(pod, status=replace(pod.status, conditions=(*others, mark)))
 
 
 def _cordoned(node: Node, *, unschedulable: bool) -> NodeSpec:

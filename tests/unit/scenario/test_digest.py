@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mooring.study.scenario import Scenario
 
-DIGEST: Final = "8573c64966692bfa2bb362c597ed27cdc1fb6dbf9fb76a6d7fb8f334995fabfd"
+DIGEST: Final = "fa7bb1b637fceba9f409d3299ce3e15c9028029a20d518bdd313eaddac60df43"
 
 
 def pod(cpu: str) -> dict[str, Any]:
