@@ -85,6 +85,8 @@ class NodeLife:
         self._drained: set[str] = set()
         #: Name -> number of the mark, of nodes that say that they are not ready.
         self._marks: dict[str, int] = {}
+        #: Name -> number of the change, of nodes with NoExecute taints that somebody gave them.
+        self._tainted: dict[str, int] = {}
         #: Node -> keys of its pods.
         self._pods: dict[str, dict[str, None]] = {}
 
@@ -92,9 +94,13 @@ class NodeLife:
         """Watches the pods."""
         for pod in self._table.objects("Pod").values():
             self._add(pod)
+        for node in self._table.objects("Node").values():
+            self._follow_taints(None, node)
         self._table.listen(self._on_change)
 
     def _on_change(self, kind: str, change: ObjectChange) -> None:
+        if kind == "Node" and change.new is not None:
+            self._follow_taints(change.old, change.new)
         if kind != "Pod":
             return
         if change.new is None:
@@ -108,8 +114,11 @@ class NodeLife:
             self._pods.setdefault(pod.spec.node_name, {})[key(pod)] = None
 
     def _bound(self, pod: Pod) -> None:
-        """Looks at a pod that was bound to a node that is away, but not yet marked."""
+        """Looks at a pod that was bound to a node that is away, or has NoExecute taints."""
         name = pod.spec.node_name
+        if name in self._tainted:
+            for taint in _evicting(self._table.objects("Node")[name]):
+                self._evict_later(pod, taint, self._tainted, self._tainted[name])
         if name in self.down:
             self._run_times.stop(key(pod))
         elif name in self._marks:
@@ -117,6 +126,21 @@ class NodeLife:
             for taint in node.spec.taints:
                 if taint.effect == NO_EXECUTE and taint.key in _TAINT_OF.values():
                     self._evict_later(pod, taint, self._marks, self._marks[name])
+
+    def _follow_taints(self, old: Node | None, new: Node) -> None:
+        """Evicts the pods of a node that has got NoExecute taints, as their tolerations say."""
+        taints = _evicting(new)
+        if taints == ([] if old is None else _evicting(old)):
+            return
+        name = new.metadata.name
+        self._tainted.pop(name, None)
+        if not taints:
+            return
+        self._crashes += 1
+        self._tainted[name] = self._crashes
+        for pod in self.pods_on(name):
+            for taint in taints:
+                self._evict_later(pod, taint, self._tainted, self._crashes)
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """Returns the unfinished pods of a node, by time of binding."""
@@ -294,10 +318,19 @@ class NodeLife:
         self.down.pop(name, None)
         self._drained.discard(name)
         self._marks.pop(name, None)
+        self._tainted.pop(name, None)
         if name in self._table.objects("Node"):
             self._table.delete("Node", name)
         for pod in self.pods_on(name):
             self.evict(pod, grace_s=0)
+
+
+def _evicting(node: Node) -> list[Taint]:
+    """Returns the NoExecute taints of a node that are not those of its readiness."""
+    own = _TAINT_OF.values()
+    return [
+        taint for taint in node.spec.taints if taint.effect == NO_EXECUTE and taint.key not in own
+    ]
 
 
 def _disrupted(pod: Pod, now: str) -> Pod:
