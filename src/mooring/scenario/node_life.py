@@ -83,6 +83,7 @@ class NodeLife:
         self._clock = clock
         self._crashes = 0
         self._drained: set[str] = set()
+        run_times.is_away = self.down.__contains__
         #: Name -> number of the mark, of nodes that say that they are not ready.
         self._marks: dict[str, int] = {}
         #: Name -> number of the change, of nodes with NoExecute taints that somebody gave them.
@@ -114,14 +115,12 @@ class NodeLife:
             self._pods.setdefault(pod.spec.node_name, {})[key(pod)] = None
 
     def _bound(self, pod: Pod) -> None:
-        """Looks at a pod that was bound to a node that is away, or has NoExecute taints."""
+        """Looks at a pod that was bound to a node with NoExecute taints."""
         name = pod.spec.node_name
         if name in self._tainted:
             for taint in _evicting(self._table.objects("Node")[name]):
                 self._evict_later(pod, taint, self._tainted, self._tainted[name])
-        if name in self.down:
-            self._run_times.stop(key(pod))
-        elif name in self._marks:
+        if name in self._marks and name not in self.down:
             node = self._table.objects("Node")[name]
             for taint in node.spec.taints:
                 if taint.effect == NO_EXECUTE and taint.key in _TAINT_OF.values():
@@ -252,7 +251,9 @@ class NodeLife:
         self, pod_key: str, uid: str, name: str, marks: dict[str, int], number: int
     ) -> None:
         pod = self._table.objects("Pod").get(pod_key)
-        if pod is not None and pod.metadata.uid == uid and marks.get(name) == number:
+        if pod is None or pod.metadata.uid != uid or marks.get(name) != number:
+            return
+        if pod.status.phase not in FINISHED_PHASES:
             self.evict(pod)
 
     def mark(self, name: str, ready: str, *, evicts: bool = True) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mooring.study.scenario import Scenario
 
-DIGEST: Final = "fa7bb1b637fceba9f409d3299ce3e15c9028029a20d518bdd313eaddac60df43"
+DIGEST: Final = "e1ec3b791f686b4632d39a617d0d076cc29c48a86e04adc0e29f14f3a88dd7f7"
 
 
 def pod(cpu: str) -> dict[str, Any]:
