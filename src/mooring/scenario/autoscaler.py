@@ -6,9 +6,11 @@ selects one group; its nodes come after their provisioning time. A group whose n
 time is left out for a while.
 
 Removing: a node of a group whose pods ask for less than half of it for ten minutes, and whose pods
-all fit elsewhere, is drained and removed; not within ten minutes of an addition.
+all fit elsewhere, is drained and removed; not within ten minutes of a scale-up. Nodes that go
+together have room for the pods of all of them on the others.
 
-Source: cluster-autoscaler's FAQ, core/scaleup, estimator (binpacking), core/scaledown.
+Source: cluster-autoscaler's FAQ, core/static_autoscaler.go, core/scaleup, estimator (binpacking),
+core/scaledown (planner).
 Leaves out: similar groups, DRA, ProvisioningRequests, DaemonSets on new nodes, the limits of
 deletions at once.
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -116,23 +118,41 @@ class Autoscaler:
         self._requests: list[_Request] = []
         self._backoff_until_s: dict[str, float] = {}
         self._scan_at_s = math.inf
-        self._added_s = -math.inf
+        self._scanned_s = -math.inf
+        self._scaled_up_s = -math.inf
         #: Node -> since when it is not needed.
         self._unneeded_s: dict[str, float] = {}
 
     def on_change(self, kind: str, change: ObjectChange) -> None:
-        """Looks at the nodes again when a pod has left."""
-        if kind != "Pod" or not self._settings.scale_down:
+        """Looks at the nodes again when something changes which of them are needed."""
+        if not self._settings.scale_down:
             return
-        if change.new is None or change.new.status.phase in FINISHED_PHASES:
-            self.wake()
+        old, new = change.old, change.new
+        if kind == "Node":
+            if old is None or new is None or _is_other_node(old, new):
+                self.wake()
+        elif kind == "Pod":
+            is_bound = new is not None and new.spec.node_name and not (old and old.spec.node_name)
+            has_left = new is None or new.status.phase in FINISHED_PHASES
+            if has_left or (is_bound and self._unneeded_s):
+                self.wake()
 
     # -- scans ------------------------------------------------------------------------------------
 
-    def wake(self) -> None:
-        """Plans a scan: a pod was refused, or something has changed."""
+    def note_refused(self) -> None:
+        """Plans a scan for a pod that was refused; one at this instant came before it."""
         interval_s = self._settings.scan_interval
-        at_s = math.ceil(self._clock.monotonic_s() / interval_s - _EPSILON) * interval_s
+        self._plan_scan(math.floor(self._clock.monotonic_s() / interval_s + _EPSILON) + 1)
+
+    def wake(self) -> None:
+        """Plans a scan: something has changed."""
+        interval_s = self._settings.scan_interval
+        self._plan_scan(math.ceil(self._clock.monotonic_s() / interval_s - _EPSILON))
+
+    def _plan_scan(self, number: int) -> None:
+        """Plans the scan with this number, or the next one if it is over; they never meet."""
+        interval_s = self._settings.scan_interval
+        at_s = max(number * interval_s, self._scanned_s + interval_s)
         if at_s < self._scan_at_s:
             self._scan_at_s = at_s
             self._engine.call_at(at_s, PHASE_CONTROLLERS, self._scan)
@@ -140,10 +160,9 @@ class Autoscaler:
     def _scan(self) -> None:
         if self._clock.monotonic_s() < self._scan_at_s - _EPSILON:
             return  # another one came first
-        self._scan_at_s = math.inf
+        self._scanned_s, self._scan_at_s = self._scan_at_s, math.inf
         self._give_up()
-        added = self._scale_up()
-        if self._settings.scale_down and not added and not self._requests:
+        if not self._scale_up() and self._settings.scale_down:
             self._scale_down()
 
     # -- adding -----------------------------------------------------------------------------------
@@ -205,7 +224,7 @@ class Autoscaler:
         return options[0] if len(options) == 1 else options[self._rng.randrange(len(options))]
 
     def _add(self, group: NodeGroup, count: int) -> None:
-        now_s = self._clock.monotonic_s()
+        now_s = self._scaled_up_s = self._clock.monotonic_s()
         self.on_scale_up(group.name, count)
         for _ in range(count):
             name = f"{group.name}-{self._numbers[group.name]}"
@@ -226,7 +245,6 @@ class Autoscaler:
         self._requests.remove(request)
         group = self._group_named(request.group)
         self._group_of[request.name] = group
-        self._added_s = self._clock.monotonic_s()
         self._table.put(named_node(group.template, request.name))
         self.wake()
 
@@ -261,21 +279,19 @@ class Autoscaler:
         unneeded: dict[str, float] = {}
         next_s = math.inf
         counts = Counter(self._group_of[name].name for name in self._own_nodes())
-        for name in self._own_nodes():
+        for name in self._unneeded(counts):
             group = self._group_of[name]
-            if counts[group.name] <= group.min or not self._is_unneeded(name):
-                continue
             since_s = unneeded[name] = self._unneeded_s.get(name, now_s)
             due_s = max(
                 since_s + settings.scale_down_unneeded_time,
-                self._added_s + settings.scale_down_delay_after_add,
+                self._scaled_up_s + settings.scale_down_delay_after_add,
             )
-            if due_s <= now_s + _EPSILON:
+            if due_s > now_s + _EPSILON:
+                next_s = min(next_s, due_s)
+            elif counts[group.name] > group.min:
                 counts[group.name] -= 1
                 del unneeded[name]
                 self._remove(name)
-            else:
-                next_s = min(next_s, due_s)
         self._unneeded_s = unneeded
         if next_s < math.inf:
             self._engine.call_at(next_s, PHASE_CONTROLLERS, self.wake)
@@ -284,16 +300,28 @@ class Autoscaler:
         nodes = self._table.objects("Node")
         return [name for name in self._group_of if name in nodes]
 
-    def _is_unneeded(self, name: str) -> bool:
-        """Returns whether a node is little used, and all its pods fit elsewhere."""
+    def _unneeded(self, counts: Mapping[str, int]) -> list[str]:
+        """Returns the nodes that are little used, and whose pods all fit on the nodes that stay.
+
+        Empty nodes come first, then those that were not needed before.
+        """
+        nodes = {
+            name: [pod for pod in self._nodes.pods_on(name) if not _is_daemon(pod)]
+            for name in self._own_nodes()
+            if counts[self._group_of[name].name] > self._group_of[name].min
+            and self._may_leave(name)
+        }
+        first = sorted(nodes, key=lambda name: (bool(nodes[name]), name not in self._unneeded_s))
+        return self._templates.removable({name: nodes[name] for name in first})
+
+    def _may_leave(self, name: str) -> bool:
         node: Node = self._table.objects("Node")[name]
+        pods = self._nodes.pods_on(name)
         threshold = self._settings.scale_down_utilization_threshold
-        if self._templates.utilization(node, self._nodes.pods_on(name)) >= threshold:
+        if self._templates.utilization(node, pods) >= threshold:
             return False
-        pods = [pod for pod in self._nodes.pods_on(name) if not _is_daemon(pod)]
-        if any(controller_of(pod.metadata) is None for pod in pods):
-            return False  # nothing would create it anew
-        return self._templates.fit_elsewhere(name, pods)
+        # Nothing would create a pod without a controller anew.
+        return all(controller_of(pod.metadata) is not None for pod in pods)
 
     def _remove(self, name: str) -> None:
         self._nodes.cordon(name)
@@ -303,19 +331,18 @@ class Autoscaler:
         self._nodes.remove(name)
         self._group_of.pop(name)
 
-    # -- words ------------------------------------------------------------------------------------
 
-    def explanations(self) -> list[str]:
-        """Returns for each group of equal reasons why no node was added, in words."""
-        by_reason: dict[str, list[str]] = {}
-        for pod_key, groups in self.refusals.items():
-            text = "; ".join(f"{group}: {why}" for group, why in groups.items())
-            by_reason.setdefault(text, []).append(pod_key)
-        lines = []
-        for text, pods in by_reason.items():
-            more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
-            lines.append(f"no node was added for {', '.join(pods[:3])}{more}: {text}")
-        return lines
+def explanations(refusals: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Returns for each group of equal reasons why no node was added, in words."""
+    by_reason: dict[str, list[str]] = {}
+    for pod_key, groups in refusals.items():
+        text = "; ".join(f"{group}: {why}" for group, why in groups.items())
+        by_reason.setdefault(text, []).append(pod_key)
+    lines = []
+    for text, pods in by_reason.items():
+        more = f" and {len(pods) - 3} more" if len(pods) > 3 else ""
+        lines.append(f"no node was added for {', '.join(pods[:3])}{more}: {text}")
+    return lines
 
 
 _EXPANDER_VALUES: Final[dict[str, Callable[[Option], float]]] = {
@@ -338,6 +365,15 @@ def _is_refused(pod: Pod) -> bool:
         and condition.status == "False"
         and condition.reason == "Unschedulable"
         for condition in pod.status.conditions
+    )
+
+
+def _is_other_node(old: Node, new: Node) -> bool:
+    """Returns whether a change of a node may let pods move: not that of its conditions."""
+    return (
+        old.spec != new.spec
+        or old.metadata.labels != new.metadata.labels
+        or old.status.allocatable != new.status.allocatable
     )
 
 

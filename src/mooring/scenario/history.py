@@ -122,7 +122,8 @@ class History(Observer):
 
     def __init__(self, usage: ClusterUsage, *, clock: Clock) -> None:
         self.pods = PodRows(usage.resources)
-        self.jobs: dict[str, JobRow] = {}
+        self.jobs: list[JobRow] = []
+        self._job_rows: dict[str, JobRow] = {}
         self.nodes: list[NodeRow] = []
         self.refusals: Counter[str] = Counter()
         self.reasons: dict[str, str] = {}
@@ -184,7 +185,7 @@ class History(Observer):
             self._nodes[node].used += 1
         owner = controller_of(pod.metadata)
         if owner is not None and owner.kind == "Job":
-            job = self.jobs.get(f"{pod.metadata.namespace}/{owner.name}")
+            job = self._job_rows.get(f"{pod.metadata.namespace}/{owner.name}")
             if job is not None and math.isnan(job.started_s):
                 job.started_s = now_s
 
@@ -239,14 +240,22 @@ class History(Observer):
     def on_job(self, name: str, status: dict[str, Any], group: str) -> None:
         """Follows a Job, which is complete or failed by its status."""
         now_s = self._clock.monotonic_s()
-        job = self.jobs.get(name)
+        job = self._job_rows.get(name)
         if job is None:
-            job = self.jobs[name] = JobRow(name, group, now_s)
+            job = self._job_rows[name] = JobRow(name, group, now_s)
+            self.jobs.append(job)
         for condition in status.get("conditions") or ():
             is_end = condition["type"] in ("Complete", "Failed") and condition["status"] == "True"
             if is_end and math.isnan(job.finished_s):
                 job.finished_s = now_s
                 job.state = SUCCEEDED if condition["type"] == "Complete" else FAILED
+
+    def remove_job(self, name: str) -> None:
+        """Notes that a Job is gone: it was deleted, by a person or a controller."""
+        job = self._job_rows.pop(name, None)
+        if job is not None and math.isnan(job.finished_s):
+            job.finished_s = self._clock.monotonic_s()
+            job.state = DELETED
 
     # -- attempts ---------------------------------------------------------------------------------
 

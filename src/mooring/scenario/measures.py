@@ -234,7 +234,7 @@ def _of_pods(history: History) -> dict[str, float]:
 
 
 def _of_jobs(history: History) -> dict[str, float]:
-    jobs = [*history.jobs.values()]
+    jobs = history.jobs
     summary: dict[str, float] = {"jobs.created": len(jobs)}
     for name, state in (("complete", SUCCEEDED), ("failed", FAILED)):
         summary[f"jobs.{name}"] = sum(job.state == state for job in jobs)

@@ -23,9 +23,10 @@ from mooring.clock import Clock, rfc3339
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.meta import controller_of, key
 from mooring.objects.node import Node, NodeCondition, NodeSpec, Taint
-from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.objects.pod import FINISHED_PHASES, Pod, PodCondition
 from mooring.objects.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from mooring.scenario.run_times import FAILED
+from mooring.scheduler.evictor import DISRUPTION_TARGET
 from mooring.simulation.engine.engine import PHASE_CONTROLLERS, PHASE_NODES, Engine
 
 if TYPE_CHECKING:
@@ -82,8 +83,11 @@ class NodeLife:
         self._clock = clock
         self._crashes = 0
         self._drained: set[str] = set()
+        run_times.is_away = self.down.__contains__
         #: Name -> number of the mark, of nodes that say that they are not ready.
         self._marks: dict[str, int] = {}
+        #: Name -> number of the change, of nodes with NoExecute taints that somebody gave them.
+        self._tainted: dict[str, int] = {}
         #: Node -> keys of its pods.
         self._pods: dict[str, dict[str, None]] = {}
 
@@ -91,9 +95,13 @@ class NodeLife:
         """Watches the pods."""
         for pod in self._table.objects("Pod").values():
             self._add(pod)
+        for node in self._table.objects("Node").values():
+            self._follow_taints(None, node)
         self._table.listen(self._on_change)
 
     def _on_change(self, kind: str, change: ObjectChange) -> None:
+        if kind == "Node" and change.new is not None:
+            self._follow_taints(change.old, change.new)
         if kind != "Pod":
             return
         if change.new is None:
@@ -107,15 +115,31 @@ class NodeLife:
             self._pods.setdefault(pod.spec.node_name, {})[key(pod)] = None
 
     def _bound(self, pod: Pod) -> None:
-        """Looks at a pod that was bound to a node that is away, but not yet marked."""
+        """Looks at a pod that was bound to a node with NoExecute taints."""
         name = pod.spec.node_name
-        if name in self.down:
-            self._run_times.stop(key(pod))
-        elif name in self._marks:
+        if name in self._tainted:
+            for taint in _evicting(self._table.objects("Node")[name]):
+                self._evict_later(pod, taint, self._tainted, self._tainted[name])
+        if name in self._marks and name not in self.down:
             node = self._table.objects("Node")[name]
             for taint in node.spec.taints:
                 if taint.effect == NO_EXECUTE and taint.key in _TAINT_OF.values():
                     self._evict_later(pod, taint, self._marks, self._marks[name])
+
+    def _follow_taints(self, old: Node | None, new: Node) -> None:
+        """Evicts the pods of a node that has got NoExecute taints, as their tolerations say."""
+        taints = _evicting(new)
+        if taints == ([] if old is None else _evicting(old)):
+            return
+        name = new.metadata.name
+        self._tainted.pop(name, None)
+        if not taints:
+            return
+        self._crashes += 1
+        self._tainted[name] = self._crashes
+        for pod in self.pods_on(name):
+            for taint in taints:
+                self._evict_later(pod, taint, self._tainted, self._crashes)
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """Returns the unfinished pods of a node, by time of binding."""
@@ -159,8 +183,11 @@ class NodeLife:
             self._engine.call_at(again_s, PHASE_CONTROLLERS, partial(self._evict_all, name))
 
     def evict(self, pod: Pod, *, grace_s: int | None = None) -> None:
-        """Deletes a pod."""
+        """Deletes a pod; that of a Job is marked before, as its failure policy may ask for it."""
         self.on_evict(key(pod))
+        owner = controller_of(pod.metadata)
+        if owner is not None and owner.kind == "Job":
+            self._table.put(_disrupted(pod, rfc3339(self._clock.wall_s())))
         with suppress(SchedulerError):
             self._table.delete("Pod", key(pod), uid=pod.metadata.uid, grace_period_s=grace_s)
 
@@ -224,7 +251,9 @@ class NodeLife:
         self, pod_key: str, uid: str, name: str, marks: dict[str, int], number: int
     ) -> None:
         pod = self._table.objects("Pod").get(pod_key)
-        if pod is not None and pod.metadata.uid == uid and marks.get(name) == number:
+        if pod is None or pod.metadata.uid != uid or marks.get(name) != number:
+            return
+        if pod.status.phase not in FINISHED_PHASES:
             self.evict(pod)
 
     def mark(self, name: str, ready: str, *, evicts: bool = True) -> None:
@@ -290,10 +319,25 @@ class NodeLife:
         self.down.pop(name, None)
         self._drained.discard(name)
         self._marks.pop(name, None)
+        self._tainted.pop(name, None)
         if name in self._table.objects("Node"):
             self._table.delete("Node", name)
         for pod in self.pods_on(name):
             self.evict(pod, grace_s=0)
+
+
+def _evicting(node: Node) -> list[Taint]:
+    """Returns the NoExecute taints of a node that are not those of its readiness."""
+    own = _TAINT_OF.values()
+    return [
+        taint for taint in node.spec.taints if taint.effect == NO_EXECUTE and taint.key not in own
+    ]
+
+
+def _disrupted(pod: Pod, now: str) -> Pod:
+    others = [item for item in pod.status.conditions if item.type != DISRUPTION_TARGET]
+    mark = PodCondition(type=DISRUPTION_TARGET, status="True", last_transition_time=now)
+    return replace(pod, status=replace(pod.status, conditions=(*others, mark)))
 
 
 def _cordoned(node: Node, *, unschedulable: bool) -> NodeSpec:

@@ -191,7 +191,7 @@ def request_column(short: str) -> str:
 
 
 def _jobs(run: RunRecord) -> Columns:
-    jobs = [*run.history.jobs.values()]
+    jobs = run.history.jobs
     return {
         "job": [job.name for job in jobs],
         "group": [job.group for job in jobs],

@@ -20,7 +20,7 @@ from mooring.scenario.actions import Actions
 from mooring.scenario.actors.stage_actor import StageActor
 from mooring.scenario.actors.step_player import StepPlayer
 from mooring.scenario.arrivals import Creator, arrivals_of_item, arrivals_of_trace
-from mooring.scenario.autoscaler import Autoscaler
+from mooring.scenario.autoscaler import Autoscaler, explanations
 from mooring.scenario.curves import Curves
 from mooring.scenario.disruption import Evictions
 from mooring.scenario.failures import FailureActor
@@ -191,7 +191,7 @@ class ScenarioRun:
             clock=self._clock,
             template_nodes=template_nodes,
         )
-        self.history.on_pending = autoscaler.wake
+        self.history.on_pending = autoscaler.note_refused
         autoscaler.on_scale_up = self.history.events.scaled_up
         self._table.listen(template_nodes.on_change)
         self._table.listen(autoscaler.on_change)
@@ -214,7 +214,7 @@ class ScenarioRun:
                 self.usage.resources,
                 self._nodes_at_start,
                 self._clock.monotonic_s(),
-                () if self._autoscaler is None else self._autoscaler.explanations(),
+                () if self._autoscaler is None else explanations(self._autoscaler.refusals),
             )
         )
 
@@ -313,7 +313,9 @@ class ScenarioRun:
         if self._hooks.on_workload is not None:
             self._hooks.on_workload(old, new)
         workload = new if new is not None else old
-        if workload is not None and workload.kind == "Job":
+        if new is None and old is not None and old.kind == "Job":
+            self.history.remove_job(old.key)
+        elif workload is not None and workload.kind == "Job":
             draws = self._creator.draws_of.get(("Job", workload.key))
             owner = controller_of(workload.metadata)
             if draws is None and owner is not None:

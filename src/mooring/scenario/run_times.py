@@ -134,6 +134,7 @@ class RunTimes:
     Attributes:
         on_end: Called with key and final phase before a pod that has no controller is removed.
         on_running: Called with a pod that begins to run if its phase is not written.
+        is_away: Whether a node has crashed: nothing begins on it before it is back.
         begin_elsewhere: Called with a pod that is on its node: something else starts and ends it;
             None = it starts and ends here.
 
@@ -150,6 +151,7 @@ class RunTimes:
     ) -> None:
         self.on_end: Callable[[str, str], None] = lambda *_: None
         self.on_running: Callable[[Pod], None] | None = None
+        self.is_away: Callable[[str], bool] = lambda _: False
         self.begin_elsewhere: Callable[[Pod], None] | None = None
         self.plans: dict[str, RunPlan] = {}
         self._table = table
@@ -181,7 +183,9 @@ class RunTimes:
             self.begin(pod)
 
     def begin(self, pod: Pod) -> None:
-        """Begins the run of a pod on its node, from the start."""
+        """Begins the run of a pod on its node, from the start; not if the node is away."""
+        if self.is_away(pod.spec.node_name):
+            return
         pod_key = key(pod)
         plan = self.plans.get(pod_key)
         now_s = self._clock.monotonic_s()

@@ -5,7 +5,7 @@ The copy follows the cluster, and asks the scheduler's own filters. Whatever is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -158,13 +158,16 @@ class TemplateNodes:
             return 0.0
         return sum(shares) / len(shares) if mean else max(shares)
 
-    def fit_elsewhere(self, node_name: str, pods: Sequence[Pod]) -> bool:
-        """Returns whether all pods of a node fit on the others."""
-        if not pods:
-            return True
+    def removable(self, pods_of: Mapping[str, Sequence[Pod]]) -> list[str]:
+        """Returns the nodes that can go together, as the pods of all of them fit on the others.
+
+        Args:
+            pods_of: Node -> its pods that must move. A node that comes earlier goes first.
+        """
+        if not any(pods_of.values()):
+            return [*pods_of]
         with self._trial() as trial:
-            trial.leave(node_name, pods)
-            return all(trial.place(_unbound(pod)) is not None for pod in pods)
+            return [name for name, pods in pods_of.items() if trial.leave(name, pods)]
 
     @contextmanager
     def _trial(self) -> Iterator[_Trial]:
@@ -182,7 +185,7 @@ class _Trial:
         self._driver = driver
         self._nodes: dict[str, None] = {}
         self._pods: list[Pod] = []
-        self._left: tuple[Any, Sequence[Pod]] | None = None
+        self._left: list[tuple[Node, Sequence[Pod]]] = []
 
     def add_node(self, node: Node) -> None:
         self._nodes[node.metadata.name] = None
@@ -207,25 +210,46 @@ class _Trial:
         self._driver.place(placed, node)
         self._pods.append(placed)
 
-    def leave(self, node_name: str, pods: Sequence[Pod]) -> None:
-        """Takes pods from a node, and cordons it."""
+    def leave(self, node_name: str, pods: Sequence[Pod]) -> bool:
+        """Moves the pods of a node to others, if all fit there; it takes no pods then.
+
+        Pods that the trial has moved to it move on.
+        """
         node = self._driver.listers.lister("Node").get(node_name)
         assert isinstance(node, Node)
-        self._left = node, pods
-        for pod in pods:
+        moved = [pod for pod in self._pods if pod.spec.node_name == node_name]
+        before = [pod for pod in self._pods if pod.spec.node_name != node_name]
+        for pod in (*pods, *moved):
             self._driver.remove("Pod", pod.metadata.namespace, pod.metadata.name)
-        self._driver.update(replace(node, spec=replace(node.spec, unschedulable=True)))
+        self._driver.update(_closed(node))
+        self._pods = [*before]
+        if all(self.place(_unbound(pod)) is not None for pod in (*pods, *moved)):
+            self._left.append((node, pods))
+            return True
+        for pod in self._pods[len(before) :]:
+            self._driver.remove("Pod", pod.metadata.namespace, pod.metadata.name)
+        self._pods = [*before, *moved]
+        self._put_back(node, (*pods, *moved))
+        return False
 
     def undo(self) -> None:
         for pod in self._pods:
             self._driver.remove("Pod", pod.metadata.namespace, pod.metadata.name)
         for name in self._nodes:
             self._driver.remove("Node", "", name)
-        if self._left is not None:
-            node, pods = self._left
-            self._driver.update(node)
-            for pod in pods:
-                self._driver.place(pod, pod.spec.node_name)
+        for node, pods in self._left:
+            self._put_back(node, pods)
+
+    def _put_back(self, node: Node, pods: Sequence[Pod]) -> None:
+        self._driver.update(node)
+        for pod in pods:
+            self._driver.place(pod, pod.spec.node_name)
+
+
+def _closed(node: Node) -> Node:
+    """Returns a node that no pod fits on, whatever it tolerates."""
+    status = replace(node.status, allocatable={**node.status.allocatable, "pods": "0"})
+    return replace(node, spec=replace(node.spec, unschedulable=True), status=status)
 
 
 def _unbound(pod: Pod) -> Pod:

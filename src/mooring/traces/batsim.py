@@ -51,9 +51,7 @@ def read_batsim(document: Any, name: str) -> Trace:
 
 
 def _add(rows: Rows, job: Mapping[str, Any], profiles: _Profiles, path: str) -> None:
-    number_of_hosts = number(job, "res", path, least=1.0)
-    if number_of_hosts != int(number_of_hosts):
-        raise ConfigError("must be an integer", path=f"{path}.res", value=number_of_hosts)
+    number_of_hosts = _integer(number(job, "res", path, least=1.0), f"{path}.res")
     profile = member(job, "profile", path, str)
     duration_s = profiles.duration_s(profile, f"{path}.profile")
     if math.isnan(duration_s):
@@ -68,8 +66,15 @@ def _add(rows: Rows, job: Mapping[str, Any], profiles: _Profiles, path: str) -> 
         cpu_milli=_MILLI_PER_CORE,
         group=profile,
         names=_job_name(job, path),
-        count=int(number_of_hosts),
+        count=number_of_hosts,
     )
+
+
+def _integer(amount: float, path: str) -> int:
+    """Returns an amount that must be an integer."""
+    if amount != int(amount):
+        raise ConfigError("must be an integer", path=path, value=amount)
+    return int(amount)
 
 
 def _job_name(job: Mapping[str, Any], path: str) -> str:
@@ -118,7 +123,8 @@ class _Profiles:
         parts = member(profile, "seq", place, list)
         if len(parts) > _PARTS_MAX:
             raise ConfigError(f"has more than {_PARTS_MAX} parts", path=f"{place}.seq")
-        total_s = number(profile, "repeat", place, default=1) * self._sum(parts, place, depth)
+        repeat = _integer(number(profile, "repeat", place, default=1, least=1.0), f"{place}.repeat")
+        total_s = repeat * self._sum(parts, place, depth)
         return total_s if math.isnan(total_s) else float(checked_number(total_s, path=place))
 
     def _sum(self, parts: list[Any], place: str, depth: int) -> float:

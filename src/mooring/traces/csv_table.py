@@ -7,7 +7,8 @@ converts units::
 
 Without a map, the columns of the file that have the name of a column of the trace are read.
 
-- ``submit_s`` is required, and a number in every row. Any origin will do, such as 1970: the first
+- ``submit_s`` is required in every row: a number, or a date with a time, such as
+  ``2026-01-31T09:30:00Z``; it is UTC without a zone. Any origin will do, such as 1970: the first
   submission is moved to 0 s.
 - Other empty cells have the default of the column: no recorded end (nan), 0, "", 1 for ``count``.
 - Amounts are rounded up to whole units.
@@ -25,7 +26,9 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
@@ -43,6 +46,7 @@ _TEXTS: Final = tuple(title for title, default in DEFAULTS.items() if isinstance
 _INTEGERS: Final = tuple(title for title, default in DEFAULTS.items() if isinstance(default, int))
 _SIGNED: Final = ("priority",)
 _MIB: Final = 1 << 20
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:", re.ASCII)
 
 
 class _Column(NamedTuple):
@@ -158,6 +162,9 @@ def _value(title: str, column: _Column, cells: list[str], line: int) -> Any:
         return text
     if not text and title != "submit_s":
         return DEFAULTS[title]
+    is_time = title == "submit_s" and column.factor == 1.0
+    if is_time and (time_s := _date_s(text)) is not None:
+        return time_s
     is_signed = title in _SIGNED or title == "submit_s"
     least = -float(AMOUNT_MAX) if is_signed else float(title == "count")
     amount = number_of_text(text, line=line, path=column.title, least=least) * column.factor
@@ -165,6 +172,17 @@ def _value(title: str, column: _Column, cells: list[str], line: int) -> Any:
         problem = f"must be at most {AMOUNT_MAX} with its factor"
         raise ConfigError(problem, line=line, path=column.title, value=text)
     return rounded_up(amount) if title in _INTEGERS else amount
+
+
+def _date_s(text: str) -> float | None:
+    """Returns the seconds since 1970 of a date with a time; None = the text is none."""
+    if not _DATE.match(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def read_openb_csv(data: bytes, name: str) -> Trace:

@@ -460,7 +460,7 @@ async def test_a_job_fails_beyond_its_backoff_limit() -> None:
     async with controlled() as found:
         await found.create(job("sum", parallelism=1, completions=1, backoffLimit=1))
         for _ in range(2):
-            await asyncio.sleep(3)
+            await asyncio.sleep(13)  # a failed pod is replaced after ten seconds
             await finish(found, (await found.running())[0], "Failed")
         await asyncio.sleep(3)
         raw = await found.client.write("GET", "/apis/batch/v1/namespaces/default/jobs/sum", b"")

@@ -205,6 +205,92 @@ def test_nothing_is_removed_soon_after_an_addition(tmp_path: Path) -> None:
     assert all(gone is not None and gone >= 700 + 600 for gone in removed.values())
 
 
+def test_ten_minutes_begin_again_after_a_pod_that_came_and_left(tmp_path: Path) -> None:
+    """A node is idle from 400 s on, but for a minute from 700 s on."""
+    result = run(
+        tmp_path,
+        scenario(
+            [group()],
+            arriving(pod("3"), "1s", name="a", duration="5m"),
+            arriving(pod("3"), "700s", name="b", duration="1m"),
+        ),
+    )
+    assert lives(result) == [("g-0", 100, 700 + 60 + 600)]
+
+
+def test_nodes_that_go_together_have_room_for_the_pods_of_all(tmp_path: Path) -> None:
+    """Three nodes of 4 cpus with a pod of 1.5 each: two can share a node, three cannot."""
+    result = run(
+        tmp_path,
+        scenario(
+            [group()],
+            {"at": "1s", "create": deployment("web", 3, "2.5")},
+            {"at": "200s", "create": deployment("small", 3, "1.5")},
+            {"at": "470s", "scale": {"name": "web", "replicas": 0}},
+            end={"at": "2h"},
+        ),
+    )
+    # The old pods are gone at 500 s, after their grace period.
+    assert [(added, removed) for _, added, removed in lives(result)] == [
+        (100, 500 + 600),
+        (100, None),
+        (100, None),
+    ]
+    assert result.summary["evictions"] == 1
+
+
+def test_a_node_is_not_needed_from_when_other_nodes_have_room(tmp_path: Path) -> None:
+    spec = scenario(
+        [group()],
+        {"at": "0s", "cordon": {"node": "spare-0"}},
+        {"at": "1s", "create": deployment("web", 1, "1")},
+        {"at": "1000s", "uncordon": {"node": "spare-0"}},
+        end={"at": "2h"},
+    )
+    spec["cluster"]["nodes"].append(nodes(1, name="spare-"))
+    assert ("g-0", 100, 1000 + 600) in lives(run(tmp_path, spec))
+
+
+def test_a_pod_that_tolerates_everything_does_not_move_to_the_node_that_leaves(
+    tmp_path: Path,
+) -> None:
+    web = deployment("web", 1, "1")
+    web["spec"]["template"]["spec"]["tolerations"] = [{"operator": "Exists"}]
+    spec = scenario([group()], {"at": "1s", "create": web}, end={"at": "2h"})
+    assert lives(run(tmp_path, spec)) == [("g-0", 100, None)]
+
+
+def test_the_delay_after_a_scale_up_begins_when_nodes_are_asked_for(tmp_path: Path) -> None:
+    """A node is asked for at 10 s, and comes at 310 s for a pod that has left meanwhile."""
+    result = run(
+        tmp_path,
+        scenario(
+            [group(provision="5m")],
+            {"at": "1s", "create": job("train", "1", completions=1), "duration": "10s"},
+            {"at": "20s", "delete": {"kind": "Job", "name": "train"}},
+            autoscaler={"scaleDownUnneededTime": "1m"},
+        ),
+    )
+    assert lives(result) == [("g-0", 310, 10 + 600)]
+
+
+def test_a_scan_sees_the_pods_that_were_refused_before_it(tmp_path: Path) -> None:
+    """Pods come at 10 s: the scan at 20 s asks for a node for them, the one at 30 s for another."""
+    spec = scenario(
+        [group("a", max=1, priority=2), group("b", max=1)],
+        arriving(pod("3"), "10s", "10s"),
+        arriving(pod("9"), *["10s"] * 3, name="never"),
+        autoscaler={"expander": ["priority"]},
+        end={"at": "10m"},
+    )
+    assert lives(run(tmp_path, spec)) == [("a-0", 110, None), ("b-0", 120, None)]
+
+
+def test_pods_that_are_refused_at_the_instant_of_a_scan_are_seen_together(tmp_path: Path) -> None:
+    spec = scenario([group()], arriving(pod("2"), *["10m"] * 5), end={"at": "1h"})
+    assert [added for _, added, _ in lives(run(tmp_path, spec))] == [700, 700, 700]
+
+
 def test_no_scale_down_if_it_is_off(tmp_path: Path) -> None:
     result = run(
         tmp_path,

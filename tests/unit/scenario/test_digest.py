@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mooring.study.scenario import Scenario
 
-DIGEST: Final = "8573c64966692bfa2bb362c597ed27cdc1fb6dbf9fb76a6d7fb8f334995fabfd"
+DIGEST: Final = "e1ec3b791f686b4632d39a617d0d076cc29c48a86e04adc0e29f14f3a88dd7f7"
 
 
 def pod(cpu: str) -> dict[str, Any]:

@@ -341,3 +341,30 @@ def test_an_operation_that_cannot_be_performed_ends_the_run(
     assert problem in text
     assert "steps.yaml" in text
     assert f"spec.operations[{len(operations) - 1}]" in text
+
+
+def test_a_taint_that_a_patch_adds_evicts_pods_when_their_tolerations_run_out(
+    tmp_path: Path,
+) -> None:
+    """Source: pkg/controller/tainteviction. A step has no clock: the pods go before the next."""
+    tolerations = [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
+    taint = {"spec": {"taints": [{"key": "old", "effect": "NoExecute"}]}}
+    result = played(
+        tmp_path,
+        create(0, a_node("a", cpu="4")),
+        create(1, a_pod("none")),
+        create(1, a_pod("minute", tolerations=tolerations)),
+        create(1, a_pod("ever", tolerations=[{"operator": "Exists"}])),
+        patch(2, "Node", "a", taint),
+        create(3, a_pod("later", tolerations=tolerations)),
+        done(4),
+    )
+    pods = by_pod(result)
+    ends = {name: (row["final_state"], row["finish_time_s"]) for name, row in pods.items()}
+    assert ends == {
+        "none": ("Evicted", 0),
+        "minute": ("Evicted", 60),
+        "ever": ("Running", None),
+        "later": ("Evicted", 120),
+    }
+    assert result.summary["evictions"] == 3

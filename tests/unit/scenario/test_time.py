@@ -320,6 +320,19 @@ def test_a_short_crash_is_not_noticed_and_the_pod_begins_again(tmp_path: Path) -
     assert (row["final_state"], row["finish_time_s"]) == ("Succeeded", 90 + 600)
 
 
+def test_a_pod_that_is_bound_to_a_crashed_node_begins_when_it_is_back(tmp_path: Path) -> None:
+    """The crash at 10 s is not noticed yet when the pod is bound at 20 s."""
+    spec = {
+        "cluster": {"nodes": [nodes(1)]},
+        "workload": [
+            {"at": "10s", "fail": {"node": "node-0", "duration": "40s"}},
+            {"name": "p", "arrive": {"at": ["20s"]}, "object": pod(), "duration": "5s"},
+        ],
+    }
+    row = by_pod(run(tmp_path, spec))["p-0"]
+    assert (row["starting_time_s"], row["finish_time_s"]) == (20, 55)
+
+
 def test_after_a_long_crash_the_pods_are_gone(tmp_path: Path) -> None:
     """Marked after 50 s, tolerated for 300 s, and removed when the node is back."""
     [row] = rows(run(tmp_path, crash("20m")), "pods")

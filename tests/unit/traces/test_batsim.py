@@ -93,3 +93,17 @@ def test_a_malformed_document_is_an_error_with_path_and_value(document: Any, mes
         read_batsim(document, "w.json")
 
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("repeat", "problem"),
+    [
+        (1.5, r"profiles\.x\.repeat: must be an integer, got 1\.5"),
+        (0, r"profiles\.x\.repeat: must be a number from 1 .* got 0"),
+    ],
+)
+def test_a_sequence_is_repeated_a_whole_number_of_times(repeat: float, problem: str) -> None:
+    """Source: Batsim's reader of profiles, which refuses fractions and 0."""
+    profile = {"type": "composed", "repeat": repeat, "seq": ["short"]}
+    with pytest.raises(ConfigError, match=problem):
+        read_batsim(workload(job(profile="x"), x=profile), "b.json")

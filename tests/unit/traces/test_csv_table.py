@@ -52,6 +52,20 @@ def test_without_a_map_columns_are_read_by_their_name() -> None:
     assert trace.names.tolist() == ["a", "b"]
 
 
+def test_submissions_may_be_dates_with_times() -> None:
+    text = b"t\n2026-03-29T03:00:00+02:00\n2026-03-29 00:59:59.5\n2026-03-29T01:00:01Z\n"
+
+    trace = read_csv(text, "t.csv", {"submit_s": "t"})
+
+    assert trace.submit_s.tolist() == [0.0, 0.5, 1.5]
+
+
+@pytest.mark.parametrize("text", ["2026-03-29", "2026-13-01T00:00:00Z", "29.03.2026 01:00"])
+def test_other_dates_are_errors(text: str) -> None:
+    with pytest.raises(ConfigError, match="line 2: submit_s: must be a number"):
+        read_csv(f"submit_s\n{text}\n".encode(), "t.csv")
+
+
 def test_amounts_are_rounded_up() -> None:
     text = b"t,c\n0,0.0001\n0,0.29\n0,1.0005\n"
 

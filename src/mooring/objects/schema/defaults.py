@@ -255,6 +255,11 @@ def _job(obj: Object) -> None:
     spec.setdefault("manualSelector", False)
 
 
+def _condition_pattern(obj: Object) -> None:
+    if not obj.get("status"):  # the field is always encoded
+        obj["status"] = "True"
+
+
 def _csi_driver(obj: Object) -> None:
     _csi_driver_constants(obj)
     obj["spec"].setdefault("volumeLifecycleModes", ["Persistent"])
@@ -448,7 +453,7 @@ DEFAULTS: Mapping[str, Default] = MappingProxyType(
             failedJobsHistoryLimit=1,
         ),
         "batch.Job": _job,
-        "batch.PodFailurePolicyOnPodConditionsPattern": _constant(status="True"),
+        "batch.PodFailurePolicyOnPodConditionsPattern": _condition_pattern,
         "core.ConfigMapVolumeSource": _file_mode,
         "core.Container": _container,
         "core.ContainerPort": _tcp,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from mooring.objects.meta import OwnerReference, controller_of, key
+from mooring.simulation.controllers.job_pods.record import JobRecord
 from mooring.simulation.controllers.objects import WORKLOAD_KINDS, Json, Workload, selector_of
 
 if TYPE_CHECKING:
@@ -28,12 +29,14 @@ class ControlledObjects:
         workloads: Kind -> key -> workload.
         pods: Key -> pod.
         nodes: Name -> node.
+        job_records: UID of a Job -> which of its pods the controller has counted.
     """
 
     def __init__(self) -> None:
         self.workloads: dict[str, dict[str, Workload]] = {kind: {} for kind in WORKLOAD_KINDS}
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
+        self.job_records: dict[str, JobRecord] = {}
         #: UID of the controller ("" = none) and namespace -> key -> pod, in the order of ``pods``;
         #: None until there is a workload: without one, nothing reads it.
         self._by_owner: dict[tuple[str, str], dict[str, Pod]] | None = None
@@ -152,6 +155,7 @@ class ControlledObjects:
         if new is None:
             self.workloads[kind].pop(workload.key, None)
             self._templates.pop(workload.metadata.uid, None)
+            self.job_records.pop(workload.metadata.uid, None)
         else:
             self.workloads[kind][workload.key] = new
             if kind == "StatefulSet":

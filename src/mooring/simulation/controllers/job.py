@@ -1,11 +1,8 @@
 """The Job controller: pods until enough of them have succeeded.
 
-Simulated pods run until something ends them, so a Job keeps its parallelism of running pods.
-
-Source: pkg/controller/job/job_controller.go, indexed_job_utils.go.
-Differs: pods get no finalizer, so a finished pod counts while it exists, and as long as the status
-has counted it; failed pods are replaced without backoff; ``podFailurePolicy``, ``successPolicy``,
-``backoffLimitPerIndex``, ``activeDeadlineSeconds`` and ``ttlSecondsAfterFinished`` are not read.
+Source: pkg/controller/job/job_controller.go, indexed_job_utils.go;
+pkg/controller/ttlafterfinished/ttlafterfinished_controller.go.
+Differs: pods get no finalizer; ``JobRecord`` remembers which pods are counted instead.
 """
 
 from __future__ import annotations
@@ -15,8 +12,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mooring.clock import rfc3339
+from mooring.simulation.controllers.job_pods.indexes import INDEX, index_of, indexes_text
+from mooring.simulation.controllers.job_pods.policies import success_message
+from mooring.simulation.controllers.job_pods.record import JobRecord, replaces_only_failed
 from mooring.simulation.controllers.objects import (
     Create,
+    Delete,
     Json,
     Result,
     Turn,
@@ -32,130 +33,255 @@ from mooring.simulation.controllers.workload_pods import (
     is_active,
     is_ready,
     new_pod,
+    seconds_of,
 )
 
 if TYPE_CHECKING:
     from mooring.objects.pod import Pod
     from mooring.simulation.controllers.cluster import ControlledObjects
 
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
 NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
+FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-failure-count"
 #: Pods created or deleted in one turn.
 BURST: Final = 500
+#: The condition that says how a Job will end -> the one that it has then.
+_ENDS: Final = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}
 
 
 def sync_job(workload: Workload, cluster: ControlledObjects, turn: Turn) -> Result:
     """Returns the writes of the next step of a Job."""
-    if any(item["status"] == "True" for item in _ends(workload.status)):
-        return Result([])
+    ended = _condition(workload.status, *_ENDS.values())
+    if ended is not None:
+        return _after_end(workload, ended, turn)
     pods, writes = claim_pods(workload, cluster, adopts=bool(workload.spec.get("selector")))
-    step = _Step(workload, pods)
+    uid = workload.metadata.uid
+    record = cluster.job_records.get(uid)
+    if record is None:
+        record = cluster.job_records[uid] = JobRecord(workload, pods)
+    record.count(workload, pods, turn.now_s)
+    step = _Step(workload, pods, record, turn)
     if not workload.is_deleted:
-        writes += step.writes(cluster, turn)
-    writes += status_write(workload, step.status(turn))
-    return Result(writes)
+        writes += step.writes(cluster)
+    writes += status_write(workload, step.status())
+    return Result(writes, step.again_s)
 
 
-def _ends(status: Json) -> list[Json]:
-    kinds = ("Complete", "Failed")
-    return [item for item in status.get("conditions") or () if item["type"] in kinds]
+def _condition(status: Json, *kinds: str) -> Json | None:
+    for item in status.get("conditions") or ():
+        if item["type"] in kinds and item["status"] == "True":
+            return dict(item)
+    return None
+
+
+def _after_end(workload: Workload, ended: Json, turn: Turn) -> Result:
+    """Deletes a Job that has ended when its time to live is over."""
+    ttl_s = workload.spec.get("ttlSecondsAfterFinished")
+    if ttl_s is None or workload.is_deleted or not turn.has_deadlines:
+        return Result([])
+    left_s = seconds_of(ended["lastTransitionTime"]) + ttl_s - turn.now_s
+    if left_s > 0:
+        return Result([], left_s)
+    metadata = workload.metadata
+    return Result([Delete("Job", metadata.namespace, metadata.name, metadata.uid, "Foreground")])
 
 
 class _Step:
-    """One turn of a Job."""
+    """One turn of a Job.
 
-    def __init__(self, workload: Workload, pods: Sequence[Pod]) -> None:
+    Attributes:
+        again_s: The next turn is after so many seconds; None = when something changes.
+    """
+
+    def __init__(
+        self, workload: Workload, pods: Sequence[Pod], record: JobRecord, turn: Turn
+    ) -> None:
+        self.again_s: float | None = None
         self._workload = workload
-        spec, status = workload.spec, workload.status
+        self._record = record
+        self._turn = turn
+        spec = workload.spec
         self._active = [pod for pod in pods if is_active(pod)]
-        ended = {
-            phase: [pod for pod in pods if pod.status.phase == phase]
-            for phase in ("Succeeded", "Failed")
-        }
+        self._terminating = [
+            pod
+            for pod in pods
+            if pod.metadata.deletion_timestamp is not None
+            and pod.status.phase not in ("Succeeded", "Failed")
+        ]
         self._is_indexed = spec.get("completionMode") == "Indexed"
-        self._indexes = indexes_of(status.get("completedIndexes", ""))
-        self._indexes |= {index_of(pod) for pod in ended["Succeeded"]} - {-1}
-        succeeded = len(self._indexes) if self._is_indexed else len(ended["Succeeded"])
-        self._succeeded = max(succeeded, int(status.get("succeeded") or 0))
-        self._failed = max(len(ended["Failed"]), int(status.get("failed") or 0))
+        self._succeeded = len(record.completed) if self._is_indexed else record.succeeded
         self._completions: int | None = spec.get("completions")
-        self._has_failed = self._failed > int(spec.get("backoffLimit", 6))
         self._is_suspended = bool(spec.get("suspend"))
+        self._start = self._start_time()
+        self._end = _condition(workload.status, *_ENDS) or self._new_end()
+        self._n_deleted = 0
 
-    @property
+    # -- the end ----------------------------------------------------------------------------------
+
+    def _start_time(self) -> str | None:
+        """Returns since when the Job is active; a suspended one begins anew when it goes on."""
+        if self._is_suspended:
+            return None
+        start: str | None = self._workload.status.get("startTime")
+        return start or rfc3339(self._turn.now_s)
+
+    def _new_end(self) -> Json | None:
+        """Returns how the Job will end, as the condition that says so; None = it goes on."""
+        failure = self._failure()
+        if failure is not None:
+            return self._condition("FailureTarget", *failure)
+        if self._is_indexed:
+            text = success_message(self._workload.spec.get("successPolicy"), self._record.completed)
+            if text:
+                return self._condition("SuccessCriteriaMet", "SuccessPolicy", text)
+        return None
+
+    def _failure(self) -> tuple[str, str] | None:
+        """Returns why the Job has failed, in the order of the controller's questions."""
+        spec, record = self._workload.spec, self._record
+        if record.message:
+            return "PodFailurePolicy", record.message
+        if record.failed > int(spec.get("backoffLimit", 6)):
+            return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        if self._is_past_deadline():
+            return "DeadlineExceeded", "Job was active longer than specified deadline"
+        n_failed, most = len(record.failed_indexes), spec.get("maxFailedIndexes")
+        if most is not None and n_failed > most:
+            text = "Job has exceeded the specified maximal number of failed indexes"
+            return "MaxFailedIndexesExceeded", text
+        if n_failed and n_failed + self._succeeded >= (self._completions or 0):
+            return "FailedIndexes", "Job has failed indexes"
+        return None
+
+    def _is_past_deadline(self) -> bool:
+        deadline_s = self._workload.spec.get("activeDeadlineSeconds")
+        if deadline_s is None or self._start is None or not self._turn.has_deadlines:
+            return False
+        left_s: float = seconds_of(self._start) + deadline_s - self._turn.now_s
+        if left_s > 0:
+            self._look_again(left_s)
+        return left_s <= 0
+
     def _is_complete(self) -> bool:
+        if len(self._active) > self._n_deleted:
+            return False
         if self._completions is not None:
             return self._succeeded >= self._completions
-        return self._succeeded > 0 and not self._active
+        return self._succeeded > 0
 
-    def writes(self, cluster: ControlledObjects, turn: Turn) -> list[Write]:
+    def _look_again(self, wait_s: float) -> None:
+        self.again_s = wait_s if self.again_s is None else min(wait_s, self.again_s)
+
+    # -- pods -------------------------------------------------------------------------------------
+
+    def writes(self, cluster: ControlledObjects) -> list[Write]:
         """Returns the pods to create or to delete."""
         desired = self._desired()
         excess = len(self._active) - desired
         if excess > 0:
-            ended = first_to_delete(self._active, self._active, min(excess, BURST), turn.now_s)
+            now_s, self._n_deleted = self._turn.now_s, min(excess, BURST)
+            ended = first_to_delete(self._active, self._active, self._n_deleted, now_s)
             return [delete_pod(pod) for pod in ended]
-        missing = min(-excess, BURST)
+        waited_for = self._terminating if replaces_only_failed(self._workload.spec) else []
+        missing = min(-excess - len(waited_for), BURST)
+        if missing <= 0:
+            return []
+        if not self._has_limit_per_index:
+            wait_s = self._record.wait_s(self._turn.now_s)
+            if wait_s > 0:
+                self._look_again(wait_s)
+                return []
         if not self._is_indexed:
-            return self._creations([None] * missing, cluster, turn)
-        taken = self._indexes | {index_of(pod) for pod in self._active}
-        free = (index for index in range(self._completions or 0) if index not in taken)
-        return self._creations(list(islice(free, missing)), cluster, turn)
+            return self._creations([None] * missing, cluster)
+        return self._creations(self._free_indexes(missing, waited_for), cluster)
 
     def _desired(self) -> int:
         """Returns how many pods should be active."""
-        if self._is_suspended or self._has_failed:
+        if self._is_suspended or self._end is not None:
             return 0
         parallelism = int(self._workload.spec.get("parallelism", 1))
         if self._completions is None:
             return len(self._active) if self._succeeded else parallelism
         return max(0, min(parallelism, self._completions - self._succeeded))
 
-    def _creations(
-        self, indexes: Iterable[int | None], cluster: ControlledObjects, turn: Turn
-    ) -> list[Write]:
+    @property
+    def _has_limit_per_index(self) -> bool:
+        return self._workload.spec.get("backoffLimitPerIndex") is not None
+
+    def _free_indexes(self, count: int, waited_for: Iterable[Pod]) -> list[int]:
+        """Returns the first indexes that need a pod; those that wait for their backoff do not."""
+        record = self._record
+        taken = record.completed | record.failed_indexes
+        taken |= {index_of(pod) for pod in (*self._active, *waited_for)}
+        free = (index for index in range(self._completions or 0) if index not in taken)
+        first = list(islice(free, count))
+        if not self._has_limit_per_index:
+            return first
+        waits = {index: record.wait_s(self._turn.now_s, index) for index in first}
+        later = [wait_s for wait_s in waits.values() if wait_s > 0]
+        if later:
+            self._look_again(min(later))
+        return [index for index in first if not waits[index]]
+
+    def _creations(self, indexes: Iterable[int | None], cluster: ControlledObjects) -> list[Write]:
         workload, writes, names = self._workload, list[Write](), set[str]()
-        metadata = workload.metadata
+        metadata, suffix = workload.metadata, self._turn.suffix
         for index in indexes:
             base = f"{metadata.name}-" if index is None else f"{metadata.name}-{index}-"
-            name = generated_pod_name(base, turn.suffix, names)
+            name = generated_pod_name(base, suffix, names)
             while f"{metadata.namespace}/{name}" in cluster.pods:
-                name = generated_pod_name(base, turn.suffix, names)
+                name = generated_pod_name(base, suffix, names)
             names.add(name)
             create = new_pod(workload, name)
             _identify(create, workload, index)
+            if index is not None and self._has_limit_per_index:
+                count = str(self._record.failures_of(index))
+                create.manifest["metadata"]["annotations"][FAILURE_COUNT] = count
             writes.append(create)
         return writes
 
-    def status(self, turn: Turn) -> Json:
+    # -- status -----------------------------------------------------------------------------------
+
+    def status(self) -> Json:
         """Returns the status."""
-        old, now = self._workload.status, rfc3339(turn.now_s)
+        old, record = self._workload.status, self._record
         status: Json = {
             **old,
             "active": len(self._active),
             "ready": sum(map(is_ready, self._active)),
+            "terminating": len(self._terminating),
             "succeeded": self._succeeded,
-            "failed": self._failed,
+            "failed": record.failed,
+            "startTime": self._start,
         }
-        if not self._is_suspended:
-            status["startTime"] = old.get("startTime") or now
         if self._is_indexed:
-            status["completedIndexes"] = indexes_text(self._indexes)
-        if self._has_failed:
-            text = "Job has reached the specified backoff limit"
-            _end(status, ("FailureTarget", "Failed"), "BackoffLimitExceeded", text, now)
-            status |= {"active": 0, "ready": 0}
-        elif self._is_complete:
+            status["completedIndexes"] = indexes_text(record.completed)
+            if self._has_limit_per_index:
+                status["failedIndexes"] = indexes_text(record.failed_indexes)
+        if self._end is None and self._is_complete():
             text = "Reached expected number of succeeded pods"
-            _end(status, ("SuccessCriteriaMet", "Complete"), "CompletionsReached", text, now)
-            status |= {"active": 0, "ready": 0, "completionTime": now}
+            self._end = self._condition("SuccessCriteriaMet", "CompletionsReached", text)
+        if self._end is not None:
+            self._add_end(status, self._end)
         return status
 
+    def _add_end(self, status: Json, end: Json) -> None:
+        """Adds the condition of the coming end; that of the end when all pods have gone."""
+        conditions = list(status.get("conditions") or ())
+        if not any(item["type"] == end["type"] for item in conditions):
+            conditions.append(end)
+        if len(self._active) <= self._n_deleted:
+            status |= {"active": 0, "ready": 0}
+            if not (self._n_deleted or self._terminating):
+                kind = _ENDS[end["type"]]
+                conditions.append(self._condition(kind, end["reason"], end["message"]))
+                if kind == "Complete":
+                    status["completionTime"] = rfc3339(self._turn.now_s)
+        status["conditions"] = conditions
 
-def _end(status: Json, kinds: Sequence[str], reason: str, message: str, now: str) -> None:
-    added = [
-        {
+    def _condition(self, kind: str, reason: str, message: str) -> Json:
+        now = rfc3339(self._turn.now_s)
+        return {
             "type": kind,
             "status": "True",
             "lastProbeTime": now,
@@ -163,9 +289,6 @@ def _end(status: Json, kinds: Sequence[str], reason: str, message: str, now: str
             "reason": reason,
             "message": message,
         }
-        for kind in kinds
-    ]
-    status["conditions"] = [*(status.get("conditions") or ()), *added]
 
 
 def _identify(create: Create, workload: Workload, index: int | None) -> None:
@@ -188,29 +311,3 @@ def _identify(create: Create, workload: Workload, index: int | None) -> None:
         if not any(item["name"] == "JOB_COMPLETION_INDEX" for item in present):
             entry = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
             container["env"] = [*present, entry]
-
-
-def index_of(pod: Pod) -> int:
-    """Returns the completion index of a pod; -1 = it has none."""
-    text = pod.metadata.annotations.get(INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() else -1
-
-
-def indexes_of(text: str) -> set[int]:
-    """Returns the indexes of a text such as "0-2,5"."""
-    indexes: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        indexes |= set(range(int(first), int(last or first) + 1))
-    return indexes
-
-
-def indexes_text(indexes: Iterable[int]) -> str:
-    """Returns indexes as a text such as "0-2,5"."""
-    parts: list[list[int]] = []
-    for index in sorted(indexes):
-        if parts and parts[-1][-1] == index - 1:
-            parts[-1][1:] = [index]
-        else:
-            parts.append([index])
-    return ",".join("-".join(map(str, part)) for part in parts)

@@ -50,15 +50,17 @@ class ControllerManager:
         failures: Workload -> why its last write failed.
 
     Args:
+        has_deadlines: Whether Jobs have deadlines and times to live.
         clock: The wall clock for conditions.
         rng: For the names of pods; each workload has its own stream, so that one more workload
             does not change the names of the others.
     """
 
-    def __init__(self, *, clock: Clock, rng: Rng) -> None:
+    def __init__(self, *, clock: Clock, rng: Rng, has_deadlines: bool = True) -> None:
         self.cluster = ControlledObjects()
         self.failures: dict[WorkloadKey, str] = {}
         self._clock = clock
+        self._has_deadlines = has_deadlines
         self._seed = rng.getrandbits(64)
         self._streams: dict[WorkloadKey, Rng] = {}
         self._queue: dict[WorkloadKey, None] = {}
@@ -92,6 +94,7 @@ class ControllerManager:
                 self._clock.wall_s(),
                 partial(random_suffix, self._stream(workload_key)),
                 self.failures.get(workload_key, ""),
+                self._has_deadlines,
             )
             return workload_key, CONTROLLERS[kind](workload, self.cluster, turn)
         return None

@@ -127,11 +127,14 @@ class Turn(NamedTuple):
         now_s: The wall clock.
         suffix: Returns the next random end of a name.
         failure: Why the last write of this workload failed; "" = it did not.
+        has_deadlines: Whether Jobs have deadlines and times to live: False where pods are placed
+            once, and run for ever.
     """
 
     now_s: float
     suffix: Callable[[], str]
     failure: str = ""
+    has_deadlines: bool = True
 
 
 def selector_of(workload: Workload) -> Selector:

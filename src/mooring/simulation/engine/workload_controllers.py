@@ -88,7 +88,8 @@ class WorkloadControllers:
         self._workloads = [to_struct(raw, Workload) for raw in workloads]
         self._clock = clock
         self._rng = rng
-        self._manager = ControllerManager(clock=clock, rng=rng)
+        # Without run times, pods are placed once: no deadline ends them.
+        self._manager = ControllerManager(clock=clock, rng=rng, has_deadlines=not starts_pods)
         self._engine: Engine | None = None
         self._neighbors: Neighbors | None = None
 
@@ -223,7 +224,7 @@ class WorkloadControllers:
         elif isinstance(write, Delete):
             object_key = f"{write.namespace}/{write.name}"
             if write.kind in WORKLOAD_KINDS:
-                self._store(self._manager.cluster.workloads[write.kind].get(object_key), None)
+                self.delete(write.kind, object_key)
             else:
                 self._table.delete(write.kind, object_key, uid=write.uid)
         elif isinstance(write, Patch):

@@ -127,6 +127,15 @@ def test_nulls_in_lists_are_empty_elements() -> None:
     assert found["nodeSelector"] == {"a": ""}
 
 
+@pytest.mark.parametrize("pattern", [{}, {"status": ""}])
+def test_a_condition_of_a_failure_policy_is_true_by_default(pattern: dict[str, Any]) -> None:
+    """Source: pkg/apis/batch/v1 (SetDefaults_PodFailurePolicyOnPodConditionsPattern)."""
+    conditions = [{"type": "DisruptionTarget", **pattern}]
+    policy = {"rules": [{"action": "Ignore", "onPodConditions": conditions}]}
+    read = reader_of("batch.PodFailurePolicy").read(policy)
+    assert read["rules"][0]["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+
+
 def test_types_are_named_as_go_does() -> None:
     assert go_type("{}Quantity") == "map[string]Quantity"
     assert go_type("[]core.Container") == "[]v1.Container"
