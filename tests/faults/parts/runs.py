@@ -15,6 +15,7 @@ from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extender_run import run_extender
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
@@ -22,6 +23,7 @@ from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.verify_run import run_verify
+from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.writes_run import run_writes
 
 #: Kind of runs -> runs one seed; any exception is a detection.
@@ -44,6 +46,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "elector": run_elector,
     "errors": run_errors,
     "slots": run_slots,
+    "volumes": run_volumes,
+    "preempt_extender": run_preempt_extender,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -64,5 +68,6 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "plugins/dynamic_resources": ("claims",),
     "plugins/default_preemption": ("choice",),
-    "extenders": ("bind_extender",),
+    "plugins/volume_binding": ("volumes",),
+    "extenders": ("bind_extender", "preempt_extender"),
 }
