@@ -101,7 +101,7 @@ class PreemptExtenderRun(ChoiceRun):
         self._due: list[Play] = []
         self._repeated: bytes | None = None
         self._is_error = False
-        #: Victims that extenders which need whole pods cannot be told of.
+        #: Victims that extenders which need whole pods do not get.
         self._deleted: set[str] = set()
 
     def _choose(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claims_run import run_claims
@@ -13,6 +14,7 @@ from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extender_run import run_extender
+from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
@@ -48,6 +50,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "slots": run_slots,
     "volumes": run_volumes,
     "preempt_extender": run_preempt_extender,
+    "audit": run_audit,
+    "handle": run_handle,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -65,6 +69,8 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claims",
         "errors",
         "slots",
+        "audit",
+        "handle",
     ),
     "plugins/dynamic_resources": ("claims",),
     "plugins/default_preemption": ("choice",),

@@ -29,7 +29,7 @@ Objects = dict[tuple[str, str], Any]
 
 
 class Plan(NamedTuple):
-    """What a pod gets on a node.
+    """The volumes that a pod gets on a node.
 
     Attributes:
         reasons: Those against the node, in upstream's order.

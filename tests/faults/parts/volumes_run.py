@@ -214,8 +214,8 @@ class VolumesRun(VolumeWatch):
         before = dict(self._view.assumed)
         node = self._view.objects["Node", node_name]
         plan = self._view.plan(claims, node)
-        known = {(VOLUME, name): self._view.get(VOLUME, name) for name in plan.bindings.values()}
-        expected = self._expected(plan, node_name, claims, known)
+        stored = {(VOLUME, name): self._view.get(VOLUME, name) for name in plan.bindings.values()}
+        expected = self._expected(plan, node_name, claims, stored)
         self._plugin.reserve(cycle, node_name)
         self._overlay()
         for key, obj in self._view.assumed.items():

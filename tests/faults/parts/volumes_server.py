@@ -99,8 +99,8 @@ class StoredVolumes:
         metadata = {"name": name, "uid": f"{name}-{self.count}"}
         if kind in (CLAIM, "CSIStorageCapacity"):
             metadata["namespace"] = "default"
-        given = body.get("metadata", {})
-        return self.put(kind, convert({**body, "metadata": {**metadata, **given}}, kind))
+        more = body.get("metadata", {})
+        return self.put(kind, convert({**body, "metadata": {**metadata, **more}}, kind))
 
     async def patch(self, kind: str, name: str, patch: Any, *, namespace: str) -> Any:
         """Merges a patch, as the API server does, or fails."""
@@ -234,9 +234,11 @@ class VolumeController(StoredVolumes):
         """Creates a volume in the zone of the node, or has the scheduler choose again."""
         node = self.stored.get(("Node", node_name))
         if node is None or (not self.is_passive and self._rng.random() < self._refusal_rate):
-            kept = dict(claim.metadata.annotations)
-            del kept[SELECTED_NODE]
-            self.put(CLAIM, replace(claim, metadata=replace(claim.metadata, annotations=kept)))
+            annotations = dict(claim.metadata.annotations)
+            del annotations[SELECTED_NODE]
+            self.put(
+                CLAIM, replace(claim, metadata=replace(claim.metadata, annotations=annotations))
+            )
             return
         name = f"made-{self.count}"
         labels = node.metadata.labels
@@ -404,7 +406,7 @@ class VolumeServer(VolumeController):
         self._make("CSIDriver", DRIVER, {"spec": {"storageCapacity": has_capacity}})
 
     def _steal(self) -> None:
-        """Another component binds a free volume to a claim."""
+        """Binds a free volume to a claim, as another component does."""
         volume, claim = self._any(VOLUME), self._any(CLAIM)
         if volume is None or claim is None or volume.spec.claim_ref is not None:
             return

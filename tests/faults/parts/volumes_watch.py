@@ -1,4 +1,4 @@
-"""What a scheduler knows of volumes: its cache, a model of it, and the pods that events queue."""
+"""The cache of a scheduler, a model of its volumes, and the pods that events queue."""
 
 from __future__ import annotations
 
