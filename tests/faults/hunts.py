@@ -252,6 +252,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "always_announces": ("cycle", 4),
     "deleted_since_read": ("claims", 14),
     "several_problems_stay": ("audit", 0),
+    "differences_only": ("audit", 0),
     "lister_by_alias": ("handle", 0),
     "conflict_is_transient": ("errors", 2),
 }
