@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
+from tests.faults.drawn_mutations import DRAWN_BUGS
 from tests.faults.fresh_mutations import FRESH_BUGS
 from tests.faults.further_mutations import FURTHER_BUGS
 from tests.faults.harness.scenario import run_scenario
@@ -37,6 +38,7 @@ ALL_BUGS: Final = (
     *LATER_BUGS,
     *LAST_BUGS,
     *FURTHER_BUGS,
+    *DRAWN_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -247,6 +249,12 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "full_before_end": ("slots", 3),
     "waits_for_first_victim": ("preemption", 0),
     "condition_is_false": ("choice", 12),
+    "always_announces": ("cycle", 4),
+    "deleted_since_read": ("claims", 14),
+    "several_problems_stay": ("audit", 0),
+    "differences_only": ("audit", 0),
+    "lister_by_alias": ("handle", 0),
+    "conflict_is_transient": ("errors", 2),
 }
 
 

@@ -25,6 +25,7 @@ from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
 from mooring.clock import Rng, seeded_random
 from mooring.devcluster.kubelets import Kubelets
+from mooring.metrics.registry import Metrics
 from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
 from mooring.queue import QueueOptions
@@ -262,7 +263,10 @@ class ScenarioCluster:
         # Those that raise come last: the ledger expects a Reserve before each Unreserve.
         plugins = [self._ledger, self._second, *self._raising]
         observer = _observer(self._scenario, self._checker, self._client, self.store, self._network)
-        options = ServiceOptions(plugins=plugins, observer=observer, queue=self._queue_options)
+        metrics = Metrics(clock=self._clock) if self._scenario.seed % 2 else None
+        options = ServiceOptions(
+            plugins=plugins, observer=observer, queue=self._queue_options, metrics=metrics
+        )
         service = Service(client, clock=self._clock, rng=self._service_rng, options=options)
         self._checker.service = service
         self._ledger.handle = self._second.handle = service.handle
@@ -275,6 +279,7 @@ class ScenarioCluster:
             self._checker,
             self._final,
             checks_changes=self._scenario.seed % 2 == 0,
+            metrics=metrics,
         )
         return service
 

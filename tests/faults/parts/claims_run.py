@@ -208,6 +208,8 @@ class ClaimsRun:
             self.problems.append(f"{name} gets the users {sorted(new.users)}")
         if old.devices and not new.devices and len(old.users) > 1:
             self.problems.append(f"{name} is freed, with the users {sorted(old.users)}")
+        if old.devices and not new.devices and new.users:
+            self.problems.append(f"{name} is freed, but reserved for {sorted(new.users)}")
         count = before["spec"]["devices"]["requests"][0]["exactly"]["count"]
         if new.devices and not old.devices and len(new.devices) != count:
             self.problems.append(f"{name} gets {len(new.devices)} devices, not {count}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claims_run import run_claims
@@ -13,8 +14,10 @@ from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extender_run import run_extender
+from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
@@ -22,6 +25,7 @@ from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.verify_run import run_verify
+from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.writes_run import run_writes
 
 #: Kind of runs -> runs one seed; any exception is a detection.
@@ -44,6 +48,10 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "elector": run_elector,
     "errors": run_errors,
     "slots": run_slots,
+    "volumes": run_volumes,
+    "preempt_extender": run_preempt_extender,
+    "audit": run_audit,
+    "handle": run_handle,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -61,8 +69,11 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claims",
         "errors",
         "slots",
+        "audit",
+        "handle",
     ),
     "plugins/dynamic_resources": ("claims",),
     "plugins/default_preemption": ("choice",),
-    "extenders": ("bind_extender",),
+    "plugins/volume_binding": ("volumes",),
+    "extenders": ("bind_extender", "preempt_extender"),
 }

@@ -138,12 +138,17 @@ class AttachedVolumes:
         self._models = [AssumedModel(storage, kind, report) for kind in (VOLUME, CLAIM)]
         self._storage = storage
         self._waits: list[Wait] = []
+        self._now_s: Callable[[], float] = lambda: 0.0
+        self._timeout_s = 0.0
+        #: UID -> the versions that an attempt has assumed, and has not written.
+        self._reserved: dict[str, dict[tuple[str, str], Any]] = {}
         for framework in service.profiles.values():
             for plugin in framework.plugins("pre_bind"):
                 if plugin.name == "VolumeBinding":
                     self._attach(plugin._binder)
 
     def _attach(self, binder: Any) -> None:
+        self._now_s, self._timeout_s = binder._handle.monotonic_s, binder._timeout_s
         binder._handle = Writes(binder._handle, self)
         real = binder.bind
 
@@ -154,7 +159,7 @@ class AttachedVolumes:
                 asyncio.current_task(),
                 pod.uid,
                 node_name,
-                binder._handle.monotonic_s() + binder._timeout_s,
+                self._now_s() + binder._timeout_s,
                 {b.volume.metadata.name: key(b.claim) for b in volumes.bindings},
                 [key(provision.claim) for provision in volumes.provisions],
                 assumed,
@@ -165,7 +170,8 @@ class AttachedVolumes:
             try:
                 await real(pod, node_name, volumes)
             except PluginError:
-                if wait.is_written() and binder._handle.monotonic_s() < wait.ends_s:
+                # The time to wait begins when all is written.
+                if wait.is_written() and self._now_s() < wait.ends_s:
                     self._check_failure(pod.key, wait)
                 raise
             else:
@@ -182,11 +188,26 @@ class AttachedVolumes:
         for wait in self._waits:
             if wait.task is asyncio.current_task() and (kind, object_key) in wait.assumed:
                 wait.written[kind, object_key] = int(stored.metadata.resource_version)
+                wait.ends_s = self._now_s() + self._timeout_s
+                self._reserved.get(wait.uid, {}).pop((kind, object_key), None)
+
+    def reserved(self, uid: str, assumed: dict[tuple[str, str], Any]) -> None:
+        """Remembers what an attempt has assumed."""
+        self._reserved[uid] = assumed
+
+    def released(self, uid: str) -> None:
+        """Checks, after Unreserve, that nothing stays assumed that is not written."""
+        for (kind, name), obj in self._reserved.pop(uid, {}).items():
+            models = [model for model in self._models if model._kind == kind]
+            if any(model.assumed.get(name) is obj for model in models):
+                self._report(f"{uid} has failed, but {kind} {name} stays assumed")
 
     def on_tick(self) -> None:
         """Checks once per second that no pod waits although its result is known."""
         for wait in self._waits:
             state = self._state(wait) if wait.is_written() else PENDING
+            is_over = wait.is_written() and self._now_s() > wait.ends_s
+            state = "over" if state == PENDING and is_over else state
             wait.late = wait.late + 1 if state != PENDING else 0
             if wait.late > LATE_MAX:
                 self._report(f"the volumes of {wait.uid} are waited for, but: {state}")
@@ -219,6 +240,8 @@ class AttachedVolumes:
                 return f"{name} or {claim_key} is gone"
             if _version(volume) < wait.written[VOLUME, name]:
                 return PENDING
+            if not self._is_reachable(wait, volume):
+                return f"{name} is out of reach"
             if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
                 return f"{name} names no claim"
             if not _is_bound(claim):
@@ -238,8 +261,22 @@ class AttachedVolumes:
         if selected != wait.node:
             return f"{claim_key} has node {selected!r}"
         name = claim.spec.volume_name
-        has_volume = not name or self._stored(VOLUME, name) is not None
+        volume = self._stored(VOLUME, name)
+        if volume is not None and not self._is_reachable(wait, volume):
+            return f"{name} is out of reach"
+        has_volume = not name or volume is not None
         return "" if has_volume and _is_bound(claim) else PENDING
+
+    def _is_reachable(self, wait: Wait, volume: Any) -> bool:
+        """Returns whether the node still meets the affinity, of rules with the operator In."""
+        nodes, affinity = self._service.cache.nodes, volume.spec.node_affinity
+        if affinity is None or affinity.required is None:
+            return True
+        labels = nodes.node(nodes.live_row(wait.node)).metadata.labels
+        return any(
+            all(labels.get(rule.key) in rule.values for rule in term.match_expressions)
+            for term in affinity.required.node_selector_terms
+        )
 
 
 def _version(obj: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mooring.clock import Clock
+from mooring.metrics.registry import Metrics
 from mooring.queue import QueueOptions
 from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import Findings, StoreChecker
@@ -14,6 +15,8 @@ from tests.faults.twins.at_rest import AtRest
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_bindings import AttachedBindings
 from tests.faults.twins.attached_choice import AttachedChoice
+from tests.faults.twins.deeds import Deeds
+from tests.faults.twins.forgotten import Forgotten
 from tests.faults.twins.must_queue import MustQueue
 
 
@@ -30,6 +33,7 @@ class ScenarioTwins(Twins):
         final: Knows which requests are delayed.
         checks_changes: Compare the unschedulable pods before and after each change, which costs a
             fifth of a crowded run.
+        metrics: Those of the scheduler, which are compared with what it does; None = none.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class ScenarioTwins(Twins):
         final: FinalChecker,
         *,
         checks_changes: bool,
+        metrics: Metrics | None = None,
     ) -> None:
         report = partial(findings.report, "T1")
         super().__init__(service, clock, options, report)
@@ -50,5 +55,9 @@ class ScenarioTwins(Twins):
         self.choice = AttachedChoice(service, report)
         if checks_changes:
             self.must_queue = MustQueue(service, checker.wakeups, report)
+        if metrics is not None:
+            self.checks.append(Deeds(service, metrics, self.queue, store, report).on_tick)
         self.bindings = AttachedBindings(service, store, self.preemption.check_binding, report)
+        self.forgotten = Forgotten(service, store, checker, final, report)
+        self.checks.append(self.forgotten.on_tick)
         self.checks.append(AtRest(service, store, checker, final, report).on_tick)

@@ -1,0 +1,213 @@
+"""Compares metrics with what the scheduler did, and its own audits with what others see.
+
+What happened is counted from outside: pods that are popped, calls of the observer, evictions, the
+stored bindings. Each counter and gauge has to agree with it, every seven seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from mooring.framework import Diagnosis
+from mooring.framework.status import Code, Status
+from mooring.metrics.registry import Metrics
+from mooring.queue import QueueName
+from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.scheduler.service import Service
+from tests.faults.harness.checkers import StoreChecker
+from tests.faults.twins.attached_queue import AttachedQueue
+
+#: Seconds between two comparisons: a refresh takes a millisecond.
+EVERY: Final = 7
+
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+#: Gated pods count as unschedulable there, and pods in flight do not.
+LABELS: Final = {
+    QueueName.ACTIVE: "active",
+    QueueName.BACKOFF: "backoff",
+    QueueName.UNSCHEDULABLE: "unschedulable",
+    QueueName.GATED: "unschedulable",
+}
+REJECTIONS: Final = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
+
+
+class Deeds:
+    """The log of what a scheduler did, and its metrics.
+
+    Args:
+        service: Has these metrics, and has not begun yet.
+        metrics: Of the service.
+        queue: Reports the calls of its queue.
+        store: The stored objects.
+        report: Called with each difference.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        metrics: Metrics,
+        queue: AttachedQueue,
+        store: StoreChecker,
+        report: Callable[[str], None],
+    ) -> None:
+        self._service, self._metrics, self._report = service, metrics, report
+        self._queue, self._store = queue, store
+        # That of the sizes of all buffers takes a tenth of a second.
+        self._refreshes = [
+            refresh
+            for refresh in metrics._on_scrape
+            if refresh.__qualname__.startswith(SchedulerMetrics.__name__)
+        ]
+        self._results: Counter[str] = Counter()
+        self._incoming: Counter[tuple[str, str]] = Counter()
+        self._victims: list[int] = []
+        self._pops: Counter[str] = Counter()
+        #: Attempts of bound pods, by their number of pops.
+        self._attempts: list[int] = []
+        self._skipped = self._ticks = 0
+        self._waits = 0
+        self._follow_observer(service.scheduler._observer)
+        self._follow_calls(service)
+
+    def _follow_observer(self, observer: Any) -> None:
+        for name in ("failed", "bound", "waits"):
+            self._follow(observer, name, getattr(self, f"_on_{name}"))
+
+    def _follow_calls(self, service: Service) -> None:
+        scheduler: Any = service.scheduler
+        self._follow(scheduler._reporting, "skipped", self._on_skipped)
+        self._follow(scheduler._reporting, "failed_for_good", self._on_failed_for_good)
+        self._follow(service.preemption_executor, "start", self._on_preemption)
+        queue: Any = service.queue
+        real_pop, real_note = queue.pop, queue._queues.on_move
+
+        def pop() -> Any:
+            entry = real_pop()
+            if entry is not None:
+                self._pops[entry.uid] += 1
+            return entry
+
+        def note(entry: Any, queue_name: QueueName, why: str) -> None:
+            if queue_name in LABELS:
+                self._incoming[LABELS[queue_name], why] += 1
+            real_note(entry, queue_name, why)
+
+        queue.pop = pop
+        queue._queues.on_move = note
+
+    def _follow(self, owner: Any, name: str, follow: Callable[..., None]) -> None:
+        real = getattr(owner, name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            follow(*args)
+            return real(*args, **named)
+
+        setattr(owner, name, call)
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def _on_failed(self, entry: Any, why: Any) -> None:
+        del entry
+        self._results[_result_of(why)] += 1
+
+    def _on_failed_for_good(self, pod: Any, why: Any) -> None:
+        del pod
+        self._results[_result_of(why)] += 1
+
+    def _on_bound(self, entry: Any, node_name: str) -> None:
+        del node_name
+        self._results[SCHEDULED] += 1
+        self._attempts.append(self._pops[entry.uid])
+
+    def _on_waits(self, *_: Any) -> None:
+        self._waits += 1
+
+    def _on_skipped(self, _: Any) -> None:
+        self._skipped += 1
+
+    def _on_preemption(self, preemptor: Any, result: Any) -> None:
+        del preemptor
+        if any(pod.metadata.deletion_timestamp is None for pod in result.victims):
+            self._victims.append(len(result.victims))
+
+    # -- comparison -------------------------------------------------------------------------------
+
+    def on_tick(self) -> None:
+        """Compares every ``EVERY`` calls; called once per second."""
+        self._ticks += 1
+        if self._ticks % EVERY:
+            return
+        for refresh in self._refreshes:
+            refresh()
+        for name, shown, expected in self._pairs():
+            if shown != expected:
+                self._report(f"{name} is {shown}, not {expected}")
+
+    def _pairs(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yields metrics, with what they show and what they must show."""
+        shown: Counter[str] = Counter()
+        for (result, _), number in self._children("scheduler_schedule_attempts_total"):
+            shown[result] += number.value
+        # A pod of the same name that was created again has no observer's call.
+        failures = shown[UNSCHEDULABLE] + shown[ERROR]
+        yield "scheduled", shown[SCHEDULED], self._results[SCHEDULED]
+        for result in (UNSCHEDULABLE, ERROR):
+            yield result, shown[result] >= self._results[result], True
+        popped = self._pops.total()
+        ended = shown[SCHEDULED] + failures + self._skipped
+        in_flight = self._service.queue.counts()[QueueName.IN_FLIGHT]
+        yield "attempts", ended <= popped, True
+        if not in_flight and self._service.is_idle:
+            yield "attempts at rest", ended, popped
+        attempts = self._metrics.distributions("scheduler_pod_scheduling_attempts").children[()]
+        yield "scheduler_pod_scheduling_attempts", _of(attempts), _sums(self._attempts)
+        victims = self._metrics.distributions("scheduler_preemption_victims").children[()]
+        yield "scheduler_preemption_victims", _of(victims), _sums(self._victims)
+        yield from self._gauges()
+
+    def _gauges(self) -> Iterator[tuple[str, Any, Any]]:
+        service = self._service
+        incoming = {
+            labels: number.value
+            for labels, number in self._children("scheduler_queue_incoming_pods_total")
+            # A pod that is popped from the backoff queue counts, and is not moved.
+            if number.value and labels[1] != "PopFromBackoffQ"
+        }
+        yield "scheduler_queue_incoming_pods_total", incoming, dict(self._incoming)
+        pending = Counter(queued.queue.value for queued in self._queue._twin.pods.values())
+        pending.pop(QueueName.IN_FLIGHT.value, None)
+        gauges = {
+            labels[0]: number.value
+            for labels, number in self._children("scheduler_pending_pods")
+            if number.value
+        }
+        yield "scheduler_pending_pods", gauges, dict(pending)
+        sizes = {
+            labels[0]: number.value for labels, number in self._children("scheduler_cache_size")
+        }
+        yield "nodes in the cache", sizes["nodes"], len(service.informers["Node"].objects)
+        ended = sum(
+            number.value
+            for _, number in self._children("scheduler_preemption_goroutines_execution_total")
+        )
+        yield "preemptions", ended + len(service.preemption_executor._open), len(self._victims)
+
+    def _children(self, name: str) -> list[tuple[tuple[str, ...], Any]]:
+        return list(self._metrics.numbers(name).children.items())
+
+
+def _result_of(why: Any) -> str:
+    is_rejection = isinstance(why, Diagnosis) or (
+        isinstance(why, Status) and why.code in REJECTIONS
+    )
+    return UNSCHEDULABLE if is_rejection else ERROR
+
+
+def _of(distribution: Any) -> tuple[float, float]:
+    return sum(distribution.counts), distribution.sum
+
+
+def _sums(values: list[int]) -> tuple[float, float]:
+    return len(values), sum(values)
