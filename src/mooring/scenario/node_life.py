@@ -269,27 +269,21 @@ class NodeLife:
         node = self._table.objects("Node").get(name)
         if node is None or name in self.down:
             return
-        taint_key = _TAINT_OF.get(ready, "")
-        of_readiness = [taint for taint in node.spec.taints if taint.key in _TAINT_OF.values()]
-        if not taint_key and not of_readiness:
+        now = rfc3339(self._clock.wall_s())
+        own = _of_readiness(ready, now, evicts=evicts)
+        before = [taint for taint in node.spec.taints if taint.key in _TAINT_OF.values()]
+        if [(taint.key, taint.effect) for taint in before] == [(t.key, t.effect) for t in own]:
             return
-        n_taints = 2 if evicts else 1
-        if [taint.key for taint in of_readiness] == [taint_key] * n_taints and taint_key:
-            return
-        if taint_key and evicts and not of_readiness:
+        if own and evicts and not before:
             self.on_fail(name)
         self._marks.pop(name, None)
-        taints = [taint for taint in node.spec.taints if taint.key not in _TAINT_OF.values()]
-        if taint_key:
-            now = rfc3339(self._clock.wall_s())
-            effects = (NO_SCHEDULE, NO_EXECUTE)[:n_taints]
-            taints += [Taint(key=taint_key, effect=own, time_added=now) for own in effects]
-        self._table.put(replace(node, spec=replace(node.spec, taints=tuple(taints))))
-        if taint_key and evicts:
+        others = [taint for taint in node.spec.taints if taint.key not in _TAINT_OF.values()]
+        self._table.put(replace(node, spec=replace(node.spec, taints=(*others, *own))))
+        if own and evicts:
             self._crashes += 1
             self._marks[name] = self._crashes
             for pod in self.pods_on(name):
-                self._evict_later(pod, taints[-1], self._marks, self._crashes)
+                self._evict_later(pod, own[-1], self._marks, self._crashes)
 
     def recover(self, name: str, number: int) -> None:
         """Brings a node back, unless it has crashed again or is gone."""
@@ -324,6 +318,15 @@ class NodeLife:
             self._table.delete("Node", name)
         for pod in self.pods_on(name):
             self.evict(pod, grace_s=0)
+
+
+def _of_readiness(ready: str, now: str, *, evicts: bool) -> list[Taint]:
+    """Returns the taints of a node whose condition Ready has a status."""
+    taint_key = _TAINT_OF.get(ready, "")
+    if not taint_key:
+        return []
+    effects = (NO_SCHEDULE, NO_EXECUTE) if evicts else (NO_SCHEDULE,)
+    return [Taint(key=taint_key, effect=effect, time_added=now) for effect in effects]
 
 
 def _evicting(node: Node) -> list[Taint]:
