@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Final
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import resource_named
 from mooring.apiserver.storage.stored_object import key_of
-from mooring.clock import random_uuid, seeded_random
 
 if TYPE_CHECKING:
     from mooring.apiserver.registry.registry import Registry
     from mooring.apiserver.types import Object
 
 _EVENTS: Final = resource_named("", "events")
-#: The UIDs take nothing from the server's generator, whose numbers decide seeded runs.
-_UID_SEED: Final = 0x6576656E7473
+#: The UIDs are numbers: they take nothing from the server's generator, which decides seeded runs.
+_UID_BASE: Final = "65766e74-0000-4000-8000-"
 
 
 class OwnEvents:
@@ -30,7 +29,7 @@ class OwnEvents:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._rng = seeded_random(_UID_SEED)
+        self._created = 0
 
     def create(self, event: Object) -> bool:
         """Stores a new event with a name and a namespace; returns whether it was stored.
@@ -47,7 +46,8 @@ class OwnEvents:
         if collection.get(key) is not None:
             return False
         metadata["creationTimestamp"] = self._registry.now()
-        metadata["uid"] = random_uuid(self._rng)
+        self._created += 1
+        metadata["uid"] = f"{_UID_BASE}{self._created:012x}"
         collection.create(key, event)
         return True
 

@@ -13,8 +13,8 @@ Source: client-go's tools/record/events_cache.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 #: As in client-go: entries of each cache.
@@ -93,7 +93,7 @@ class Observation(NamedTuple):
 
 
 class RecentEntries(Generic[Value]):
-    """The entries that were used last.
+    """The entries that were added last.
 
     Attributes:
         limit: The number of entries.
@@ -101,44 +101,47 @@ class RecentEntries(Generic[Value]):
 
     def __init__(self, limit: int = ENTRIES_MAX) -> None:
         self.limit = limit
-        self._entries: OrderedDict[Hashable, Value] = OrderedDict()
+        self._entries: dict[Hashable, Value] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: Hashable) -> Value | None:
-        """Returns an entry, which counts as used now; None if there is none."""
-        value = self._entries.get(key)
-        if value is not None:
-            self._entries.move_to_end(key)
-        return value
+        """Returns an entry; None if there is none."""
+        return self._entries.get(key)
 
-    def put(self, key: Hashable, value: Value) -> None:
-        """Stores an entry; the one not used for longest goes."""
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > self.limit:
-            self._entries.popitem(last=False)
+    def add(self, key: Hashable, value: Value) -> None:
+        """Adds an entry; the oldest goes if there are too many."""
+        entries = self._entries
+        if len(entries) >= self.limit:
+            del entries[next(iter(entries))]
+        entries[key] = value
 
 
-class _Similar(NamedTuple):
-    messages: frozenset[str]
+@dataclass(slots=True)
+class _Similar:
+    messages: set[str]
     last_s: float
 
 
-class _Counted(NamedTuple):
+@dataclass(slots=True)
+class _Counted:
     name: str
     times: int
     first_s: float
 
 
-class _Bucket(NamedTuple):
+@dataclass(slots=True)
+class _Bucket:
     tokens: float
     last_s: float
 
 
 class Correlator:
-    """Combines, counts and limits events."""
+    """Combines, counts and limits events.
+
+    *Differs:* of each cache the oldest entry goes, not the one that was not used for longest.
+    """
 
     def __init__(self) -> None:
         self._similar: RecentEntries[_Similar] = RecentEntries()
@@ -153,34 +156,45 @@ class Correlator:
             name: Of its object, if it gets one.
             now_s: The wall clock.
         """
-        regarding = happening.regarding
-        key: Hashable = (*happening[:2], *regarding[:5], regarding.field_path, *happening[3:])
-        message, is_combined = happening.message, False
-        group = (*happening[:2], *regarding[:5], *happening[3:5])
-        if self._is_combined(group, message, now_s):
-            key, message, is_combined = group, COMBINED + message, True
-        counted = self._counted.get(key) or _Counted(name, 0, now_s)
-        counted = counted._replace(times=counted.times + 1)
-        self._counted.put(key, counted)
-        if not self._take_token((*happening[:2], *regarding[:5], happening.type), now_s):
+        component, host, regarding, event_type, reason, message = happening
+        api_version, kind, namespace, obj, uid, _, field_path = regarding
+        source = (component, host, api_version, kind, namespace, obj, uid, event_type)
+        group: Hashable = (source, reason)
+        is_combined = self._is_combined(group, message, now_s)
+        key = group if is_combined else (group, field_path, message)
+        counted = self._counted.get(key)
+        if counted is None:
+            counted = _Counted(name, 0, now_s)
+            self._counted.add(key, counted)
+        counted.times += 1
+        if not self._takes_token(source, now_s):
             return None
-        return Observation(counted.name, message, counted.times, counted.first_s, is_combined)
+        text = COMBINED + message if is_combined else message
+        return Observation(counted.name, text, counted.times, counted.first_s, is_combined)
 
     def _is_combined(self, group: Hashable, message: str, now_s: float) -> bool:
         similar = self._similar.get(group)
-        messages: frozenset[str] = frozenset()
-        if similar is not None and now_s - similar.last_s <= SIMILAR_S:
-            messages = similar.messages
-        # A full set stays as it is: upstream adds the message and removes any one.
-        is_combined = len(messages | {message}) >= SIMILAR_MAX
-        if not is_combined:
-            messages |= {message}
-        self._similar.put(group, _Similar(messages, now_s))
-        return is_combined
+        if similar is None:
+            self._similar.add(group, _Similar({message}, now_s))
+            return False
+        if now_s - similar.last_s > SIMILAR_S:
+            similar.messages.clear()
+        similar.last_s = now_s
+        if message in similar.messages:
+            return False
+        if len(similar.messages) == SIMILAR_MAX - 1:
+            return True  # upstream adds the message and removes any one
+        similar.messages.add(message)
+        return False
 
-    def _take_token(self, source: Hashable, now_s: float) -> bool:
-        bucket = self._buckets.get(source) or _Bucket(BURST, now_s)
-        tokens = min(float(BURST), bucket.tokens + (now_s - bucket.last_s) / REFILL_S)
-        is_accepted = tokens >= 1.0
-        self._buckets.put(source, _Bucket(tokens - is_accepted, now_s))
-        return is_accepted
+    def _takes_token(self, source: Hashable, now_s: float) -> bool:
+        bucket = self._buckets.get(source)
+        if bucket is None:
+            self._buckets.add(source, _Bucket(BURST - 1.0, now_s))
+            return True
+        bucket.tokens = min(float(BURST), bucket.tokens + (now_s - bucket.last_s) / REFILL_S)
+        bucket.last_s = now_s
+        if bucket.tokens < 1.0:
+            return False
+        bucket.tokens -= 1.0
+        return True

@@ -107,22 +107,26 @@ def reference_to(kind: Kind, metadata: ObjectMeta, field_path: str = "") -> Refe
 
 def _event(happening: Happening, observation: Observation, namespace: str, now: str) -> Object:
     regarding = happening.regarding
-    involved = {
+    involved: Object = {
         "kind": regarding.kind,
-        "namespace": regarding.namespace,
         "name": regarding.name,
-        "uid": regarding.uid,
         "apiVersion": regarding.api_version,
-        "resourceVersion": regarding.version,
-        "fieldPath": regarding.field_path,
     }
+    if regarding.namespace:
+        involved["namespace"] = regarding.namespace
+    if regarding.uid:
+        involved["uid"] = regarding.uid
+    if regarding.version:
+        involved["resourceVersion"] = regarding.version
+    if regarding.field_path:
+        involved["fieldPath"] = regarding.field_path
     source = {"component": happening.component}
     if happening.host:
         source["host"] = happening.host
     is_combined = observation.is_combined
     return {
         "metadata": {"name": observation.name, "namespace": namespace},
-        "involvedObject": {name: text for name, text in involved.items() if text},
+        "involvedObject": involved,
         "reason": happening.reason,
         "message": observation.message,
         "source": source,

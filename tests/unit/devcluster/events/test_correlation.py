@@ -84,12 +84,10 @@ def test_warnings_have_a_limit_of_their_own() -> None:
     assert correlator.observe(warning, "w", 0.0) is not None
 
 
-def test_the_entry_that_was_not_used_for_longest_is_forgotten() -> None:
+def test_the_oldest_entry_is_forgotten() -> None:
     entries: RecentEntries[int] = RecentEntries(2)
-    entries.put("a", 1)
-    entries.put("b", 2)
-    entries.get("a")
-    entries.put("c", 3)
-    assert (entries.get("a"), entries.get("b"), entries.get("c")) == (1, None, 3)
+    for number, name in enumerate("abc"):
+        entries.add(name, number)
+    assert (entries.get("a"), entries.get("b"), entries.get("c")) == (None, 1, 2)
     assert len(entries) == entries.limit == 2
     assert RecentEntries[int]().limit == ENTRIES_MAX
