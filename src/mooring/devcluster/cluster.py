@@ -129,22 +129,12 @@ class InMemoryCluster:
             self._kubelets = Kubelets(self.client, clock=clock, rng=rng, events=events)
         if with_kubelets and "Node" not in staged:
             self._nodes = NodeActor(self.client, clock=clock, rng=rng, events=events)
-        self._workloads = (
-            WorkloadActor(self.client, clock=clock, rng=rng, events=events)
-            if with_controllers
-            else None
-        )
-        self._revisions = (
-            RevisionActor(self.client, clock=clock, rng=rng) if with_controllers else None
-        )
-        self._budgets = (
-            DisruptionActor(self.client, clock=clock, rng=rng, events=events)
-            if with_controllers
-            else None
-        )
-        self._endpoints = (
-            EndpointActor(self.client, clock=clock, rng=rng) if with_controllers else None
-        )
+        self._workloads = self._revisions = self._budgets = self._endpoints = None
+        if with_controllers:
+            self._workloads = WorkloadActor(self.client, clock=clock, rng=rng, events=events)
+            self._revisions = RevisionActor(self.client, clock=clock, rng=rng)
+            self._budgets = DisruptionActor(self.client, clock=clock, rng=rng, events=events)
+            self._endpoints = EndpointActor(self.client, clock=clock, rng=rng)
         self._with_volumes = with_volumes
         self._may_begin = asyncio.Event()
         if not waits_to_begin:
