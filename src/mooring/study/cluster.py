@@ -299,7 +299,7 @@ def _suggestions(pod: str, workload: Workload, search: Search) -> Suggestions[Cl
     """Returns the changes that help a pod of a workload, or that a controller creates."""
     objects = [*workload.objects, *workload.pending, *workload.omitted]
     base = Cluster(objects, name=workload.name, workloads=workload.controlled)
-    created = () if _is_named(pod, base.pods) else search.created_pods(base._as_workload)
+    created = () if _is_named(pod, base.pods) else search.created_pods(workload)
     by_key = base.pods | {key(own): own for own in created}
     pod_key = _pod_key(pod, by_key)
     which = None
@@ -315,7 +315,9 @@ def _suggestions(pod: str, workload: Workload, search: Search) -> Suggestions[Cl
         )
         own_key = pod_key
         if which is not None:
-            own = which.among(search.created_pods(cluster._as_workload), cluster.workloads)
+            changed = workload_of(workload.name, cluster.objects)
+            changed = changed._replace(controlled=cluster.workloads)
+            own = which.among(search.created_pods(changed), cluster.workloads)
             own_key = "" if own is None else key(own)
         return {own.pod: own.node for own in result}.get(own_key, "")
 
@@ -325,7 +327,7 @@ def _suggestions(pod: str, workload: Workload, search: Search) -> Suggestions[Cl
         return Suggestions(pod_key, node)
 
     def cluster_of(contents: Contents) -> Cluster:
-        return Cluster(contents.objects, name=base._name, workloads=contents.workloads)
+        return Cluster(contents.objects, name=workload.name, workloads=contents.workloads)
 
     contents, pod_object = Contents(objects, base.workloads), by_key[pod_key]
     suggestions = search.suggestions(pod_object, contents, cluster_of, node_in, which)
