@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
+from mooring.apiserver.registry.own_events import OwnEvents
 from mooring.apiserver.resources import resource_named
 from mooring.client import Client, InProcessTransport
 from mooring.client.retry import Sleep
@@ -19,6 +20,7 @@ from mooring.devcluster.claim_actor import ClaimActor
 from mooring.devcluster.disruption_actor import DisruptionActor
 from mooring.devcluster.driver_actor import DriverActor
 from mooring.devcluster.endpoints.actor import EndpointActor
+from mooring.devcluster.events.recorder import EventRecorder
 from mooring.devcluster.kubelets import Kubelets
 from mooring.devcluster.node_actor import NodeActor
 from mooring.devcluster.revision_actor import RevisionActor
@@ -118,25 +120,21 @@ class InMemoryCluster:
         self._options = options
         self._sleep = sleep
         self.service = self._make_service(config)
+        events = EventRecorder(OwnEvents(self.api.registry), clock)
+        self._events = events
         self._stages = stages(self.client) if stages is not None else None
         staged: Container[str] = self._stages.kinds if self._stages is not None else ()
         self._kubelets = self._nodes = None
         if with_kubelets and "Pod" not in staged:
-            self._kubelets = Kubelets(self.client, clock=clock, rng=rng)
+            self._kubelets = Kubelets(self.client, clock=clock, rng=rng, events=events)
         if with_kubelets and "Node" not in staged:
-            self._nodes = NodeActor(self.client, clock=clock, rng=rng)
-        self._workloads = (
-            WorkloadActor(self.client, clock=clock, rng=rng) if with_controllers else None
-        )
-        self._revisions = (
-            RevisionActor(self.client, clock=clock, rng=rng) if with_controllers else None
-        )
-        self._budgets = (
-            DisruptionActor(self.client, clock=clock, rng=rng) if with_controllers else None
-        )
-        self._endpoints = (
-            EndpointActor(self.client, clock=clock, rng=rng) if with_controllers else None
-        )
+            self._nodes = NodeActor(self.client, clock=clock, rng=rng, events=events)
+        self._workloads = self._revisions = self._budgets = self._endpoints = None
+        if with_controllers:
+            self._workloads = WorkloadActor(self.client, clock=clock, rng=rng, events=events)
+            self._revisions = RevisionActor(self.client, clock=clock, rng=rng)
+            self._budgets = DisruptionActor(self.client, clock=clock, rng=rng, events=events)
+            self._endpoints = EndpointActor(self.client, clock=clock, rng=rng)
         self._with_volumes = with_volumes
         self._may_begin = asyncio.Event()
         if not waits_to_begin:
@@ -170,7 +168,9 @@ class InMemoryCluster:
                 if actor is not None
             ]
             if self._with_volumes:
-                volumes = VolumeActor(self.client, clock=self._clock, rng=self._rng)
+                volumes = VolumeActor(
+                    self.client, clock=self._clock, rng=self._rng, events=self._events
+                )
                 simulators.append(tasks.create_task(volumes.run()))
             for actor_at_once in (self._claims, self._budgets):
                 if actor_at_once is not None:

@@ -21,6 +21,8 @@ from mooring.client.rest.client import Patch as PatchFormat
 from mooring.client.rest.paths import path_of
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
+from mooring.devcluster.events.budgets import record_sync
+from mooring.devcluster.events.recorder import EventRecorder
 from mooring.errors import ApiError, SchedulerError
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.kinds import Kind, kind_named
@@ -49,12 +51,20 @@ class DisruptionActor:
         clock: For deadlines and conditions, and for the watches.
         rng: For the watches.
         sleep: Sleeps so many seconds.
+        events: Records why a status could not be calculated; None = it is not recorded.
     """
 
     def __init__(
-        self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Sleep = asyncio.sleep,
+        events: EventRecorder | None = None,
     ) -> None:
         self._client = client
+        self._events = events
         self._clock = clock
         self._sleep = sleep
         self._budgets = Budgets(self._find)
@@ -119,8 +129,10 @@ class DisruptionActor:
         return None if informer is None else informer.objects.get(object_key)
 
     async def _write(self, result: NewStatus, tasks: asyncio.TaskGroup) -> None:
-        budget, (status, again_s), failure = result
+        budget, (status, again_s), _, failure = result
         budget_key = key(budget)
+        if self._events is not None:
+            record_sync(self._events, result)
         if failure is not None:
             extra = {"budget": budget_key, "error": str(failure)}
             _log.info("status of a budget not calculated", extra=extra)

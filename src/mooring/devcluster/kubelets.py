@@ -16,6 +16,8 @@ from typing import Any, Final
 from mooring.client import Client, Informer, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng, rfc3339
+from mooring.devcluster.events.kubelet import EPHEMERAL, INIT, MAIN, record_start, record_stop
+from mooring.devcluster.events.recorder import EventRecorder
 from mooring.errors import SchedulerError
 from mooring.objects.kinds import Kind
 from mooring.objects.meta import key
@@ -61,6 +63,7 @@ class Kubelets:
         clock: For timestamps.
         rng: For the watch's backoff.
         sleep: Sleeps so many seconds.
+        events: Records what happens to containers; None = it is not recorded.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class Kubelets:
         clock: Clock,
         rng: Rng,
         sleep: Sleep = asyncio.sleep,
+        events: EventRecorder | None = None,
     ) -> None:
         self._client = client
+        self._events = events
         self._clock = clock
         self._sleep = sleep
         #: Due time in monotonic seconds, number, pod: as a heap.
@@ -109,6 +114,7 @@ class Kubelets:
         if pod.metadata.deletion_timestamp is not None:
             grace_s = pod.metadata.deletion_grace_period_seconds or 0
             wait_s = float(grace_s)
+            self._note_deletion(change.old, pod)
         elif pod.status.phase == "Pending":
             self._starting += 1
         elif not _unstarted(pod):
@@ -117,6 +123,11 @@ class Kubelets:
         heapq.heappush(self._timers, (due_s, next(self._numbers), pod))
         if self._timers[0][0] == due_s:
             self._has_earlier_timer.set()
+
+    def _note_deletion(self, old: KubeletPod | None, pod: KubeletPod) -> None:
+        is_new = old is not None and old.metadata.deletion_timestamp is None
+        if self._events is not None and is_new and pod.status.phase == "Running":
+            record_stop(self._events, pod)
 
     async def _wait_for_timers(self, tasks: asyncio.TaskGroup) -> None:
         """Passes pods on to the workers when they are due."""
@@ -147,6 +158,7 @@ class Kubelets:
                     )
                 elif pod.status.phase == "Pending":
                     await self._client.patch_pod_status(pod, self._running(pod))
+                    self._note_start(pod)
                 else:
                     await self._start_ephemeral(key(pod))
             except SchedulerError as error:
@@ -157,6 +169,11 @@ class Kubelets:
             finally:
                 is_start = metadata.deletion_timestamp is None and pod.status.phase == "Pending"
                 self._starting -= is_start
+
+    def _note_start(self, pod: KubeletPod) -> None:
+        if self._events is not None:
+            record_start(self._events, pod, INIT, pod.spec.init_containers)
+            record_start(self._events, pod, MAIN, pod.spec.containers)
 
     def _running(self, pod: KubeletPod) -> dict[str, Any]:
         """Returns the status of a pod with all containers running."""
@@ -204,6 +221,8 @@ class Kubelets:
         started = [_container_status(container, state, started=None) for container in unstarted]
         statuses = [*pod.status.ephemeral_container_statuses, *started]
         await self._client.patch_pod_status(pod, {"ephemeralContainerStatuses": statuses})
+        if self._events is not None:
+            record_start(self._events, pod, EPHEMERAL, unstarted)
 
 
 def _unstarted(pod: KubeletPod) -> list[Container]:

@@ -19,6 +19,12 @@ from mooring.client.rest.client import Patch
 from mooring.client.rest.paths import path_of
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng, rfc3339, rfc3339_micro
+from mooring.devcluster.events.kubelet import (
+    record_cordon,
+    record_node_added,
+    record_node_removed,
+)
+from mooring.devcluster.events.recorder import EventRecorder
 from mooring.errors import AlreadyExists, NotFound, SchedulerError
 from mooring.objects.kinds import Kind, kind_named
 from mooring.simulation.controllers.objects import Workload
@@ -45,12 +51,20 @@ class NodeActor:
         clock: For timestamps.
         rng: For the watch's backoff.
         sleep: Sleeps so many seconds.
+        events: Records what happens to nodes; None = it is not recorded.
     """
 
     def __init__(
-        self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Sleep = asyncio.sleep,
+        events: EventRecorder | None = None,
     ) -> None:
         self._client = client
+        self._events = events
         self._clock = clock
         self._sleep = sleep
         self._work: asyncio.Queue[Workload] = asyncio.Queue()
@@ -75,6 +89,8 @@ class NodeActor:
                     _log.info("node not written", extra={"node": name, "error": str(error)})
 
     def _on_change(self, change: ObjectChange) -> None:
+        if self._events is not None:
+            _record(self._events, change.old, change.new)
         if change.new is None:
             self._numbers.pop(change.old.metadata.name, None)
         elif change.old is None:
@@ -126,6 +142,20 @@ class NodeActor:
     async def _renew_one(self, name: str) -> None:
         patch = {"spec": {"renewTime": rfc3339_micro(self._clock.wall_s())}}
         await self._client.patch("Lease", name, patch, namespace=LEASE_NAMESPACE)
+
+
+def _record(events: EventRecorder, old: Workload | None, new: Workload | None) -> None:
+    if new is None:
+        if old is not None:
+            record_node_removed(events, old.metadata.name, old.metadata.uid)
+    elif old is None:
+        record_node_added(events, new.metadata.name, new.metadata.uid)
+    else:
+        was_unschedulable, is_unschedulable = (
+            bool(node.spec.get("unschedulable")) for node in (old, new)
+        )
+        if was_unschedulable != is_unschedulable:
+            record_cordon(events, new.metadata.name, is_unschedulable=is_unschedulable)
 
 
 def missing_status(status: dict[str, Any], name: str, number: int, now: str) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from mooring.client import Client, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
+from mooring.devcluster.events.claims import ClaimEvents
+from mooring.devcluster.events.recorder import EventRecorder
 from mooring.devcluster.work_queue import WorkQueue
 from mooring.errors import NotFound, SchedulerError
 from mooring.objects.codec.decode import to_builtins
@@ -48,12 +50,20 @@ class VolumeActor:
         clock: For the watches.
         rng: For the watches.
         sleep: Sleeps so many seconds.
+        events: Records what happens to claims; None = it is not recorded.
     """
 
     def __init__(
-        self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Sleep = asyncio.sleep,
+        events: EventRecorder | None = None,
     ) -> None:
         self._client = client
+        self._events = None if events is None else ClaimEvents(events)
         handlers = {_VOLUME: self._on_volume, _CLAIM: self._on_claim}
         self._work: WorkQueue[tuple[str, str]] = WorkQueue(
             client, handlers, self._sync, _log_failure, clock=clock, rng=rng, sleep=sleep
@@ -113,12 +123,17 @@ class VolumeActor:
         storage_class = await self._storage_class(claim)
         node_name = claim.metadata.annotations.get(SELECTED_NODE, "")
         if storage_class is None or (_waits_for_pod(storage_class) and not node_name):
+            if self._events is not None:
+                self._events.on_unbound(claim, storage_class)
             return
         volume = None if node_name else self._smallest(claim)
         if volume is not None:
             await self._write(bind(bound_volume(volume, claim), claim), is_new=False)
         elif storage_class.provisioner not in ("", NO_PROVISIONER):
-            await self._write(await self._provisioned(claim, storage_class, node_name), is_new=True)
+            bound = await self._provisioned(claim, storage_class, node_name)
+            await self._write(bound, is_new=True)
+            if self._events is not None:
+                self._events.on_provisioned(claim, bound.volume, storage_class)
 
     def _named_volume(
         self, claim: PersistentVolumeClaim, claim_key: str

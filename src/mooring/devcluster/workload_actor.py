@@ -20,6 +20,8 @@ from mooring.client.rest.client import Patch as PatchFormat
 from mooring.client.rest.paths import path_of
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
+from mooring.devcluster.events.recorder import EventRecorder
+from mooring.devcluster.events.workloads import TurnEvents, error_text
 from mooring.errors import AlreadyExists, NotFound, SchedulerError
 from mooring.objects.kinds import Kind, kind_named
 from mooring.simulation.controllers.cluster import WorkloadKey
@@ -30,6 +32,7 @@ from mooring.simulation.controllers.objects import (
     Delete,
     Json,
     Patch,
+    Result,
     SetController,
     Write,
 )
@@ -65,6 +68,7 @@ class WorkloadActor:
         rng: For the names of pods, and for the watches.
         sleep: Sleeps so many seconds.
         gather_s: A turn begins so many seconds after the change that leads to it.
+        events: Records the controllers' events; None = they are not recorded.
     """
 
     def __init__(
@@ -75,8 +79,10 @@ class WorkloadActor:
         rng: Rng,
         sleep: Sleep = asyncio.sleep,
         gather_s: float = GATHER_S,
+        events: EventRecorder | None = None,
     ) -> None:
         self._client = client
+        self._events = events
         self._sleep = sleep
         self._gather_s = gather_s
         self._manager = ControllerManager(clock=clock, rng=rng)
@@ -148,7 +154,7 @@ class WorkloadActor:
         if turn is None:
             return
         workload_key, result = turn
-        failure = await self._apply(result.writes)
+        failure = await self._apply(result.writes, self._turn_events(workload_key, result))
         again_s = result.again_s
         if failure:
             count = self._failures[workload_key] = self._failures.get(workload_key, 0) + 1
@@ -163,6 +169,16 @@ class WorkloadActor:
         if again_s is not None:
             self._timers[workload_key] = tasks.create_task(self._add_later(workload_key, again_s))
 
+    def _turn_events(self, workload_key: WorkloadKey, result: Result) -> TurnEvents | None:
+        kind, object_key = workload_key
+        cluster = self._manager.cluster
+        workload = cluster.workloads[kind].get(object_key)
+        if self._events is None or workload is None or not (result.writes or result.notes):
+            return None
+        events = TurnEvents(self._events, workload, cluster, result.writes)
+        events.note(result.notes)
+        return events
+
     async def _add_later(self, workload_key: WorkloadKey, wait_s: float) -> None:
         await self._sleep(wait_s)
         self._manager.add(workload_key)
@@ -170,7 +186,7 @@ class WorkloadActor:
 
     # -- writing ----------------------------------------------------------------------------------
 
-    async def _apply(self, writes: Iterable[Write]) -> str:
+    async def _apply(self, writes: Iterable[Write], events: TurnEvents | None) -> str:
         """Applies writes; returns why one was refused, "" = none was.
 
         After a refused creation no more objects are created in this turn.
@@ -179,16 +195,29 @@ class WorkloadActor:
         for write in writes:
             if failure and isinstance(write, Create):
                 continue
-            try:
-                await self._apply_one(write)
-            except AlreadyExists as error:
-                _log.info("object exists already", extra={"error": str(error)})
-            except NotFound as error:
-                _log.info("object is gone", extra={"error": str(error)})
-            except SchedulerError as error:
-                _log.info("write of a controller failed", extra={"error": str(error)})
-                failure = str(error)
+            if events is not None:
+                events.before(write)
+            error = await self._try(write)
+            if events is not None:
+                events.after(write, error)
+            if error is not None and not isinstance(error, (AlreadyExists, NotFound)):
+                failure = error_text(error)
         return failure
+
+    async def _try(self, write: Write) -> SchedulerError | None:
+        """Applies a write; returns its error."""
+        try:
+            await self._apply_one(write)
+        except AlreadyExists as error:
+            _log.info("object exists already", extra={"error": str(error)})
+            return error
+        except NotFound as error:
+            _log.info("object is gone", extra={"error": str(error)})
+            return error
+        except SchedulerError as error:
+            _log.info("write of a controller failed", extra={"error": str(error)})
+            return error
+        return None
 
     async def _apply_one(self, write: Write) -> None:
         if isinstance(write, Create):

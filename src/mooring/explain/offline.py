@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -32,7 +32,7 @@ class Source(NamedTuple):
     Attributes:
         workload: The cluster and its pending pods.
         config: The configuration; None = all defaults.
-        plugins: Further plugins, as ``module:attribute``.
+        plugins: Further plugins: objects, or ``module:attribute``.
         seed: The random seed.
         schedules_queue: Whether the pods before the explained one are scheduled first.
         gates: The feature gates whose value is not the default.
@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
     workload: Workload
     config: KubeSchedulerConfiguration | None
-    plugins: Sequence[str] = ()
+    plugins: Sequence[str | Any] = ()
     seed: int = 0
     schedules_queue: bool = True
     gates: Mapping[str, bool] = MappingProxyType({})

@@ -169,10 +169,7 @@ class NodeLife:
             return
         is_refused = False
         for pod in self.pods_on(name):
-            owner = controller_of(pod.metadata)
-            if pod.metadata.deletion_timestamp is not None:
-                continue
-            if owner is not None and owner.kind == "DaemonSet":
+            if pod.metadata.deletion_timestamp is not None or _is_of(pod, "DaemonSet"):
                 continue
             if self._budgets.may_evict(pod):
                 self.evict(pod)
@@ -185,8 +182,7 @@ class NodeLife:
     def evict(self, pod: Pod, *, grace_s: int | None = None) -> None:
         """Deletes a pod; that of a Job is marked before, as its failure policy may ask for it."""
         self.on_evict(key(pod))
-        owner = controller_of(pod.metadata)
-        if owner is not None and owner.kind == "Job":
+        if _is_of(pod, "Job"):
             self._table.put(_disrupted(pod, rfc3339(self._clock.wall_s())))
         with suppress(SchedulerError):
             self._table.delete("Pod", key(pod), uid=pod.metadata.uid, grace_period_s=grace_s)
@@ -272,12 +268,12 @@ class NodeLife:
         now = rfc3339(self._clock.wall_s())
         own = _of_readiness(ready, now, evicts=evicts)
         before = [taint for taint in node.spec.taints if taint.key in _TAINT_OF.values()]
+        others = [taint for taint in node.spec.taints if taint not in before]
         if [(taint.key, taint.effect) for taint in before] == [(t.key, t.effect) for t in own]:
             return
         if own and evicts and not before:
             self.on_fail(name)
         self._marks.pop(name, None)
-        others = [taint for taint in node.spec.taints if taint.key not in _TAINT_OF.values()]
         self._table.put(replace(node, spec=replace(node.spec, taints=(*others, *own))))
         if own and evicts:
             self._crashes += 1
@@ -301,7 +297,7 @@ class NodeLife:
             if pod.metadata.deletion_timestamp is not None:
                 with suppress(NotFound):
                     self._table.delete("Pod", key(pod), grace_period_s=0)
-            elif (owner := controller_of(pod.metadata)) is not None and owner.kind == "Job":
+            elif _is_of(pod, "Job"):
                 self._run_times.finish(pod, FAILED)
             else:
                 self._run_times.begin(pod)
@@ -318,6 +314,12 @@ class NodeLife:
             self._table.delete("Node", name)
         for pod in self.pods_on(name):
             self.evict(pod, grace_s=0)
+
+
+def _is_of(pod: Pod, kind: str) -> bool:
+    """Returns whether a controller of a kind has created a pod."""
+    owner = controller_of(pod.metadata)
+    return owner is not None and owner.kind == kind
 
 
 def _of_readiness(ready: str, now: str, *, evicts: bool) -> list[Taint]:

@@ -206,13 +206,41 @@ def amounts_text(amounts: Amounts, *, names: ResourceNames | None = None) -> str
     return ", ".join(_amount_texts(amounts, names)) or "nothing"
 
 
+#: The resources in bytes besides memory.
+_IN_BYTES: Final = ("ephemeral-storage", "hugepages-")
+#: Exponents of the units of bytes, and from how many of them on they are used: below 4 Ti it is Gi,
+#: so that nodes of one cluster have the same unit.
+_BYTE_UNITS: Final = ((40, 4), (30, 1), (20, 1), (10, 1))
+
+
 def amount_text(resource: str, amount: int) -> str:
     """Formats an amount without its resource's name: cores, binary units of bytes, or a number."""
     if resource == CPU:
         return f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
-    if resource == MEMORY or resource.startswith(("ephemeral-storage", "hugepages-")):
+    if resource == MEMORY or resource.startswith(_IN_BYTES):
         return _bytes_text(amount)
     return str(amount)
+
+
+def printed_amount(resource: str, amount: int, *, rounds_up: bool) -> int:
+    """Returns the next amount that ``amount_text`` prints exactly, at or above it, or below.
+
+    Whoever reads an amount and writes it into a manifest then gets this one.
+
+    Example:
+        >>> amount_text("memory", 1_090_000_000)
+        '1Gi'
+        >>> amount_text("memory", printed_amount("memory", 1_090_000_000, rounds_up=True))
+        '1.1Gi'
+    """
+    if resource != MEMORY and not resource.startswith(_IN_BYTES):
+        return amount
+    for exponent, least in _BYTE_UNITS:
+        unit = 1 << exponent
+        if amount >= unit * least:
+            tenths = -(-amount * 10 // unit) if rounds_up else amount * 10 // unit
+            return -(-tenths * unit // 10)
+    return amount
 
 
 def short_name(resource: str) -> str:
@@ -233,8 +261,7 @@ def _rank(resource: str) -> int:
 
 
 def _bytes_text(amount_bytes: int) -> str:
-    for exponent, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
-        # Below 4 Ti use Gi, so that nodes of one cluster have the same unit.
-        if abs(amount_bytes) >= (1 << exponent) * (4 if exponent == 40 else 1):
+    for (exponent, least), unit in zip(_BYTE_UNITS, ("Ti", "Gi", "Mi", "Ki"), strict=True):
+        if abs(amount_bytes) >= (1 << exponent) * least:
             return f"{amount_bytes / (1 << exponent):.1f}".removesuffix(".0") + unit
     return str(amount_bytes)

@@ -32,15 +32,14 @@ from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import Workload, read_sources, read_workload, workload_of
 from mooring.study.explanation import AttemptExplainer, Explanation
 from mooring.study.result import Result
-from mooring.study.suggestions import Search, Suggestions
+from mooring.study.suggestions import Contents, Search, Suggestions
+from mooring.study.templates import CreatedPod
 from mooring.virtual_loop import no_running_loop
 
 if TYPE_CHECKING:
     from mooring.simulation.inputs.live_cluster import LiveObjects
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
-#: Said of an unknown name if there are controllers.
-_OF_CONTROLLERS: Final = "; mooring explain finds what helps a pod that a controller creates"
 
 #: What ``simulate`` takes as pods: names of files or lists, or pods.
 Pods = str | Path | Iterable[str | Path] | Iterable[Pod]
@@ -273,8 +272,9 @@ class Cluster:
         """Returns the smallest changes with which a pending pod gets a node.
 
         Changes of the pod, of nodes and of other objects are tried, then pairs of them. Each is
-        checked with a simulation of all pending pods. ``pod`` is a name or "namespace/name"; the
-        other arguments are those of ``simulate``.
+        checked with a simulation of all pending pods. ``pod`` is a name or "namespace/name", also
+        of a pod that a controller creates, by the name that ``simulate`` gives it: edits of it are
+        edits of its workload's template. The other arguments are those of ``simulate``.
 
         Raises:
             ConfigError: there is no such pod, or a file, the configuration or a plugin cannot be
@@ -291,28 +291,58 @@ class Cluster:
         """
         settings, gates = _settings(config), changed_gates(feature_gates)
         workload = _with_pods(self._as_workload, pods, gates)
-        objects = [*workload.objects, *workload.pending, *workload.omitted]
-        base = Cluster(objects, name=workload.name, workloads=workload.controlled)
-        pod_key = _pod_key(pod, base.pods, note=_OF_CONTROLLERS if workload.controlled else "")
-
-        def node_in(cluster: Cluster) -> str:
-            result = cluster.simulate(
-                config=settings, plugins=plugins, seed=seed, feature_gates=gates
-            )
-            return {own.pod: own.node for own in result}.get(pod_key, "")
-
-        node = base.pods[pod_key].spec.node_name or node_in(base)
-        if node or pod_key not in map(key, workload.pending):
-            return Suggestions(pod_key, node)
         search = Search(workload, settings, plugins, seed, gates)
-        return Suggestions(pod_key, "", search.suggestions(pod_key, objects, base._with, node_in))
+        return _suggestions(pod, workload, search)
 
 
-def _pod_key(name: str, pods: Iterable[str], note: str = "") -> str:
+def _suggestions(pod: str, workload: Workload, search: Search) -> Suggestions[Cluster]:
+    """Returns the changes that help a pod of a workload, or that a controller creates."""
+    objects = [*workload.objects, *workload.pending, *workload.omitted]
+    base = Cluster(objects, name=workload.name, workloads=workload.controlled)
+    created = () if _is_named(pod, base.pods) else search.created_pods(workload)
+    by_key = base.pods | {key(own): own for own in created}
+    pod_key = _pod_key(pod, by_key)
+    which = None
+    if pod_key not in base.pods:
+        which = CreatedPod.of(by_key[pod_key], created, base.workloads)
+
+    def node_in(cluster: Cluster) -> str:
+        result = cluster.simulate(
+            config=search.config,
+            plugins=search.plugins,
+            seed=search.seed,
+            feature_gates=search.gates,
+        )
+        own_key = pod_key
+        if which is not None:
+            changed = workload_of(workload.name, cluster.objects)
+            changed = changed._replace(controlled=cluster.workloads)
+            own = which.among(search.created_pods(changed), cluster.workloads)
+            own_key = "" if own is None else key(own)
+        return {own.pod: own.node for own in result}.get(own_key, "")
+
+    node = by_key[pod_key].spec.node_name or node_in(base)
+    is_pending = which is not None or pod_key in map(key, workload.pending)
+    if node or not is_pending:
+        return Suggestions(pod_key, node)
+
+    def cluster_of(contents: Contents) -> Cluster:
+        return Cluster(contents.objects, name=workload.name, workloads=contents.workloads)
+
+    contents, pod_object = Contents(objects, base.workloads), by_key[pod_key]
+    suggestions = search.suggestions(pod_object, contents, cluster_of, node_in, which)
+    return Suggestions(pod_key, "", suggestions)
+
+
+def _is_named(name: str, pods: Iterable[str]) -> bool:
+    return any(name in (own, own.rpartition("/")[2]) for own in pods)
+
+
+def _pod_key(name: str, pods: Iterable[str]) -> str:
     matches = [own for own in pods if name in (own, own.rpartition("/")[2])]
     if len(matches) != 1:
         raise ConfigError(
-            f"several pods are named {name!r}" if matches else f"no node or pod {name!r}{note}"
+            f"several pods are named {name!r}" if matches else f"no node or pod {name!r}"
         )
     return matches[0]
 

@@ -16,13 +16,16 @@ from mooring.config import KubeSchedulerConfiguration
 from mooring.explain.changes.change import Remedy, SuggestedChange
 from mooring.explain.changes.of_pod import TRIAL
 from mooring.explain.explain import Explained
+from mooring.explain.offline import Source, created_pods
 from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
-from mooring.objects.pod import DEFAULT_SCHEDULER_NAME
+from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.objects.types import Object
 from mooring.simulation.before_attempt import before_attempt
 from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.workload import Workload
+from mooring.study.templates import CreatedPod, with_edited_template
 
 #: The name of a node that a suggestion adds, if no node has it.
 NEW_NODE: Final = "new-node"
@@ -136,6 +139,13 @@ class Suggestions(Sequence[Suggestion[ClusterT]]):
         return {"pod": self.pod, "node": self.node, "suggestions": suggestions}
 
 
+class Contents(NamedTuple):
+    """What a cluster consists of: objects, and Deployments and the like as JSON."""
+
+    objects: Sequence[Any]
+    workloads: Sequence[Object]
+
+
 class Search(NamedTuple):
     """The cluster and the scheduler of a search.
 
@@ -153,38 +163,54 @@ class Search(NamedTuple):
     seed: int
     gates: Mapping[str, bool]
 
+    def created_pods(self, workload: Workload) -> list[Pod]:
+        """Returns the pods that controllers create in a simulation of a workload, in order."""
+        if not workload.controlled:
+            return []
+        return created_pods(
+            Source(
+                with_controller_results(workload),
+                self.config,
+                self.plugins,
+                self.seed,
+                gates=self.gates,
+            )
+        )
+
     def suggestions(
         self,
-        pod_key: str,
-        objects: Sequence[Any],
-        cluster_of: Callable[[list[Any]], ClusterT],
+        pod: Pod,
+        contents: Contents,
+        cluster_of: Callable[[Contents], ClusterT],
         node_in: Callable[[ClusterT], str],
+        created: CreatedPod | None = None,
     ) -> list[Suggestion[ClusterT]]:
         """Returns the changes that help a pending pod, smallest first.
 
         Args:
-            pod_key: "namespace/name".
-            objects: All objects of the cluster.
-            cluster_of: Returns the cluster with changed objects.
+            pod: The pod.
+            contents: All objects of the cluster, and its workloads.
+            cluster_of: Returns the cluster with changed contents.
             node_in: Simulates a cluster; returns the node of the pod, "" = none.
+            created: Whose pod it is, if a controller creates it.
         """
         suggestions = []
-        for remedy in self._remedies(pod_key):
-            applied = _apply_remedy(objects, pod_key, remedy)
+        for remedy in self._remedies(pod):
+            applied = _apply_remedy(contents, pod, remedy, created)
             if applied is None:
                 continue
             cluster = cluster_of(applied[0])
             node = node_in(cluster)
             if node:
-                suggestions.append(Suggestion(pod_key, remedy, node, cluster, applied[1]))
+                suggestions.append(Suggestion(key(pod), remedy, node, cluster, applied[1]))
         return suggestions
 
-    def _remedies(self, pod_key: str) -> Sequence[Remedy]:
+    def _remedies(self, pod: Pod) -> Sequence[Remedy]:
         """Returns changes with which a pending pod gets a node, when it is decided in its turn."""
-        workload = with_controller_results(self.workload)
-        pod = next(pod for pod in workload.pending if key(pod) == pod_key)
+        workload, pod_key = with_controller_results(self.workload), key(pod)
+        pod = next((own for own in workload.pending if key(own) == pod_key), pod)
         utilization = Utilization(workload.objects, pending=[pod])
-        driver = before_attempt(
+        driver, _, attempted = before_attempt(
             workload,
             pod_key,
             config=self.config,
@@ -192,7 +218,8 @@ class Search(NamedTuple):
             seed=self.seed,
             gates=self.gates,
             utilization=utilization,
-        ).driver
+        )
+        pod = pod if attempted is None else attempted
         framework = driver.frameworks[pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME]
         explained = Explained(
             pod,
@@ -207,34 +234,48 @@ class Search(NamedTuple):
 
 
 def _apply_remedy(
-    objects: Sequence[Any], pod_key: str, remedy: Remedy
-) -> tuple[list[Any], list[ChangedObject]] | None:
-    """Returns the changed objects of a cluster, and what changed.
+    contents: Contents, pod: Pod, remedy: Remedy, created: CreatedPod | None
+) -> tuple[Contents, list[ChangedObject]] | None:
+    """Returns the changed contents of a cluster, and what changed.
 
-    None = an object is not among them, such as a pod that a controller created.
+    None = an object is not among them, such as a pod that a controller created and that it would
+    create again.
     """
-    changed = list(objects)
+    changed = list(contents.objects)
+    workloads = list(contents.workloads)
     log: list[ChangedObject] = []
     for change in remedy.changes:
         edits: list[tuple[str, str, Callable[[Any], Any]]] = [
             ("Node", name, update) for name, update in change.updates.items()
         ]
-        if change.edit is not None:
-            edits.append(("Pod", pod_key, change.edit))
+        if change.edit is not None and created is None:
+            edits.append(("Pod", key(pod), change.edit))
+        elif change.edit is not None and created is not None:
+            edited = with_edited_template(workloads[created.workload], pod, change.edit)
+            if edited is None:
+                return None
+            workloads[created.workload] = edited
+            log.append(ChangedObject("edit", edited["kind"], _name_of(edited)))
+            pod = change.edit(pod)
         for kind, name, update in edits:
             place = _index(changed, kind, name)
             if place is None:
                 return None
             changed[place] = update(changed[place])
             log.append(ChangedObject("edit", kind, name))
-        for pod in change.removes:
-            place = _index(changed, "Pod", key(pod))
+        for victim in change.removes:
+            place = _index(changed, "Pod", key(victim))
             if place is None:
                 return None
             del changed[place]
-            log.append(ChangedObject("remove", "Pod", key(pod)))
+            log.append(ChangedObject("remove", "Pod", key(victim)))
         _add(changed, change, log)
-    return changed, log
+    return Contents(changed, workloads), log
+
+
+def _name_of(workload: Object) -> str:
+    metadata = workload["metadata"]
+    return f"{metadata.get('namespace', 'default')}/{metadata['name']}"
 
 
 def _add(objects: list[Any], change: SuggestedChange, log: list[ChangedObject]) -> None:

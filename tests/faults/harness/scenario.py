@@ -17,6 +17,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -212,6 +213,14 @@ def _observer(
     return ObserverGroup(checker, reactions)
 
 
+def _uid_at(store: StoreChecker, path: str) -> str:
+    """Returns the UID of the pod at a path; "" if there is none."""
+    for pod in store.pods.values():
+        if path == f"{PODS}/{pod.metadata.name}":
+            return pod.metadata.uid
+    return ""
+
+
 class ScenarioCluster:
     """An API server, a network, a scheduler, users, and checkers."""
 
@@ -231,7 +240,7 @@ class ScenarioCluster:
         self._network = FaultyNetwork(_branch(rng), self._on_fault)
         self._network.page_size = scenario.page_size
         self._ledger = Ledger(self._findings, self.store, self._network.requests, ledger_rng)
-        self._network.requests.uid_at = self._uid_at
+        self._network.requests.uid_at = partial(_uid_at, self.store)
         sound = InProcessTransport(self.store.handler("user"), headers=ADMIN.headers())
         self._client = Client(sound, rng=_branch(rng))
         self._kubelets = Kubelets(self._client, clock=self._clock, rng=_branch(rng))
@@ -285,13 +294,6 @@ class ScenarioCluster:
 
     def _on_fault(self, fired: Fired) -> None:
         self._findings.trace.add(fired.at_s, f"fault {fired.name} {fired.what}")
-
-    def _uid_at(self, path: str) -> str:
-        """Returns the UID of the pod at a path; "" if there is none."""
-        for pod in self.store.pods.values():
-            if path == f"{PODS}/{pod.metadata.name}":
-                return pod.metadata.uid
-        return ""
 
     def on_step(self) -> None:
         """Checks all invariants after every round of callbacks."""

@@ -166,11 +166,9 @@ class CycleRun(Observer):
             self._extenders = FaultyExtenders(clock, rng, causes, self.problems.append)
             self._framework.set_extenders(self._extenders.extenders, rng.random)
         profiles = {PROFILE: self._framework}
-        options = QueueOptions()
-        self._ready = asyncio.Event()
-        self._queue = SchedulingQueue(
-            profiles, clock=clock, options=options, on_ready=self._ready.set
-        )
+        options, self._ready = QueueOptions(), asyncio.Event()
+        on_ready = self._ready.set
+        self._queue = SchedulingQueue(profiles, clock=clock, options=options, on_ready=on_ready)
         events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
         self._bindings = BindingTasks(rng)
         self._bindings.open(tasks)

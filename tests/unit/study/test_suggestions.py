@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from mooring import Cluster, ConfigError, Reject, per_node
+from mooring.cli.explain import command as explain_command
 from mooring.testing import make_node, make_pod
 
 
@@ -167,11 +169,73 @@ def test_a_pod_without_help_says_so() -> None:
         Cluster([SMALL]).what_would_help("none")
 
 
-def test_pods_of_controllers_are_explained_by_the_command(tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(
-        "{apiVersion: batch/v1, kind: Job, metadata: {name: load}, spec: {template: {spec:"
-        " {restartPolicy: Never, containers: [{name: load, image: load}]}}}}"
-    )
-    with pytest.raises(ConfigError, match="'load-abcde'; mooring explain finds what helps a pod"):
-        Cluster.read(file).what_would_help("load-abcde")
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      nodeSelector: {disk: ssd}
+      containers: [{name: web, image: web, env: [{name: A, value: b}],
+                    resources: {requests: {cpu: "1"}}}]
+---
+apiVersion: v1
+kind: Node
+metadata: {name: a, labels: {disk: hdd}}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: b, labels: {disk: ssd}}
+spec: {taints: [{key: team, value: db, effect: NoSchedule}]}
+status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}
+"""
+
+
+def created_names(cluster: Cluster) -> list[str]:
+    return [own.pod for own in cluster.simulate()]
+
+
+def test_a_pod_that_a_controller_creates_is_helped_as_explain_says(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(DEPLOYMENT)
+    cluster = Cluster.read(file)
+    names = created_names(cluster)
+    assert len(names) == 3
+    suggestions = cluster.what_would_help(names[2])
+    texts = [suggestion.text for suggestion in suggestions]
+    explained = CliRunner().invoke(explain_command, [names[2], "--cluster", str(file)]).output
+    assert texts
+    for text in texts:
+        assert f"- {text}" in " ".join(explained.split())
+    toleration = suggestions[texts.index("add a toleration of team=db:NoSchedule to the pod")]
+    assert toleration.changes == [("edit", "Deployment", "default/web")]
+    changed = toleration.apply()
+    template = changed.workloads[0]["spec"]["template"]["spec"]
+    assert template["tolerations"][-1]["key"] == "team"
+    assert template["containers"][0]["env"] == [{"name": "A", "value": "b"}]
+    # All pods of the template have the toleration then.
+    assert [own.node for own in changed.simulate()] == ["b", "b", "b"]
+    # The cluster itself stays as it is.
+    assert created_names(cluster) == names
+    label = suggestions[texts.index("set the label disk=ssd on node a")]
+    assert label.changes == [("edit", "Node", "a")]
+    assert label.apply().simulate()[names[2]].node == "a"
+
+
+def test_a_pod_that_a_controller_creates_and_that_has_a_node_needs_no_help(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(DEPLOYMENT.replace("disk: hdd", "disk: ssd"))
+    cluster = Cluster.read(file)
+    assert cluster.what_would_help(created_names(cluster)[0]).node == "a"
+
+
+def test_an_unknown_pod_beside_controllers_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(DEPLOYMENT)
+    with pytest.raises(ConfigError, match="no node or pod 'web-abcde'"):
+        Cluster.read(file).what_would_help("web-abcde")

@@ -14,7 +14,7 @@ from mooring.explain.shortage import resource_of
 from mooring.objects.meta import ResourceList, ResourceRequirements
 from mooring.objects.node import Node
 from mooring.objects.pod import Container, Pod
-from mooring.simulation.utilization import PODS, Utilization, amount_text
+from mooring.simulation.utilization import PODS, Utilization, amount_text, printed_amount
 from mooring.state import PodInfo
 
 
@@ -102,10 +102,14 @@ def _less(
     """Returns lower requests of the pod's only container; None = it has several."""
     if len(pod.spec.containers) != 1 or resource not in pod.spec.containers[0].resources.requests:
         return None
+    total = remaining + missing
+    # Whoever writes the printed amount into the manifest gets a pod that fits.
+    remaining = printed_amount(resource, remaining, rounds_up=False)
+    missing = total - remaining
     text = (
         f"request {amount_text(resource, missing)} {utilization.names.short(resource)} less"
         f" in the pod ({amount_text(resource, remaining)} instead of"
-        f" {amount_text(resource, remaining + missing)})"
+        f" {amount_text(resource, total)})"
     )
 
     def edit(pod: Pod) -> Pod:
@@ -114,7 +118,7 @@ def _less(
         changed = replace(container, resources=replace(container.resources, requests=requests))
         return replace(pod, spec=replace(pod.spec, containers=(changed,)))
 
-    share = missing / (remaining + missing)
+    share = missing / total
     return SuggestedChange(text, RESOURCES + share, f"less {resource}", edit)
 
 
@@ -122,6 +126,7 @@ def _more(
     node: Node, resource: str, missing: int, requested: int, utilization: Utilization
 ) -> SuggestedChange:
     name = node.metadata.name
+    missing = printed_amount(resource, missing, rounds_up=True)
     allocatable = utilization.nodes[name].allocatable.get(resource, 0) + missing
 
     def update(node: Node) -> Node:

@@ -2,7 +2,7 @@
 
 Source: pkg/controller/cronjob/cronjob_controllerv2.go, utils.go.
 Differs: the last schedule time is that of the newest Job, so it is written one turn after the Job
-was created; ``status.active`` has no resourceVersion; no events are recorded.
+was created; ``status.active`` has no resourceVersion.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mooring.simulation.controllers.objects import (
     Create,
     Delete,
     Json,
+    Note,
     Result,
     Turn,
     Workload,
@@ -33,6 +34,11 @@ SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 #: The next look at a CronJob is so many seconds after its instant.
 _DELAY_S: Final = 0.1
 _END_KINDS: Final = ("Complete", "Failed")
+_IS_ACTIVE: Final = Note(
+    "Normal",
+    "JobAlreadyActive",
+    "Not starting job because prior execution is running and concurrency policy is Forbid",
+)
 
 
 def sync_cron_job(workload: Workload, cluster: ControlledObjects, turn: Turn) -> Result:
@@ -56,7 +62,7 @@ def sync_cron_job(workload: Workload, cluster: ControlledObjects, turn: Turn) ->
         return Result(writes, again_s)
     policy = spec.get("concurrencyPolicy", "Allow")
     if policy == "Forbid" and active:
-        return Result(writes, again_s)
+        return Result(writes, again_s, (_IS_ACTIVE,))
     if policy == "Replace":
         writes += [_delete(job) for job in active]
     name = _name(workload, due_s)

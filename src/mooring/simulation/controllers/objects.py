@@ -107,6 +107,14 @@ class SetController(NamedTuple):
 Write: TypeAlias = Create | Delete | Patch | SetController
 
 
+class Note(NamedTuple):
+    """An event about the workload that belongs to no write; ``type`` is "Normal" or "Warning"."""
+
+    type: str
+    reason: str
+    message: str
+
+
 class Result(NamedTuple):
     """The output of a controller.
 
@@ -114,10 +122,12 @@ class Result(NamedTuple):
         writes: In order.
         again_s: After so many seconds it must look at the workload again; None = only when
             something has changed.
+        notes: Events to record, where there is an API server.
     """
 
     writes: list[Write]
     again_s: float | None = None
+    notes: tuple[Note, ...] = ()
 
 
 class Turn(NamedTuple):

@@ -71,7 +71,7 @@ class DisruptionController:
         result = self._budgets.next_status(self._clock.wall_s())
         if result is None:
             return
-        budget, (status, again_s), failure = result
+        budget, (status, again_s), _, failure = result
         if failure is not None and failure.is_unknown_owner:
             return
         if status != budget.status:

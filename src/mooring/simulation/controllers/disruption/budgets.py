@@ -34,11 +34,13 @@ class NewStatus(NamedTuple):
     Attributes:
         budget: As it is.
         calculated: Its new status, which may be equal to the old one.
+        pod_count: The number of pods that it selects.
         failure: Why the status could not be calculated; None = it could.
     """
 
     budget: PodDisruptionBudget
     calculated: Calculated
+    pod_count: int
     failure: SyncFailure | None = None
 
 
@@ -107,12 +109,12 @@ class Budgets:
             entry = self._entries.get(namespace, {}).get(name)
             if entry is None:
                 continue
-            budget = entry.budget
+            budget, pod_count = entry.budget, len(entry.pods)
             try:
                 result = calculate(budget, [*entry.pods.values()], self._find, now_s)
             except SyncFailure as failure:
-                return NewStatus(budget, failed(budget, failure, now_s), failure)
-            return NewStatus(budget, result)
+                return NewStatus(budget, failed(budget, failure, now_s), pod_count, failure)
+            return NewStatus(budget, result, pod_count)
         return None
 
     def _on_budget(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:

@@ -2,7 +2,7 @@
 
 Source: pkg/controller/disruption/disruption.go (getExpectedPodCount, getExpectedScale,
 buildDisruptedPodMap, countHealthyPods, updatePdbStatus, failSafe).
-Differs: the scale of custom resources is not read; no Kubernetes Events are written.
+Differs: the scale of custom resources is not read.
 """
 
 from __future__ import annotations

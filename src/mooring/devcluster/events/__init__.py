@@ -1,0 +1,1 @@
+"""Events of the simulated controllers and kubelets, which ``kubectl describe`` shows."""
