@@ -208,7 +208,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "assigned_is_silent": ("swarm", 0),
-    "lost_binding_is_silent": ("swarm", 28),
+    "lost_binding_is_silent": ("swarm", 38),
     "terminating_is_evicted": ("preemption", 0),
     "allowed_and_deleted": ("reactive", 2),
     "conflict_is_eviction": ("reactive", 7),

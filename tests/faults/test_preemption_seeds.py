@@ -12,7 +12,7 @@ from tests.faults.harness.swarm import crowded
 from tests.faults.harness.trace import InvariantBroken
 
 #: MOORING_SEEDS=1000 runs more of them.
-SEEDS = int(os.environ.get("MOORING_SEEDS", "200")) // 4
+SEEDS = int(os.environ.get("MOORING_SEEDS", "200")) // 10
 BLOCK = 10
 
 

@@ -12,9 +12,12 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.integration.forked_programs import Forked, forked
 
 pytestmark = pytest.mark.slow
 
@@ -54,20 +57,38 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def outcome(folder: Path, *command: str) -> tuple[int, str]:
-    """Returns the exit code and the last entry on stderr, which may have several lines."""
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+@pytest.fixture(scope="module")
+def ours(folder: Path) -> Iterator[Forked]:
+    """Yields what runs ``mooring``."""
+    with forked(folder, environment(folder)) as programs:
+        yield programs
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Returns the variables of a program that reads no files of its user."""
+    variables = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     if "PYTHONPATH" in os.environ:
-        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
-    process = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
+        variables["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    return variables
+
+
+def their_outcome(folder: Path, *command: str) -> tuple[int, str]:
+    """Returns how kube-scheduler ends."""
+    return outcome(
+        subprocess.run(
+            command,
+            cwd=folder,
+            env=environment(folder),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
     )
+
+
+def outcome(process: subprocess.CompletedProcess[str]) -> tuple[int, str]:
+    """Returns the exit code and the last entry on stderr, which may have several lines."""
     lines = process.stderr.rstrip("\n").split("\n")
     start = len(lines) - 1
     while start > 0 and lines[start].startswith(("\t", " >")):
@@ -76,13 +97,15 @@ def outcome(folder: Path, *command: str) -> tuple[int, str]:
     return process.returncode, entry.replace('"mooring run"', '"kube-scheduler"')
 
 
-def both(programs: Path, folder: Path, words: list[str]) -> tuple[tuple[int, str], tuple[int, str]]:
+def both(
+    programs: Path, ours: Forked, folder: Path, words: list[str]
+) -> tuple[tuple[int, str], tuple[int, str]]:
     """Returns the outcome of kube-scheduler, and ours; without a port, for tests in parallel."""
     if not any("secure" in word for word in words):
         words = ["--secure-port=0", *words]
     return (
-        outcome(folder, str(programs / "kube-scheduler"), *words),
-        outcome(folder, sys.executable, "-m", "mooring", "run", *words),
+        their_outcome(folder, str(programs / "kube-scheduler"), *words),
+        outcome(ours.run(folder, ["run", *words])),
     )
 
 
@@ -91,30 +114,32 @@ def test_the_lines_are_many_enough() -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_command_lines_end_alike(programs: Path, folder: Path, line: str) -> None:
-    theirs, ours = both(programs, folder, shlex.split(line))
-    assert ours == theirs
+def test_command_lines_end_alike(programs: Path, ours: Forked, folder: Path, line: str) -> None:
+    theirs, own = both(programs, ours, folder, shlex.split(line))
+    assert own == theirs
 
 
 @pytest.mark.parametrize("text", CONFIGURATIONS)
-def test_configurations_end_alike(programs: Path, folder: Path, text: str) -> None:
+def test_configurations_end_alike(programs: Path, ours: Forked, folder: Path, text: str) -> None:
     path = folder / f"config-{CONFIGURATIONS.index(text)}.yaml"
     path.write_text(text if "kind" in text else HEAD + text)
-    theirs, ours = both(programs, folder, [f"--config={path.name}", "--write-config-to=written"])
-    assert ours == theirs
+    words = [f"--config={path.name}", "--write-config-to=written"]
+    theirs, own = both(programs, ours, folder, words)
+    assert own == theirs
 
 
 @pytest.mark.parametrize("line", WRITTEN)
-def test_the_same_configuration_is_written(programs: Path, folder: Path, line: str) -> None:
+def test_the_same_configuration_is_written(
+    programs: Path, ours: Forked, folder: Path, line: str
+) -> None:
     configuration = folder / "written-from.yaml"
     configuration.write_text(HEAD + "leaderElection: {leaderElect: false, retryPeriod: 3s}\n")
     words = ["--secure-port=0", *shlex.split(line)]
     theirs_path, ours_path = folder / "theirs.yaml", folder / "ours.yaml"
     program = str(programs / "kube-scheduler")
-    theirs, _ = outcome(folder, program, *words, f"--write-config-to={theirs_path}")
-    mooring = (sys.executable, "-m", "mooring", "run")
-    ours, _ = outcome(folder, *mooring, *words, f"--write-config-to={ours_path}")
-    assert (theirs, ours) == (0, 0)
+    theirs, _ = their_outcome(folder, program, *words, f"--write-config-to={theirs_path}")
+    own = ours.run(folder, ["run", *words, f"--write-config-to={ours_path}"])
+    assert (theirs, own.returncode) == (0, 0)
     assert ours_path.read_text() == theirs_path.read_text()
 
 

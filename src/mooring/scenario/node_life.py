@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -133,13 +134,11 @@ class NodeLife:
             return
         name = new.metadata.name
         self._tainted.pop(name, None)
-        if not taints:
-            return
-        self._crashes += 1
-        self._tainted[name] = self._crashes
-        for pod in self.pods_on(name):
-            for taint in taints:
-                self._evict_later(pod, taint, self._tainted, self._crashes)
+        if taints:
+            self._crashes += 1
+            self._tainted[name] = self._crashes
+        for pod, taint in product(self.pods_on(name), taints):
+            self._evict_later(pod, taint, self._tainted, self._crashes)
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """Returns the unfinished pods of a node, by time of binding."""
@@ -239,17 +238,15 @@ class NodeLife:
         """Evicts a pod when it tolerates a taint no longer, if the mark of its node is the same."""
         wait_s = _tolerated_s(pod, taint)
         if wait_s < math.inf:
-            own = (key(pod), pod.metadata.uid, pod.spec.node_name)
-            evict = partial(self._evict_from, *own, marks, number)
+            evict = partial(self._evict_from, pod, marks, number)
             self._engine.call_at(self._clock.monotonic_s() + wait_s, PHASE_CONTROLLERS, evict)
 
-    def _evict_from(
-        self, pod_key: str, uid: str, name: str, marks: dict[str, int], number: int
-    ) -> None:
-        pod = self._table.objects("Pod").get(pod_key)
-        if pod is None or pod.metadata.uid != uid or marks.get(name) != number:
+    def _evict_from(self, bound: Pod, marks: dict[str, int], number: int) -> None:
+        pod = self._table.objects("Pod").get(key(bound))
+        if pod is None or pod.metadata.uid != bound.metadata.uid:
             return
-        if pod.status.phase not in FINISHED_PHASES:
+        is_marked = marks.get(pod.spec.node_name) == number
+        if is_marked and pod.status.phase not in FINISHED_PHASES:
             self.evict(pod)
 
     def mark(self, name: str, ready: str, *, evicts: bool = True) -> None:
