@@ -87,7 +87,7 @@ class NodeLife:
         run_times.is_away = self.down.__contains__
         #: Name -> number of the mark, of nodes that say that they are not ready.
         self._marks: dict[str, int] = {}
-        #: Name -> number of the change, of nodes with NoExecute taints that somebody gave them.
+        #: Name -> number of the change, of nodes with other NoExecute taints.
         self._tainted: dict[str, int] = {}
         #: Node -> keys of its pods.
         self._pods: dict[str, dict[str, None]] = {}

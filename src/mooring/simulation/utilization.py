@@ -225,7 +225,7 @@ def amount_text(resource: str, amount: int) -> str:
 def printed_amount(resource: str, amount: int, *, rounds_up: bool) -> int:
     """Returns the next amount that ``amount_text`` prints exactly, at or above it, or below.
 
-    Whoever reads an amount and writes it into a manifest then gets this one.
+    A manifest with the printed text then has this amount.
 
     Example:
         >>> amount_text("memory", 1_090_000_000)

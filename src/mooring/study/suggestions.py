@@ -140,7 +140,7 @@ class Suggestions(Sequence[Suggestion[ClusterT]]):
 
 
 class Contents(NamedTuple):
-    """What a cluster consists of: objects, and Deployments and the like as JSON."""
+    """The contents of a cluster: objects, and Deployments and the like as JSON."""
 
     objects: Sequence[Any]
     workloads: Sequence[Object]

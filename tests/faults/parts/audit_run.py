@@ -268,9 +268,9 @@ class AuditRun:
                         f"redundant{what}": sorted(cached - actual),
                     }
                 )
-        shown = [dict(entry.fields) for entry in entries if entry.message == MISMATCH]
-        if shown != expected:
-            self.problems.append(f"the dump shows {shown}, not {expected}")
+        dumped = [dict(entry.fields) for entry in entries if entry.message == MISMATCH]
+        if dumped != expected:
+            self.problems.append(f"the dump shows {dumped}, not {expected}")
         messages = [entry.message for entry in entries if entry.message != MISMATCH]
         if messages != ["Dump of cached NodeInfo", "Dump of scheduling queue"]:
             self.problems.append(f"the dump has {messages}")

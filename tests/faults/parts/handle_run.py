@@ -25,7 +25,7 @@ from tests.helpers.virtual_loop import run_virtually
 
 STEPS: Final = 120
 STEP_S: Final = 0.5
-#: Kind -> its other name; the last ones are watched by nobody.
+#: Kind -> its other name; the last ones are not watched.
 WATCHED: Final = {"Pod": "Pod", "Node": "Node", "StorageClass": "storageclasses.v1.storage.k8s.io"}
 UNWATCHED: Final = {"Lease": "Lease", "CSIDriver": "csidrivers.v1.storage.k8s.io"}
 PATCHED: Final = ("PersistentVolume", "PersistentVolumeClaim")

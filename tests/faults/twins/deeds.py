@@ -141,22 +141,22 @@ class Deeds:
             return
         for refresh in self._refreshes:
             refresh()
-        for name, shown, expected in self._pairs():
-            if shown != expected:
-                self._report(f"{name} is {shown}, not {expected}")
+        for name, actual, expected in self._pairs():
+            if actual != expected:
+                self._report(f"{name} is {actual}, not {expected}")
 
     def _pairs(self) -> Iterator[tuple[str, Any, Any]]:
         """Yields metrics, with what they show and what they must show."""
-        shown: Counter[str] = Counter()
+        actual: Counter[str] = Counter()
         for (result, _), number in self._children("scheduler_schedule_attempts_total"):
-            shown[result] += number.value
+            actual[result] += number.value
         # A pod of the same name that was created again has no observer's call.
-        failures = shown[UNSCHEDULABLE] + shown[ERROR]
-        yield "scheduled", shown[SCHEDULED], self._results[SCHEDULED]
+        failures = actual[UNSCHEDULABLE] + actual[ERROR]
+        yield "scheduled", actual[SCHEDULED], self._results[SCHEDULED]
         for result in (UNSCHEDULABLE, ERROR):
-            yield result, shown[result] >= self._results[result], True
+            yield result, actual[result] >= self._results[result], True
         popped = self._pops.total()
-        ended = shown[SCHEDULED] + failures + self._skipped
+        ended = actual[SCHEDULED] + failures + self._skipped
         in_flight = self._service.queue.counts()[QueueName.IN_FLIGHT]
         yield "attempts", ended <= popped, True
         if not in_flight and self._service.is_idle:

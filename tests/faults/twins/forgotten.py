@@ -83,7 +83,7 @@ class Forgotten:
             yield pod, text
 
     def _is_quiet(self) -> bool:
-        """Returns whether nothing is on its way that a pod may have to wait for."""
+        """Returns whether nothing is in progress that a pod may have to wait for."""
         service = self._service
         is_busy = len(service.bindings) or len(service.preemption_executor)
         is_terminating = any(

@@ -55,7 +55,7 @@ class Reference(NamedTuple):
 
 
 class Happening(NamedTuple):
-    """What a controller records.
+    """An event that a controller records.
 
     Attributes:
         component: The source, as "replicaset-controller".

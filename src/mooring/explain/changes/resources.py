@@ -103,7 +103,7 @@ def _less(
     if len(pod.spec.containers) != 1 or resource not in pod.spec.containers[0].resources.requests:
         return None
     total = remaining + missing
-    # Whoever writes the printed amount into the manifest gets a pod that fits.
+    # A manifest with the printed amount has to give a pod that fits.
     remaining = printed_amount(resource, remaining, rounds_up=False)
     missing = total - remaining
     text = (
