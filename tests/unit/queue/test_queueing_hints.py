@@ -284,14 +284,16 @@ def test_what_a_pending_plugin_waited_for_needs_no_backoff(
 
 
 @pytest.mark.parametrize("answer", [ValueError("no"), None, True, "Queue"])
-def test_a_hint_that_fails_or_says_nonsense_counts_as_queue_and_is_logged(
+def test_a_hint_that_fails_or_says_nonsense_counts_as_queue_and_is_logged_and_counted(
     answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hints = hints_of(Refuser("A", on(PV_ADD, Counted(answer))))
+    framework = framework_of(Refuser("A", on(PV_ADD, Counted(answer))))
+    hints = QueueingHints({"default-scheduler": framework})
 
     with caplog.at_level(logging.ERROR):
         assert hints.strategy(refused("A"), PV_ADD, None, None) is RequeueStrategy.AFTER_BACKOFF
     assert [record.message for record in caplog.records] == ["queueing hint failed"]
+    assert framework.errors.statistics() == {("A", "QueueingHint"): 1}
     (framework,) = hints._profiles.values()
     assert framework.errors.statistics() == {("A", "QueueingHint"): 1}
     assert caplog.records[0].__dict__["plugin"] == "A"
@@ -315,15 +317,17 @@ def test_without_pure_hints_nobody_asks_for_a_signature() -> None:
     assert hints.group("S", pod("one")) == ("default-scheduler", None)
 
 
-def test_a_pod_that_cannot_be_signed_is_in_no_group_and_that_is_logged(
+def test_a_pod_that_cannot_be_signed_is_in_no_group_and_that_is_logged_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(Signer):
         def sign(self, pod: Any) -> Any:
             raise ZeroDivisionError
 
-    hints = hints_of(Broken("S", on(PV_ADD, SKIP, pure=True)))
+    framework = framework_of(Broken("S", on(PV_ADD, SKIP, pure=True)))
+    hints = QueueingHints({"default-scheduler": framework})
 
     with caplog.at_level(logging.ERROR):
         assert hints.group("S", pod("one")) == ("default-scheduler", None)
     assert [record.message for record in caplog.records] == ["plugin failed to sign a pod"]
+    assert [*framework.errors.statistics().values()] == [1]
