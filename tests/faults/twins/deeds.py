@@ -62,6 +62,8 @@ class Deeds:
         ]
         self._results: Counter[str] = Counter()
         self._incoming: Counter[tuple[str, str]] = Counter()
+        #: UID -> label of the queue that a pod is in.
+        self._labels: dict[str, str | None] = {}
         self._victims: list[int] = []
         self._pops: Counter[str] = Counter()
         #: Attempts of bound pods, by their number of pops.
@@ -90,8 +92,12 @@ class Deeds:
             return entry
 
         def note(entry: Any, queue_name: QueueName, why: str) -> None:
-            if queue_name in LABELS:
-                self._incoming[LABELS[queue_name], why] += 1
+            label = LABELS.get(queue_name)
+            # Pods that are gated, or are not any longer, stay among the unschedulable ones.
+            is_gated_anew = label == "unschedulable" and self._labels.get(entry.uid) == label
+            if label is not None and not is_gated_anew:
+                self._incoming[label, why] += 1
+            self._labels[entry.uid] = label
             real_note(entry, queue_name, why)
 
         queue.pop = pop
@@ -188,11 +194,6 @@ class Deeds:
             labels[0]: number.value for labels, number in self._children("scheduler_cache_size")
         }
         yield "nodes in the cache", sizes["nodes"], len(service.informers["Node"].objects)
-        ended = sum(
-            number.value
-            for _, number in self._children("scheduler_preemption_goroutines_execution_total")
-        )
-        yield "preemptions", ended + len(service.preemption_executor._open), len(self._victims)
 
     def _children(self, name: str) -> list[tuple[tuple[str, ...], Any]]:
         return list(self._metrics.numbers(name).children.items())
