@@ -82,7 +82,8 @@ class NodeLife:
         self._run_times = run_times
         self._budgets = budgets
         self._clock = clock
-        self._crashes = 0
+        #: Of a crash, a mark or a change of taints: what was planned for an earlier one is void.
+        self._last_number = 0
         self._drained: set[str] = set()
         run_times.is_away = self.down.__contains__
         #: Name -> number of the mark, of nodes that say that they are not ready.
@@ -135,10 +136,10 @@ class NodeLife:
         name = new.metadata.name
         self._tainted.pop(name, None)
         if taints:
-            self._crashes += 1
-            self._tainted[name] = self._crashes
+            self._last_number += 1
+            self._tainted[name] = self._last_number
         for pod, taint in product(self.pods_on(name), taints):
-            self._evict_later(pod, taint, self._tainted, self._crashes)
+            self._evict_later(pod, taint, self._tainted, self._last_number)
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """Returns the unfinished pods of a node, by time of binding."""
@@ -208,9 +209,9 @@ class NodeLife:
         """Ends everything on a node; it is back after a time, or never (infinity)."""
         if name in self.down or name not in self._table.objects("Node"):
             return
-        self._crashes += 1
+        self._last_number += 1
         self.on_fail(name)
-        number = self.down[name] = self._crashes
+        number = self.down[name] = self._last_number
         for pod in self.pods_on(name):
             self.on_crash(key(pod))
             self._run_times.stop(key(pod))
@@ -273,10 +274,10 @@ class NodeLife:
         self._marks.pop(name, None)
         self._table.put(replace(node, spec=replace(node.spec, taints=(*others, *own))))
         if own and evicts:
-            self._crashes += 1
-            self._marks[name] = self._crashes
+            self._last_number += 1
+            self._marks[name] = self._last_number
             for pod in self.pods_on(name):
-                self._evict_later(pod, own[-1], self._marks, self._crashes)
+                self._evict_later(pod, own[-1], self._marks, self._last_number)
 
     def recover(self, name: str, number: int) -> None:
         """Brings a node back, unless it has crashed again or is gone."""

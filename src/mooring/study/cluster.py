@@ -299,7 +299,7 @@ def _suggestions(pod: str, workload: Workload, search: Search) -> Suggestions[Cl
     """Returns the changes that help a pod of a workload, or that a controller creates."""
     objects = [*workload.objects, *workload.pending, *workload.omitted]
     base = Cluster(objects, name=workload.name, workloads=workload.controlled)
-    created = () if _is_named(pod, base.pods) else search.created_pods(workload)
+    created = () if _named(pod, base.pods) else search.created_pods(workload)
     by_key = base.pods | {key(own): own for own in created}
     pod_key = _pod_key(pod, by_key)
     which = None
@@ -334,12 +334,13 @@ def _suggestions(pod: str, workload: Workload, search: Search) -> Suggestions[Cl
     return Suggestions(pod_key, "", suggestions)
 
 
-def _is_named(name: str, pods: Iterable[str]) -> bool:
-    return any(name in (own, own.rpartition("/")[2]) for own in pods)
+def _named(name: str, pods: Iterable[str]) -> list[str]:
+    """Returns the keys of pods with this name, or with this key."""
+    return [own for own in pods if name in (own, own.rpartition("/")[2])]
 
 
 def _pod_key(name: str, pods: Iterable[str]) -> str:
-    matches = [own for own in pods if name in (own, own.rpartition("/")[2])]
+    matches = _named(name, pods)
     if len(matches) != 1:
         raise ConfigError(
             f"several pods are named {name!r}" if matches else f"no node or pod {name!r}"

@@ -28,10 +28,6 @@ EVERY_S: Final = 3.0
 class Forgotten:
     """Remembers since when each pending pod fits, and was not tried.
 
-    Attributes:
-        compared: Number of decisions.
-        fitting: How many of them had a node.
-
     Args:
         service: The scheduler.
         store: The stored objects.
@@ -48,7 +44,6 @@ class Forgotten:
         final: FinalChecker,
         report: Callable[[str], None],
     ) -> None:
-        self.compared = self.fitting = 0
         self._service, self._store = service, store
         self._checker, self._final, self._report = checker, final, report
         #: UID -> since when the pod fits without an attempt.
@@ -66,9 +61,7 @@ class Forgotten:
             return
         since_s: dict[str, float] = {}
         fitting = {pod.metadata.uid: (pod, text) for pod, text in self._fitting()}
-        self.compared += len(pending)
         for uid, (pod, text) in fitting.items():
-            self.fitting += 1
             fits_since_s = self._since_s.get(uid, now_s())
             attempted_at_s = self._checker.attempted_at_s.get(uid, 0.0)
             since_s[uid] = max(fits_since_s, attempted_at_s)

@@ -11,11 +11,11 @@ from mooring.scheduler.service import Service
 from tests.faults.harness.checkers import Findings, StoreChecker
 from tests.faults.harness.final_checker import FinalChecker
 from tests.faults.harness.scheduler_checker import SchedulerChecker
+from tests.faults.twins.action_log import ActionLog
 from tests.faults.twins.at_rest import AtRest
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_bindings import AttachedBindings
 from tests.faults.twins.attached_choice import AttachedChoice
-from tests.faults.twins.deeds import Deeds
 from tests.faults.twins.forgotten import Forgotten
 from tests.faults.twins.must_queue import MustQueue
 
@@ -56,7 +56,7 @@ class ScenarioTwins(Twins):
         if checks_changes:
             self.must_queue = MustQueue(service, checker.wakeups, report)
         if metrics is not None:
-            self.checks.append(Deeds(service, metrics, self.queue, store, report).on_tick)
+            self.checks.append(ActionLog(service, metrics, self.queue, report).on_tick)
         self.bindings = AttachedBindings(service, store, self.preemption.check_binding, report)
         self.forgotten = Forgotten(service, store, checker, final, report)
         self.checks.append(self.forgotten.on_tick)

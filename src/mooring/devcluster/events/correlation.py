@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
+
+from mooring.state.columns.caches import LRUCache
 
 #: As in client-go: entries of each cache.
 ENTRIES_MAX: Final = 4096
@@ -28,8 +30,6 @@ BURST: Final = 25
 #: and one more after so many seconds.
 REFILL_S: Final = 300.0
 COMBINED: Final = "(combined from similar events): "
-
-Value = TypeVar("Value")
 
 
 class Reference(NamedTuple):
@@ -54,7 +54,7 @@ class Reference(NamedTuple):
     field_path: str = ""
 
 
-class Happening(NamedTuple):
+class NewEvent(NamedTuple):
     """An event that a controller records.
 
     Attributes:
@@ -92,32 +92,6 @@ class Observation(NamedTuple):
     is_combined: bool
 
 
-class RecentEntries(Generic[Value]):
-    """The entries that were added last.
-
-    Attributes:
-        limit: The number of entries.
-    """
-
-    def __init__(self, limit: int = ENTRIES_MAX) -> None:
-        self.limit = limit
-        self._entries: dict[Hashable, Value] = {}
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, key: Hashable) -> Value | None:
-        """Returns an entry; None if there is none."""
-        return self._entries.get(key)
-
-    def add(self, key: Hashable, value: Value) -> None:
-        """Adds an entry; the oldest goes if there are too many."""
-        entries = self._entries
-        if len(entries) >= self.limit:
-            del entries[next(iter(entries))]
-        entries[key] = value
-
-
 @dataclass(slots=True)
 class _Similar:
     messages: set[str]
@@ -144,19 +118,19 @@ class Correlator:
     """
 
     def __init__(self) -> None:
-        self._similar: RecentEntries[_Similar] = RecentEntries()
-        self._counted: RecentEntries[_Counted] = RecentEntries()
-        self._buckets: RecentEntries[_Bucket] = RecentEntries()
+        self._similar: LRUCache[Hashable, _Similar] = LRUCache(ENTRIES_MAX)
+        self._counted: LRUCache[Hashable, _Counted] = LRUCache(ENTRIES_MAX)
+        self._buckets: LRUCache[Hashable, _Bucket] = LRUCache(ENTRIES_MAX)
 
-    def observe(self, happening: Happening, name: str, now_s: float) -> Observation | None:
+    def observe(self, event: NewEvent, name: str, now_s: float) -> Observation | None:
         """Returns the event to write; None = there are too many about this object.
 
         Args:
-            happening: The event.
+            event: The event.
             name: Of its object, if it gets one.
             now_s: The wall clock.
         """
-        component, host, regarding, event_type, reason, message = happening
+        component, host, regarding, event_type, reason, message = event
         api_version, kind, namespace, obj, uid, _, field_path = regarding
         source = (component, host, api_version, kind, namespace, obj, uid, event_type)
         group: Hashable = (source, reason)
@@ -165,7 +139,7 @@ class Correlator:
         counted = self._counted.get(key)
         if counted is None:
             counted = _Counted(name, 0, now_s)
-            self._counted.add(key, counted)
+            self._counted.put(key, counted)
         counted.times += 1
         if not self._takes_token(source, now_s):
             return None
@@ -175,7 +149,7 @@ class Correlator:
     def _is_combined(self, group: Hashable, message: str, now_s: float) -> bool:
         similar = self._similar.get(group)
         if similar is None:
-            self._similar.add(group, _Similar({message}, now_s))
+            self._similar.put(group, _Similar({message}, now_s))
             return False
         if now_s - similar.last_s > SIMILAR_S:
             similar.messages.clear()
@@ -190,7 +164,7 @@ class Correlator:
     def _takes_token(self, source: Hashable, now_s: float) -> bool:
         bucket = self._buckets.get(source)
         if bucket is None:
-            self._buckets.add(source, _Bucket(BURST - 1.0, now_s))
+            self._buckets.put(source, _Bucket(BURST - 1.0, now_s))
             return True
         bucket.tokens = min(float(BURST), bucket.tokens + (now_s - bucket.last_s) / REFILL_S)
         bucket.last_s = now_s

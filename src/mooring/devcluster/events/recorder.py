@@ -15,7 +15,7 @@ from mooring.apiserver.types import Object
 from mooring.clock import Clock, rfc3339
 from mooring.devcluster.events.correlation import (
     Correlator,
-    Happening,
+    NewEvent,
     Observation,
     Reference,
 )
@@ -64,17 +64,17 @@ class EventRecorder:
             message: For users.
             host: The node of the source; "" for controllers.
         """
-        happening = Happening(component, host, regarding, type, reason, message)
+        event = NewEvent(component, host, regarding, type, reason, message)
         correlator = self._correlators.get(component)
         if correlator is None:
             correlator = self._correlators[component] = Correlator()
         now_s = self._clock.wall_s()
-        observation = correlator.observe(happening, self._name(regarding.name, now_s), now_s)
+        observation = correlator.observe(event, self._name(regarding.name, now_s), now_s)
         if observation is not None:
-            self._write(happening, observation, rfc3339(now_s))
+            self._write(event, observation, rfc3339(now_s))
 
-    def _write(self, happening: Happening, observation: Observation, now: str) -> None:
-        namespace = happening.regarding.namespace or _NAMESPACE
+    def _write(self, event: NewEvent, observation: Observation, now: str) -> None:
+        namespace = event.regarding.namespace or _NAMESPACE
         if observation.times > 1:
             fields: Object = {
                 "count": observation.times,
@@ -83,7 +83,7 @@ class EventRecorder:
             }
             if self._events.update(namespace, observation.name, fields):
                 return
-        self._events.create(_event(happening, observation, namespace, now))
+        self._events.create(_event(event, observation, namespace, now))
 
     def _name(self, regarding: str, now_s: float) -> str:
         """Returns a unique name: the object's name and the time; the clock may stand still."""
@@ -105,8 +105,8 @@ def reference_to(kind: Kind, metadata: ObjectMeta, field_path: str = "") -> Refe
     )
 
 
-def _event(happening: Happening, observation: Observation, namespace: str, now: str) -> Object:
-    regarding = happening.regarding
+def _event(event: NewEvent, observation: Observation, namespace: str, now: str) -> Object:
+    regarding = event.regarding
     involved: Object = {
         "kind": regarding.kind,
         "name": regarding.name,
@@ -120,21 +120,21 @@ def _event(happening: Happening, observation: Observation, namespace: str, now: 
         involved["resourceVersion"] = regarding.version
     if regarding.field_path:
         involved["fieldPath"] = regarding.field_path
-    source = {"component": happening.component}
-    if happening.host:
-        source["host"] = happening.host
+    source = {"component": event.component}
+    if event.host:
+        source["host"] = event.host
     is_combined = observation.is_combined
     return {
         "metadata": {"name": observation.name, "namespace": namespace},
         "involvedObject": involved,
-        "reason": happening.reason,
+        "reason": event.reason,
         "message": observation.message,
         "source": source,
         "firstTimestamp": rfc3339(observation.first_s),
         "lastTimestamp": now,
         "count": observation.times,
-        "type": happening.type,
+        "type": event.type,
         "eventTime": None,
-        "reportingComponent": "" if is_combined else happening.component,
-        "reportingInstance": "" if is_combined else happening.host,
+        "reportingComponent": "" if is_combined else event.component,
+        "reportingInstance": "" if is_combined else event.host,
     }

@@ -12,18 +12,17 @@ from mooring.devcluster.events.correlation import (
     REFILL_S,
     SIMILAR_S,
     Correlator,
-    Happening,
+    NewEvent,
     Observation,
-    RecentEntries,
     Reference,
 )
 
 WEB = Reference("apps/v1", "ReplicaSet", "default", "web", "u1")
 
 
-def created(number: int, regarding: Reference = WEB) -> Happening:
+def created(number: int, regarding: Reference = WEB) -> NewEvent:
     text = f"Created pod: web-{number}"
-    return Happening("replicaset-controller", "", regarding, "Normal", "SuccessfulCreate", text)
+    return NewEvent("replicaset-controller", "", regarding, "Normal", "SuccessfulCreate", text)
 
 
 def observe(correlator: Correlator, number: int, now_s: float = 0.0) -> Observation | None:
@@ -85,9 +84,11 @@ def test_warnings_have_a_limit_of_their_own() -> None:
 
 
 def test_the_oldest_entry_is_forgotten() -> None:
-    entries: RecentEntries[int] = RecentEntries(2)
-    for number, name in enumerate("abc"):
-        entries.add(name, number)
-    assert (entries.get("a"), entries.get("b"), entries.get("c")) == (None, 1, 2)
-    assert len(entries) == entries.limit == 2
-    assert RecentEntries[int]().limit == ENTRIES_MAX
+    correlator = Correlator()
+    objects = [WEB._replace(name=f"web-{number}") for number in range(ENTRIES_MAX + 1)]
+    for regarding in objects:
+        correlator.observe(created(1, regarding), "a", 0.0)
+
+    again = [correlator.observe(created(1, objects[at]), "b", 0.0) for at in (-1, 0)]
+
+    assert [event and event.times for event in again] == [2, 1]

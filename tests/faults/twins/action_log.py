@@ -1,7 +1,7 @@
-"""Compares metrics with what the scheduler did, and its own audits with what others see.
+"""Compares metrics with what the scheduler did.
 
-What happened is counted from outside: pods that are popped, calls of the observer, evictions, the
-stored bindings. Each counter and gauge has to agree with it, every seven seconds.
+That is counted from outside: pods that are popped, moves of the queue, calls of the observer,
+victims. Each counter and gauge has to agree with it, every seven seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from mooring.metrics.registry import Metrics
 from mooring.queue import QueueName
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.service import Service
-from tests.faults.harness.checkers import StoreChecker
 from tests.faults.twins.attached_queue import AttachedQueue
 
 #: Seconds between two comparisons: a refresh takes a millisecond.
@@ -33,14 +32,13 @@ LABELS: Final = {
 REJECTIONS: Final = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 
 
-class Deeds:
+class ActionLog:
     """The log of what a scheduler did, and its metrics.
 
     Args:
         service: Has these metrics, and has not begun yet.
         metrics: Of the service.
         queue: Reports the calls of its queue.
-        store: The stored objects.
         report: Called with each difference.
     """
 
@@ -49,11 +47,10 @@ class Deeds:
         service: Service,
         metrics: Metrics,
         queue: AttachedQueue,
-        store: StoreChecker,
         report: Callable[[str], None],
     ) -> None:
         self._service, self._metrics, self._report = service, metrics, report
-        self._queue, self._store = queue, store
+        self._queue = queue
         # That of the sizes of all buffers takes a tenth of a second.
         self._refreshes = [
             refresh
@@ -69,12 +66,11 @@ class Deeds:
         #: Attempts of bound pods, by their number of pops.
         self._attempts: list[int] = []
         self._skipped = self._ticks = 0
-        self._waits = 0
         self._follow_observer(service.scheduler._observer)
         self._follow_calls(service)
 
     def _follow_observer(self, observer: Any) -> None:
-        for name in ("failed", "bound", "waits"):
+        for name in ("failed", "bound"):
             self._follow(observer, name, getattr(self, f"_on_{name}"))
 
     def _follow_calls(self, service: Service) -> None:
@@ -126,9 +122,6 @@ class Deeds:
         del node_name
         self._results[SCHEDULED] += 1
         self._attempts.append(self._pops[entry.uid])
-
-    def _on_waits(self, *_: Any) -> None:
-        self._waits += 1
 
     def _on_skipped(self, _: Any) -> None:
         self._skipped += 1
