@@ -265,6 +265,31 @@ def test_a_request_that_is_late_takes_its_connection_with_it() -> None:
     asyncio.run(main())
 
 
+def test_each_request_ends_at_its_own_deadline() -> None:
+    async def main() -> None:
+        behave, open_gate, asked = gate()
+        ended: list[float] = []
+
+        async def fail(seconds: float) -> None:
+            with pytest.raises(TimeoutError):
+                await send(pool, seconds=seconds)
+            ended.append(seconds)
+
+        async with asyncio.timeout(10), Server(behave).running() as server:
+            pool = pool_to(server, limit=8)
+            async with asyncio.TaskGroup() as tasks:
+                longest = tasks.create_task(send(pool))
+                await asyncio.gather(*(fail(seconds) for seconds in (0.3, 0.1, 0.2)))
+                for _ in range(4):
+                    await asked.acquire()
+                open_gate()
+            assert ended == [0.1, 0.2, 0.3]
+            assert longest.result().body == b"ok"
+            await pool.close()
+
+    asyncio.run(main())
+
+
 def test_a_request_is_late_too_while_it_waits_for_a_connection() -> None:
     async def main() -> None:
         behave, open_gate, asked = gate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
@@ -47,24 +48,51 @@ class ClientRecorder:
         self._slow_path = numbers("leader_election_slowpath_total")
 
     def answered(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Records a request that was answered, or failed with ``NO_RESPONSE``.
+        """Records a stream that has begun, or failed with ``NO_RESPONSE``.
 
         Args:
             method: GET, POST, PUT, PATCH or DELETE.
             host: Host and port of the server.
             code: The HTTP status.
-            seconds: Until the response, or the head of a stream.
+            seconds: Until the head of the response.
         """
         self._requests.labels(code, method, host).value += 1
         self._request_s.labels(method, host).observe(seconds)
 
-    def transferred(
-        self, method: str, host: str, *, request_bytes: int, response_bytes: int | None
+    def finished(
+        self,
+        method: str,
+        host: str,
+        code: str,
+        seconds: float,
+        *,
+        request_bytes: int,
+        response_bytes: int | None,
     ) -> None:
-        """Records the sizes of the bodies; None = no response, or a stream."""
-        self._request_bytes.labels(method, host).observe(request_bytes)
-        if response_bytes is not None:
-            self._response_bytes.labels(method, host).observe(response_bytes)
+        """Records a request, which has ended: its duration and the sizes of the bodies.
+
+        Every request calls it, so it looks the series up without a call for each.
+
+        Args:
+            method: GET, POST, PUT, PATCH or DELETE.
+            host: Host and port of the server.
+            code: The HTTP status, or ``NO_RESPONSE``.
+            seconds: Until the response was complete.
+            request_bytes: Of the request's body.
+            response_bytes: Of the response's body; None = no response.
+        """
+        key, status_key = (method, host), (code, method, host)
+        count = self._requests.children.get(status_key) or self._requests.labels(*status_key)
+        count.value += 1
+        for family, value in (
+            (self._request_s, seconds),
+            (self._request_bytes, request_bytes),
+            (self._response_bytes, response_bytes),
+        ):
+            if value is not None:
+                child = family.children.get(key) or family.labels(*key)
+                child.counts[bisect_left(child.bounds, value)] += 1
+                child.sum += value
 
     def limited(self, method: str, host: str, seconds: float) -> None:
         """Records how long a request waited for the client's rate limit, 0 included."""

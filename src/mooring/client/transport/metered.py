@@ -36,12 +36,11 @@ class MeteredTransport:
             return response
         finally:
             # Also if it is cancelled: the request was sent.
-            seconds = recorder.now() - started_s
-            code = NO_RESPONSE if response is None else str(response.status)
-            recorder.answered(request.method, self._host, code, seconds)
-            recorder.transferred(
+            recorder.finished(
                 request.method,
                 self._host,
+                NO_RESPONSE if response is None else str(response.status),
+                recorder.now() - started_s,
                 request_bytes=len(request.body),
                 response_bytes=None if response is None else len(response.body),
             )
