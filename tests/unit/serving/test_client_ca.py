@@ -18,13 +18,17 @@ from mooring.serving.client_ca import (
 )
 from tests.helpers.certificates import SERVERS, Signed, authority, sign
 
-NOW_S = datetime.now(UTC).timestamp()
 ROOT = authority("root")
 AUTHORITY = Authority(ROOT.pem)
 
 
-def verified(*chain: Signed, by: Authority = AUTHORITY, at_s: float = NOW_S) -> str:
-    return common_name(by.verify([item.der for item in chain], at_s))
+def now_s() -> float:
+    """Returns the time of the test: hours after the import, as the start of its certificates."""
+    return datetime.now(UTC).timestamp()
+
+
+def verified(*chain: Signed, by: Authority = AUTHORITY, after_s: float = 0.0) -> str:
+    return common_name(by.verify([item.der for item in chain], now_s() + after_s))
 
 
 def test_certificates_of_the_authority() -> None:
@@ -63,12 +67,12 @@ def test_a_certificate_expires_by_the_clock_that_is_given() -> None:
     client = sign(ROOT, "jane", valid=timedelta(days=2))
     verified(client)
     with pytest.raises(CertificateRejected, match="expired"):
-        verified(client, at_s=NOW_S + 3 * 86400)
+        verified(client, after_s=3 * 86400)
 
 
 def test_what_is_no_certificate_is_rejected() -> None:
     with pytest.raises(CertificateRejected):
-        AUTHORITY.verify([b"nonsense"], NOW_S)
+        AUTHORITY.verify([b"nonsense"], now_s())
 
 
 def test_the_user() -> None:
