@@ -40,6 +40,17 @@ NOT_SERVED: Final = "|".join(
     )
 )
 
+#: Specs whose containers have to run what is in their images.
+NEEDS_PROGRAMS: Final = "|".join(
+    (
+        "basic image|load-balancer|proportional scaling|clustered applications|DaemonRestart",
+        "InClusterConfig|mount|OIDC discovery|ownership and permission|main port 10250|kubelet can",
+        "Port forwarding|port-forward|Guestbook|Update Demo|copy|exec|logs|attach|in-cluster",
+        "last line of the log|AdmissionPolicy",
+        r"StatefulSetBasic\] (Burst|Scaling|should (perform|implement|provide basic|not deadlock))",
+    )
+)
+
 SUITES: Final = {
     "scheduling": Suite(r"\[sig-scheduling\]", labels=DEFAULTS_ONLY),
     "dra": Suite(r"\[sig-node\] \[DRA\]", labels=DEFAULTS_ONLY, skip=NEEDS_KUBELET),
@@ -56,6 +67,9 @@ SUITES: Final = {
         ),
         apis="api/all=true",
     ),
+    "apps": Suite(r"\[sig-apps\]", labels=DEFAULTS_ONLY, skip=NEEDS_PROGRAMS, is_embedded=True),
+    "auth": Suite(r"\[sig-auth\]", labels=DEFAULTS_ONLY, skip=NEEDS_PROGRAMS, is_embedded=True),
+    "cli": Suite(r"\[sig-cli\]", labels=DEFAULTS_ONLY, skip=NEEDS_PROGRAMS, is_embedded=True),
     "api": Suite(r"\[sig-api-machinery\]", labels=DEFAULTS_ONLY, skip=NOT_SERVED, is_embedded=True),
 }
 

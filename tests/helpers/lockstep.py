@@ -23,7 +23,7 @@ from mooring.client.rest.paths import path_of
 from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import default_configuration
 from mooring.devcluster.disruption_actor import DisruptionActor
-from mooring.devcluster.kubelets import Kubelets
+from mooring.devcluster.kubelet.kubelets import Kubelets
 from mooring.devcluster.seeding import Seed, Seeder, in_order, seeds_of_files
 from mooring.devcluster.volume_actor import VolumeActor
 from mooring.devcluster.workload_actor import WorkloadActor

@@ -12,7 +12,7 @@ import pytest
 
 from mooring.client import Client
 from mooring.clock import SystemClock, seeded_random
-from mooring.devcluster.kubelets import Kubelets
+from mooring.devcluster.kubelet.kubelets import Kubelets
 from mooring.objects import Pod
 from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec

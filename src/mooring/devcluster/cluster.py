@@ -21,7 +21,7 @@ from mooring.devcluster.disruption_actor import DisruptionActor
 from mooring.devcluster.driver_actor import DriverActor
 from mooring.devcluster.endpoints.actor import EndpointActor
 from mooring.devcluster.events.recorder import EventRecorder
-from mooring.devcluster.kubelets import Kubelets
+from mooring.devcluster.kubelet.kubelets import Kubelets
 from mooring.devcluster.node_actor import NodeActor
 from mooring.devcluster.revision_actor import RevisionActor
 from mooring.devcluster.seeding import Created, Seed, Seeder, in_order

@@ -25,6 +25,7 @@ from mooring.devcluster.events.workloads import TurnEvents, error_text
 from mooring.errors import AlreadyExists, NotFound, SchedulerError
 from mooring.objects.kinds import Kind, kind_named
 from mooring.simulation.controllers.cluster import WorkloadKey
+from mooring.simulation.controllers.job_pods.ended_pods import PODS
 from mooring.simulation.controllers.manager import ControllerManager
 from mooring.simulation.controllers.objects import (
     WORKLOAD_KINDS,
@@ -43,7 +44,7 @@ RETRY_S_MAX: Final = 60.0
 #: A turn begins so many seconds after the change that leads to it, by default.
 GATHER_S: Final = 0.01
 #: The kinds that the controllers watch besides the workloads; pods last, after their owners.
-_OTHER_KINDS: Final = ("Node", "Pod")
+_OTHER_KINDS: Final = (kind_named("Node"), PODS)
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class WorkloadActor:
         self._sleep = sleep
         self._gather_s = gather_s
         self._manager = ControllerManager(clock=clock, rng=rng)
-        kinds = [*WORKLOAD_KINDS.values(), *map(kind_named, _OTHER_KINDS)]
+        kinds = [*WORKLOAD_KINDS.values(), *_OTHER_KINDS]
         self.informers = {
             kind.name: Informer(
                 client, kind, partial(self._on_change, kind.name), clock=clock, rng=rng, sleep=sleep

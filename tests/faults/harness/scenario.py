@@ -25,7 +25,7 @@ from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
 from mooring.clock import Rng, seeded_random
-from mooring.devcluster.kubelets import Kubelets
+from mooring.devcluster.kubelet.kubelets import Kubelets
 from mooring.metrics.registry import Metrics
 from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mooring.devcluster.events.correlation import Reference
-from mooring.devcluster.events.recorder import NORMAL, EventRecorder, reference_to
+from mooring.devcluster.events.recorder import NORMAL, WARNING, EventRecorder, reference_to
 from mooring.objects.kinds import kind_named
 
 if TYPE_CHECKING:
@@ -42,6 +42,15 @@ def record_start(
             ("Created", "Container created"),
             ("Started", "Container started"),
         )
+
+
+def record_backoff(recorder: EventRecorder, pod: Pod, field: str, container: Container) -> None:
+    """Records that a container that fails again and again waits for its next start."""
+    metadata = pod.metadata
+    full_name = f"{metadata.name}_{metadata.namespace}({metadata.uid})"
+    message = f"Back-off restarting failed container {container.name} in pod {full_name}"
+    reference = reference_to(_POD, metadata, f"spec.{field}{{{container.name}}}")
+    recorder.record(KUBELET, reference, WARNING, "BackOff", message, host=pod.spec.node_name)
 
 
 def record_stop(recorder: EventRecorder, pod: Pod) -> None:

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-failure-count"
+CONTROLLER: Final = "kubernetes.io/job-controller"
+#: Fields of the status in which zero is a value.
+_POINTERS: Final = ("ready", "terminating")
 #: Pods created or deleted in one turn.
 BURST: Final = 500
 #: The condition that says how a Job will end -> the one that it has then.
@@ -51,6 +54,8 @@ _ENDS: Final = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}
 
 def sync_job(workload: Workload, cluster: ControlledObjects, turn: Turn) -> Result:
     """Returns the writes of the next step of a Job."""
+    if workload.spec.get("managedBy", CONTROLLER) != CONTROLLER:
+        return Result([])  # another controller is responsible
     ended = _condition(workload.status, *_ENDS.values())
     if ended is not None:
         return _after_end(workload, ended, turn)
@@ -63,7 +68,7 @@ def sync_job(workload: Workload, cluster: ControlledObjects, turn: Turn) -> Resu
     step = _Step(workload, pods, record, turn)
     if not workload.is_deleted:
         writes += step.writes(cluster)
-    writes += status_write(workload, step.status())
+    writes += status_write(workload, step.status(), pointers=_POINTERS)
     return Result(writes, step.again_s)
 
 

@@ -6,7 +6,7 @@ nothing itself; a driver applies the writes, to a table of objects or to an API 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -166,15 +166,23 @@ def owner_reference(workload: Workload) -> Json:
     }
 
 
-def status_write(workload: Workload, status: Json) -> list[Write]:
-    """Returns the write that makes ``status`` the status, unless it is; no value equals zero."""
+def status_write(
+    workload: Workload, status: Json, *, pointers: Collection[str] = ()
+) -> list[Write]:
+    """Returns the write that makes ``status`` the status, unless it is.
+
+    Args:
+        workload: Has the present status.
+        status: The status; no value equals zero.
+        pointers: Fields in which no value and zero differ.
+    """
     old = workload.status
     names = [*status, *(name for name in old if name not in status)]
-    patch = {
-        name: status.get(name) or None
-        for name in names
-        if (status.get(name) or None) != (old.get(name) or None)
-    }
+
+    def value(of: Json, name: str) -> Any:
+        return of.get(name) if name in pointers else of.get(name) or None
+
+    patch = {name: value(status, name) for name in names if value(status, name) != value(old, name)}
     if not patch:
         return []
     metadata = workload.metadata

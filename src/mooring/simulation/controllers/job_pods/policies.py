@@ -1,21 +1,19 @@
 """The policies of a Job: what a failed pod means, and when some indexes are enough.
 
 Source: pkg/controller/job/pod_failure_policy.go, success_policy.go.
-Differs: a simulated container that failed has exit code 1, whatever its status says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from mooring.simulation.controllers.job_pods.ended_pods import failures_of
 from mooring.simulation.controllers.job_pods.indexes import indexes_of
 from mooring.simulation.controllers.objects import Json
 
 if TYPE_CHECKING:
     from mooring.objects.pod import Pod
-
-EXIT_CODE: Final = 1
 
 
 class Verdict(NamedTuple):
@@ -51,14 +49,13 @@ def _match(rule: Json, pod: Pod) -> str:
     metadata, codes = pod.metadata, rule.get("onExitCodes")
     name = f"{metadata.namespace}/{metadata.name}"
     if codes is not None:
-        if pod.status.phase != "Failed":
-            return ""  # no container has ended
-        containers = [*pod.spec.containers, *pod.spec.init_containers]
-        own = [c.name for c in containers if codes.get("containerName") in (None, c.name)]
-        is_in = EXIT_CODE in codes["values"]
-        if not own or is_in != (codes["operator"] == "In"):
-            return ""
-        return f"Container {own[0]} for pod {name} failed with exit code {EXIT_CODE}"
+        for container, code in failures_of(pod):
+            is_in = code in codes["values"]
+            if codes.get("containerName") in (None, container) and (
+                is_in == (codes["operator"] == "In")
+            ):
+                return f"Container {container} for pod {name} failed with exit code {code}"
+        return ""
     patterns = {
         (item["type"], item.get("status", "True")) for item in rule.get("onPodConditions") or ()
     }

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mooring.clock import seeded_random
-from mooring.devcluster.kubelets import START_S, Kubelets
+from mooring.devcluster.kubelet.kubelets import START_S, Kubelets
+from mooring.devcluster.kubelet.programs import RUN_SECONDS
 from mooring.errors import NotFound
 from mooring.testing import make_node, make_pod
 from tests.helpers.running_scheduler import Life, run_scheduler, virtually
@@ -82,7 +83,7 @@ async def test_a_deleted_pod_goes_when_its_grace_period_is_over() -> None:
 async def test_a_pod_that_is_gone_before_it_starts_is_no_trouble(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "mooring.devcluster.kubelets")
+    caplog.set_level(logging.INFO, "mooring.devcluster.kubelet.kubelets")
     async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
         running = await with_kubelets(life, tasks)
         await life.create(make_pod("web"))
@@ -145,3 +146,78 @@ async def test_init_containers_have_ended_and_sidecars_run() -> None:
         assert "running" in side["state"]
         assert (side["ready"], side["started"]) == (True, True)
         running.cancel()
+
+
+@virtually
+async def test_a_program_that_ends_ends_its_pod() -> None:
+    spec = {"restartPolicy": "Never", "containers": [container("sleep 20; exit 3")]}
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        running = await with_kubelets(life, tasks)
+        await create(life, "once", spec)
+        await life.until_seen("bound", "once")
+        await asyncio.sleep(START_S + 19)
+        assert (await life.raw("once"))["status"]["phase"] == "Running"
+        await asyncio.sleep(2)
+        status = (await life.raw("once"))["status"]
+        assert status["phase"] == "Failed"
+        (main,) = status["containerStatuses"]
+        assert main["state"]["terminated"]["exitCode"] == 3
+        running.cancel()
+
+
+@virtually
+async def test_a_pod_is_ready_when_its_gates_are() -> None:
+    gate = "example.com/ready"
+    spec = {"readinessGates": [{"conditionType": gate}], "containers": [container("sleep 1h")]}
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        running = await with_kubelets(life, tasks)
+        await create(life, "web", spec)
+        await life.until_seen("bound", "web")
+        await asyncio.sleep(2)
+        assert (await conditions(life, "web"))["Ready"] == "False"
+        for value in ("True", "False", "True"):
+            pod = await life.client.get("Pod", "web", "default")
+            await life.client.patch_pod_status(
+                pod, {"conditions": [{"type": gate, "status": value}]}
+            )
+            await asyncio.sleep(1)
+            found = await conditions(life, "web")
+            assert (found["Ready"], found["ContainersReady"]) == (value, "True")
+        running.cancel()
+
+
+@virtually
+async def test_annotations_say_how_long_any_image_runs(caplog: pytest.LogCaptureFixture) -> None:
+    spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "perl"}]}
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        running = await with_kubelets(life, tasks)
+        await create(life, "good", spec, {RUN_SECONDS: "5"})
+        await create(life, "wrong", spec, {RUN_SECONDS: "five"})
+        await life.until_seen("bound", "wrong")
+        await asyncio.sleep(10)
+        assert (await life.raw("good"))["status"]["phase"] == "Succeeded"
+        assert (await life.raw("wrong"))["status"]["phase"] == "Running"
+        assert "annotation of a pod ignored" in caplog.text
+        running.cancel()
+
+
+def container(script: str) -> dict[str, Any]:
+    return {"name": "main", "image": "web", "command": ["sh", "-c", script]}
+
+
+async def create(
+    life: Life, name: str, spec: dict[str, Any], annotations: dict[str, str] | None = None
+) -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations or {}},
+        "spec": spec,
+    }
+    path = "/api/v1/namespaces/default/pods"
+    await life.client.write("POST", path, json.dumps(manifest).encode())
+
+
+async def conditions(life: Life, name: str) -> dict[str, str]:
+    status = (await life.raw(name))["status"]
+    return {item["type"]: item["status"] for item in status["conditions"]}

@@ -1,8 +1,9 @@
 """Simulated kubelets: bound pods become Running, deleted pods go when their grace period is over.
 
 One watch serves the kubelets of all nodes. A pod starts half a second after its binding, and so
-does an ephemeral container after it was added (``kubectl debug``). A deleted pod uses its whole
-grace period, as one does whose process ignores the signal to end.
+does an ephemeral container after it was added (``kubectl debug``). Most pods run until they are
+deleted; a ``PodRun`` leads those whose programs end, or that are not Ready at once. A deleted pod
+uses its whole grace period, as one does whose process ignores the signal to end.
 """
 
 from __future__ import annotations
@@ -11,43 +12,32 @@ import asyncio
 import heapq
 import itertools
 import logging
+import math
 from typing import Any, Final
 
 from mooring.client import Client, Informer, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng, rfc3339
-from mooring.devcluster.events.kubelet import EPHEMERAL, INIT, MAIN, record_start, record_stop
+from mooring.devcluster.events.kubelet import (
+    EPHEMERAL,
+    INIT,
+    MAIN,
+    record_backoff,
+    record_start,
+    record_stop,
+)
 from mooring.devcluster.events.recorder import EventRecorder
+from mooring.devcluster.kubelet.pod_run import PodRun, Step, gate_states, is_plain
+from mooring.devcluster.kubelet.pods import PODS, KubeletPod
+from mooring.devcluster.kubelet.programs import InvalidAnnotation, Program, annotated
 from mooring.errors import SchedulerError
-from mooring.objects.kinds import Kind
 from mooring.objects.meta import key
-from mooring.objects.pod import Container, Pod, PodSpec, PodStatus
+from mooring.objects.pod import FINISHED_PHASES, Container
 
 START_S: Final = 0.5
 #: Number of pods started or ended concurrently.
 WORKERS: Final = 4
 
-
-class KubeletPodSpec(PodSpec, frozen=True, kw_only=True):
-    """The spec of a pod with what only kubelets read."""
-
-    ephemeral_containers: tuple[Container, ...] = ()
-
-
-class KubeletPodStatus(PodStatus, frozen=True, kw_only=True):
-    """The status of a pod with what only kubelets write, as JSON."""
-
-    ephemeral_container_statuses: tuple[dict[str, Any], ...] = ()
-
-
-class KubeletPod(Pod, frozen=True, kw_only=True):
-    """A pod as kubelets read it."""
-
-    spec: KubeletPodSpec = KubeletPodSpec()
-    status: KubeletPodStatus = KubeletPodStatus()
-
-
-_PODS: Final = Kind("Pod", KubeletPod, "", "v1", "pods", namespaced=True)
 
 _log = logging.getLogger(__name__)
 
@@ -84,9 +74,13 @@ class Kubelets:
         self._numbers = itertools.count()
         self._has_earlier_timer = asyncio.Event()
         self._work: asyncio.Queue[KubeletPod] = asyncio.Queue()
-        self.informer = Informer(client, _PODS, self._on_change, clock=clock, rng=rng, sleep=sleep)
+        self.informer = Informer(client, PODS, self._on_change, clock=clock, rng=rng, sleep=sleep)
         self._starting = 0
         self._addresses = 0
+        #: UID -> the containers of a pod that does not simply run.
+        self._runs: dict[str, PodRun] = {}
+        #: UIDs of those whose status is being written.
+        self._writing: set[str] = set()
 
     @property
     def is_idle(self) -> bool:
@@ -108,18 +102,29 @@ class Kubelets:
 
     def _on_change(self, change: ObjectChange) -> None:
         pod: KubeletPod | None = change.new
-        if pod is None or not pod.spec.node_name:
+        if pod is None:
+            self._runs.pop(change.old.metadata.uid, None)
+            return
+        if not pod.spec.node_name:
             return
         wait_s = START_S
         if pod.metadata.deletion_timestamp is not None:
             grace_s = pod.metadata.deletion_grace_period_seconds or 0
             wait_s = float(grace_s)
             self._note_deletion(change.old, pod)
+        elif (run := self._runs.get(pod.metadata.uid)) is not None:
+            if gate_states(run.pod) != gate_states(pod):
+                run.pod, wait_s = pod, 0.0
+            elif not _unstarted(pod):
+                return
         elif pod.status.phase == "Pending":
             self._starting += 1
         elif not _unstarted(pod):
             return
-        due_s = self._clock.monotonic_s() + wait_s
+        self._call_at(self._clock.monotonic_s() + wait_s, pod)
+
+    def _call_at(self, due_s: float, pod: KubeletPod) -> None:
+        """Passes the pod on to a worker then."""
         heapq.heappush(self._timers, (due_s, next(self._numbers), pod))
         if self._timers[0][0] == due_s:
             self._has_earlier_timer.set()
@@ -151,36 +156,85 @@ class Kubelets:
         while True:
             pod = await self._work.get()
             metadata = pod.metadata
+            is_start = metadata.deletion_timestamp is None and pod.status.phase == "Pending"
+            is_start = is_start and metadata.uid not in self._runs
             try:
-                if metadata.deletion_timestamp is not None:
-                    await self._client.delete(
-                        "Pod", metadata.name, metadata.namespace, uid=metadata.uid, grace_period_s=0
-                    )
-                elif pod.status.phase == "Pending":
-                    await self._client.patch_pod_status(pod, self._running(pod))
-                    self._note_start(pod)
-                else:
-                    await self._start_ephemeral(key(pod))
+                await self._process(pod, is_start=is_start)
             except SchedulerError as error:
                 # The pod was deleted or replaced; there is nothing to run.
                 _log.info(
                     "pod status not written", extra={"pod": metadata.name, "error": str(error)}
                 )
             finally:
-                is_start = metadata.deletion_timestamp is None and pod.status.phase == "Pending"
                 self._starting -= is_start
+
+    async def _process(self, pod: KubeletPod, *, is_start: bool) -> None:
+        metadata = pod.metadata
+        if metadata.deletion_timestamp is not None:
+            await self._client.delete(
+                "Pod", metadata.name, metadata.namespace, uid=metadata.uid, grace_period_s=0
+            )
+        elif metadata.uid in self._runs:
+            await self._advance(metadata.uid)
+            await self._start_ephemeral(key(pod))
+        elif is_start:
+            program = _annotated(pod)
+            if program is not None or not is_plain(pod):
+                self._runs[metadata.uid] = PodRun(pod, program, self._new_address())
+                await self._advance(metadata.uid)
+            else:
+                await self._client.patch_pod_status(pod, self._running(pod))
+                self._note_start(pod)
+        else:
+            await self._start_ephemeral(key(pod))
+
+    async def _advance(self, uid: str) -> None:
+        """Makes happen what is due in a pod, and writes its status."""
+        if uid in self._writing:
+            return  # the worker that writes looks at it again
+        self._writing.add(uid)
+        try:
+            while (run := self._runs.get(uid)) is not None:
+                pod, now_s, wall_s = run.pod, self._clock.monotonic_s(), self._clock.wall_s()
+                step = run.advance(now_s, wall_s)
+                self._note_step(pod, step)
+                status = run.status(now_s, wall_s)
+                if status != run.written:
+                    run.written = status
+                    await self._client.patch_pod_status(pod, status)
+                if run.pod is pod and run.next_s > self._clock.monotonic_s():
+                    break
+        finally:
+            self._writing.remove(uid)
+        if run is None:
+            return
+        if run.phase in FINISHED_PHASES:
+            self._runs.pop(uid, None)
+        elif run.next_s < math.inf:
+            self._call_at(run.next_s, run.pod)
+
+    def _note_step(self, pod: KubeletPod, step: Step) -> None:
+        if self._events is None:
+            return
+        for run in step.started:
+            record_start(self._events, pod, INIT if run.is_init else MAIN, [run.container])
+        for run in step.backing_off:
+            record_backoff(self._events, pod, INIT if run.is_init else MAIN, run.container)
 
     def _note_start(self, pod: KubeletPod) -> None:
         if self._events is not None:
             record_start(self._events, pod, INIT, pod.spec.init_containers)
             record_start(self._events, pod, MAIN, pod.spec.containers)
 
+    def _new_address(self) -> str:
+        self._addresses += 1
+        number = self._addresses
+        return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
     def _running(self, pod: KubeletPod) -> dict[str, Any]:
         """Returns the status of a pod with all containers running."""
         now = rfc3339(self._clock.wall_s())
-        self._addresses += 1
-        address = f"10.{self._addresses >> 16 & 255}.{self._addresses >> 8 & 255}"
-        address += f".{self._addresses & 255}"
+        address = self._new_address()
         conditions = [
             {
                 "type": condition_type,
@@ -223,6 +277,14 @@ class Kubelets:
         await self._client.patch_pod_status(pod, {"ephemeralContainerStatuses": statuses})
         if self._events is not None:
             record_start(self._events, pod, EPHEMERAL, unstarted)
+
+
+def _annotated(pod: KubeletPod) -> Program | None:
+    try:
+        return annotated(pod.metadata.annotations)
+    except InvalidAnnotation as error:
+        _log.warning("annotation of a pod ignored", extra={"pod": key(pod), "error": str(error)})
+        return None
 
 
 def _unstarted(pod: KubeletPod) -> list[Container]:

@@ -1,0 +1,1 @@
+"""Simulated kubelets: what happens to a pod on its node."""
