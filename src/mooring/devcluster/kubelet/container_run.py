@@ -148,7 +148,7 @@ class ContainerRun:
 
     @property
     def ready_s(self) -> float:
-        """Time of the first success of its readiness probe, in monotonic seconds; infinity = never."""
+        """Time of the first successful readiness probe, in monotonic seconds; infinity = never."""
         probe = self.container.readiness_probe
         if probe is None or not self.is_running:
             return self._started_s
