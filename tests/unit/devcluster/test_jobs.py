@@ -83,3 +83,29 @@ async def test_a_job_of_another_controller_is_left_alone() -> None:
         await asyncio.sleep(20)
         assert await found.pods() == []
         assert await status(found) == {}
+
+
+@virtually
+async def test_a_suspended_job_says_so_and_goes_on() -> None:
+    async with controlled() as found:
+        await found.create(running("sleep 10", suspend=True))
+        await asyncio.sleep(5)
+        assert await found.pods() == []
+        read = await status(found)
+        assert ends(read) == [("Suspended", "JobSuspended")]
+        assert "startTime" not in read
+        body = json.dumps({"spec": {"suspend": False}}).encode()
+        kind = "application/merge-patch+json"
+        await found.client.write("PATCH", f"{ROOT}/sum", body, content_type=kind)
+        await asyncio.sleep(5)
+        read = await status(found)
+        (condition,) = read["conditions"]
+        assert (condition["status"], condition["reason"]) == ("False", "JobResumed")
+        assert (read["active"], read["ready"]) == (1, 1)
+        await asyncio.sleep(15)
+        assert ends(await status(found))[-1] == ("Complete", "CompletionsReached")
+        events = json.loads(
+            await found.client.write("GET", "/api/v1/namespaces/default/events", b"")
+        )["items"]
+        reasons = [item["reason"] for item in events if item["involvedObject"]["kind"] == "Job"]
+        assert reasons == ["Suspended", "Resumed", "SuccessfulCreate", "Completed"]

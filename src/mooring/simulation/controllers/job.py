@@ -19,6 +19,7 @@ from mooring.simulation.controllers.objects import (
     Create,
     Delete,
     Json,
+    Note,
     Result,
     Turn,
     Workload,
@@ -69,7 +70,7 @@ def sync_job(workload: Workload, cluster: ControlledObjects, turn: Turn) -> Resu
     if not workload.is_deleted:
         writes += step.writes(cluster)
     writes += status_write(workload, step.status(), pointers=_POINTERS)
-    return Result(writes, step.again_s)
+    return Result(writes, step.again_s, step.notes)
 
 
 def _condition(status: Json, *kinds: str) -> Json | None:
@@ -96,12 +97,14 @@ class _Step:
 
     Attributes:
         again_s: The next turn is after so many seconds; None = when something changes.
+        notes: Events besides those of the writes.
     """
 
     def __init__(
         self, workload: Workload, pods: Sequence[Pod], record: JobRecord, turn: Turn
     ) -> None:
         self.again_s: float | None = None
+        self.notes: tuple[Note, ...] = ()
         self._workload = workload
         self._record = record
         self._turn = turn
@@ -268,7 +271,22 @@ class _Step:
             self._end = self._condition("SuccessCriteriaMet", "CompletionsReached", text)
         if self._end is not None:
             self._add_end(status, self._end)
+        elif not self._workload.is_deleted:
+            self._tell_suspension(status)
         return status
+
+    def _tell_suspension(self, status: Json) -> None:
+        """Sets the condition of a Job that is suspended, or goes on."""
+        conditions = list(status.get("conditions") or ())
+        before = next((item for item in conditions if item["type"] == "Suspended"), None)
+        state = "True" if self._is_suspended else "False"
+        if (before["status"] if before is not None else "False") == state:
+            return
+        text = "Job suspended" if self._is_suspended else "Job resumed"
+        reason = text.title().replace(" ", "")
+        new = {**self._condition("Suspended", reason, text), "status": state}
+        status["conditions"] = [item for item in conditions if item is not before] + [new]
+        self.notes = (Note("Normal", reason.removeprefix("Job"), text),)
 
     def _add_end(self, status: Json, end: Json) -> None:
         """Adds the condition of the coming end; that of the end when all pods have gone."""
