@@ -109,3 +109,16 @@ async def test_a_suspended_job_says_so_and_goes_on() -> None:
         )["items"]
         reasons = [item["reason"] for item in events if item["involvedObject"]["kind"] == "Job"]
         assert reasons == ["Suspended", "Resumed", "SuccessfulCreate", "Completed"]
+
+
+@virtually
+async def test_two_indexes_in_a_row_are_no_range() -> None:
+    indexed = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
+    async with controlled() as found:
+        await found.create(running("exit 1", completions=2, parallelism=2, **indexed))
+        await asyncio.sleep(20)
+        assert (await status(found))["failedIndexes"] == "0,1"
+    async with controlled() as found:
+        await found.create(running("exit 0", completions=3, parallelism=3, **indexed))
+        await asyncio.sleep(20)
+        assert (await status(found))["completedIndexes"] == "0-2"

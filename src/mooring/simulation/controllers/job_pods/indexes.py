@@ -27,11 +27,19 @@ def indexes_of(text: str) -> set[int]:
 
 
 def indexes_text(indexes: Iterable[int]) -> str:
-    """Returns indexes as a text such as "0-2,5"."""
+    """Returns indexes as a text.
+
+    Example:
+        >>> indexes_text({0, 1, 2, 5, 7, 8})
+        '0-2,5,7,8'
+    """
     parts: list[list[int]] = []
     for index in sorted(indexes):
         if parts and parts[-1][-1] == index - 1:
             parts[-1][1:] = [index]
         else:
             parts.append([index])
-    return ",".join("-".join(map(str, part)) for part in parts)
+    # Two indexes in a row are not a range.
+    return ",".join(
+        ("," if part[-1] == part[0] + 1 else "-").join(map(str, part)) for part in parts
+    )
