@@ -48,6 +48,10 @@ def problem_of(workload: Object) -> WorkloadProblem | None:
         if min(pods, spec.get("completions") or pods) > WORKLOAD_PODS_MAX:
             text = f"is more than {WORKLOAD_PODS_MAX} pods of one workload"
             return WorkloadProblem((*path, name), text, pods)
+    for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        if not (claim.get("metadata") or {}).get("name"):
+            place = (*path, "volumeClaimTemplates", index, "metadata", "name")
+            return WorkloadProblem(place, "must name the claim")
     return None if kind in ("Job", "CronJob") else _selector_problem(spec, kind)
 
 

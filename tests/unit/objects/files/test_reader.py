@@ -272,6 +272,8 @@ def workload(kind: str = "Deployment", **spec: Any) -> str:
         (workload(selector={"matchExpressions": [{"key": "a", "operator": "Near"}]}),
          "spec.selector", "is no selector: "),
         (workload(template=None), "spec.selector", "does not select"),
+        (workload("StatefulSet", volumeClaimTemplates=[{}]),
+         "spec.volumeClaimTemplates[0].metadata.name", "must name the claim"),
         (workload("CronJob", jobTemplate={"spec": {"parallelism": 10**9}}, schedule="@daily"),
          "spec.jobTemplate.spec.parallelism", "is more than 500000"),
     ],
