@@ -51,6 +51,8 @@ class ConfigError(SchedulerError):
 
     #: Longer values are cut in the message: a whole file must never end up in a log line.
     VALUE_LIMIT = 120
+    #: The same for the problem, which may have the value in it.
+    PROBLEM_LIMIT = 2000
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class ConfigError(SchedulerError):
         suggestion: str | None = None,
     ) -> None:
         """Keeps the parts, so that a caller can add the location later (see ``located``)."""
-        self.problem = problem
+        self.problem = _shortened(problem, self.PROBLEM_LIMIT)
         self.file = file
         self.document = document
         self.line = line
@@ -105,12 +107,14 @@ class ConfigError(SchedulerError):
         text = ": ".join([*where, self.problem])
         if self.value is not None:
             value_text = repr(self.value)
-            if len(value_text) > self.VALUE_LIMIT:
-                value_text = value_text[: self.VALUE_LIMIT] + "..."
-            text += f", got {value_text}"
+            text += f", got {_shortened(value_text, self.VALUE_LIMIT)}"
         if self.suggestion:
             text += f" (did you mean {self.suggestion!r}?)"
         return text
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "..."
 
 
 class ConfigErrors(ConfigError):

@@ -7,7 +7,8 @@ each is simulated with all pending pods: other pods may take what a change makes
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from mooring.explain.offline import Source, created_pods
 from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.node import Node
 from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
+from mooring.objects.resource import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from mooring.objects.types import Object
 from mooring.simulation.before_attempt import before_attempt
 from mooring.simulation.generated_claims import with_controller_results
@@ -31,6 +33,9 @@ from mooring.study.templates import CreatedPod, with_edited_template
 NEW_NODE: Final = "new-node"
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
+
+#: Changes the spec of a resource claim.
+SpecEdit = Callable[[ResourceClaimSpec], ResourceClaimSpec]
 
 #: The type of the changed cluster; this module does not know ``Cluster``, which imports it.
 ClusterT = TypeVar("ClusterT")
@@ -248,6 +253,7 @@ def _apply_remedy(
         edits: list[tuple[str, str, Callable[[Any], Any]]] = [
             ("Node", name, update) for name, update in change.updates.items()
         ]
+        edits += _edits_of_claims(changed, change)
         if change.edit is not None and created is None:
             edits.append(("Pod", key(pod), change.edit))
         elif change.edit is not None and created is not None:
@@ -271,6 +277,25 @@ def _apply_remedy(
             log.append(ChangedObject("remove", "Pod", key(victim)))
         _add(changed, change, log)
     return Contents(changed, workloads), log
+
+
+def _edits_of_claims(
+    objects: Sequence[Any], change: SuggestedChange
+) -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
+    """Yields the edits of resource claims, or of the template from which they are made."""
+    for name, edit in change.claims.items():
+        if _index(objects, "ResourceClaim", name) is not None:
+            yield "ResourceClaim", name, partial(_with_claim_spec, edit)
+        else:
+            yield "ResourceClaimTemplate", change.template, partial(_with_template_spec, edit)
+
+
+def _with_claim_spec(edit: SpecEdit, claim: ResourceClaim) -> ResourceClaim:
+    return replace(claim, spec=edit(claim.spec))
+
+
+def _with_template_spec(edit: SpecEdit, template: ResourceClaimTemplate) -> ResourceClaimTemplate:
+    return replace(template, spec=replace(template.spec, spec=edit(template.spec.spec)))
 
 
 def _name_of(workload: Object) -> str:

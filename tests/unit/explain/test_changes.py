@@ -16,7 +16,15 @@ from mooring.simulation.driver import Driver
 from mooring.simulation.utilization import Utilization
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
-from tests.helpers.volume_objects import claim, storage_class, volume
+from tests.helpers.devices import (
+    exactly,
+    make_claim,
+    make_class,
+    make_device,
+    make_slice,
+    result_of,
+)
+from tests.helpers.volume_objects import claim, csi, csi_node, storage_class, volume
 from tests.unit.explain.test_reasons import anti_affinity, spread, web, with_claims
 
 HELP = "The smallest changes that help (each was decided again):"
@@ -140,6 +148,8 @@ def test_a_label_of_affinity_that_is_nearly_that_of_a_pod() -> None:
         HELP,
         "  - require pods with app=database in the pod's affinity (instead of app=databse):"
         " the pod goes to a",
+        "  - prefer instead of require the affinity to pods with app=databse by"
+        " topology.kubernetes.io/zone in the pod: the pod goes to a",
     ]
     other = make_pod("db", node="a", labels={"app": "queue"})
     assert not any("require pods" in line for line in remedies(new, cluster[0], other))
@@ -437,3 +447,135 @@ def test_changes_on_random_clusters_leave_the_cluster_as_it_was(seed: int) -> No
     )
     if node_for(new, *nodes, *pods) is None:
         remedies(new, *nodes, *pods)
+
+
+# ---- devices, volumes of other pods, affinity ----
+
+
+def gpus(node: str, *names: str, **more: Any) -> Any:
+    return make_slice(node, [make_device(name, **more) for name in names], node=node)
+
+
+def with_devices(*claims: str) -> dict[str, Any]:
+    return {"resourceClaims": [{"name": name, "resourceClaimName": name} for name in claims]}
+
+
+def taken(name: str, node: str) -> list[Any]:
+    """Returns a pod and its claim, which has the device "d" of the node."""
+    user = {"resource": "pods", "name": name, "uid": f"pod-default-{name}"}
+    return [
+        make_claim(
+            f"of-{name}",
+            exactly(),
+            allocated=[result_of("d", node)],
+            on=node,
+            status={"reservedFor": [user]},
+            finalizers=["resource.kubernetes.io/delete-protection"],
+        ),
+        make_pod(name, node=node, spec=with_devices(f"of-{name}")),
+    ]
+
+
+GPU = make_class("gpu", 'device.driver == "gpu.test"')
+
+
+def test_a_pod_that_has_the_devices_is_removed_with_its_allocation() -> None:
+    cluster = [make_node("a"), GPU, gpus("a", "d"), *taken("user", "a"), make_claim("c", exactly())]
+    new = make_pod("new", spec=with_devices("c"))
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - remove pod default/user from node a: the pod goes to a",
+    ]
+    assert node_for(new, *cluster[:3], cluster[-1]) == "a"
+
+
+def test_fewer_devices_and_a_toleration_of_a_device() -> None:
+    broken = [{"key": "broken", "effect": "NoSchedule"}]
+    cluster = [make_node("a"), make_node("b"), GPU, gpus("a", "d"), gpus("b", "e", "f")]
+    new = make_pod("new", spec=with_devices("c"))
+    assert remedies(new, *cluster, make_claim("c", exactly(count=4))) == [
+        HELP,
+        "  - request 2 devices in request r of resource claim default/c (instead of 4):"
+        " the pod goes to b",
+    ]
+    tainted = [make_node("a"), GPU, gpus("a", "d", taints=broken)]
+    assert remedies(new, *tainted, make_claim("c", exactly())) == [
+        HELP,
+        "  - tolerate broken:NoSchedule in request r of resource claim default/c:"
+        " the pod goes to a",
+    ]
+
+
+def test_a_resource_claim_and_a_class_that_are_nearly_right() -> None:
+    cluster = [make_node("a"), GPU, gpus("a", "d")]
+    new = make_pod("new", spec=with_devices("c"))
+    assert remedies(new, *cluster, make_claim("cc", exactly())) == [
+        HELP,
+        "  - name resource claim cc in the pod (instead of c): the pod goes to a",
+    ]
+    assert remedies(new, *cluster, make_claim("c", exactly(device_class="gpuu"))) == [
+        HELP,
+        "  - request class gpu in resource claim default/c (instead of gpuu): the pod goes to a",
+    ]
+
+
+def test_the_user_of_an_attached_volume_and_of_a_disk() -> None:
+    def own(name: str) -> list[Any]:
+        bound = volume(f"pv-{name}", csi=csi(name), phase="Bound", claim=f"default/{name}")
+        return [bound, claim(name, volume_name=f"pv-{name}")]
+
+    user = make_pod("user", node="a", spec=with_claims("x"))
+    limit = csi_node("a", disk_csi_test=1)
+    cluster = [make_node("a"), limit, *own("x"), *own("y"), user]
+    new = make_pod("new", spec=with_claims("y"))
+    remove = "  - remove pod default/user from node a: the pod goes to a"
+    assert remedies(new, *cluster) == [
+        HELP,
+        remove,
+        "  - add a node like a (4 cpu, 32Gi memory): the pod goes to the new node",
+    ]
+    disk = {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "disk"}}]}
+    cluster = [make_node("a"), make_pod("user", node="a", spec=disk)]
+    assert remedies(make_pod("new", spec=disk), *cluster)[1] == remove
+
+
+def test_a_node_with_the_zone_of_the_volume() -> None:
+    near = {"topology.kubernetes.io/zone": "y"}
+    cluster = [
+        make_node("a", zone="x"),
+        volume("pv", near=near, phase="Bound", claim="default/data"),
+        claim("data", volume_name="pv"),
+    ]
+    new = make_pod("new", spec=with_claims("data"))
+    assert remedies(new, *cluster) == [
+        HELP,
+        "  - add a node like a (4 cpu, 32Gi memory) with topology.kubernetes.io/zone=y:"
+        " the pod goes to the new node",
+    ]
+    assert node_for(new, *cluster, make_node("b", zone="y")) == "b"
+
+
+def test_affinity_is_preferred_and_a_label_is_set() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "rack"}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    new = make_pod("new", affinity={"podAffinity": {required: [term]}})
+    db = make_pod("db", node="a", labels={"app": "db"})
+    cluster = [make_node("a", labels={"rack": "r1"}, unschedulable=True), make_node("b"), db]
+    assert remedies(new, *cluster)[1:4] == [
+        "  - uncordon node a: the pod goes to a",
+        "  - set the label rack=r1 on node b: the pod goes to b",
+        "  - prefer instead of require the affinity to pods with app=db by rack in the pod:"
+        " the pod goes to b",
+    ]
+    assert node_for(new, cluster[0], make_node("b", labels={"rack": "r1"}), db) == "b"
+
+
+def test_two_claims_and_a_taint_are_repaired_together() -> None:
+    cluster = [make_node("a", taints=["team=db:NoSchedule"])]
+    new = make_pod("new", spec=with_claims("x", "y"))
+    assert remedies(new, *cluster) == [
+        TOGETHER,
+        "  - create claim default/x, bound to a volume that all nodes reach, create claim"
+        " default/y, bound to a volume that all nodes reach and add a toleration of"
+        " team=db:NoSchedule to the pod: the pod goes to a",
+    ]

@@ -8,135 +8,24 @@ from __future__ import annotations
 
 import math
 import os
-import re
-from collections.abc import Callable
-from decimal import Decimal
+from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import pytest
 
 from mooring import Cluster
 from mooring.clock import seeded_random
 from mooring.explain.offline import Source, explain_offline
-from mooring.objects.node import Node
-from mooring.objects.pod import Pod
+from mooring.objects.resource import ResourceClaim
+from mooring.objects.storage import PersistentVolumeClaim
 from mooring.simulation.workload import workload_of
-from mooring.testing.random_cluster import EXTENDED, random_objects, random_pod
+from mooring.testing.random_cluster import random_objects, random_pod
+from tests.helpers.carried_out import Reader, parts, proposals
+from tests.helpers.explained_clusters import THEMES, random_cluster
 
 BLOCK = 10
 #: MOORING_SEEDS=1000 tries more clusters.
 SEEDS = range(0, int(os.environ.get("MOORING_SEEDS", "200")) // 5, BLOCK)
-_VERBS = "add|uncordon|set|remove|request|give|let|require|spread"
-_PARTS = re.compile(rf"(?:, | and )(?=(?:{_VERBS}) )")
-_RESOURCES = {"cpu": "cpu", "memory": "memory", "gpu": EXTENDED}
-_UNITS = {unit: str(2**power) for unit, power in (("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40))}
-
-Objects = dict[tuple[str, str], dict[str, Any]]
-
-
-class Reader:
-    """Carries out sentences on a cluster of JSON objects."""
-
-    def __init__(self, objects: list[Any]) -> None:
-        self.objects: Objects = {
-            (type(obj).__name__, obj.metadata.name): msgspec.to_builtins(obj) for obj in objects
-        }
-
-    def carry_out(self, sentence: str) -> bool:
-        """Makes the changes of a sentence; returns False if it has a change that is not read."""
-        return all(self._carry_out(part) for part in _PARTS.split(sentence))
-
-    def cluster(self) -> Cluster:
-        kinds = {"Node": Node, "Pod": Pod}
-        return Cluster(
-            [msgspec.convert(obj, kinds[kind]) for (kind, _), obj in self.objects.items()]
-        )
-
-    def _carry_out(self, sentence: str) -> bool:
-        for pattern, change in _CHANGES.items():
-            match = re.fullmatch(pattern, sentence)
-            if match is not None:
-                change(self, *match.groups())
-                return True
-        return False
-
-    @property
-    def pod(self) -> dict[str, Any]:
-        return self.objects["Pod", "pod"]
-
-    def tolerate(self, key: str, value: str | None, effect: str) -> None:
-        spec = self.pod["spec"]
-        operator = "Exists" if value is None else "Equal"
-        toleration = {"key": key, "operator": operator, "value": value or "", "effect": effect}
-        spec["tolerations"] = [*spec.get("tolerations", ()), toleration]
-
-    def uncordon(self, name: str) -> None:
-        self.objects["Node", name]["spec"]["unschedulable"] = False
-
-    def set_label(self, key: str, value: str, name: str) -> None:
-        self.objects["Node", name]["metadata"].setdefault("labels", {})[key] = value
-
-    def remove_label(self, key: str, name: str) -> None:
-        del self.objects["Node", name]["metadata"]["labels"][key]
-
-    def remove_pod(self, name: str, _node: str) -> None:
-        del self.objects["Pod", name]
-
-    def add_node(self, like: str, _group: str) -> None:
-        node = msgspec.json.decode(msgspec.json.encode(self.objects["Node", like]))
-        node["metadata"] |= {"name": "another", "uid": "uid-another"}
-        labels = node["metadata"].get("labels", {})
-        if "kubernetes.io/hostname" in labels:
-            labels["kubernetes.io/hostname"] = "another"
-        node["spec"]["unschedulable"] = False
-        self.objects["Node", "another"] = node
-
-    def enlarge(self, name: str, amount: str, resource: str) -> None:
-        allocatable = self.objects["Node", name]["status"]["allocatable"]
-        resource = _RESOURCES[resource]
-        total = units(resource, allocatable.get(resource, "0")) + units(resource, amount)
-        allocatable[resource] = str(total)
-
-    def let_run(self, name: str, count: str) -> None:
-        allocatable = self.objects["Node", name]["status"]["allocatable"]
-        allocatable["pods"] = str(int(allocatable["pods"]) + int(count))
-
-    def request(self, amount: str, resource: str) -> None:
-        (container,) = self.pod["spec"]["containers"]
-        resource = _RESOURCES[resource]
-        container["resources"]["requests"][resource] = str(units(resource, amount))
-
-
-def units(_resource: str, text: str) -> Decimal:
-    """Returns the amount of a quantity in cores, bytes or devices."""
-    number, suffix = re.fullmatch(r"(-?[0-9.]+)(\w*)", text).groups()  # type: ignore[union-attr]
-    factors = {"": "1", "m": "1e-3", "u": "1e-6", "G": "1e9", **_UNITS}
-    return Decimal(number) * Decimal(factors[suffix])
-
-
-_CHANGES: dict[str, Callable[..., None]] = {
-    r"add a toleration of ([^=:]+)(?:=([^:]*))?:(\w+) to the pod": Reader.tolerate,
-    r"uncordon node (\S+)": Reader.uncordon,
-    r"set the label ([^=]+)=(\S*) on node (\S+)": Reader.set_label,
-    r"remove the label (\S+) from node (\S+)": Reader.remove_label,
-    r"remove pod default/(\S+) from node (\S+)": Reader.remove_pod,
-    r"add a node like (\S+) \((.*)\)": Reader.add_node,
-    r"give node (\S+) (\S+) (\S+) more": Reader.enlarge,
-    r"let node (\S+) run (\d+) more pods?": Reader.let_run,
-    r"request \S+ (?P<resource>\S+) less in the pod \((\S+) instead of \S+\)": (
-        lambda reader, resource, amount: reader.request(amount, resource)
-    ),
-}
-
-
-def proposals(text: str) -> list[str]:
-    """Returns the sentences at the end of an explanation."""
-    *_, end = re.split(r"\(each (?:set )?was decided again\):\n", text)
-    if end == text:
-        return []
-    lines = " ".join(line.strip() for line in end.splitlines())
-    return [item.rpartition(": the pod goes to ")[0] for item in lines.split("- ")[1:]]
 
 
 def unplaced(seed: int) -> list[Any] | None:
@@ -170,3 +59,70 @@ def test_every_proposal_that_is_carried_out_gives_the_pod_a_node(first: int) -> 
             assert node, f"seed {seed}: {sentence}"
     # Few sentences are about something else: the affinity of the pod.
     assert carried_out >= math.ceil(total * 0.7) > 10
+
+
+# ---- volumes, other pods, devices ----
+
+#: Clusters of each theme.
+OF_THEME = int(os.environ.get("MOORING_SEEDS", "200")) // 20
+
+
+def explained(objects: list[Any]) -> list[str]:
+    """Returns what the explanation of the pending pod proposes."""
+    workload = workload_of("random", objects)
+    (pod,) = workload.pending
+    return proposals(explain_offline(pod, Source(workload, None)))
+
+
+def node_with(objects: list[Any], sentence: str) -> str | None:
+    """Returns the node of the pod after a change by hand."""
+    reader = Reader(objects)
+    assert reader.carry_out(sentence), f"not read: {sentence}"
+    return reader.cluster().simulate()["pod"].node
+
+
+def obvious(objects: list[Any]) -> Iterator[str]:
+    """Yields single changes that a person would try: of each object, and of the pod."""
+    *cluster, pod = objects
+    spec = pod.spec
+    for obj in cluster:
+        name, kind = obj.metadata.name, type(obj).__name__
+        if kind == "Node":
+            if obj.spec.unschedulable:
+                yield f"uncordon node {name}"
+            yield f"add a node like {name} ()"
+            yield "add a toleration of team=db:NoSchedule to the pod"
+        elif kind == "Pod":
+            yield f"remove pod default/{name} from node {obj.spec.node_name}"
+        elif isinstance(obj, PersistentVolumeClaim) and not obj.spec.volume_name:
+            if name in {
+                volume.persistent_volume_claim.claim_name
+                for volume in spec.volumes
+                if volume.persistent_volume_claim is not None
+            }:
+                yield f"bind claim default/{name} to a volume of 5Gi that all nodes reach"
+        elif isinstance(obj, ResourceClaim) and obj.status.allocation is None:
+            yield f"request 1 device in request r of resource claim default/{name} (instead of 2)"
+            yield f"request class gpu in resource claim default/{name} (instead of gpuu)"
+            yield f"tolerate broken=x:NoSchedule in request r of resource claim default/{name}"
+    for constraint in spec.topology_spread_constraints:
+        key = constraint.topology_key
+        yield f"set whenUnsatisfiable: ScheduleAnyway for the spread over {key} in the pod"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_proposals_of_every_plugin_are_carried_out(theme: str) -> None:
+    total = 0
+    for seed in range(OF_THEME):
+        cluster, pod = random_cluster(seeded_random(seed), theme)
+        objects = [*cluster, pod]
+        if Cluster(objects).simulate()["pod"].node:
+            continue
+        sentences = explained(objects)
+        for sentence in sentences:
+            total += 1
+            assert node_with(objects, sentence), f"seed {seed}: {sentence}"
+        if not any(len(parts(sentence)) == 1 for sentence in sentences):
+            missed = [item for item in obvious(objects) if node_with(objects, item)]
+            assert not missed, f"seed {seed}: proposed {sentences}, but {missed}"
+    assert total > OF_THEME // 2

@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 from mooring import Cluster, ConfigError, Reject, per_node
 from mooring.cli.explain import command as explain_command
+from mooring.objects.codec.decode import convert
 from mooring.testing import make_node, make_pod
+from tests.helpers.devices import exactly, make_claim, make_class, make_device, make_slice
 
 
 def pod(name: str, cpu: str = "1", **more: Any) -> Any:
@@ -239,3 +241,27 @@ def test_an_unknown_pod_beside_controllers_is_an_error(tmp_path: Path) -> None:
     file.write_text(DEPLOYMENT)
     with pytest.raises(ConfigError, match="no node or pod 'web-abcde'"):
         Cluster.read(file).what_would_help("web-abcde")
+
+
+def test_fewer_devices_of_a_claim_and_of_a_template() -> None:
+    cluster = [
+        make_node("a"),
+        make_class("gpu", 'device.driver == "gpu.test"'),
+        make_slice("a", [make_device("d")], node="a"),
+    ]
+    claim = make_claim("c", exactly(count=2))
+    entry = {"resourceClaims": [{"name": "e", "resourceClaimName": "c"}]}
+    (first,) = Cluster([*cluster, claim, pod("web", spec=entry)]).what_would_help("web")
+    assert (first.node, first.changes) == ("a", [("edit", "ResourceClaim", "default/c")])
+    assert first.apply().simulate()["web"].node == "a"
+
+    head = {"metadata": {"name": "t", "namespace": "default"}}
+    spec = {"spec": {"devices": {"requests": [exactly(count=2)]}}}
+    template = convert({**head, "spec": spec}, "ResourceClaimTemplate")
+    entry = {"resourceClaims": [{"name": "e", "resourceClaimTemplateName": "t"}]}
+    (first,) = Cluster([*cluster, template, pod("web", spec=entry)]).what_would_help("web")
+    assert first.text == (
+        "request 1 device in request r of resource claim template default/t (instead of 2)"
+    )
+    assert (first.node, first.changes) == ("a", [("edit", "ResourceClaimTemplate", "default/t")])
+    assert first.apply().simulate()["web"].node == "a"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mooring.objects.pod import Pod
+from mooring.objects.resource import ResourceClaimSpec
 from mooring.state import PodInfo
 
 #: Costs: an edit of the pod, an edit of a node, more resources, another object, another node.
@@ -30,6 +31,8 @@ class SuggestedChange:
         updates: Object -> its changed form: a function, as changes of one node add up.
         adds: New objects.
         removes: Pods that are removed.
+        claims: Resource claim -> its changed spec.
+        template: The key of the template from which the claims are made; "" = from none.
     """
 
     text: str
@@ -39,6 +42,10 @@ class SuggestedChange:
     updates: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
     adds: tuple[Any, ...] = ()
     removes: tuple[Pod, ...] = ()
+    claims: dict[str, Callable[[ResourceClaimSpec], ResourceClaimSpec]] = field(
+        default_factory=dict
+    )
+    template: str = ""
 
 
 @dataclass(frozen=True)

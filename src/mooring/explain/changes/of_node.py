@@ -8,26 +8,28 @@ from typing import Final
 from msgspec.structs import replace
 
 from mooring.decision import Rejection
-from mooring.explain.changes.change import EDIT_NODE, EDIT_POD, SuggestedChange, removal
+from mooring.explain.changes.change import EDIT_NODE, EDIT_POD, SuggestedChange
+from mooring.explain.changes.devices import for_devices
 from mooring.explain.changes.labels import for_labels
 from mooring.explain.changes.of_pod import volume_for
+from mooring.explain.changes.pods import (
+    for_affinity,
+    for_attach_limits,
+    for_ports,
+    for_shared_volumes,
+)
 from mooring.explain.changes.resources import for_resources
 from mooring.explain.changes.spread import for_spread
-from mooring.explain.reasons.affinity import repelling
 from mooring.explain.reasons.case import Case
 from mooring.explain.reasons.nodes import taint_text, untolerated
 from mooring.explain.reasons.volumes import claims_of
 from mooring.objects.node import Node, Taint
 from mooring.objects.pod import Pod, Toleration
-from mooring.objects.volume_claims import claim_uses, is_fully_bound
+from mooring.objects.volume_claims import is_fully_bound
 from mooring.simulation.utilization import Utilization
-from mooring.state.columns.ports import conflicts
 
 #: Alternatives of one rejection.
 ALTERNATIVES_MAX: Final = 3
-
-#: Pods that are removed together.
-REMOVALS_MAX: Final = 2
 
 #: Alternatives, each of one or more changes.
 Alternatives = list[tuple[SuggestedChange, ...]]
@@ -74,43 +76,6 @@ def _toleration(taint: Taint) -> SuggestedChange:
     )
 
 
-# ---- pods and volumes ----
-
-
-def _port_users(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
-    users = [
-        info
-        for info in case.pods_on(node.metadata.name)
-        if any(conflicts(own, used) for own in case.info.host_ports for used in info.host_ports)
-    ]
-    yield tuple(map(removal, users))
-
-
-def _repelling(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
-    pods = repelling(case, node)
-    if 0 < len(pods) <= REMOVALS_MAX:
-        yield tuple(map(removal, pods))
-
-
-def _users_of_claims(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
-    """Yields the removal of the pods that use a ReadWriteOncePod claim of the pod."""
-    del node
-    once = {
-        claim.metadata.name
-        for claim in claims_of(case)
-        if "ReadWriteOncePod" in claim.spec.access_modes
-    }
-    namespace = case.pod.metadata.namespace
-    users = [
-        info
-        for info in case.pods
-        if info.metadata.namespace == namespace
-        and once & {use.name for use in claim_uses(info.pod)}
-    ]
-    if users:
-        yield tuple(map(removal, users))
-
-
 def _volumes(case: Case, node: Node) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yields a volume for each claim that finds none here."""
     del node
@@ -123,9 +88,11 @@ _FINDERS: Final[dict[str, Callable[[Case, Node], Iterator[tuple[SuggestedChange,
     "NodeUnschedulable": _uncordon,
     "TaintToleration": _tolerations,
     "NodeAffinity": for_labels,
-    "NodePorts": _port_users,
-    "InterPodAffinity": _repelling,
-    "VolumeRestrictions": _users_of_claims,
+    "NodePorts": for_ports,
+    "InterPodAffinity": for_affinity,
+    "NodeVolumeLimits": for_attach_limits,
+    "VolumeRestrictions": for_shared_volumes,
     "VolumeBinding": _volumes,
     "PodTopologySpread": for_spread,
+    "DynamicResources": for_devices,
 }

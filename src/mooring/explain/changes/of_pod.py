@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from mooring.explain.changes.change import EDIT_POD, NEW_NODE, OBJECT, SuggestedChange
 from mooring.explain.reasons.case import Case, similar
+from mooring.explain.reasons.volumes import labels_of_volumes
 from mooring.objects.meta import LabelSelector, ObjectMeta, ObjectReference, key
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
@@ -175,12 +176,24 @@ def more_nodes(case: Case, utilization: Utilization) -> Iterator[SuggestedChange
             labels = {k: v for k, v in node.metadata.labels.items() if k != HOSTNAME}
             kind = group, node.spec.taints, frozenset(labels.items())
             kinds.setdefault(kind, (group, node))
-    for group, node in list(kinds.values())[:GROUPS_TRIED]:
-        labels = dict(node.metadata.labels)
-        if HOSTNAME in labels:
-            labels[HOSTNAME] = TRIAL
-        metadata = ObjectMeta(name=TRIAL, labels=labels)
-        spec = replace(node.spec, unschedulable=False)
-        text = f"add a node like {node.metadata.name} ({group})"
-        copy = replace(node, metadata=metadata, spec=spec)
-        yield SuggestedChange(text, NEW_NODE, "new node", adds=(copy,))
+    tried = list(kinds.values())[:GROUPS_TRIED]
+    for group, node in tried:
+        yield _another(node, group, {})
+    labels = labels_of_volumes(case)
+    if not any(labels.items() <= node.metadata.labels.items() for node in case.nodes):
+        for group, node in tried:
+            yield _another(node, group, labels)
+
+
+def _another(node: Node, group: str, more: dict[str, str]) -> SuggestedChange:
+    """Returns one more node like another, with further labels."""
+    labels = node.metadata.labels | more
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = TRIAL
+    metadata = ObjectMeta(name=TRIAL, labels=labels)
+    spec = replace(node.spec, unschedulable=False)
+    text = f"add a node like {node.metadata.name} ({group})"
+    if more:
+        text += f" with {', '.join(f'{key}={value}' for key, value in more.items())}"
+    copy = replace(node, metadata=metadata, spec=spec)
+    return SuggestedChange(text, NEW_NODE, "new node", adds=(copy,))

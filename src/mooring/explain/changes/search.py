@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from mooring.decision import Rejection
 from mooring.explain.changes.change import EDIT_NODE, NEW_NODE, Remedy, SuggestedChange
+from mooring.explain.changes.devices import corrected_claims
 from mooring.explain.changes.of_node import alternatives
 from mooring.explain.changes.of_pod import (
     GROUPS_TRIED,
@@ -68,6 +69,7 @@ def find_remedies(
     """
     trials = Trials(driver, pod)
     of_pod = [*without_gates(case), *corrected_affinity(case), *for_claims(case)]
+    of_pod += corrected_claims(case)
     of_nodes = list(_of_nodes(case, rejections, utilization))
     single = [(change,) for change in of_pod]
     single += [changes for changes in of_nodes if len(changes) == 1]
@@ -93,8 +95,25 @@ def find_remedies(
         for changes in of_nodes
         if 1 < len(changes) < CHANGES_MAX
     ]
-    remedies = _tried(trials, several)
+    repairs = tuple({change.kind: change for change in of_pod[::-1]}.values())[::-1]
+    if len(repairs) > 1:
+        several += [
+            (*repairs, *changes)
+            for changes in ((), *of_nodes)
+            if 2 < len(repairs) + len(changes) <= CHANGES_MAX
+        ]
+    remedies = tuple(_smallest(trials, remedy) for remedy in _tried(trials, several))
     return Found(remedies, "" if remedies else _nearest(rejections))
+
+
+def _smallest(trials: Trials, remedy: Remedy) -> Remedy:
+    """Returns a remedy without the changes that it does not need."""
+    for change in remedy.changes:
+        fewer = tuple(other for other in remedy.changes if other is not change)
+        node = trials.node_with(fewer)
+        if node is not None:
+            remedy = Remedy(fewer, node)
+    return remedy
 
 
 def _edits_pod(changes: tuple[SuggestedChange, ...]) -> bool:
@@ -116,10 +135,10 @@ def _of_nodes(
         if node is None or len(of_node) > CHANGES_MAX:
             continue
         by_rejection = [alternatives(case, node, item, utilization) for item in of_node]
-        if all(by_rejection):
-            limit = None if len(of_node) <= 2 else COMBINATIONS_MAX
-            for parts in islice(product(*by_rejection), limit):
-                changes = {change.text: change for part in parts for change in part}
+        limit = None if len(of_node) <= 2 else COMBINATIONS_MAX
+        for parts in islice(product(*by_rejection), limit):
+            changes = {change.text: change for part in parts for change in part}
+            if changes:
                 yield tuple(changes.values())
 
 
@@ -133,7 +152,7 @@ def _tried(trials: Trials, candidates: Iterable[tuple[SuggestedChange, ...]]) ->
     trials_left = TRIALS_MAX
     for changes in ordered:
         kinds = frozenset(change.kind for change in changes)
-        if kinds in helpful or tried.get(kinds, 0) >= _tries(changes):
+        if kinds in helpful or tried.get(kinds, 0) >= _tries(changes) or _edits_twice(kinds):
             continue
         if len(remedies) >= REMEDIES_MAX or not trials_left:
             break
@@ -144,6 +163,11 @@ def _tried(trials: Trials, candidates: Iterable[tuple[SuggestedChange, ...]]) ->
             remedies.append(Remedy(changes, node))
             helpful.add(kinds)
     return tuple(remedies)
+
+
+def _edits_twice(kinds: frozenset[str]) -> bool:
+    """Returns whether two changes edit the same: "affinity 0" and a label of "affinity 0"."""
+    return any(kind.startswith(f"{other} ") for kind in kinds for other in kinds)
 
 
 def _tries(changes: tuple[SuggestedChange, ...]) -> int:

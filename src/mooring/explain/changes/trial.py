@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from mooring.decision import SCHEDULED
 from mooring.errors import SchedulerError
 from mooring.explain.changes.change import SuggestedChange
@@ -45,20 +47,35 @@ class Trials:
     def _apply(self, changes: Sequence[SuggestedChange]) -> dict[str, Any]:
         """Makes the changes of the cluster; returns the nodes and claims as they were."""
         driver, before = self._driver, dict[str, Any]()
-        storage = driver.cache.snapshot().storage
+        storage, claims = driver.cache.snapshot().storage, driver.cache.devices.claims
         for change in changes:
             for pod in change.removes:
                 driver.remove("Pod", pod.metadata.namespace, pod.metadata.name)
+                self._release(pod, before)
             for name, update in change.updates.items():
                 node = driver.nodes.node(driver.nodes.live_row(name))
                 before.setdefault(name, node)
                 driver.update(update(node))
+            for name, edit in change.claims.items():
+                resource_claim = claims.get(name)
+                if resource_claim is not None:
+                    before.setdefault(f"ResourceClaim {name}", resource_claim)
+                    driver.update(replace(resource_claim, spec=edit(resource_claim.spec)))
             for obj in change.adds:
                 claim = storage.claim(key(obj))
                 if isinstance(obj, PersistentVolumeClaim) and claim is not None:
                     before.setdefault(key(obj), claim)
                 driver.update(obj)
         return before
+
+    def _release(self, pod: Pod, before: dict[str, Any]) -> None:
+        """Takes a removed pod from the users of its resource claims, as their controller does."""
+        claims = {key(claim): claim for claim in self._driver.cache.devices.claims.all()}
+        writer = self._driver.handle.claim_writer
+        writer.release(pod)
+        written, deleted = writer.take_changes()
+        for name in (*map(key, written), *deleted):
+            before.setdefault(f"ResourceClaim {name}", claims[name])
 
     def _undo(self, changes: Sequence[SuggestedChange], before: dict[str, Any]) -> None:
         driver = self._driver

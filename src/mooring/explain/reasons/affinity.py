@@ -22,14 +22,14 @@ def causes(case: Case, node: Node) -> Iterator[str]:
         yield from _affinity(case, node, terms.affinity)
     for term in terms.anti_affinity:
         domain = node.metadata.labels.get(term.topology_key)
-        pods = [] if domain is None else _in_domain(case, _selected(case, [term]), term, domain)
+        pods = [] if domain is None else _in_domain(case, selected(case, [term]), term, domain)
         if pods:
-            yield f"anti-affinity to {_text(term)}: {_where(term, domain)} has {_pods(pods)}"
+            yield f"anti-affinity to {term_text(term)}: {_where(term, domain)} has {_pods(pods)}"
     for info, term in against(case):
         domain = node.metadata.labels.get(term.topology_key)
-        if domain is not None and _domain_of(case, info, term) == domain:
+        if domain is not None and domain_of(case, info, term) == domain:
             yield (
-                f"pod {info.key} on {info.node_name} has anti-affinity to {_text(term)}"
+                f"pod {info.key} on {info.node_name} has anti-affinity to {term_text(term)}"
                 f" in {_where(term, domain)}"
             )
 
@@ -41,27 +41,27 @@ def notes(case: Case, nodes: Sequence[Node]) -> Iterator[str]:
     if not terms.affinity:
         return
     for term in terms.affinity:
-        pods = _selected(case, [term])
+        pods = selected(case, [term])
         if pods:
-            yield f"affinity to {_text(term)} selects {_pods(pods, term, case)}"
+            yield f"affinity to {term_text(term)} selects {_pods(pods, term, case)}"
         else:
-            yield f"affinity to {_text(term)} selects no pod{_near_miss(case, term)}"
+            yield f"affinity to {term_text(term)} selects no pod{_near_miss(case, term)}"
 
 
 def _affinity(case: Case, node: Node, terms: Sequence[Term]) -> Iterator[str]:
-    selected = _selected(case, terms)
+    pods = selected(case, terms)
     every = counter_key_of_all(terms, case.snapshot.namespaces)
     metadata = case.pod.metadata
-    is_first = not selected and matches(every, metadata.namespace, metadata.labels)
+    is_first = not pods and matches(every, metadata.namespace, metadata.labels)
     for term in terms:
         domain = node.metadata.labels.get(term.topology_key)
         if domain is None:
-            yield f"affinity to {_text(term)}: the label {term.topology_key} is missing"
-        elif not is_first and not _in_domain(case, selected, term, domain):
-            yield f"affinity to {_text(term)}: no matching pod in {_where(term, domain)}"
+            yield f"affinity to {term_text(term)}: the label {term.topology_key} is missing"
+        elif not is_first and not _in_domain(case, pods, term, domain):
+            yield f"affinity to {term_text(term)}: no matching pod in {_where(term, domain)}"
 
 
-def _selected(case: Case, terms: Sequence[Term]) -> list[PodInfo]:
+def selected(case: Case, terms: Sequence[Term]) -> list[PodInfo]:
     """Returns the pods on nodes that all terms select."""
     return case.once(("selected", *terms), lambda: _select(case, terms))
 
@@ -94,6 +94,19 @@ def _find_against(case: Case) -> list[tuple[PodInfo, Term]]:
     ]
 
 
+def domains_against(case: Case) -> list[tuple[str, str]]:
+    """Returns topology key and domain of each pod whose required anti-affinity selects the pod."""
+    domains = [(term.topology_key, domain_of(case, info, term)) for info, term in against(case)]
+    return [(name, domain) for name, domain in domains if domain is not None]
+
+
+def pods_in_domain(
+    case: Case, terms: Sequence[Term], term: Term, domain: str | None
+) -> list[PodInfo]:
+    """Returns the pods that all terms select, in a domain of one of them."""
+    return [] if domain is None else _in_domain(case, selected(case, terms), term, domain)
+
+
 def repelling(case: Case, node: Node) -> list[PodInfo]:
     """Returns the pods because of which anti-affinity, of either side, rejects a node."""
     labels = node.metadata.labels
@@ -101,16 +114,17 @@ def repelling(case: Case, node: Node) -> list[PodInfo]:
     for term in terms_of(case.info).anti_affinity:
         domain = labels.get(term.topology_key)
         if domain is not None:
-            for info in _in_domain(case, _selected(case, [term]), term, domain):
+            for info in _in_domain(case, selected(case, [term]), term, domain):
                 pods[info.uid] = info
     for info, term in against(case):
         domain = labels.get(term.topology_key)
-        if domain is not None and _domain_of(case, info, term) == domain:
+        if domain is not None and domain_of(case, info, term) == domain:
             pods[info.uid] = info
     return list(pods.values())
 
 
-def _domain_of(case: Case, info: PodInfo, term: Term) -> str | None:
+def domain_of(case: Case, info: PodInfo, term: Term) -> str | None:
+    """Returns the domain of a term in which a pod is; None = its node lacks the topology key."""
     node = case.node(info.node_name)
     return None if node is None else node.metadata.labels.get(term.topology_key)
 
@@ -121,13 +135,13 @@ def _in_domain(case: Case, pods: Sequence[PodInfo], term: Term, domain: str) -> 
     def by_domain() -> dict[str | None, list[PodInfo]]:
         domains: dict[str | None, list[PodInfo]] = {}
         for info in pods:
-            domains.setdefault(_domain_of(case, info, term), []).append(info)
+            domains.setdefault(domain_of(case, info, term), []).append(info)
         return domains
 
     return case.once((id(pods), term.topology_key), by_domain).get(domain, [])
 
 
-def _text(term: Term) -> str:
+def term_text(term: Term) -> str:
     """Returns what a term selects: "pods with app=web"."""
     if term.selector.selects_nothing:
         return "no pods (the term has no labelSelector)"
@@ -142,7 +156,7 @@ def _pods(pods: Sequence[PodInfo], term: Term | None = None, case: Case | None =
     """Returns pods with their nodes, and with their domain for a term."""
     texts = []
     for info in pods[:PODS_SHOWN]:
-        domain = None if term is None or case is None else _domain_of(case, info, term)
+        domain = None if term is None or case is None else domain_of(case, info, term)
         where = f", {_where(term, domain)}" if term is not None and domain is not None else ""
         texts.append(f"{info.key} (on {info.node_name}{where})")
     rest = len(pods) - PODS_SHOWN

@@ -248,6 +248,33 @@ def _class_text(storage_class: StorageClass) -> str:
     return f"class {storage_class.metadata.name} (provisioner {storage_class.provisioner})"
 
 
+def labels_of_volumes(case: Case) -> dict[str, str]:
+    """Returns the labels that a node needs for the volumes of the pod: of zones, for example."""
+    storage, labels = case.snapshot.storage, dict[str, str]()
+    for claim in claims_of(case):
+        volume = storage.volume(claim.spec.volume_name) if claim.spec.volume_name else None
+        if volume is not None:
+            labels |= _first_labels(_required(volume))
+            labels |= {item.key: min(item.values) for item in topologies_of(volume)}
+            continue
+        storage_class = storage.storage_class(claim_class(claim))
+        for term in () if storage_class is None else storage_class.allowed_topologies[:1]:
+            for item in term.match_label_expressions:
+                labels[item.key] = next(iter(item.values), "")
+    return labels
+
+
+def _first_labels(selector: NodeSelector | None) -> dict[str, str]:
+    """Returns labels of the nodes that the first term of a selector selects."""
+    terms = () if selector is None else selector.node_selector_terms[:1]
+    return {
+        item.key: item.values[0]
+        for term in terms
+        for item in term.match_expressions
+        if item.operator == "In" and item.values
+    }
+
+
 # ---- VolumeZone, NodeVolumeLimits, VolumeRestrictions ----
 
 

@@ -242,7 +242,9 @@ class _Reader:
             raise ConfigError(f"is not YAML: {problem}", document=number, line=line) from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             reason = getattr(error, "reason", None) or "unreadable"
-            raise ConfigError(f"is not text that YAML allows: {reason}") from None
+            position = getattr(error, "position", None)
+            place = "" if position is None else f" (byte {position})"
+            raise ConfigError(f"is not text that YAML allows: {reason}{place}") from None
 
     def _build(self, events: _Events) -> Any:
         """Returns the value of the document that just began."""

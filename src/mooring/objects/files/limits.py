@@ -33,6 +33,10 @@ FILES_MAX = 100_000
 #: Objects of all files together, of the kinds that mooring stores.
 OBJECTS_MAX = 2_000_000
 
+#: Pods of one Deployment or the like. Kubernetes supports 150 000 pods in a cluster; a controller
+#: would create the pods of a larger number until the memory is full.
+WORKLOAD_PODS_MAX = 500_000
+
 #: Maximum number of errors in one report: enough to correct a file at once, and fits on a screen.
 ERRORS_MAX = 20
 

@@ -34,6 +34,7 @@ from mooring.objects.defaulting.admission import (
 from mooring.objects.files.file_errors import FileErrors, steps_of
 from mooring.objects.files.generic_objects import GenericObjects
 from mooring.objects.files.limits import OBJECTS_MAX
+from mooring.objects.files.runnable import problem_of
 from mooring.objects.files.sources import Source, iter_values
 from mooring.objects.kinds import GATED_KINDS, KINDS, Kind
 from mooring.objects.meta import KubernetesObject
@@ -295,7 +296,7 @@ class _Reading:
         except ConfigError as error:
             self._refuse(source, obj, error)
             return None
-        if (kind.group, kind.name) in WORKLOADS:
+        if (kind.group, kind.name) in WORKLOADS and self._is_runnable(source, obj):
             self._workloads.append(obj)
         return stored
 
@@ -340,8 +341,15 @@ class _Reading:
         self._check_new(source, obj, kind)
         if uid := obj["metadata"].setdefault("uid", ""):
             self._uids.add(uid)
-        if self._is_valid(source, obj):
+        if self._is_valid(source, obj) and self._is_runnable(source, obj):
             self._workloads.append(obj)
+
+    def _is_runnable(self, source: Source, obj: Object) -> bool:
+        """Reports a workload whose controller would never end."""
+        problem = problem_of(obj)
+        if problem is not None:
+            self.errors.add(source, problem.path, problem.text, value=problem.value)
+        return problem is None
 
     def _decoded(self, source: Source, raw: Object, kind: Kind) -> Object | None:
         """Returns an object with defaults; None if it cannot be read."""

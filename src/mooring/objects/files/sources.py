@@ -19,6 +19,9 @@ from mooring.objects.files.paths import Text, expand, shown_name
 
 _LIST = "List"
 
+#: What kubectl and curl save by mistake: errors, and tables of columns.
+_ANSWERS = {"Status": ("v1",), "Table": ("meta.k8s.io/v1", "meta.k8s.io/v1beta1")}
+
 
 class Source(NamedTuple):
     """The location of a value: file, text, document number and path in the document."""
@@ -114,9 +117,14 @@ def _unfold(
         raise source.fault("must name the kind of object", "kind", value=kind)
     if not isinstance(raw.get("apiVersion"), str) or not raw["apiVersion"]:
         raise source.fault("must name the API version", "apiVersion", value=raw.get("apiVersion"))
-    if not (kind.endswith(_LIST) and "items" in raw):
+    if raw["apiVersion"] in _ANSWERS.get(kind, ()):
+        text = raw.get("message") or "use kubectl get -o yaml to get objects"
+        raise source.fault(f"is no object, but the answer {kind} of an API server: {text}")
+    if kind != _LIST and not (kind.endswith(_LIST) and "items" in raw):
         yield source, raw
         return
+    if "items" not in raw:
+        raise source.fault("must be a list", "items")
     items = [] if raw["items"] is None else raw["items"]
     if not isinstance(items, list):
         raise source.fault("must be a list", "items", value=items)

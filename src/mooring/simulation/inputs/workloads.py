@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from mooring.errors import ConfigError
+from mooring.objects.files.limits import WORKLOAD_PODS_MAX
 from mooring.objects.types import Object
 from mooring.simulation.workload import Workload
 
@@ -37,13 +38,16 @@ def scaled(workloads: Sequence[Object], name: str, replicas: int) -> list[Object
         replicas: How many.
 
     Raises:
-        ConfigError: there is no such workload, or it has no replicas.
+        ConfigError: there is no such workload, it has no replicas, or there are too many.
 
     Example:
         >>> web = {"kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}
         >>> scaled([{**web, "spec": {"replicas": 1}}], "deployment/web", 3)[0]["spec"]
         {'replicas': 3}
     """
+    if replicas > WORKLOAD_PODS_MAX:
+        problem = f"is more than {WORKLOAD_PODS_MAX} pods of one workload"
+        raise ConfigError(problem, path=f"scale {name}", value=replicas)
     kind, _, rest = name.partition("/")
     if kind.lower() not in SCALED or not rest:
         expected = "must be KIND/NAME or KIND/NAMESPACE/NAME of a Deployment, ReplicaSet,"

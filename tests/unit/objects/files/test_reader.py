@@ -87,12 +87,18 @@ def test_lists_may_hold_lists_or_nothing(tmp_path: Path) -> None:
     assert names(write(tmp_path / "b.json", json.dumps(empty))) == []
 
 
+DEPLOYMENT = """apiVersion: apps/v1
+kind: Deployment
+spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}
+"""
+
+
 def test_other_kinds_are_skipped_and_counted(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.yaml",
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n---\n"
+        f"{DEPLOYMENT}metadata: {{name: d}}\n---\n"
         "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\n"
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: e}\n---\n"
+        f"{DEPLOYMENT}metadata: {{name: e}}\n---\n"
         # A Service, but not the one that a scheduler reads.
         "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: k}\n---\n"
         + POD
@@ -235,3 +241,91 @@ def test_documents_are_given_one_by_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         next(documents)
     assert (caught.value.file, caught.value.document) == (str(path), 3)
+
+
+# ---- workloads that would never end, and what is saved by mistake ----
+
+
+def workload(kind: str = "Deployment", **spec: Any) -> str:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c"}]}}
+    api_version = "v1" if kind == "ReplicationController" else "apps/v1"
+    api_version = "batch/v1" if kind in ("Job", "CronJob") else api_version
+    selector: Any = {"matchLabels": labels}
+    full = {"selector": selector, "template": template, **spec}
+    full = {name: value for name, value in full.items() if value is not None}
+    return json.dumps(
+        {"apiVersion": api_version, "kind": kind, "metadata": {"name": "w"}, "spec": full}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "problem"),
+    [
+        (workload(replicas=10**9), "spec.replicas", "is more than 500000 pods of one workload"),
+        (workload("StatefulSet", replicas=10**9), "spec.replicas", "is more than 500000"),
+        (workload("Job", parallelism=10**9, selector=None), "spec.parallelism", "more than 500000"),
+        (workload(selector={"matchLabels": {"app": "db"}}), "spec.selector", "does not select"),
+        (workload("DaemonSet", selector={"matchLabels": {"a": "b"}}), "spec.selector", "create"),
+        (workload("ReplicationController", selector={"app": "db"}), "spec.selector", "for ever"),
+        (workload(selector={}), "spec.selector", "must select the pods of the template"),
+        (workload(selector={"matchExpressions": [{"key": "a", "operator": "Near"}]}),
+         "spec.selector", "is no selector: "),
+        (workload(template=None), "spec.selector", "does not select"),
+        (workload("StatefulSet", volumeClaimTemplates=[{}]),
+         "spec.volumeClaimTemplates[0].metadata.name", "must name the claim"),
+        (workload("CronJob", jobTemplate={"spec": {"parallelism": 10**9}}, schedule="@daily"),
+         "spec.jobTemplate.spec.parallelism", "is more than 500000"),
+    ],
+)  # fmt: skip
+def test_workloads_whose_controller_would_never_end_are_refused_without_validation(
+    tmp_path: Path, text: str, path: str, problem: str
+) -> None:
+    error = refusal(write(tmp_path / "a.yaml", text))
+    assert (error.document, error.line, error.path) == (1, 1, path)
+    assert problem in error.problem
+
+
+def test_a_job_that_runs_few_pods_at_once_may_have_many(tmp_path: Path) -> None:
+    text = workload("Job", parallelism=2, completions=10**9, selector=None)
+    assert len(read_objects([write(tmp_path / "a.yaml", text)]).workloads) == 1
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "problem"),
+    [
+        (
+            {"kind": "Status", "apiVersion": "v1", "message": "pods is forbidden", "code": 403},
+            None,
+            "is no object, but the answer Status of an API server: pods is forbidden",
+        ),
+        (
+            {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "rows": []},
+            None,
+            "is no object, but the answer Table of an API server: use kubectl get -o yaml",
+        ),
+        ({"kind": "List", "apiVersion": "v1"}, "items", "must be a list"),
+    ],
+)
+def test_answers_that_are_no_objects_are_refused(
+    tmp_path: Path, raw: Any, path: str | None, problem: str
+) -> None:
+    error = refusal(write(tmp_path / "a.json", json.dumps(raw)))
+    assert error.path == path
+    assert problem in error.problem
+
+
+def test_a_long_value_is_cut_in_the_message(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.yaml", POD % ("y" * 100_000))
+    with pytest.raises(ConfigError) as raised:
+        read_objects([path], validator=ExistingObjects())
+    assert "metadata.name: Invalid value" in str(raised.value)
+    assert len(str(raised.value)) < 6000
+
+
+def test_the_place_of_a_byte_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"kind: \xff\xfe\n")
+    assert refusal(path).problem == (
+        "is not text that YAML allows: invalid leading UTF-8 octet (byte 6)"
+    )
