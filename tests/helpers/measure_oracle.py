@@ -180,15 +180,13 @@ class Recount:
 
     def _of_attempts(self) -> dict[str, float]:
         attempts = sum(row["attempts"] for row in self._pods)
-        result: Amounts = defaultdict(float)
-        for event in self._events:
-            if event["event"] in ("refused", "rejected"):
-                for plugin in event["plugins"].split(","):
-                    if plugin:
-                        result[f"refused.{plugin}"] += 1
+        refused = [own for own in self._events if own["event"] in ("refused", "rejected")]
+        plugins = [name for own in refused for name in own["plugins"].split(",") if name]
+        counts = Counter(plugins)
+        result: Amounts = {f"refused.{name}": count for name, count in counts.items()}
         result["attempts.mean"] = attempts / len(self._pods) if self._pods else 0.0
         result["attempts.errors"] = sum(event["event"] == "error" for event in self._events)
-        return dict(result)
+        return result
 
     # -- nodes and jobs ---------------------------------------------------------------------------
 
@@ -229,7 +227,7 @@ class Recount:
     # -- integrals --------------------------------------------------------------------------------
 
     def _integrals(self) -> dict[str, float]:
-        allocatable = self._allocatable_changes()
+        allocatable = allocatable_changes(self._events)
         instants = {0.0, self._end_s, *(at_s for at_s, _, _ in allocatable)}
         for row in self._pods:
             for column in ("submission_time_s", "starting_time_s", "finish_time_s"):
@@ -264,17 +262,6 @@ class Recount:
             result[f"{name}.mean"] = areas[name] / self._end_s if self._end_s else 0.0
             result[f"{name}.max"] = highest[name]
         return result
-
-    def _allocatable_changes(self) -> list[tuple[float, str, Amounts | None]]:
-        changes: list[tuple[float, str, Amounts | None]] = []
-        for event in self._events:
-            if event["event"] == "node":
-                quantities = json.loads(event["text"])["status"]["allocatable"]
-                amounts = {name: amount(name, value) for name, value in quantities.items()}
-                changes.append((event["time_s"], event["object"], amounts))
-            elif event["event"] == "node-removed":
-                changes.append((event["time_s"], event["object"], None))
-        return changes
 
     def _point(self, at_s: float, nodes: dict[str, Amounts]) -> Amounts:
         """Returns what holds from an instant on: node by node, and pod by pod."""
@@ -363,32 +350,55 @@ class Recount:
     def lost(self) -> list[float]:
         """Returns the lost run time of each pod: by crashes, eviction or preemption."""
         crashes = [(e["time_s"], e["object"]) for e in self._events if e["event"] == "node-failed"]
-        return [self._lost_of(number, row, crashes) for number, row in enumerate(self._pods)]
-
-    def _lost_of(self, number: int, row: Spec, crashes: list[tuple[float, str]]) -> float:
-        if row["starting_time_s"] is None:
-            return 0.0
-        end_s = self._end_s if row["finish_time_s"] is None else row["finish_time_s"]
-        marks = sorted(
-            [(at_s, 0) for at_s, node in crashes if node == row["node"]]
-            + [(at_s, 1) for at_s, node in self._log.recoveries if node == row["node"]]
-        )
-        asked_s = self._log.asked_s.get(number, math.inf)
-        since_s, lost = row["starting_time_s"] + self._start_s, 0.0
-        for at_s, is_back in marks:
-            if at_s > end_s or (is_back and at_s >= asked_s):
-                continue
-            if at_s < row["starting_time_s"]:
-                # Nothing runs on a node that is away, until it is back.
-                since_s = row["starting_time_s"] + self._start_s if is_back else math.inf
-            elif is_back and since_s == math.inf:
-                since_s = at_s + self._start_s
-            elif not is_back:
-                lost += max(0.0, at_s - since_s)
-                since_s = math.inf
-        if row["final_state"] in ("Evicted", "Preempted"):
-            lost += max(0.0, asked_s - since_s)
+        times = [(node, at_s, 0) for at_s, node in crashes]
+        times += [(node, at_s, 1) for at_s, node in self._log.recoveries]
+        lost = []
+        for number, row in enumerate(self._pods):
+            end_s = self._end_s if row["finish_time_s"] is None else row["finish_time_s"]
+            marks = [(at, back) for node, at, back in times if node == row["node"] and at <= end_s]
+            asked_s = self._log.asked_s.get(number, math.inf)
+            is_bound = row["starting_time_s"] is not None
+            lost.append(lost_of(row, marks, self._start_s, asked_s) if is_bound else 0.0)
         return lost
+
+
+def allocatable_changes(events: list[Spec]) -> list[tuple[float, str, Amounts | None]]:
+    """Returns when nodes came, changed or left (None), and what they have to allocate."""
+    changes: list[tuple[float, str, Amounts | None]] = []
+    for event in events:
+        if event["event"] == "node":
+            quantities = json.loads(event["text"])["status"]["allocatable"]
+            amounts = {name: amount(name, value) for name, value in quantities.items()}
+            changes.append((event["time_s"], event["object"], amounts))
+        elif event["event"] == "node-removed":
+            changes.append((event["time_s"], event["object"], None))
+    return changes
+
+
+def lost_of(row: Spec, marks: list[tuple[float, int]], start_s: float, asked_s: float) -> float:
+    """Returns the lost run time of a pod.
+
+    Args:
+        row: Of the pod, which was bound.
+        marks: When its node crashed (0) and was back (1), until the end of the pod.
+        start_s: From binding to running.
+        asked_s: When its deletion was asked for; infinity = never.
+    """
+    since_s, lost = row["starting_time_s"] + start_s, 0.0
+    for at_s, is_back in sorted(marks):
+        if is_back and at_s >= asked_s:
+            continue
+        if at_s < row["starting_time_s"]:
+            # Nothing runs on a node that is away, until it is back.
+            since_s = row["starting_time_s"] + start_s if is_back else math.inf
+        elif is_back and since_s == math.inf:
+            since_s = at_s + start_s
+        elif not is_back:
+            lost += max(0.0, at_s - since_s)
+            since_s = math.inf
+    if row["final_state"] in ("Evicted", "Preempted"):
+        lost += max(0.0, asked_s - since_s)
+    return lost
 
 
 def spread(name: str, values: list[float]) -> dict[str, float]:

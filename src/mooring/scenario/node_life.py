@@ -290,8 +290,7 @@ class NodeLife:
             return
         taints = tuple(taint for taint in node.spec.taints if taint.key != UNREACHABLE)
         back = replace(node, spec=replace(node.spec, taints=taints))
-        now = rfc3339(self._clock.wall_s())
-        self._table.put(_with_ready(back, "True", now))
+        self._table.put(_with_ready(back, "True", rfc3339(self._clock.wall_s())))
         for pod in self.pods_on(name):
             if pod.metadata.deletion_timestamp is not None:
                 with suppress(NotFound):
