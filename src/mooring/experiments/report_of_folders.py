@@ -96,6 +96,12 @@ def _of_sweep(own: StoredSweep) -> list[Section]:
     cells: dict[bytes, list[Run]] = {}
     for run in own.runs:
         cells.setdefault(msgspec.json.encode(run.values, order="sorted"), []).append(run)
+    # The last run of a cell is that of the files as they are, or were then.
+    cells = {
+        values: [run for run in runs if run.fingerprint == runs[-1].fingerprint]
+        for values, runs in cells.items()
+    }
+    current = [run for runs in cells.values() for run in runs]
     results = [
         CellResult(
             runs[0].values,
@@ -108,10 +114,12 @@ def _of_sweep(own: StoredSweep) -> list[Section]:
     whole = [result for result in results if all(path in result.values for path in paths)]
     sections = sweep_sections(paths, whole, default_measures(whole))
     others = len(results) - len(whole)
-    text = [f"{len(own.runs)} runs of {len(results)} cells."]
+    text = [f"{len(current)} runs of {len(results)} cells."]
+    if len(current) < len(own.runs):
+        text[0] += f" {len(own.runs) - len(current)} runs of earlier files are left out."
     if others:
         text.append(f"{others} cells of another grid are left out.")
-    errors = [run for run in own.runs if run.error]
+    errors = [run for run in current if run.error]
     tables: dict[str, Table] = {}
     if errors:
         tables["Runs that failed"] = {

@@ -8,6 +8,7 @@ its runs with it: they are made again, in a new pool.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, as_completed
@@ -34,6 +35,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: Of the run; see ``Cell.key``.
+        fingerprint: Of its cell: equal for runs of the same scenario; "" = not known.
         values: Path -> value.
         seed: Of the run.
         summary: Measure -> value; empty if it failed.
@@ -43,6 +45,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     key: str
+    fingerprint: str = ""
     values: Values
     seed: int
     summary: dict[str, float] = {}
@@ -71,13 +74,14 @@ def runs_of(data: bytes, name: str) -> tuple[list[Run], int]:
 
 
 class Store:
-    """The runs of a folder.
+    """The runs of a folder, which one process at a time can write.
 
     Args:
         folder: It is created.
 
     Raises:
-        ConfigError: it cannot be used, or a line that is not the last cannot be read.
+        ConfigError: it cannot be used, another process uses it, or a line that is not the last
+            cannot be read.
     """
 
     def __init__(self, folder: str) -> None:
@@ -85,28 +89,44 @@ class Store:
         self.runs: dict[str, Run] = {}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._read()
-            self._file = self.path.open("ab")
+            # Without a buffer: what could not be written is not written later.
+            self._file = self.path.open("a+b", buffering=0)
         except OSError as error:
-            problem = (error.strerror or str(error)).lower()
-            raise ConfigError(f"cannot be used: {problem}", file=folder) from error
+            raise _unusable("used", error, folder) from error
+        try:
+            self._read()
+        except BlockingIOError as error:
+            self._file.close()
+            raise ConfigError("cannot be used: another sweep writes there", file=folder) from error
+        except OSError as error:
+            self._file.close()
+            raise _unusable("used", error, folder) from error
+        except BaseException:
+            self._file.close()
+            raise
 
     def _read(self) -> None:
-        if not self.path.exists():
-            return
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         data = self.path.read_bytes()
         runs, end = runs_of(data, str(self.path))
         if end < len(data):
-            with self.path.open("r+b") as file:
-                file.truncate(end)  # a line that was not written to its end
+            self._file.truncate(end)  # a line that was not written to its end
         self.runs = {run.key: run for run in runs}
 
     def add(self, run: Run) -> None:
-        """Writes a run; it is on the disk when this returns."""
+        """Writes a run; it is on the disk when this returns.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        line = msgspec.json.encode(run) + b"\n"
+        try:
+            while line:
+                line = line[self._file.write(line) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise _unusable("written", error, str(self.path)) from error
         self.runs[run.key] = run
-        self._file.write(msgspec.json.encode(run) + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Closes the file."""
@@ -119,6 +139,11 @@ class Store:
         self.close()
 
 
+def _unusable(verb: str, error: OSError, file: str) -> ConfigError:
+    problem = (error.strerror or str(error)).lower()
+    return ConfigError(f"cannot be {verb}: {problem}", file=file)
+
+
 #: A run to be made: its cell and seed.
 Planned = tuple[Cell, int]
 
@@ -128,14 +153,25 @@ def run_cell(cell: Cell, seed: int) -> Run:
     try:
         result = ScenarioRun(cell.scenario(seed)).run()
     except SchedulerError as error:
-        return Run(key=cell.key(seed), values=cell.values, seed=seed, error=str(error))
+        return _failed(cell, seed, str(error))
     return Run(
         key=cell.key(seed),
+        fingerprint=cell.fingerprint,
         values=cell.values,
         seed=seed,
         summary=dict(result.summary),
         resources=dict(result.resources),
         digest=result.digest,
+    )
+
+
+def _failed(cell: Cell, seed: int, error: str) -> Run:
+    return Run(
+        key=cell.key(seed),
+        fingerprint=cell.fingerprint,
+        values=cell.values,
+        seed=seed,
+        error=error,
     )
 
 
@@ -217,8 +253,7 @@ def _made(missing: Sequence[Planned], workers: int, pools: Pools) -> Iterator[Ru
             if left[key] >= KILLS_MAX:
                 del left[key]
                 cell, seed = by_key[key]
-                problem = f"its worker was killed {KILLS_MAX} times"
-                yield Run(key=key, values=cell.values, seed=seed, error=problem)
+                yield _failed(cell, seed, f"its worker was killed {KILLS_MAX} times")
 
 
 def _in_pool(plan: Iterable[Planned], workers: int, pools: Pools) -> Iterator[Run]:

@@ -21,7 +21,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -183,9 +183,13 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     grid, half_width = _checked(spec, read.errors)
     read.raise_errors()
     file = os.path.join(os.path.dirname(os.fspath(path)) or ".", spec.scenario)
-    base = only_document(read_bytes(file), kind=SCENARIO)
+    try:
+        base = only_document(read_bytes(file), kind=SCENARIO)
+    except ConfigError as error:
+        raise error.located(file=file) from None
     try:
         cells = list(_cells(base, file, grid))
+        _check_different(cells)
     except ConfigError as error:
         raise error if error.file else error.located(file=text.name) from None
     seeds = spec.seeds if spec.until is None else spec.until.min_seeds
@@ -280,14 +284,28 @@ def _cells(base: Any, file: str, grid: Mapping[str, Sequence[Any]]) -> Iterator[
         for path, value in values.items():
             _set(document, path, value)
         data = msgspec.json.format(msgspec.json.encode(document), indent=1)
-        cell = Cell(values, data, file, folder, _fingerprint(document, folder))
+        cell = Cell(values, data, file, folder, "")
         try:
             cell.scenario(0)
         except ConfigError as error:
             # Lines are those of the JSON, which is not the user's file.
             problem = f"with {cell.text}: {error.path or ''}: {error.problem}"
             raise ConfigError(problem, file=file, value=error.value) from error
-        yield cell
+        yield replace(cell, fingerprint=_fingerprint(document, folder))
+
+
+def _check_different(cells: Sequence[Cell]) -> None:
+    """Reports cells that would be the same runs: a value that is there twice, or a seed.
+
+    Raises:
+        ConfigError: two cells are equal.
+    """
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        other = first.setdefault(cell.fingerprint, cell)
+        if other is not cell:
+            problem = f"makes two equal cells: {other.text} and {cell.text}"
+            raise ConfigError(problem, path="spec.grid")
 
 
 def _set(document: Any, path: str, value: Any) -> None:
@@ -323,15 +341,16 @@ def _set(document: Any, path: str, value: Any) -> None:
 
 
 def _fingerprint(document: Object, folder: str) -> str:
-    """Returns a digest of a scenario, of the files that it names, and of this version."""
+    """Returns a digest of a valid scenario, of the files that it names, and of this version."""
     digest = hashlib.sha256(f"mooring {__version__}".encode())
     spec = {**document.get("spec", {}), "seed": None}
     digest.update(msgspec.json.encode(spec, order="sorted"))
     names = [
         (spec.get("scheduler") or {}).get("config"),
         *((spec.get("cluster") or {}).get("files") or ()),
-        *(item.get("trace") for item in spec.get("workload") or () if isinstance(item, dict)),
+        *(item.get("trace") for item in spec.get("workload") or ()),
         *(spec.get("stages") or ()),
+        *_measured_files(spec),
     ]
     for name in names:
         if isinstance(name, str) and name and not name.startswith(OPENB_PREFIX):
@@ -339,6 +358,17 @@ def _fingerprint(document: Object, folder: str) -> str:
             if os.path.isfile(path):
                 digest.update(read_bytes(path))
     return digest.hexdigest()
+
+
+def _measured_files(value: Any) -> Iterator[Any]:
+    """Yields the files of distributions, wherever they are."""
+    if isinstance(value, dict):
+        empirical = value.get("empirical")
+        if isinstance(empirical, dict):
+            yield empirical.get("file")
+    if isinstance(value, dict | list):
+        for own in value.values() if isinstance(value, dict) else value:
+            yield from _measured_files(own)
 
 
 def short_path(path: str) -> str:

@@ -136,8 +136,8 @@ class History(Observer):
         self._clock = clock
         self._rows: dict[str, int] = {}
         self._nodes: dict[str, NodeRow] = {}
-        #: Key -> the state of a pod that is about to leave.
-        self._ends: dict[str, str] = {}
+        #: Key -> the state of a pod that is about to leave, and since when it is.
+        self._ends: dict[str, tuple[str, float]] = {}
 
     # -- objects ----------------------------------------------------------------------------------
 
@@ -197,15 +197,15 @@ class History(Observer):
         pod_key = key(pod)
         row = self._rows.pop(pod_key)
         self.reasons.pop(pod_key, None)
-        state = self._ends.pop(pod_key, DELETED)
+        state, noted_s = self._ends.pop(pod_key, (DELETED, now_s))
         if pod.status.phase not in FINISHED_PHASES:
             self._end(row, state, now_s)
+            if state in (EVICTED, PREEMPTED):
+                self._lose(row, pod_key, noted_s)
 
     def will_end(self, pod_key: str, state: str) -> None:
         """Notes the state of a pod that is about to be removed."""
-        self._ends[pod_key] = state
-        if state in (EVICTED, PREEMPTED):
-            self.lose(pod_key)
+        self._ends[pod_key] = state, self._clock.monotonic_s()
 
     def evicted(self, pod_key: str) -> None:
         """Notes a pod that a drain, a crash or the autoscaler evicts."""
@@ -213,12 +213,17 @@ class History(Observer):
         if pod_key in self._rows:
             self.will_end(pod_key, EVICTED)
 
-    def lose(self, pod_key: str) -> None:
+    def crashed(self, pod_key: str) -> None:
+        """Notes a pod whose run is about to end with its node."""
+        row = self._rows.get(pod_key)
+        if row is not None:
+            self._lose(row, pod_key, self._clock.monotonic_s())
+
+    def _lose(self, row: int, pod_key: str, until_s: float) -> None:
         """Counts the work of a pod that is lost: all since it began to run."""
-        row, since_s = self._rows.get(pod_key), self.running_since(pod_key)
-        now_s = self._clock.monotonic_s()
-        if row is not None and since_s < now_s:
-            self.pods.lost_s[row] += now_s - since_s
+        since_s = self.running_since(pod_key)
+        if since_s < until_s:
+            self.pods.lost_s[row] += until_s - since_s
 
     def _on_node(self, old: Any, new: Any) -> None:
         now_s = self._clock.monotonic_s()

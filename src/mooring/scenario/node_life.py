@@ -181,7 +181,8 @@ class NodeLife:
 
     def evict(self, pod: Pod, *, grace_s: int | None = None) -> None:
         """Deletes a pod; that of a Job is marked before, as its failure policy may ask for it."""
-        self.on_evict(key(pod))
+        if pod.metadata.deletion_timestamp is None:
+            self.on_evict(key(pod))
         if _is_of(pod, "Job"):
             self._table.put(_disrupted(pod, rfc3339(self._clock.wall_s())))
         with suppress(SchedulerError):
@@ -289,8 +290,7 @@ class NodeLife:
             return
         taints = tuple(taint for taint in node.spec.taints if taint.key != UNREACHABLE)
         back = replace(node, spec=replace(node.spec, taints=taints))
-        now = rfc3339(self._clock.wall_s())
-        self._table.put(_with_ready(back, "True", now))
+        self._table.put(_with_ready(back, "True", rfc3339(self._clock.wall_s())))
         for pod in self.pods_on(name):
             if pod.metadata.deletion_timestamp is not None:
                 with suppress(NotFound):

@@ -11,6 +11,7 @@ A Scenario of kube-scheduler-simulator is read by ``scenario.steps``.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -54,6 +55,8 @@ from mooring.simulation.utilization import ResourceNames
 from mooring.simulation.workload import workload_of
 from mooring.traces.openb import OPENB_PREFIX, read_nodes
 
+#: Of a node for an hour.
+PRICE_MAX: Final = 1e12
 #: Kinds of the cluster that pods of the workload refer to by name.
 _REFERRED_KINDS: Final = ("PriorityClass", "RuntimeClass", "StorageClass")
 
@@ -203,11 +206,13 @@ class _Reading:
             node = self._objects.node(entry.template, (*path, "template"))
             if not entry.name:
                 self._error((*path, "name"), "must not be empty", entry.name)
+            self._check_price(entry.price, path)
             nodes += [named_node(node, f"{entry.name}{number}") for number in range(entry.count)]
         own = [obj.metadata.name for obj in [*nodes, *objects] if isinstance(obj, Node)]
         twice = next((name for name, count in sorted(Counter(own).items()) if count > 1), None)
         if twice is not None:
             self._error(("spec", "cluster"), "has two nodes with one name", twice)
+        self._check_groups(own)
         if not own and not cluster.groups:
             self._error(("spec", "cluster"), "has no nodes: give files, nodes or groups")
         self._objects.context = [
@@ -231,6 +236,7 @@ class _Reading:
             self._error((*path, "min"), f"must be at most max ({group.max})", group.min)
         if not group.name:
             self._error((*path, "name"), "must not be empty", group.name)
+        self._check_price(group.price, path)
         return resolved.NodeGroup(
             name=group.name,
             template=self._objects.node(group.template, (*path, "template")),
@@ -240,6 +246,23 @@ class _Reading:
             provision=self._times.distribution(group.provision, (*path, "provision")),
             priority=group.priority,
         )
+
+    def _check_price(self, price: float, path: Path) -> None:
+        if not 0 <= price <= PRICE_MAX:
+            self._error((*path, "price"), f"must be from 0 to {PRICE_MAX:g}", price)
+
+    def _check_groups(self, nodes: Sequence[str]) -> None:
+        """Reports groups with one name, and nodes with the name of a group's node."""
+        names: dict[str, int] = {}
+        for at, group in enumerate(self._spec.cluster.groups):
+            path = ("spec", "cluster", "groups", at, "name")
+            if names.setdefault(group.name, at) != at:
+                first = f"is the name of groups[{names[group.name]}], too"
+                self._error(path, first, group.name)
+            own = re.compile(re.escape(group.name) + "-[0-9]+")
+            taken = next((name for name in nodes if own.fullmatch(name)), None)
+            if taken is not None:
+                self._error(path, f"would give a node the name of {taken}", group.name)
 
     def _check_names(self) -> None:
         names: dict[str, int] = {}

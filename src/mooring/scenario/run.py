@@ -142,7 +142,7 @@ class ScenarioRun:
         self._run_times.on_end = self.history.will_end
         self._run_times.on_running = self._hooks.on_running
         self._nodes.on_evict = self.history.evicted
-        self._nodes.on_crash = self.history.lose
+        self._nodes.on_crash = self.history.crashed
         self._nodes.on_fail = self.history.events.node_failed
         self._autoscaler = self._make_autoscaler(objects) if scenario.groups else None
         self._sampled_s = 0.0

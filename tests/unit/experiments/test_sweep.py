@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from mooring.errors import ConfigError
+from mooring.experiments.report_of_folders import folders_report
+from mooring.experiments.result_folders import read_folder
 from mooring.experiments.sweep import Run, Store, main_effects, results_of, run_sweep
 from mooring.experiments.sweep_file import Sweep, read_sweep
 from mooring.statistics import mean_interval
@@ -114,6 +117,53 @@ def test_another_content_of_a_file_is_another_run(tmp_path: Path) -> None:
     config = tmp_path / "pack.yaml"
     config.write_text(config.read_text("utf-8").replace("weight: 1", "weight: 2"), "utf-8")
     assert read_sweep(path).cells[0].key(1) != before
+
+
+def test_another_content_of_a_distribution_is_another_run(tmp_path: Path) -> None:
+    runs = tmp_path / "runs.csv"
+    runs.write_text("seconds\n60\n", "utf-8")
+    [item] = SCENARIO["workload"]
+    duration = {"empirical": {"file": "runs.csv", "column": "seconds"}}
+    path = write_sweep(tmp_path, {**SCENARIO, "workload": [{**item, "duration": duration}]})
+    before = read_sweep(path).cells[0].key(1)
+    runs.write_text("seconds\n90\n", "utf-8")
+    assert read_sweep(path).cells[0].key(1) != before
+
+
+def test_runs_of_earlier_files_are_no_part_of_a_report(tmp_path: Path) -> None:
+    swept(tmp_path, read_sweep(write_sweep(tmp_path, seeds=3)), jobs=1)
+    other = {**SCENARIO, "cluster": {"nodes": [nodes(40)]}}
+    swept(tmp_path, read_sweep(write_sweep(tmp_path, other, seeds=2)), jobs=1)
+    stored = read_folder(tmp_path / "out")
+    html = folders_report([stored])
+    assert "2 runs of 1 cells. 3 runs of earlier files are left out." in html
+
+
+def test_two_sweeps_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    with (
+        Store(str(tmp_path)),
+        pytest.raises(ConfigError, match="another sweep writes there"),
+    ):
+        Store(str(tmp_path))
+    Store(str(tmp_path)).close()
+
+
+def test_a_full_disk_is_an_error_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
+    sweep = read_sweep(write_sweep(tmp_path, seeds=3))
+    whole = tmp_path / "whole"
+    with Store(str(whole)) as store:
+        run_sweep(sweep, store, jobs=1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    room = len((whole / "runs.jsonl").read_bytes()) // 2
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+        with pytest.raises(ConfigError, match="cannot be written: file too large"):
+            swept(tmp_path, sweep, jobs=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "out" / "runs.jsonl").stat().st_size == room
+    swept(tmp_path, sweep, jobs=1)
+    assert lines_of(tmp_path / "out") == lines_of(whole)
 
 
 def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
@@ -235,6 +285,8 @@ def test_a_parent_that_is_killed_loses_no_run_and_none_is_made_twice(tmp_path: P
         ({"until": {"measure": "x", "halfWidth": math.inf}}, "must be a number, duration or share"),
         ({"until": {"measure": "x", "halfWidth": 1, "maxSeeds": 3}}, "must be at most maxSeeds"),
         ({"sceds": 3}, "unknown field"),
+        ({"grid": {"cluster.nodes[0].count": [3, 3]}}, "makes two equal cells"),
+        ({"grid": {"seed": [1, 2]}}, "makes two equal cells"),
     ],
 )
 def test_errors(tmp_path: Path, spec: dict[str, Any], problem: str) -> None:
@@ -242,6 +294,27 @@ def test_errors(tmp_path: Path, spec: dict[str, Any], problem: str) -> None:
         read_sweep(write_sweep(tmp_path, **spec))
     assert problem in str(raised.value)
     assert raised.value.file
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"spec": ', "test.yaml"),
+        ("spec: [1]", "spec"),
+        ("[]", "must be a mapping"),
+        ('{"spec": {"scheduler": [1]}}', "spec.scheduler"),
+        ('{"spec": {"cluster": {"files": 5}}}', "spec.cluster.files"),
+        ('{"spec": {"workload": 5, "seed": "x"}}', "spec.workload"),
+    ],
+)
+def test_errors_of_the_scenario_name_it(tmp_path: Path, text: str, problem: str) -> None:
+    path = write_sweep(tmp_path)
+    scenario = tmp_path / "test.yaml"
+    scenario.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        read_sweep(path)
+    assert problem in str(raised.value)
+    assert str(scenario) in str(raised.value)
 
 
 def test_a_path_makes_the_mappings_on_its_way(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.scenario.read import read_scenario
 from mooring.scenario.schema import schema
-from tests.helpers.scenario_files import Spec, deployment, nodes, pod, read, write
+from tests.helpers.scenario_files import Spec, deployment, node, nodes, pod, read, write
 
+GROUP: Spec = {"name": "g", "max": 2, "template": node()}
 CLUSTER = {"nodes": [nodes(1)]}
 ARRIVE = {"interval": {"every": "1m", "count": 2}}
 
@@ -47,6 +48,22 @@ WRONG: list[tuple[Spec, str, str]] = [
         "must be at most max (2)",
     ),
     ({"cluster": CLUSTER, "end": {"at": "soon"}}, "spec.end.at", "is not a duration"),
+    (
+        {"cluster": {"nodes": [{**nodes(1), "price": -1}]}},
+        "spec.cluster.nodes[0].price",
+        "must be from 0 to",
+    ),
+    (
+        {"cluster": {"groups": [{**GROUP, "price": 1e300}]}},
+        "spec.cluster.groups[0].price",
+        "must be from 0",
+    ),
+    ({"cluster": {"groups": [GROUP, GROUP]}}, "spec.cluster.groups[1].name", "is the name"),
+    (
+        {"cluster": {"nodes": [nodes(2, "g-")], "groups": [GROUP]}},
+        "spec.cluster.groups[0].name",
+        "would give a node the name of g-0",
+    ),
     ({"cluster": CLUSTER, "end": {"at": "0s"}}, "spec.end.at", "must be above 0s"),
     ({"cluster": CLUSTER, "end": {"after": "lunch"}}, "spec.end.after", 'must be "settled"'),
     ({"cluster": CLUSTER, "pods": {"failure": 2}}, "spec.pods.failure", "must be a share"),
