@@ -82,6 +82,8 @@ class SlotsRun:
             await self._tasks.wait_for_slot()
             self._waits_for_slot = False
             self._check_pause(self._now_s() - began_s, is_free=is_free)
+            if self.problems:
+                break
             if self._counted() > self._limit:
                 self.problems.append(f"{self._counted()} bindings count for {self._limit}")
             self._tasks.start(self._bind)
