@@ -202,7 +202,7 @@ class CycleRun(Observer):
         twin = QueueTwin(profiles, clock, options)
         self.attached = AttachedQueue(self._queue, twin, self.problems.append)
         self.attached.listen(self._on_queue_call)
-        self._service: Any = SimpleNamespace(
+        self._service: Any = _any(SimpleNamespace)(
             queue=self._queue,
             cache=self._cache,
             events=events,
@@ -211,7 +211,7 @@ class CycleRun(Observer):
             handle=SimpleNamespace(waiting=self._framework.waiting),
             informers={"Pod": SimpleNamespace(objects=self._live)},
         )
-        service = self._service
+        service: Any = self._service
         self._freed = FreedRoom(service, self.attached, self.problems.append)
         recorded = RecordedCalls(service, self.attached, clock, self.problems.append)
         AttachedHandlers(service, self.attached, self.problems.append, recorded)
