@@ -170,8 +170,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="+", help="arguments of pytest; default: by folder")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for a mutant")
+    parser.add_argument("--by", choices=("tests", "seeds"), default="tests")
+    parser.add_argument("--seeds", type=int, default=100, help="of each kind of runs, for a mutant")
+    parser.add_argument("--kinds", nargs="+", default=(), help="kinds of runs; default: all")
+    parser.add_argument("--lines", type=Path, help="file for the lines that runs execute")
+    parser.add_argument("--again", type=Path, help="an output: only what SURVIVED in it")
     options = parser.parse_args(arguments)
     print(machine())
+    if options.by == "seeds":
+        _measure_by_seeds(options)
+        return 0
     with tempfile.TemporaryDirectory(prefix="mooring-mutants-") as folder:
         copy = Copy(Path(folder) / "src", options.tests, options.timeout)
         pool = copy.mutants(options.rooms)
@@ -182,6 +190,30 @@ def main(arguments: list[str]) -> int:
         survivors = sum(not _is_noticed(copy, path, mutant) for path, mutant in drawn)
     print(f"{survivors} of {len(drawn)} survived")
     return 0
+
+
+def _measure_by_seeds(options: argparse.Namespace) -> None:
+    # Imports the tests of faults, which only this mode needs.
+    from bench.seed_mutants import Options, measure
+
+    package = ROOT / "src" / "mooring"
+    again = None
+    if options.again is not None:
+        lines = options.again.read_text().splitlines()
+        again = "\n".join(line for line in lines if line.startswith("SURVIVED"))
+    measure(
+        modules_of(package, options.rooms),
+        Options(
+            seed=options.seed,
+            mutant_count=options.count,
+            seeds=options.seeds,
+            time_s=options.timeout,
+            again=again,
+            kinds=tuple(options.kinds),
+            lines=options.lines,
+        ),
+        lambda path: path.relative_to(package).as_posix(),
+    )
 
 
 def _is_measured(copy: Copy, path: Path) -> bool:
@@ -201,8 +233,23 @@ def _is_noticed(copy: Copy, path: Path, mutant: Mutant) -> bool:
     old = original[mutant.start : mutant.end].decode()
     place = f"{copy.name(path)}:{mutant.line}"
     result = "noticed " if is_noticed else "SURVIVED"
-    print(f"{result} {place} {_short(old)} -> {_short(mutant.text)}", flush=True)
+    print(f"{result} {place} {short(old)} -> {short(mutant.text)}", flush=True)
     return is_noticed
+
+
+def modules_of(package: Path, rooms: Sequence[str]) -> list[Path]:
+    """Returns the modules of rooms.
+
+    Raises:
+        SystemExit: there is no such room.
+    """
+    paths: list[Path] = []
+    for room in rooms:
+        path = package / room
+        if not path.exists():
+            raise SystemExit(f"there is no {room} below src/mooring")
+        paths += [path] if path.is_file() else sorted(path.rglob("*.py"))
+    return paths
 
 
 class Copy:
@@ -227,12 +274,7 @@ class Copy:
 
     def mutants(self, rooms: Sequence[str]) -> list[tuple[Path, Mutant]]:
         """Returns the mutants of the modules of rooms."""
-        paths: list[Path] = []
-        for room in rooms:
-            path = self._package / room
-            if not path.exists():
-                raise SystemExit(f"there is no {room} below src/mooring")
-            paths += [path] if path.is_file() else sorted(path.rglob("*.py"))
+        paths = modules_of(self._package, rooms)
         return [(path, mutant) for path in paths for mutant in mutants_of(path.read_bytes())]
 
     def are_noticed(self, path: Path, changed: bytes) -> bool:
@@ -272,6 +314,7 @@ def _tests_of(module: str) -> list[str]:
     return [str(test.relative_to(ROOT)) for test in tests] or ["tests/plugins"]
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """Returns a text as a short line."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:57]}..."

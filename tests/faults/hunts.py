@@ -27,6 +27,7 @@ from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
+from tests.faults.small_mutations import SMALL_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
 
@@ -39,6 +40,7 @@ ALL_BUGS: Final = (
     *LAST_BUGS,
     *FURTHER_BUGS,
     *DRAWN_BUGS,
+    *SMALL_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -255,6 +257,14 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "differences_only": ("audit", 0),
     "lister_by_alias": ("handle", 0),
     "conflict_is_transient": ("errors", 2),
+    "series_until_second": ("recorder", 0),
+    "last_result_decides": ("preemption", 5),
+    "first_attempt_is_last": ("cycle", 0),
+    "acquired_at_renewal": ("elector", 1),
+    "list_is_a_report": ("informer", 19),
+    "lost_binding_in_old_version": ("verify", 2),
+    "pause_without_limit": ("slots", 1),
+    "eviction_backoff_is_first": ("queue", 2),
 }
 
 
@@ -271,14 +281,15 @@ def detected_by(bug: PlantedBug, seed: int, runs: str = "") -> str:
         try:
             RUNS[runs or bug.runs](seed)
         except Exception as error:  # noqa: BLE001 - the scheduler may detect the bug itself
-            return _first_line(error)
+            return first_line(error)
         finally:
             # Collects cancelled tasks now, and not in another test.
             gc.collect()
     return ""
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Returns the type and the first line of an error, or of the first one of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -14,6 +14,7 @@ from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.dra import features_of
 from mooring.framework import Framework
 from mooring.framework.waiting_pods import WaitingPods
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.objects import Pod
 from mooring.objects.meta import key
 from mooring.queue import QueueName, SchedulingQueue
@@ -28,7 +29,10 @@ class EventFixture:
     """Event handlers, and the changes that they made."""
 
     def __init__(
-        self, *plugins: Any, device_gates: Mapping[str, bool] = MappingProxyType({})
+        self,
+        *plugins: Any,
+        device_gates: Mapping[str, bool] = MappingProxyType({}),
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
     ) -> None:
         self.clock = VirtualClock(monotonic_s=1000.0)
         self.cache = Cache(features_of(device_gates))
@@ -50,6 +54,7 @@ class EventFixture:
             self.profiles,
             self.waiting,
             on_object=lambda kind, obj: self.heard.append((kind, key(obj))),
+            recorder=recorder,
         )
 
     def pod(self, old: Pod | None, new: Pod | None, last: Pod | None = None) -> None:

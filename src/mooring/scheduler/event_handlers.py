@@ -232,12 +232,15 @@ class EventHandlers:
             self._recorder.event_handled(POD_DELETED, started_s)
 
     def _on_pending(self, old: Pod | None, new: Pod) -> None:
+        started_s = self._recorder.now()
         info = self._cache.pending_info(new)
         if self._cache.is_assumed(info.uid):
             if new.metadata.deletion_timestamp is not None and (
                 old is None or old.metadata.deletion_timestamp is None
             ):
                 self._release_assumed(info.uid)
+            if old is not None:
+                _record_changes(self._recorder, PodInfo(old), info, started_s)
             return
         self._on_lost_binding(info.uid)
         if old is None:
@@ -245,7 +248,6 @@ class EventHandlers:
             if self._queue.queue_of(info.uid) is not QueueName.GATED:
                 self._nominate(info)
             return
-        started_s = self._recorder.now()
         queued = self._queue.get(info.uid)
         before = queued.pod if queued is not None and queued.pod.pod is old else PodInfo(old)
         self._queue.update(before, info)
@@ -253,9 +255,7 @@ class EventHandlers:
         named = old.status.nominated_node_name
         if named and named != new.status.nominated_node_name:
             self._requeue_lower_priority_pods(before)
-        for event in pod_changes(before, info):
-            if event.action is not ActionType.UPDATE_OTHER:
-                self._recorder.event_handled(event.label, started_s)
+        _record_changes(self._recorder, before, info, started_s)
 
     def _on_lost_binding(self, uid: str) -> None:
         """Frees the resources of a pod that has no node any more, be it ours or not.
@@ -307,3 +307,12 @@ class EventHandlers:
             # Also after Permit has allowed it, while its nomination is still being written.
             self._cache.forget(uid)
         self._queue.move(POD_GONE, placed.info.pod, None)
+
+
+def _record_changes(
+    recorder: SchedulerRecorder, before: PodInfo, info: PodInfo, started_s: float
+) -> None:
+    """Records the events of a pending pod besides its update, as metrics."""
+    for event in pod_changes(before, info):
+        if event.action is not ActionType.UPDATE_OTHER:
+            recorder.event_handled(event.label, started_s)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
@@ -31,6 +32,11 @@ def users_of(claim: Stored) -> list[str]:
     return [user["uid"] for user in claim["status"].get("reservedFor") or ()]
 
 
+CONFLICT: Final = 409
+#: A write of one version is refused so often at most.
+CONFLICTS_MAX: Final = 2
+
+
 class ClaimServer:
     """A transport that answers at once.
 
@@ -48,6 +54,8 @@ class ClaimServer:
         self.claims: dict[str, Stored] = {}
         self.invalid: list[str] = []
         self.writer: Request | None = None
+        #: What identifies a write -> how often it was refused with Conflict.
+        self._conflicts: Counter[tuple[Any, ...]] = Counter()
         self._on_change = on_change
         self._count = 0
 
@@ -116,10 +124,24 @@ class ClaimServer:
         self.writer = request
         try:
             if request.method == "PATCH":
-                return self._patch(stored, body)
-            return self._put(stored, body, subresource)
+                response = self._patch(stored, body)
+            else:
+                response = self._put(stored, body, subresource)
         finally:
             self.writer = None
+        if response.status == CONFLICT:
+            self._note_conflict(request, body)
+        return response
+
+    def _note_conflict(self, request: Request, body: Stored) -> None:
+        """Notes a write of a version that was changed; it must not be sent again and again."""
+        metadata = body["metadata"]
+        user = json.dumps(body.get("status", {}), sort_keys=True)
+        key = request.method, request.path, metadata["uid"], metadata.get("resourceVersion"), user
+        self._conflicts[key] += 1
+        # The first answer may be lost.
+        if self._conflicts[key] > CONFLICTS_MAX:
+            self.invalid.append(f"{request.path}: version {key[3]} is outdated, and sent again")
 
     def _patch(self, stored: Stored, body: Stored) -> Response:
         """Removes users from the claim; UID and version are preconditions."""

@@ -49,6 +49,7 @@ from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.freed import FreedRoom
 from tests.faults.twins.nominations import AttachedNominations
 from tests.faults.twins.queue_twin import QueueTwin
+from tests.faults.twins.recorded_calls import RecordedCalls
 from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 8
@@ -173,7 +174,6 @@ class CycleRun(Observer):
         self._bindings = BindingTasks(rng)
         self._bindings.open(tasks)
         self._reporting = FakeReporting(self)
-        reporting: Any = self._reporting
         self.metrics = Metrics(clock=clock)
         SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self.metrics)
         self._prebind = PodsInPreBind()
@@ -184,7 +184,7 @@ class CycleRun(Observer):
             profiles,
             self._live,
             self._bindings,
-            reporting,
+            _any(self._reporting),
             clock=clock,
             observer=self,
             pods_in_prebind=self._prebind,
@@ -202,7 +202,7 @@ class CycleRun(Observer):
         twin = QueueTwin(profiles, clock, options)
         self.attached = AttachedQueue(self._queue, twin, self.problems.append)
         self.attached.listen(self._on_queue_call)
-        service: Any = SimpleNamespace(
+        self._service: Any = _any(SimpleNamespace)(
             queue=self._queue,
             cache=self._cache,
             events=events,
@@ -211,9 +211,10 @@ class CycleRun(Observer):
             handle=SimpleNamespace(waiting=self._framework.waiting),
             informers={"Pod": SimpleNamespace(objects=self._live)},
         )
-        self._service = service
+        service: Any = self._service
         self._freed = FreedRoom(service, self.attached, self.problems.append)
-        AttachedHandlers(service, self.attached, self.problems.append)
+        recorded = RecordedCalls(service, self.attached, clock, self.problems.append)
+        AttachedHandlers(service, self.attached, self.problems.append, recorded)
         AttachedNominations(service, self.problems.append).follow_attempts(self._scheduler)
         scheduler: Any = self._scheduler
         self._real_failure = scheduler._handle_scheduling_failure
@@ -395,6 +396,10 @@ def _framework_of(script: Script, clock: Any) -> Framework:
         for point in EXTENSION_POINTS
     }
     return Framework(Profile(PROFILE, points, {}), clock=clock)
+
+
+def _any(fake: Any) -> Any:
+    return fake
 
 
 def run_cycle(seed: int) -> None:

@@ -36,6 +36,7 @@ from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.freed import FreedRoom
 from tests.faults.twins.nominations import AttachedNominations
 from tests.faults.twins.queue_twin import QueueTwin
+from tests.faults.twins.recorded_calls import RecordedCalls
 from tests.helpers.queues import POD_GONE, Bench, GatePlugin, Refuser, on
 
 CALLS: Final = 250
@@ -152,7 +153,8 @@ class HandlersRun:
         )
         self._service = service
         self._freed = FreedRoom(service, attached, self.problems.append)
-        AttachedHandlers(service, attached, self.problems.append)
+        recorded = RecordedCalls(service, attached, self._bench.clock, self.problems.append)
+        AttachedHandlers(service, attached, self.problems.append, recorded)
         self._nominations = AttachedNominations(service, self.problems.append)
         self._server = PodHistory(self._rng)
         self._bindings: list[Binding] = []

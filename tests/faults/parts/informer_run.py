@@ -80,6 +80,8 @@ class InformerRun:
         informer: Any = SimpleNamespace(kind=KIND, _reflector=self._reflector)
         AttachedReflector(informer, self._clock.monotonic_s, self.problems.append)
         self._seen: dict[str, Any] = {}
+        #: Name -> UID of the objects that the replica had.
+        self._had: dict[str, str] = {}
         self._request: NextRequest | None = None
         self._pipe: list[bytes] = []
         self._sent_up_to = 0
@@ -142,6 +144,10 @@ class InformerRun:
                     self.problems.append(f"{name} has version {version}")
             elif real is not None and real.metadata.uid != obj["metadata"]["uid"]:
                 self.problems.append(f"{name} is another object")
+            elif real is None and self._had.get(name) == obj["metadata"]["uid"]:
+                # One that cannot be decoded keeps its last version.
+                self.problems.append(f"{name} exists, but has no version any more")
+        self._had = {name: obj.metadata.uid for name, obj in objects.items()}
 
     # -- the server -------------------------------------------------------------------------------
 

@@ -7,7 +7,9 @@ from typing import Final
 
 from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.binding_run import run_binding
+from tests.faults.parts.candidate_run import run_candidate
 from tests.faults.parts.choice_run import run_choice
+from tests.faults.parts.claim_errors_run import run_claim_errors
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.cycle_run import run_cycle
@@ -52,13 +54,15 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "preempt_extender": run_preempt_extender,
     "audit": run_audit,
     "handle": run_handle,
+    "claim_errors": run_claim_errors,
+    "candidate": run_candidate,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
     "state": ("state", "handlers", "cycle"),
     "framework": ("cycle", "preemption"),
-    "client": ("client", "informer", "writes", "recorder", "elector", "errors"),
+    "client": ("client", "informer", "writes", "recorder", "elector", "errors", "candidate"),
     "scheduler": (
         "handlers",
         "cycle",
@@ -71,6 +75,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "slots",
         "audit",
         "handle",
+        "claim_errors",
     ),
     "plugins/dynamic_resources": ("claims",),
     "plugins/default_preemption": ("choice",),

@@ -9,6 +9,7 @@ nothing happens at the next look.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Final
 
 from mooring.clock import seeded_random
@@ -26,6 +27,11 @@ WAIT_S_MAX: Final = 30.0
 LOOK_S: Final = 0.25
 LOOKS_MAX: Final = 2
 QUIET_S: Final = 400.0
+#: In such seeds, modulo three, some requests do not reach the server.
+UNREACHABLE: Final = 1
+#: The pause before a pod is scheduled, once a request was not sent: it doubles up to the limit.
+PAUSE_S: Final = 0.2
+PAUSE_S_MAX: Final = 5.0
 
 
 class Binding:
@@ -61,15 +67,23 @@ class SlotsRun:
         self._in_permit = 0
         self._waits_for_slot = False
         self._looks = 0
+        self._outages = seeded_random(seed + 2_000_000) if seed % 3 == UNREACHABLE else None
+        self._pause_s = 0.0
 
     async def run(self) -> None:
         """Starts bindings as the scheduler does, and lets all end."""
         looking = self._group.create_task(self._look())
         for _ in range(BINDINGS):
             await asyncio.sleep(self._rng.choice((0.0, 0.0, 0.0, 0.1, 1.5)))
-            self._waits_for_slot = True
+            self._draw_outage()
+            began_s = self._now_s()
+            is_free = self._tasks._in_progress() < self._limit
+            self._waits_for_slot = not self._pause_s
             await self._tasks.wait_for_slot()
             self._waits_for_slot = False
+            self._check_pause(self._now_s() - began_s, is_free=is_free)
+            if self.problems:
+                break
             if self._counted() > self._limit:
                 self.problems.append(f"{self._counted()} bindings count for {self._limit}")
             self._tasks.start(self._bind)
@@ -77,6 +91,26 @@ class SlotsRun:
         looking.cancel()
         if self._open or len(self._tasks):
             self.problems.append(f"{len(self._tasks)} bindings have not ended")
+
+    def _draw_outage(self) -> None:
+        """Reports, in some runs, that requests reach the server, or do not."""
+        rng = self._outages
+        if rng is None:
+            return
+        for _ in range(rng.choice((0, 0, 1, 1, 3))):
+            if rng.random() < 0.85:
+                self._tasks.record_unreachable()
+                self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX) if self._pause_s else PAUSE_S
+            else:
+                self._tasks.record_success()
+                self._pause_s = 0.0
+
+    def _check_pause(self, lasted_s: float, *, is_free: bool) -> None:
+        """Checks the pause before a pod is scheduled: it has a jitter of its own length."""
+        # Before it there may be a wait for a slot.
+        longest_s = 2 * self._pause_s if is_free else math.inf
+        if not self._pause_s - 1e-9 <= lasted_s <= longest_s + 1e-9:
+            self.problems.append(f"a pause of {lasted_s:.2f} s, not of {self._pause_s:.2f} s")
 
     async def _bind(self) -> None:
         """Waits in Permit, perhaps, and then for the answer to a request."""

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from mooring.clock import seeded_random
 from mooring.errors import NotFound, SchedulerError, ServerError, TooManyRequests, Unreachable
 from mooring.objects.pod import Pod
@@ -32,6 +34,8 @@ CONFIRM_S: Final = 30.0
 QUIET_S: Final = 150.0
 ROUNDING_S: Final = 1e-6
 WEIGHTS: Final = {"bind": 6, "confirm": 3, "lose": 3, "delete": 2, "report": 3, "rebind": 2}
+#: In half of the runs users change pods whose binding the informer has not seen.
+WEIGHTS_CHANGED: Final = {"change": 4}
 #: A namesake is in the informer before the queue and the cache know it, as during a call to an
 #: extender, which buffers the events.
 WEIGHTS_BUFFERED: Final = {**WEIGHTS, "replace_unseen": 3}
@@ -60,6 +64,7 @@ class VerifyRun:
         self._tracked: dict[str, list[float]] = {}
         #: UIDs of the pods that the informer has, but no handler of events.
         self._unseen: set[str] = set()
+        self._changes = seed % 2 == 0
         self._failing = self._rng.choice((0.0, 0.3, 0.7))
         self._slow_s = self._rng.choice((0.1, 5.0, 20.0))
 
@@ -67,6 +72,8 @@ class VerifyRun:
         """Makes all actions, and compares at the end."""
         rng = self._rng
         weights = WEIGHTS_BUFFERED if rng.random() < 0.5 else WEIGHTS
+        if self._changes:
+            weights = {**weights, **WEIGHTS_CHANGED}
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self._verifier.run())
             for _ in range(ACTIONS):
@@ -140,6 +147,9 @@ class VerifyRun:
             self.problems.append(f"{uid} is assumed after a read: {not is_assumed}")
         if self._is_queued(uid) != is_queued:
             self.problems.append(f"{uid} is queued after a read: {not is_queued}")
+        entry = self._queue.get(uid)
+        if entry is not None and entry.pod.pod is not self._pods.get(entry.pod.key):
+            self.problems.append(f"{uid} is queued in an old version")
         if self._unseen & {entry.uid for entry in self._queue.pods()}:
             self.problems.append("a pod is queued whose creation was not handled yet")
 
@@ -200,6 +210,15 @@ class VerifyRun:
         if f"default/{name}" in self._pods:
             pod = self._pods[f"default/{name}"] = self._server.create(name)
             self._unseen.add(pod.metadata.uid)
+
+    def _change(self, name: str) -> None:
+        """Reports another label of a pod that still counts as pending."""
+        pod = self._pods.get(f"default/{name}")
+        if pod is None or pod.spec.node_name or not self._cache.is_assumed(pod.metadata.uid):
+            return
+        labels = {"touched": str(self._rng.randrange(9))}
+        metadata = replace(pod.metadata, labels=labels)
+        self._pods[f"default/{name}"] = replace(pod, metadata=metadata)
 
     def _rebind(self, name: str) -> None:
         """Gives a binding up, and binds the pod once more."""

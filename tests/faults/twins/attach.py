@@ -18,7 +18,9 @@ from tests.faults.twins.attempt_events import AttemptEvents
 from tests.faults.twins.freed import FreedRoom
 from tests.faults.twins.nominations import AttachedNominations
 from tests.faults.twins.queue_twin import QueueTwin
+from tests.faults.twins.recorded_calls import RecordedCalls
 from tests.faults.twins.release_checker import ReleaseChecker
+from tests.faults.twins.write_contents import WriteContents
 
 
 class Twins:
@@ -40,7 +42,8 @@ class Twins:
     ) -> None:
         twin = QueueTwin(service.profiles, clock, options)
         self.queue = AttachedQueue(service.queue, twin, report)
-        self.handlers = AttachedHandlers(service, self.queue, report)
+        self.recorded = RecordedCalls(service, self.queue, clock, report)
+        self.handlers = AttachedHandlers(service, self.queue, report, self.recorded)
         self.nominations = AttachedNominations(service, report)
         self.nominations.follow_attempts(service.scheduler)
         self.freed = FreedRoom(service, self.queue, report)
@@ -48,6 +51,7 @@ class Twins:
         self.releases = ReleaseChecker(service, self.queue, report)
         self.preemption = AttachedPreemption(service, self.queue, report)
         self.events = AttemptEvents(service, self.queue, report)
+        self.contents = WriteContents(service, self.queue, clock, report)
         now_s = clock.monotonic_s
         self.reflectors = [
             AttachedReflector(informer, now_s, report) for informer in service.informers.values()

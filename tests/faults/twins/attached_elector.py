@@ -44,6 +44,9 @@ class AttachedElector:
             elector.identity, math.ceil(self._times.duration_s), clock.monotonic_s
         )
         self._now_s = clock.monotonic_s
+        self._wall_s = clock.wall_s
+        #: The last answer of the server.
+        self._last: Lease | None = None
         self._report = report
         self._leads_until_s = -math.inf
         self._is_over = self._has_led = self._is_overtaken = False
@@ -67,9 +70,11 @@ class AttachedElector:
         async def request(*leases: Lease) -> Lease:
             written = _record(leases[0]) if leases else None
             self._check(Ask(verb, written))
+            if leases:
+                self._check_times(leases[0], is_new=verb == "create")
             answer: Record | Answer = Answer.FAILED
             try:
-                lease = await real(*leases)
+                lease = self._last = await real(*leases)
                 answer = _record(lease)
                 return lease
             except NotFound:
@@ -92,6 +97,21 @@ class AttachedElector:
             return
         if request.record[:3] != expected.record[:3]:
             self._differ(f"writes {request.record}, not {expected.record}")
+
+    def _check_times(self, lease: Lease, *, is_new: bool) -> None:
+        """Checks the times of a Lease that is written, and of which version it is a change."""
+        spec, before, now_s = lease.spec, self._last, self._wall_s()
+        holder = before.spec.holder_identity if before is not None else ""
+        acquired_s = now_s
+        if before is not None and holder == spec.holder_identity and before.spec.acquire_time:
+            acquired_s = _wall_s_of(before.spec.acquire_time)
+        real = _wall_s_of(spec.acquire_time), _wall_s_of(spec.renew_time)
+        wrong_s = abs(real[0] - acquired_s), abs(real[1] - now_s)
+        if max(wrong_s) > ROUNDING_S:
+            self._differ(f"writes the times {real}, not {(acquired_s, now_s)}")
+        version = "" if is_new or before is None else before.metadata.resource_version
+        if lease.metadata.resource_version != version:
+            self._differ(f"changes version {lease.metadata.resource_version}, not {version}")
 
     def _begin(self, attempt: Try) -> None:
         self._attempt, self._expected, self._result = attempt, next(attempt), False
@@ -196,6 +216,10 @@ class AttachedElector:
 
     def _differ(self, message: str) -> None:
         self._report(f"lease: {self._elector.identity} {message}")
+
+
+def _wall_s_of(text: str | None) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def _record(lease: Lease) -> Record:

@@ -6,6 +6,7 @@ with the real ones: event, old and new object, order, and which pods may be move
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from mooring.scheduler.service import Service
 from mooring.state import PodInfo
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.changes import changes_of_node, changes_of_pod
+from tests.faults.twins.recorded_calls import RecordedCalls
 
 ADDED = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 GONE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
@@ -58,10 +60,15 @@ class AttachedHandlers:
         service: The scheduler.
         queue: Reports the calls of its queue.
         report: Called with each problem.
+        recorded: Has the labels of the events that were handled.
     """
 
     def __init__(
-        self, service: Service, queue: AttachedQueue, report: Callable[[str], None]
+        self,
+        service: Service,
+        queue: AttachedQueue,
+        report: Callable[[str], None],
+        recorded: RecordedCalls,
     ) -> None:
         self.changes = 0
         self._service = service
@@ -69,6 +76,7 @@ class AttachedHandlers:
         self._calls: list[Call] | None = None
         self._onlys: list[tuple[int, Callable[[PodInfo], bool] | None]] = []
         self._buffered: dict[tuple[str, str], ObjectChange] = {}
+        self._recorded = recorded
         queue.listen(self._on_queue_call)
         events: Any = service.events
         self._real = events.on_change
@@ -94,6 +102,7 @@ class AttachedHandlers:
         self._buffered = {}
         before = self._before(change) if kind == "Pod" else None
         self._calls, self._onlys = [], []
+        self._recorded.handled.clear()
         self._real(kind, change)
         calls, self._calls = self._calls, None
         self.changes += 1
@@ -102,6 +111,43 @@ class AttachedHandlers:
             self._check_pod(change, before)
         elif kind not in REPORTED_BY_CACHE:
             self._compare(change, calls, list(self._other_calls(kind, change)))
+        if kind not in REPORTED_BY_CACHE:
+            self._compare_labels(kind, change, calls, self._recorded.handled)
+
+    def _compare_labels(
+        self, kind: str, change: ObjectChange, calls: list[Call], labels: list[str]
+    ) -> None:
+        """Compares the events that metrics count; they follow the calls of the queue."""
+        moves = [call.what.label for call in calls if call.name == "move"]
+        expected = list(self._pod_labels(change, moves)) if kind == "Pod" else moves
+        if Counter(labels) != Counter(expected):
+            self._report(f"a change of {_version(change.new)} counts {labels}, not {expected}")
+
+    def _pod_labels(self, change: ObjectChange, moves: list[str]) -> Iterator[str]:
+        """Yields the labels for a pod, as kube-scheduler's handlers."""
+        old, new = change.old, change.new
+        if new is None:
+            last = change.last if change.last is not None else old
+            if last.spec.node_name:
+                yield GONE.label
+            elif self._is_ours(last):
+                yield "UnschedulablePodDelete"
+        elif new.spec.node_name and old is not None and old.spec.node_name:
+            yield from (*moves, "AssignedPodUpdate")
+        elif new.spec.node_name:
+            yield ADDED.label
+            if old is not None and self._is_ours(old):
+                yield "UnschedulablePodDelete"
+        elif self._is_ours(new) and old is None:
+            yield "UnschedulablePodAdd"
+        elif self._is_ours(new):
+            yield "UnschedulablePodUpdate"
+            for event in changes_of_pod(PodInfo(old), PodInfo(new)):
+                if event.action is not ActionType.UPDATE_OTHER:
+                    yield event.label
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return (pod.spec.scheduler_name or "default-scheduler") in self._service.profiles
 
     # -- the buffer -------------------------------------------------------------------------------
 

@@ -12,11 +12,25 @@ from msgspec.structs import replace
 
 from mooring.cluster_event import ActionType, EventResource
 from mooring.framework.waiting_pods import WaitingPod
+from mooring.metrics.recorders import SchedulerRecorder
 from mooring.queue import QueueName
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
 from tests.helpers.event_fixture import ALL, EventFixture, accepts_event, deleting, event, newer
+
+
+class CountingRecorder(SchedulerRecorder):
+    """Records the labels of the events that were handled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handled: list[str] = []
+
+    def event_handled(self, event: str, started_s: float) -> None:
+        del started_s
+        self.handled.append(event)
+
 
 # ---- pods to be scheduled ----
 
@@ -230,6 +244,21 @@ def test_news_of_a_pod_on_its_way_is_none() -> None:
     assert desk.queue_name("web") is QueueName.NONE
     assert len(desk.cache.nominator) == 0
     assert desk.cache.assumed_count() == 1
+
+
+def test_the_changes_of_an_assumed_pod_are_counted_like_those_of_any_pending_pod() -> None:
+    recorder = CountingRecorder()
+    desk = EventFixture(recorder=recorder)
+    desk.node(None, make_node("a"))
+    pod = make_pod("web")
+    desk.assume(pod)
+    recorder.handled.clear()
+    labels = replace(pod.metadata, labels={"tier": "gold"}, resource_version="2")
+    desk.pod(pod, replace(pod, metadata=labels))
+    assert sorted(recorder.handled) == [
+        "UnschedulablePodUpdate",
+        "UnschedulablePodUpdatePodLabel",
+    ]
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
