@@ -113,7 +113,7 @@ async def test_a_suspended_job_says_so_and_goes_on() -> None:
 
 @virtually
 async def test_two_indexes_in_a_row_are_no_range() -> None:
-    indexed = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
+    indexed: dict[str, Any] = {"completionMode": "Indexed", "backoffLimitPerIndex": 0}
     async with controlled() as found:
         await found.create(running("exit 1", completions=2, parallelism=2, **indexed))
         await asyncio.sleep(20)
