@@ -134,9 +134,14 @@ class ClaimServer:
         return response
 
     def _note_conflict(self, request: Request, body: Stored) -> None:
-        """Notes a write of a version that was changed; it must not be sent again and again."""
+        """Notes a write of a version that was changed; it must not be sent again and again.
+
+        A deallocation may be: each attempt of a pod decides it anew, from what is known then.
+        """
+        if not body.get("status"):
+            return
         metadata = body["metadata"]
-        user = json.dumps(body.get("status", {}), sort_keys=True)
+        user = json.dumps(body["status"], sort_keys=True)
         key = request.method, request.path, metadata["uid"], metadata.get("resourceVersion"), user
         self._conflicts[key] += 1
         # The first answer may be lost.
