@@ -9,8 +9,6 @@ The module cache needs k8s.io/kubernetes v1.36.3 (``make controlplane`` fetches 
 swagger.json remain the types of what is served, without their descriptions and without paths. The
 types that only gated resources need are in a second file: appended to the first, it adds them, as
 protobuf merges a message that occurs twice.
-
-Source of the messages' numbers: github.com/google/gnostic-models v0.7.0 openapiv2/OpenAPIv2.proto.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ PREFIX = "#/definitions/"
 def main() -> None:
     """Write the documents."""
     sys.path[:0] = [str(ROOT / "src")]
+    from mooring.apiserver.custom.openapi_message import definitions_field
     from mooring.apiserver.resources import GATED_BY_PATH, RESOURCES
 
     source = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / SOURCE
@@ -112,62 +111,17 @@ def references(value: Any) -> list[str]:
 
 def document(definitions: dict[str, Any]) -> bytes:
     """A Document with these definitions."""
+    from mooring.apiserver.custom.openapi_message import definitions_field
+
     info = field(1, "Kubernetes") + field(2, "v1.36.3")
     return field(1, "2.0") + field(2, info) + field(8, b"") + definitions_field(definitions)
 
 
-def definitions_field(definitions: dict[str, Any]) -> bytes:
-    """The field of a Document that has its definitions."""
-    return field(9, b"".join(field(1, named_schema(*pair)) for pair in definitions.items()))
-
-
-def named_schema(name: str, value: dict[str, Any]) -> bytes:
-    """A NamedSchema."""
-    return field(1, name) + field(2, schema(value))
-
-
-def schema(value: dict[str, Any]) -> bytes:
-    """A Schema; the order of its fields is that of their numbers."""
-    parts = [field(1, value["$ref"])] if "$ref" in value else []
-    if "format" in value:
-        parts.append(field(2, value["format"]))
-    if "default" in value:
-        parts.append(field(5, any_value(value["default"])))
-    parts += [field(19, name) for name in value.get("required", ())]
-    if isinstance(value.get("additionalProperties"), dict):
-        parts.append(field(21, field(1, schema(value["additionalProperties"]))))
-    if "type" in value:
-        parts.append(field(22, field(1, value["type"])))
-    if "items" in value:
-        parts.append(field(23, field(1, schema(value["items"]))))
-    if "properties" in value:
-        pairs = value["properties"].items()
-        parts.append(field(25, b"".join(field(1, named_schema(*pair)) for pair in pairs)))
-    extensions = {key: item for key, item in value.items() if key.startswith("x-")}
-    parts += [
-        field(31, field(1, key) + field(2, any_value(one))) for key, one in extensions.items()
-    ]
-    return b"".join(parts)
-
-
-def any_value(value: Any) -> bytes:
-    """An Any; JSON is YAML."""
-    return field(2, json.dumps(value))
-
-
 def field(number: int, value: str | bytes) -> bytes:
     """One field of wire type 2."""
-    data = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(data)) + data
+    from mooring.objects.codec.protobuf import bytes_field
 
-
-def varint(number: int) -> bytes:
-    """A number in groups of seven bits."""
-    found = bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])
+    return bytes_field(number, value.encode() if isinstance(value, str) else value)
 
 
 if __name__ == "__main__":

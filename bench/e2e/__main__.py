@@ -40,14 +40,16 @@ NOT_SERVED: Final = "|".join(
     )
 )
 
-#: Specs whose containers have to run what is in their images.
+#: Specs whose containers have to run what is in their images, or more than simple programs.
 NEEDS_PROGRAMS: Final = "|".join(
     (
         "basic image|load-balancer|proportional scaling|clustered applications|DaemonRestart",
         "InClusterConfig|mount|OIDC discovery|ownership and permission|main port 10250|kubelet can",
         "Port forwarding|port-forward|Guestbook|Update Demo|copy|exec|logs|attach|in-cluster",
-        "last line of the log|AdmissionPolicy",
+        "last line of the log|AdmissionPolicy|client with a CSR",
         r"StatefulSetBasic\] (Burst|Scaling|should (perform|implement|provide basic|not deadlock))",
+        "recreate evicted|sometimes fail|some failing|FailIndex|failed indexes exceeds",
+        "ignore failure|remain pending|Kubectl run|services for rc|workload the node has access",
     )
 )
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from multidict import CIMultiDict
 
+from mooring.objects.codec.protobuf import bytes_field, int_field
 from mooring.objects.files.yaml_text import yaml_text
 from mooring.objects.go_text import go_json, go_quote
 from mooring.serving import negotiation
-from mooring.serving.protobuf import bytes_field, int_field
 
 TEXT: Final = "text/plain; charset=utf-8"
 NOSNIFF: Final = {"X-Content-Type-Options": "nosniff"}

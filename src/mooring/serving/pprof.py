@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Final
 
-from mooring.serving.protobuf import bytes_field, int_field, packed_field
+from mooring.objects.codec.protobuf import bytes_field, int_field, packed_field
 
 PERIOD_S: Final = 0.01
 PERIOD_NS: Final = 10_000_000

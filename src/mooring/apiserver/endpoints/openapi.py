@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from mooring.apiserver.custom.openapi import custom_definition, custom_document, document_name
+from mooring.apiserver.custom.openapi_message import definitions_field
 from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.resources import GATED_BY_PATH
 
@@ -128,7 +129,7 @@ def _v2(headers: Mapping[str, str], added: tuple[Resource, ...]) -> HttpResponse
         raise negotiation.not_acceptable(f"{negotiation.JSON}, {V2_MEDIA_TYPE}")
     with_gated = bool(_gated(added))
     if media_type in _V2_PROTOBUF:
-        body, tag = _v2_protobuf(with_gated=with_gated)
+        body, tag = _v2_protobuf(_custom(added), with_gated=with_gated)
         content_type = V2_MEDIA_TYPE
     else:
         body, tag = _v2_json(_custom(added), with_gated=with_gated)
@@ -139,13 +140,15 @@ def _v2(headers: Mapping[str, str], added: tuple[Resource, ...]) -> HttpResponse
 
 
 @lru_cache(maxsize=1)
-def _v2_protobuf(*, with_gated: bool) -> tuple[bytes, str]:
+def _v2_protobuf(custom: tuple[Resource, ...], *, with_gated: bool) -> tuple[bytes, str]:
     """Returns the document and its hash.
 
-    A message of protobuf that occurs twice is merged: the second file adds definitions.
+    A message of protobuf that occurs twice is merged: what follows the first file adds definitions.
     """
     names = ("v2.pb.gz", "v2_gated.pb.gz") if with_gated else ("v2.pb.gz",)
     body = b"".join(gzip.decompress(_read(name)) for name in names)
+    if custom:
+        body += definitions_field(dict(map(custom_definition, custom)))
     return body, hashlib.sha512(body).hexdigest().upper()
 
 

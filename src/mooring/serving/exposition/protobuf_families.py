@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
 from mooring.metrics.text import BOUND, exposed, is_created
-from mooring.serving.protobuf import bytes_field, int_field, varint
+from mooring.objects.codec.protobuf import bytes_field, int_field, varint
 
 #: Prometheus' types; what the format does not know is untyped.
 _TYPES: Final = {"counter": 0, "gauge": 1, "summary": 2, "histogram": 4}

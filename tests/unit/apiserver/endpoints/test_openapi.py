@@ -300,15 +300,64 @@ def test_the_old_document_has_custom_resources_as_version_2_can_say_them() -> No
 
 
 def definition_of(schema: dict[str, Any]) -> Any:
-    """Returns what the old document has of a custom resource."""
+    """Returns what the old document has of a custom resource: equal as JSON and as protobuf."""
     version = {"name": "v1", "served": True, "storage": True}
     names = {"plural": "widgets", "kind": "Widget"}
     spec: dict[str, Any] = {"group": "example.com", "scope": "Namespaced", "names": names}
     spec["versions"] = [{**version, "schema": {"openAPIV3Schema": schema}}]
     body = {"metadata": {}, "spec": spec, "status": {"acceptedNames": names}}
-    answer = openapi.respond("/openapi/v2", {}, added=tuple(served_resources(body)))
+    added = tuple(served_resources(body))
+    answer = openapi.respond("/openapi/v2", {}, added=added)
     assert answer is not None
-    return json.loads(answer.body)["definitions"]["com.example.v1.Widget"]
+    definition = json.loads(answer.body)["definitions"]["com.example.v1.Widget"]
+    messages = {item[1].decode(): item[2] for item in schemas_of_v2(*added)}
+    assert schema_of(messages["com.example.v1.Widget"]) == with_message_fields(definition)
+    return definition
+
+
+#: The fields of a schema that the messages have.
+MESSAGE_FIELDS = {"$ref", "format", "required", "additionalProperties", "type", "items"}
+
+
+def with_message_fields(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns a schema without the fields that the messages do not have."""
+    found = {
+        name: value
+        for name, value in schema.items()
+        if name in MESSAGE_FIELDS or name.startswith("x-")
+    }
+    for name in ("items", "additionalProperties"):
+        if isinstance(found.get(name), dict):
+            found[name] = with_message_fields(found[name])
+        elif name in found:
+            del found[name]
+    if "properties" in schema:
+        pairs = schema["properties"].items()
+        found["properties"] = {name: with_message_fields(value) for name, value in pairs}
+    return found
+
+
+def schema_of(message: bytes) -> dict[str, Any]:
+    """Returns a Schema as JSON has it."""
+    found: dict[str, Any] = {}
+    for number, value in fields(message):
+        inner = dict(fields(value)) if number in (21, 22, 23) else {}
+        if number in (1, 2):
+            found["$ref" if number == 1 else "format"] = value.decode()
+        elif number == 19:
+            found.setdefault("required", []).append(value.decode())
+        elif number == 22:
+            found["type"] = inner[1].decode()
+        elif number in (21, 23):
+            found["additionalProperties" if number == 21 else "items"] = schema_of(inner[1])
+        elif number == 25:
+            pairs = [dict(fields(item)) for _, item in fields(value)]
+            found["properties"] = {pair[1].decode(): schema_of(pair[2]) for pair in pairs}
+        else:
+            assert number == 31
+            pair = dict(fields(value))
+            found[pair[1].decode()] = json.loads(dict(fields(pair[2]))[2])
+    return found
 
 
 def test_who_has_the_old_document_is_not_sent_it_again() -> None:

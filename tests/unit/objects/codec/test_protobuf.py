@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.serving.protobuf import bytes_field, int_field, packed_field, varint
+from mooring.objects.codec.protobuf import bytes_field, int_field, packed_field, varint
 
 
 def test_numbers() -> None:

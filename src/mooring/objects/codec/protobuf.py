@@ -1,4 +1,4 @@
-"""Fields in the wire format of protocol buffers: what a Status and a CPU profile need.
+"""Fields in the wire format of protocol buffers: what is written in it without a library.
 
 Source: https://protobuf.dev/programming-guides/encoding/
 """
