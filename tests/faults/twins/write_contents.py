@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -22,13 +22,12 @@ from mooring.client.transport.transport import Request, Response
 from mooring.clock import Clock
 from mooring.errors import ApiError, SchedulerError
 from mooring.framework import Placement
-from mooring.objects.pod import Pod, PodCondition
+from mooring.objects.pod import Pod
 from mooring.scheduler.service import Service
 from tests.faults.twins.attached_queue import AttachedQueue
 
 _POD: Final = re.compile(r"^/api/v1/namespaces/([^/]+)/pods/([^/]+)(/binding|/status)?$")
 _EVENT: Final = re.compile(r"/events(/[^/]+)?$")
-OK: Final = 200
 NOTE_BYTES_MAX: Final = 1024
 CUT: Final = " ..."
 #: The reasons of events -> type and action.
@@ -52,9 +51,7 @@ class PodRecord:
         reason: That of the condition of its last failed attempt.
         message: The message of that.
         nominated: The nomination that its last failed attempt has set or cleared; None = unknown.
-        version: The newest version that the scheduler knew when the pod failed, or has stored.
-        was_false: Whether that has a PodScheduled condition that is False.
-        generation: Of that version.
+        generation: Of the newest version that the scheduler knew when the pod failed.
         quarantine: The text about its quarantine in its condition; "" = it has none.
         notes: The notes of its events, by reason.
         preemptors: The pods that preempt it: UID -> the node.
@@ -64,8 +61,6 @@ class PodRecord:
     reason: str = ""
     message: str = ""
     nominated: str | None = None
-    version: int = 0
-    was_false: bool = False
     generation: int = 0
     quarantine: str = ""
     notes: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -133,7 +128,6 @@ class WriteContents:
         if named.get("nominated", "") is not None:
             record.nominated = named.get("nominated", "")
         if live is not None and live.metadata.uid == entry.uid:
-            _note(record, live.metadata.resource_version, _is_false(live.status.conditions))
             record.generation = live.metadata.generation
         self._fail(entry, reason, **named)
         queued = self._twin.pods.get(entry.uid)
@@ -157,19 +151,7 @@ class WriteContents:
             for problem in self._problems(request):
                 self._report(f"{request.method} {request.path}: {problem}")
         response: Response = await self._send(request)
-        if request.path.endswith("/status") and response.status == OK:
-            self._note_stored(msgspec.json.decode(response.body))
         return response
-
-    def _note_stored(self, pod: Any) -> None:
-        if pod.get("kind") == "Pod":
-            conditions = msgspec.convert(
-                pod.get("status", {}).get("conditions", []), list[PodCondition]
-            )
-            metadata = pod["metadata"]
-            _note(
-                self._records[metadata["uid"]], metadata["resourceVersion"], _is_false(conditions)
-            )
 
     def _problems(self, request: Request) -> Iterator[str]:
         """Yields the differences of a request."""
@@ -238,7 +220,7 @@ class WriteContents:
             yield f"the message is {condition['message']!r}, not {message!r}"
         if condition["observedGeneration"] < record.generation:
             yield f"generation {condition['observedGeneration']}, not {record.generation}"
-        yield from self._problems_of_time(condition, was_same=record.was_false)
+        yield from self._problems_of_time(condition)
 
     def _problems_of_target(self, record: PodRecord, condition: Any) -> Iterator[str]:
         expected = {
@@ -255,15 +237,13 @@ class WriteContents:
         if not record.preemptors:
             yield "its pod is no victim"
 
-    def _problems_of_time(self, condition: Any, *, was_same: bool) -> Iterator[str]:
-        """Yields whether the time of the transition is not that of a change."""
+    def _problems_of_time(self, condition: Any) -> Iterator[str]:
+        """Yields whether the time of a transition is not now."""
         if condition.get("lastProbeTime", "") is not None:
             yield "lastProbeTime is not null"
         at = condition.get("lastTransitionTime")
         if at is None:
             return
-        if was_same:
-            yield "the transition has a new time, but nothing has changed"
         wall_s = self._clock.wall_s()
         if abs(_seconds(at) - wall_s) > 1.0:
             yield f"the transition is at {at}, {_seconds(at) - wall_s:.1f} s from now"
@@ -320,16 +300,6 @@ def _text_of(error: SchedulerError) -> str:
     if isinstance(error, ApiError) and error.server_message:
         text = error.server_message
     return ": ".join([*getattr(error, "__notes__", ()), text])
-
-
-def _note(record: PodRecord, version: str, is_false: bool) -> None:
-    """Notes the condition of a version, if it is the newest one."""
-    if int(version) >= record.version:
-        record.version, record.was_false = int(version), is_false
-
-
-def _is_false(conditions: Iterable[PodCondition]) -> bool:
-    return any(it.type == "PodScheduled" and it.status == "False" for it in conditions)
 
 
 def _seconds(text: str) -> float:
