@@ -46,11 +46,14 @@ def record_start(
 
 def record_backoff(recorder: EventRecorder, pod: Pod, field: str, container: Container) -> None:
     """Records that a container that fails again and again waits for its next start."""
-    metadata = pod.metadata
-    full_name = f"{metadata.name}_{metadata.namespace}({metadata.uid})"
-    message = f"Back-off restarting failed container {container.name} in pod {full_name}"
-    reference = reference_to(_POD, metadata, f"spec.{field}{{{container.name}}}")
+    message = f"Back-off restarting failed container {container.name} in pod {full_name(pod)}"
+    reference = reference_to(_POD, pod.metadata, f"spec.{field}{{{container.name}}}")
     recorder.record(KUBELET, reference, WARNING, "BackOff", message, host=pod.spec.node_name)
+
+
+def full_name(pod: Pod) -> str:
+    """Returns the name of a pod in messages of kubelets: "web_shop(UID)"."""
+    return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
 
 
 def record_stop(recorder: EventRecorder, pod: Pod) -> None:

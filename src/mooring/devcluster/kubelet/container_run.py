@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mooring.clock import rfc3339
 from mooring.config.durations import duration_text
+from mooring.devcluster.events.kubelet import full_name
 from mooring.devcluster.kubelet.pods import KubeletContainer, KubeletPod
 from mooring.devcluster.kubelet.programs import Program, program_of
 
@@ -56,7 +57,7 @@ class ContainerRun:
         self.next_s = math.inf
         self._program = program
         self._policy = _Policy(pod, container, is_init=is_init)
-        self._full_name = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
+        self._full_name = full_name(pod)
         reason = "ContainerCreating" if not pod.spec.init_containers else "PodInitializing"
         self._state: dict[str, Any] = {"waiting": {"reason": reason}}
         self._last_state: dict[str, Any] = {}
@@ -97,13 +98,13 @@ class ContainerRun:
         if self._program is not None:
             self.next_s = now_s + max(self._program.seconds, TURN_S)
 
-    def end(self, wall_s: float, exit_code: int, *, reason: str = "") -> None:
+    def end(self, wall_s: float, exit_code: int) -> None:
         """Ends the program for good."""
         self.is_running, self.exit_code, self.next_s = False, exit_code, math.inf
         self._state = {
             "terminated": {
                 "exitCode": exit_code,
-                "reason": reason or ("Error" if exit_code else "Completed"),
+                "reason": "Error" if exit_code else "Completed",
                 "startedAt": self._started_at,
                 "finishedAt": rfc3339(wall_s),
             }

@@ -130,7 +130,7 @@ def _run_script(script: str, ends_at_failure: bool) -> Program | None:
     steps = _steps(script)
     if steps is None:
         return None
-    seconds, status, is_guarded = 0.0, 0, False
+    seconds, status = 0.0, 0
     for index, (operator, words) in enumerate(steps):
         if (operator == "&&" and status) or (operator == "||" and not status):
             continue
