@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 
 import pytest
 
-from tests.helpers.virtual_loop import EndlessTest, run_virtually
+from tests.helpers.virtual_loop import EndlessTest, VirtualLoop, run_virtually
 
 
 async def poll_for_ever(interval_s: float = 1.0) -> None:
@@ -42,6 +43,34 @@ def test_a_task_that_never_waits_for_time_reaches_the_limit_of_steps() -> None:
 def test_a_task_that_cannot_be_cancelled_does_not_hang_either() -> None:
     with pytest.raises(EndlessTest, match="not over after"):
         run_virtually(survive_cancellation(), virtual_s_max=60)
+    gc.collect()  # here, where the warnings about the task are expected
+
+
+def test_a_check_that_fails_does_not_keep_the_other_tasks_from_being_cancelled() -> None:
+    cancelled = []
+
+    async def work() -> None:
+        try:
+            await poll_for_ever()
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+            cancelled.append("work")
+            raise
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+
+        def check() -> None:
+            if loop.time() >= 60:
+                raise ValueError("a check")
+
+        loop.on_step = check
+        await work()
+
+    with pytest.raises(ValueError, match="a check"):
+        run_virtually(main())
+    assert cancelled == ["work"]
 
 
 def test_what_ends_in_time_has_its_result() -> None:
