@@ -28,6 +28,7 @@ class ContainerRun:
 
     Attributes:
         container: The container.
+        program: What runs in it; None = it runs until it is killed.
         is_init: Whether it is an init container, be it a sidecar.
         restarts: How often it has started again.
         exit_code: Of the last end; None = it has never ended.
@@ -37,7 +38,7 @@ class ContainerRun:
     Args:
         pod: The pod.
         container: The container.
-        program: What runs in it; None = it runs until it is killed.
+        program: As the attribute.
         is_init: As the attribute.
     """
 
@@ -55,7 +56,7 @@ class ContainerRun:
         self.exit_code: int | None = None
         self.is_running = False
         self.next_s = math.inf
-        self._program = program
+        self.program = program
         self._policy = _Policy(pod, container, is_init=is_init)
         self._full_name = full_name(pod)
         reason = "ContainerCreating" if not pod.spec.init_containers else "PodInitializing"
@@ -95,8 +96,8 @@ class ContainerRun:
         self._state = {"running": {"startedAt": self._started_at}}
         self.is_running = True
         self.next_s = math.inf
-        if self._program is not None:
-            self.next_s = now_s + max(self._program.seconds, TURN_S)
+        if self.program is not None:
+            self.next_s = now_s + max(self.program.seconds, TURN_S)
 
     def end(self, wall_s: float, exit_code: int) -> None:
         """Ends the program for good."""
@@ -117,8 +118,8 @@ class ContainerRun:
         if not self.is_running:
             self.start(now_s, wall_s)
             return False
-        assert self._program is not None
-        exit_code = self._program.exit_code
+        assert self.program is not None
+        exit_code = self.program.exit_code
         self.end(wall_s, exit_code)
         if not self._policy.restarts(exit_code):
             return False

@@ -1,9 +1,9 @@
 """Simulated kubelets: bound pods become Running, deleted pods go when their grace period is over.
 
 One watch serves the kubelets of all nodes. A pod starts half a second after its binding, and so
-does an ephemeral container after it was added (``kubectl debug``). Most pods run until they are
-deleted; a ``PodRun`` leads those whose programs end, or that are not Ready at once. A deleted pod
-uses its whole grace period, as one does whose process ignores the signal to end.
+does an ephemeral container after it was added (``kubectl debug``). Its ``PodRun`` knows when its
+programs end, and whether it is Ready; most run until they are deleted. A deleted pod uses its whole
+grace period, as one does whose process ignores the signal to end.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from mooring.devcluster.events.kubelet import (
     record_stop,
 )
 from mooring.devcluster.events.recorder import EventRecorder
-from mooring.devcluster.kubelet.pod_run import PodRun, Step, gate_states, is_plain
+from mooring.devcluster.kubelet.pod_run import PodRun, Step, gate_states
 from mooring.devcluster.kubelet.pods import PODS, KubeletPod
 from mooring.devcluster.kubelet.programs import InvalidAnnotation, Program, annotated
-from mooring.errors import SchedulerError
+from mooring.errors import NotFound, SchedulerError
 from mooring.objects.meta import key
 from mooring.objects.pod import FINISHED_PHASES, Container
 
 START_S: Final = 0.5
+#: A status that could not be written is written again so many seconds later (status_manager.go).
+RETRY_S: Final = 10.0
 #: Number of pods started or ended concurrently.
 WORKERS: Final = 4
 
@@ -75,9 +77,10 @@ class Kubelets:
         self._has_earlier_timer = asyncio.Event()
         self._work: asyncio.Queue[KubeletPod] = asyncio.Queue()
         self.informer = Informer(client, PODS, self._on_change, clock=clock, rng=rng, sleep=sleep)
-        self._starting = 0
+        #: UIDs of those that are about to start.
+        self._starting: set[str] = set()
         self._addresses = 0
-        #: UID -> the containers of a pod that does not simply run.
+        #: UID -> the containers of a pod that has started and not ended.
         self._runs: dict[str, PodRun] = {}
         #: UIDs of those whose status is being written.
         self._writing: set[str] = set()
@@ -85,12 +88,12 @@ class Kubelets:
     @property
     def is_idle(self) -> bool:
         """True if no pod is about to start."""
-        return self._starting == 0
+        return not self._starting
 
     @property
     def has_timers(self) -> bool:
         """True if a pod is about to start, or to end."""
-        return bool(self._timers) or not self._work.empty() or self._starting > 0
+        return bool(self._timers) or not self._work.empty() or bool(self._starting)
 
     async def run(self) -> None:
         """Starts and ends pods until cancelled."""
@@ -103,7 +106,9 @@ class Kubelets:
     def _on_change(self, change: ObjectChange) -> None:
         pod: KubeletPod | None = change.new
         if pod is None:
-            self._runs.pop(change.old.metadata.uid, None)
+            uid = change.old.metadata.uid
+            self._runs.pop(uid, None)
+            self._starting.discard(uid)
             return
         if not pod.spec.node_name:
             return
@@ -118,7 +123,7 @@ class Kubelets:
             elif not _unstarted(pod):
                 return
         elif pod.status.phase == "Pending":
-            self._starting += 1
+            self._starting.add(pod.metadata.uid)
         elif not _unstarted(pod):
             return
         self._call_at(self._clock.monotonic_s() + wait_s, pod)
@@ -156,19 +161,25 @@ class Kubelets:
         while True:
             pod = await self._work.get()
             metadata = pod.metadata
-            is_start = metadata.deletion_timestamp is None and pod.status.phase == "Pending"
-            is_start = is_start and metadata.uid not in self._runs
             try:
-                await self._process(pod, is_start=is_start)
+                await self._process(pod)
             except SchedulerError as error:
-                # The pod was deleted or replaced; there is nothing to run.
                 _log.info(
                     "pod status not written", extra={"pod": metadata.name, "error": str(error)}
                 )
-            finally:
-                self._starting -= is_start
+                if not isinstance(error, NotFound) and self._process_later(pod):
+                    continue
+            self._starting.discard(metadata.uid)
 
-    async def _process(self, pod: KubeletPod, *, is_start: bool) -> None:
+    def _process_later(self, pod: KubeletPod) -> bool:
+        """Passes the pod on to a worker after a failed request; returns False if it is gone."""
+        latest: KubeletPod | None = self.informer.objects.get(key(pod))
+        if latest is None or latest.metadata.uid != pod.metadata.uid:
+            return False
+        self._call_at(self._clock.monotonic_s() + RETRY_S, latest)
+        return True
+
+    async def _process(self, pod: KubeletPod) -> None:
         metadata = pod.metadata
         if metadata.deletion_timestamp is not None:
             await self._client.delete(
@@ -177,14 +188,9 @@ class Kubelets:
         elif metadata.uid in self._runs:
             await self._advance(metadata.uid)
             await self._start_ephemeral(key(pod))
-        elif is_start:
-            program = _annotated(pod)
-            if program is not None or not is_plain(pod):
-                self._runs[metadata.uid] = PodRun(pod, program, self._new_address())
-                await self._advance(metadata.uid)
-            else:
-                await self._client.patch_pod_status(pod, self._running(pod))
-                self._note_start(pod)
+        elif pod.status.phase == "Pending":
+            self._runs[metadata.uid] = PodRun(pod, _annotated(pod), self._new_address())
+            await self._advance(metadata.uid)
         else:
             await self._start_ephemeral(key(pod))
 
@@ -200,8 +206,8 @@ class Kubelets:
                 self._note_step(pod, step)
                 status = run.status(now_s, wall_s)
                 if status != run.written:
-                    run.written = status
                     await self._client.patch_pod_status(pod, status)
+                    run.written = status
                 if run.pod is pod and run.next_s > self._clock.monotonic_s():
                     break
         finally:
@@ -221,50 +227,10 @@ class Kubelets:
         for run in step.backing_off:
             record_backoff(self._events, pod, INIT if run.is_init else MAIN, run.container)
 
-    def _note_start(self, pod: KubeletPod) -> None:
-        if self._events is not None:
-            record_start(self._events, pod, INIT, pod.spec.init_containers)
-            record_start(self._events, pod, MAIN, pod.spec.containers)
-
     def _new_address(self) -> str:
         self._addresses += 1
         number = self._addresses
         return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-
-    def _running(self, pod: KubeletPod) -> dict[str, Any]:
-        """Returns the status of a pod with all containers running."""
-        now = rfc3339(self._clock.wall_s())
-        address = self._new_address()
-        conditions = [
-            {
-                "type": condition_type,
-                "status": "True",
-                "lastProbeTime": None,
-                "lastTransitionTime": now,
-            }
-            for condition_type in ("Initialized", "Ready", "ContainersReady")
-        ]
-        completed = {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}
-        init_containers = [
-            _container_status(container, {"running": {"startedAt": now}}, started=True)
-            if container.restart_policy == "Always"
-            else _container_status(container, {"terminated": completed}, started=False)
-            for container in pod.spec.init_containers
-        ]
-        status = {
-            "phase": "Running",
-            "startTime": now,
-            "podIP": address,
-            "podIPs": [{"ip": address}],
-            "conditions": conditions,
-            "containerStatuses": [
-                _container_status(container, {"running": {"startedAt": now}}, started=True)
-                for container in pod.spec.containers
-            ],
-        }
-        if init_containers:
-            status["initContainerStatuses"] = init_containers
-        return status
 
     async def _start_ephemeral(self, pod_key: str) -> None:
         """Makes the ephemeral containers run that were added to a pod."""

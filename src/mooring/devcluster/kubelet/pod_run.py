@@ -14,7 +14,7 @@ pkg/kubelet/active_deadline.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mooring.clock import rfc3339
@@ -61,7 +61,7 @@ class PodRun:
         self.written: dict[str, Any] = {}
         self._address = address
         self._inits = [
-            ContainerRun(pod, item, _program(item) or _at_once(item), is_init=True)
+            ContainerRun(pod, item, _program(item), is_init=True)
             for item in pod.spec.init_containers
         ]
         self._mains = [
@@ -109,11 +109,16 @@ class PodRun:
         return step
 
     def _start_due(self, now_s: float, wall_s: float, step: Step) -> None:
-        """Starts the next init container, or all containers when these are done."""
+        """Starts the next init container, or all containers when these are done.
+
+        An init container whose program is not known succeeds at once.
+        """
         for run in self._inits:
             if not run.has_started:
                 run.start(now_s, wall_s)
                 step.started.append(run)
+                if run.program is None and not run.is_sidecar:
+                    run.end(wall_s, 0)
             if not (run.is_ready(now_s) or (run.is_sidecar and run.has_started)):
                 return
         for run in self._mains:
@@ -228,22 +233,5 @@ def gate_states(pod: KubeletPod) -> Mapping[str, str]:
     return {item.type: item.status for item in pod.status.conditions if item.type in names}
 
 
-def is_plain(pod: KubeletPod) -> bool:
-    """Returns whether a pod, once started, runs and is ready until it is deleted."""
-    spec = pod.spec
-    if spec.readiness_gates or spec.active_deadline_seconds is not None:
-        return False
-    return _are_plain(spec.init_containers) and _are_plain(spec.containers)
-
-
-def _are_plain(containers: Sequence[KubeletContainer]) -> bool:
-    return not any(item.readiness_probe or _program(item) for item in containers)
-
-
 def _program(container: KubeletContainer) -> Program | None:
     return program_of(container.image, container.command, container.args, has_input=container.stdin)
-
-
-def _at_once(container: KubeletContainer) -> Program | None:
-    """Returns the program of an init container whose end is not known: it succeeds at once."""
-    return None if container.restart_policy == "Always" else Program(0.0, 0)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from mooring.client import Client, InProcessTransport, Request
 from mooring.clock import seeded_random
-from mooring.devcluster.kubelet.kubelets import START_S, Kubelets
+from mooring.devcluster.kubelet.kubelets import RETRY_S, START_S, Kubelets
 from mooring.devcluster.kubelet.programs import RUN_SECONDS
-from mooring.errors import NotFound
+from mooring.errors import NotFound, Unreachable
 from mooring.testing import make_node, make_pod
-from tests.helpers.running_scheduler import Life, run_scheduler, virtually
+from tests.helpers.running_scheduler import HookTransport, Life, run_scheduler, virtually
 
 
 async def with_kubelets(life: Life, tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
@@ -199,6 +201,55 @@ async def test_annotations_say_how_long_any_image_runs(caplog: pytest.LogCapture
         assert (await life.raw("wrong"))["status"]["phase"] == "Running"
         assert "annotation of a pod ignored" in caplog.text
         running.cancel()
+
+
+@pytest.mark.parametrize("script", ["sleep 1h", "sleep 30", "serve"])
+@virtually
+async def test_a_status_that_cannot_be_written_is_written_later(script: str) -> None:
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        transport = HookTransport(InProcessTransport(life.api.handle))
+        transport.before.append(refuse_statuses_until(life, 20))
+        client = Client(transport, rng=seeded_random(0))
+        kubelets = Kubelets(client, clock=life.clock, rng=seeded_random(0))
+        running = tasks.create_task(kubelets.run())
+        await create(life, "web", {"restartPolicy": "Never", "containers": [container(script)]})
+        await life.until_seen("bound", "web")
+        await asyncio.sleep(15)
+        assert (await life.raw("web"))["status"]["phase"] == "Pending"
+        await asyncio.sleep(RETRY_S + 5)
+        assert (await life.raw("web"))["status"]["phase"] == "Running"
+        assert kubelets.is_idle
+        await asyncio.sleep(60)
+        ends = script == "sleep 30"
+        assert (await life.raw("web"))["status"]["phase"] == ("Succeeded" if ends else "Running")
+        running.cancel()
+
+
+@virtually
+async def test_a_pod_that_changes_before_it_starts_starts_once() -> None:
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        kubelets = Kubelets(life.client, clock=life.clock, rng=seeded_random(0))
+        running = tasks.create_task(kubelets.run())
+        await create(life, "web", {"containers": [container("serve")]})
+        await life.until_seen("bound", "web")
+        await asyncio.sleep(START_S / 2)
+        labels = {"metadata": {"labels": {"new": "yes"}}}
+        await life.client.patch("Pod", "web", labels, namespace="default")
+        await asyncio.sleep(START_S)
+        started = (await life.raw("web"))["status"]
+        await asyncio.sleep(START_S)
+        assert (await life.raw("web"))["status"] == started
+        assert started["podIP"] == "10.0.0.1"
+        assert kubelets.is_idle
+        running.cancel()
+
+
+def refuse_statuses_until(life: Life, end_s: float) -> Callable[[Request], Awaitable[None]]:
+    async def refuse(request: Request) -> None:
+        if request.path.endswith("/status") and life.clock.monotonic_s() < end_s:
+            raise Unreachable("refused")
+
+    return refuse
 
 
 def container(script: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.devcluster.kubelet.pod_run import PodRun, is_plain
+from mooring.devcluster.kubelet.pod_run import PodRun
 from mooring.devcluster.kubelet.pods import PODS, KubeletPod
 from mooring.devcluster.kubelet.programs import Program
 from mooring.objects.codec.decode import decode
@@ -285,12 +285,12 @@ def test_annotations_describe_the_program_of_all_containers() -> None:
 
 def test_most_pods_simply_run() -> None:
     plain = {"name": "main", "image": "nginx", "command": ["nginx", "-g", "daemon off;"]}
-    assert is_plain(pod({"containers": [plain], "initContainers": [plain]}))
-    for spec in (
-        {"containers": [runs("main", "true")]},
-        {"containers": [plain], "initContainers": [runs("init", "true")]},
-        {"containers": [plain], "readinessGates": [{"conditionType": "a"}]},
-        {"containers": [plain], "activeDeadlineSeconds": 1},
-        {"containers": [{**plain, "readinessProbe": {}}]},
-    ):
-        assert not is_plain(pod(spec))
+    run = PodRun(pod({"containers": [plain], "initContainers": [plain]}), None, "10.0.0.1")
+    step = run.advance(START_S, WALL_S)
+    assert [item.is_init for item in step.started] == [True, False]
+    assert run.phase == "Running"
+    assert run.next_s == math.inf
+    status = run.status(START_S, WALL_S)
+    assert "terminated" in status["initContainerStatuses"][0]["state"]
+    assert "running" in status["containerStatuses"][0]["state"]
+    assert {item["status"] for item in status["conditions"]} == {"True"}
