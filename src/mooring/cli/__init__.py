@@ -23,10 +23,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mooring import __version__
 from mooring.errors import InvariantViolation, LeaseLost, SchedulerError
+
+if TYPE_CHECKING:
+    import click
 
 EXIT_DONE = 0
 EXIT_LEASE_LOST = 1
@@ -172,6 +175,10 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _takes_cluster(command: click.Command) -> bool:
+    return any("--cluster" in param.opts for param in command.params)
+
+
 def _call(name: str, words: list[str]) -> int:
     """Imports and runs a command, and maps its exceptions to an exit code."""
     import click  # here: importing it takes longer than `mooring --help`
@@ -189,6 +196,12 @@ def _call(name: str, words: list[str]) -> int:
             code = command.invoke(context)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
+    except click.UsageError as error:
+        if "extra argument" in error.message and _takes_cluster(command):
+            hint = "A file of a cluster's objects is given with --cluster."
+            error = click.UsageError(f"{error.message}. {hint}", error.ctx)
+        error.show()
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -103,15 +103,18 @@ class SimulateCommand(click.Command):
                 if value:
                     raise click.UsageError(f"{name} needs a scenario", ctx)
             return super().invoke(ctx)
+        # Imported here: a simulation without time needs none of it.
+        from mooring.cli.scenario import run_scenario
+        from mooring.objects.files.paths import Text
+        from mooring.scenario.read import check_holds_scenario
+
+        check_holds_scenario(Text(scenario))
         for param in chosen:
             if param.name not in _OF_SCENARIOS:
                 problem = f"{param.opts[0]} does not go with a scenario, whose file says it"
                 raise click.UsageError(problem, ctx)
         if values["output"] not in ("table", "json"):
             raise click.UsageError(f"-o {values['output']} does not go with a scenario: --out", ctx)
-        # Imported here: a simulation without time needs none of it.
-        from mooring.cli.scenario import run_scenario
-
         return run_scenario(
             scenario,
             seed=values["seed"] if any(param.name == "seed" for param in chosen) else None,

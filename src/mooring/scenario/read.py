@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mooring.apiserver.registry.existing_objects import ExistingObjects
+from mooring.apiserver.resources import RESOURCES
 from mooring.chance import Distribution
 from mooring.config import load
 from mooring.config.field_errors import FieldError
@@ -24,7 +25,7 @@ from mooring.config.strict import nearest
 from mooring.config.strict_document import read_strict
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.codec.decode import to_builtins
-from mooring.objects.files.documents import Path
+from mooring.objects.files.documents import Path, json_document, yaml_documents
 from mooring.objects.files.paths import Text
 from mooring.objects.files.reader import Objects, read_values
 from mooring.objects.files.sources import iter_values
@@ -57,6 +58,7 @@ from mooring.traces.openb import OPENB_PREFIX, read_nodes
 
 #: Of a node for an hour.
 PRICE_MAX: Final = 1e12
+_KINDS_OF_CLUSTERS: Final = frozenset({"List", *(resource.kind for resource in RESOURCES)})
 #: Kinds of the cluster that pods of the workload refer to by name.
 _REFERRED_KINDS: Final = ("PriorityClass", "RuntimeClass", "StorageClass")
 
@@ -90,10 +92,32 @@ def read_scenario_text(
     """
     if is_of_simulator(text.read()):
         return scenario_of_steps(text, seed, read_stages(stages))
+    check_holds_scenario(text)
     read = read_strict(text, Document, api_version=API_VERSION, kind=KIND)
     scenario = _Reading(read.document, text, folder, read.errors).scenario(read.value, seed, stages)
     read.raise_errors()
     return scenario
+
+
+def check_holds_scenario(text: Text) -> None:
+    """Refuses a file of a cluster's objects.
+
+    Raises:
+        ConfigError: the first document is an object of Kubernetes.
+    """
+    data = text.read()
+    try:
+        start = data.lstrip()
+        documents = [json_document(start)] if start.startswith(b"{") else yaml_documents(data)
+        value = next(iter(documents)).value
+    except (ConfigError, StopIteration):
+        return
+    if not isinstance(value, dict):
+        return
+    kind = value.get("kind")
+    if kind in _KINDS_OF_CLUSTERS:
+        problem = f'must be "{KIND}"; for objects of a cluster there is --cluster'
+        raise ConfigError(problem, file=text.name, path="kind", value=kind)
 
 
 class _Reading:

@@ -96,6 +96,16 @@ def test_wrong_options_show_the_usage(
     assert problem in err
 
 
+@pytest.mark.parametrize("words", [["explain", "web", "a.yaml"], ["start", "a.yaml"]])
+def test_a_file_without_its_option_is_told_how_to_be_given(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    code, out, err = run_command(capsys, *words)
+
+    assert (code, out) == (2, "")
+    assert "unexpected extra argument (a.yaml). A file of a cluster's objects is given with" in err
+
+
 def test_a_recording_that_cannot_be_written_is_no_success(
     capsys: pytest.CaptureFixture[str], written: dict[str, str], tmp_path: Path
 ) -> None:

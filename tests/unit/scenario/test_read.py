@@ -183,6 +183,23 @@ def test_another_kind_or_version_is_refused(tmp_path: Path) -> None:
     assert {str(error.path) for error in raised.value.errors} == {"apiVersion", "kind"}
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\n",
+        '{"apiVersion": "v1", "kind": "List", "items": []}',
+        "# a.yaml\napiVersion: apps/v1\nkind: Deployment\n",
+    ],
+)
+def test_a_file_of_a_cluster_is_told_apart(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(content, "utf-8")
+    with pytest.raises(ConfigError) as raised:
+        read_scenario(path)
+    assert "for objects of a cluster there is --cluster" in str(raised.value)
+    assert raised.value.path == "kind"
+
+
 def test_priority_classes_of_files_count_for_templates(tmp_path: Path) -> None:
     klass = {
         "apiVersion": "scheduling.k8s.io/v1",
