@@ -87,6 +87,19 @@ KINDS: dict[str, tuple[str, str, Document]] = {
         },
     ),
     "RuntimeClass": ("apis/node.k8s.io/v1", "runtimeclasses", {"handler": "h"}),
+    "ReplicaSet": (
+        "apis/apps/v1",
+        "replicasets",
+        {"spec": {"selector": SELECTOR, "template": TEMPLATE}},
+    ),
+    "Pod": ("api/v1", "pods", {"spec": POD}),
+    "Node": ("api/v1", "nodes", {}),
+    "PriorityClass": ("apis/scheduling.k8s.io/v1", "priorityclasses", {"value": 1}),
+    "PodDisruptionBudget": (
+        "apis/policy/v1",
+        "poddisruptionbudgets",
+        {"spec": {"selector": {}, "minAvailable": 1}},
+    ),
     "HorizontalPodAutoscaler": (
         "apis/autoscaling/v2",
         "horizontalpodautoscalers",
@@ -101,7 +114,7 @@ KINDS: dict[str, tuple[str, str, Document]] = {
 CLUSTER_WIDE = frozenset(
     {
         *("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
-        "RuntimeClass",
+        *("RuntimeClass", "Node", "PriorityClass"),
     }
 )
 _TARGETS: tuple[dict[str, Any], ...] = (
@@ -155,6 +168,7 @@ WRONG: dict[str, list[tuple[str, Any]]] = {
         ("spec.internalTrafficPolicy", "Near"),
         ("spec.allocateLoadBalancerNodePorts", True),
         ("spec.trafficDistribution", "Far"),
+        ("spec.loadBalancerSourceRanges", ["10.0.0.0/8", " 10.0.0.0/8 ", "here", "10.0.0.1/8"]),
     ],
     "EndpointSlice": [
         ("addressType", ""),
@@ -187,6 +201,11 @@ WRONG: dict[str, list[tuple[str, Any]]] = {
         ("spec.volumeMode", "Object"),
         ("spec.nodeAffinity", {}),
         ("spec.volumeAttributesClassName", ""),
+        ("spec.capacity", {"memory": "1", "cpu": "1"}),
+        ("spec.csi.controllerPublishSecretRef", {}),
+        ("spec.csi.controllerExpandSecretRef", {"name": "A", "namespace": "a.b"}),
+        ("spec.csi.nodePublishSecretRef", {"name": "a"}),
+        ("spec.csi.nodeExpandSecretRef", {"namespace": "_"}),
     ],
     "StorageClass": [
         ("provisioner", ""),
@@ -239,6 +258,24 @@ WRONG: dict[str, list[tuple[str, Any]]] = {
         ("spec.template.spec.restartPolicy", "Never"),
         ("spec.template.spec.activeDeadlineSeconds", 5),
         ("spec.template.spec.containers", []),
+        ("spec.template.spec", {"initContainers": [{}, {}]}),
+    ],
+    "ReplicaSet": [
+        ("spec.template.spec.preemptionPolicy", ""),
+        ("spec.selector.matchExpressions", [{"values": ["x"], "operator": "Is", "key": ""}]),
+    ],
+    "Pod": [
+        ("spec.containers", [{}, {}]),
+        ("spec.initContainers", [{"image": "i"}, {"image": "i"}]),
+        ("spec.containers.0.resources", {"limits": {"x y": "1", "": "1", "x": "1"}}),
+        ("spec.containers.0.lifecycle", {"preStop": {"exec": {}, "sleep": {"seconds": 1}}}),
+    ],
+    "Node": [("status.capacity", {"": "-1"})],
+    "PriorityClass": [("preemptionPolicy", ""), ("preemptionPolicy", "Sometimes")],
+    "PodDisruptionBudget": [
+        ("spec.minAvailable", -1),
+        ("metadata", {"annotations": {"": "x"}}),
+        ("spec", {"minAvailable": -1, "maxUnavailable": -1}),
     ],
     "StatefulSet": [
         ("spec.persistentVolumeClaimRetentionPolicy", {"whenScaled": "Keep"}),
@@ -274,6 +311,7 @@ WRONG: dict[str, list[tuple[str, Any]]] = {
     ],
     "RuntimeClass": [
         ("handler", "a.b"),
+        ("overhead", {"podFixed": {"x y": "1"}}),
         ("scheduling", {"tolerations": [{"value": "x"}]}),
         (
             "scheduling",
@@ -368,3 +406,34 @@ def what_is_immutable_stays(api: Api, ns: str) -> None:
         answer = api.put(url, changed(copy.deepcopy(obj), field, value))
         assert answer.code == 422, (kind, field, answer.message)
         assert api.get(url).body.get("spec") == obj.get("spec")
+
+
+@scenario
+def fields_of_features_that_are_off_are_dropped(api: Api, ns: str) -> None:
+    for kind, name, value in (
+        ("CSIDriver", "preventPodSchedulingIfMissing", True),
+        ("Node", "configSource", {"configMap": {"name": "c", "namespace": "d"}}),
+    ):
+        sent = changed(document(kind, ns, "off"), f"spec.{name}", value)
+        stored = api.post(url_of(kind, ns), sent)
+        assert stored.code == 201, stored.message
+        assert name not in stored.body["spec"]
+        url = url_of(kind, ns, stored.body["metadata"]["name"])
+        answer = api.put(url, changed(copy.deepcopy(stored.body), f"spec.{name}", value))
+        assert answer.code == 200, answer.message
+        assert name not in answer.body["spec"]
+
+
+@scenario
+def the_controller_of_an_event_has_a_name_in_each_group(api: Api, ns: str) -> None:
+    shared: Document = {"eventTime": "2026-01-02T03:04:05.000000Z", "action": "a", "reason": "r"}
+    shared |= {"metadata": {"name": "e"}, "reportingInstance": "i", "type": "Normal"}
+    for group, subject, controller in (
+        ("api/v1", "involvedObject", "reportingComponent"),
+        ("apis/events.k8s.io/v1", "regarding", "reportingController"),
+    ):
+        for name in ("", "a b"):
+            event: Document = {**shared, subject: {"namespace": ns}, controller: name}
+            answer = api.post(path(group, ns, "events"), event)
+            assert answer.code == 422
+            assert controller in answer.message

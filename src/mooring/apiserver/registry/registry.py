@@ -219,10 +219,13 @@ class Registry:
     def _validate_new(resource: Resource, obj: Object) -> list[FieldError]:
         strategy = strategy_of(resource)
         metadata = obj["metadata"]
+        other_errors = list(strategy.validate(obj))
+        if other_errors and not strategy.checks_metadata:
+            return other_errors
         errors = [*_metadata_errors(resource, metadata, strategy.check_name)]
         if not errors and path_segment(metadata["name"]):
             errors += _metadata_errors(resource, metadata, path_segment)
-        return [*errors, *strategy.validate(obj)]
+        return [*errors, *other_errors]
 
     def _check_errors(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
         if errors:

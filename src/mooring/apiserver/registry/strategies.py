@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver import names
 from mooring.apiserver.object_fields import restore_fields
@@ -100,6 +100,32 @@ def _prepare_service(obj: Object, _now: str) -> None:
 
 def _prepare_slice(obj: Object, _now: str) -> None:
     slices.drop_lists(obj, None)
+
+
+def _prepare_node(obj: Object, _now: str) -> None:
+    """Drops the fields of a removed feature, dynamic configuration of kubelets."""
+    obj["spec"].pop("configSource", None)
+    obj.get("status", {}).pop("config", None)
+
+
+def _prepare_node_update(new: Object, old: Object) -> None:
+    keep_status(new, old)
+    if "configSource" not in old["spec"]:
+        new["spec"].pop("configSource", None)
+
+
+#: Its feature gate, VolumeLimitScaling, is off by default.
+_SCALING_FIELD: Final = "preventPodSchedulingIfMissing"
+
+
+def _prepare_csi_driver(obj: Object, _now: str) -> None:
+    obj["spec"].pop(_SCALING_FIELD, None)
+
+
+def _prepare_csi_driver_update(new: Object, old: Object) -> None:
+    keep_status(new, old)
+    if _SCALING_FIELD not in old["spec"]:
+        new["spec"].pop(_SCALING_FIELD, None)
 
 
 def _prepare_stateful_set(obj: Object, _now: str) -> None:
@@ -279,9 +305,11 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("", "nodes"): Strategy(
             empties_status=False,
+            prepare_create=_prepare_node,
             validate=other_kinds.validate_node,
             subresources=_subresources(
                 other_kinds.validate_node_update,
+                prepare_update=_prepare_node_update,
                 status=SubresourceStrategy(keep_spec, other_kinds.validate_node_update),
             ),
         ),
@@ -453,6 +481,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("policy", "poddisruptionbudgets"): _with_generation(
             check_name=names.path_segment,
+            checks_metadata=False,
             updates_unconditionally=False,
             validate=other_kinds.validate_budget,
             subresources=_subresources(_as_new(other_kinds.validate_budget)),
@@ -510,8 +539,11 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("storage.k8s.io", "csidrivers"): Strategy(
             is_new_generation=spec_differs,
             updates_unconditionally=False,
+            prepare_create=_prepare_csi_driver,
             validate=storage_kinds.validate_csi_driver,
-            subresources=_subresources(storage_kinds.validate_csi_driver_update),
+            subresources=_subresources(
+                storage_kinds.validate_csi_driver_update, prepare_update=_prepare_csi_driver_update
+            ),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "csinodes"): Strategy(

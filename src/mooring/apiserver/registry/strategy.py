@@ -114,6 +114,8 @@ class Strategy:
 
     Attributes:
         check_name: Validates names.
+        checks_metadata: True if the metadata is validated with the rest; else only if that is
+            valid.
         empties_status: True if the status of a new object is dropped.
         prepare_create: Changes a new object before it is validated.
         starts_generation: True if new objects have generation 1.
@@ -127,6 +129,7 @@ class Strategy:
     """
 
     check_name: names.Check = names.dns_subdomain
+    checks_metadata: bool = True
     empties_status: bool = True
     prepare_create: Prepare = nothing
     starts_generation: bool = False

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def validate_event(event: Object) -> Errors:
-    """Validates a new event by the rules that both API groups share."""
+    """Validates a new event of core/v1."""
+    yield from _validate_shared(event, "reportingComponent")
+
+
+def _validate_shared(event: Object, controller_field: str) -> Errors:
+    """Validates an event by the rules that both API groups share."""
     namespace = event["metadata"].get("namespace", "")
     involved = event["involvedObject"].get("namespace", "")
     problem = "does not match event.namespace"
@@ -30,8 +35,8 @@ def validate_event(event: Object) -> Errors:
         yield invalid(field, involved, problem)
     controller = event.get("reportingComponent", "")
     if not controller:
-        yield required("reportingController")
-    yield from field_errors("reportingController", controller, name_checks.qualified_name)
+        yield required(controller_field)
+    yield from field_errors(controller_field, controller, name_checks.qualified_name)
     for name, length, is_required in (
         ("reportingInstance", 128, True),
         ("action", 128, True),
@@ -47,7 +52,7 @@ def validate_event(event: Object) -> Errors:
 
 def validate_new_event(event: Object) -> Errors:
     """Validates a new event of events.k8s.io/v1, which has more rules than one of core/v1."""
-    yield from validate_event(event)
+    yield from _validate_shared(event, "reportingController")
     yield from _validate_series(event)
     if not event.get("eventTime"):
         yield required("eventTime")
@@ -89,7 +94,7 @@ _IMMUTABLE_FIELDS = (
 
 def validate_new_event_update(new: Object, old: Object) -> Errors:
     """Validates a change of an event of events.k8s.io/v1: only its series may change."""
-    yield from validate_event(new)
+    yield from _validate_shared(new, "reportingController")
     if new.get("series") != old.get("series"):
         yield from _validate_series(new)
     for name in _IMMUTABLE_FIELDS:

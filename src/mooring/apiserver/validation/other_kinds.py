@@ -28,6 +28,7 @@ from mooring.apiserver.validation.rules import (
     immutable,
     not_negative,
     one_of,
+    required_one_of,
 )
 from mooring.objects.defaulting.priority import HIGHEST_USER_PRIORITY, system_classes
 
@@ -131,9 +132,9 @@ def validate_priority_class(priority_class: Object) -> Errors:
     elif value > HIGHEST_USER_PRIORITY:
         problem = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         yield forbidden_field("value", problem)
-    yield from one_of(
-        "preemptionPolicy", priority_class.get("preemptionPolicy"), _PREEMPTION_POLICIES
-    )
+    policy = priority_class.get("preemptionPolicy")
+    if policy is not None:
+        yield from required_one_of("preemptionPolicy", policy, _PREEMPTION_POLICIES)
 
 
 def _validate_system_class(name: str, value: int, priority_class: Object) -> Errors:

@@ -43,7 +43,7 @@ from mooring.apiserver.validation.pods.pod_resources import validate_pod_resourc
 from mooring.apiserver.validation.pods.security import validate_host_users, validate_pod_security
 from mooring.apiserver.validation.pods.volumes import validate_volumes
 from mooring.apiserver.validation.resources import validate_requirements
-from mooring.apiserver.validation.rules import field_errors, one_of
+from mooring.apiserver.validation.rules import field_errors, one_of, required_one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -140,7 +140,8 @@ def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Err
     yield from validate_host_aliases(spec.get("hostAliases") or (), f"{field}.hostAliases")
     yield from _validate_names(spec, field, _NAMES_LAST)
     policy = spec.get("preemptionPolicy")
-    yield from one_of(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
+    if policy is not None:
+        yield from required_one_of(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
     if overhead := spec.get("overhead"):
         yield from validate_requirements({"limits": overhead}, f"{field}.overhead")
     system = spec.get("os", {}).get("name")

@@ -81,7 +81,8 @@ def validate_node_resources(resources: Object, field: str) -> Errors:
     return [
         error
         for name, text in resources.items()
-        for error in validate_quantity(name, text, f"{field}.{name}")
+        # As upstream prints the path of a field without a name.
+        for error in validate_quantity(name, text, f"{field}.{name}" if name else f"{field}[]")
     ]
 
 
@@ -149,11 +150,11 @@ def validate_resource_name(name: str, field: str, *, is_of_container: bool = Fal
 
 
 def _validate_name(name: str, field: str) -> Errors:
-    if name_checks.qualified_name(name):
-        yield from field_errors(field, name, name_checks.qualified_name)
-    elif "/" not in name:
+    is_qualified = not name_checks.qualified_name(name)
+    yield from field_errors(field, name, name_checks.qualified_name)
+    if "/" not in name:
         is_huge = name.startswith(_HUGE_PAGES)
-        if name not in _STANDARD and not is_huge:
+        if is_qualified and name not in _STANDARD and not is_huge:
             problem = "must be a standard resource type or fully qualified"
             yield invalid(field, name, problem)
         if name not in _STANDARD_FOR_CONTAINERS and not is_huge:

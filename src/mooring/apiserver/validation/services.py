@@ -2,7 +2,8 @@
 
 Source: pkg/apis/core/validation/validation.go (validateService, validateServicePort,
 ValidateServiceClusterIPsRelatedFields).
-Differs: source ranges of load balancers are not parsed; addresses are parsed by Python.
+Differs: the old ranges of a service that changes are validated again; addresses are parsed by
+Python.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, duplicate, forbidden_field, invalid, required
 from mooring.apiserver.validation.metadata import validate_labels
+from mooring.apiserver.validation.networking import validate_cidr
 from mooring.apiserver.validation.rules import field_errors, one_of, required_one_of
 
 if TYPE_CHECKING:
@@ -187,10 +189,15 @@ def _validate_uniqueness(ports: Sequence[Object], kind: str) -> Errors:
 
 def _validate_traffic(spec: Object) -> Errors:
     kind = spec.get("type", "")
+    problem = "may only be used when `type` is 'LoadBalancer'"
+    if spec.get("loadBalancerSourceRanges") and kind != "LoadBalancer":
+        yield forbidden_field("spec.LoadBalancerSourceRanges", problem)
+    yield from (
+        error
+        for number, text in enumerate(spec.get("loadBalancerSourceRanges") or ())
+        for error in validate_cidr(text.strip(), f"spec.LoadBalancerSourceRanges[{number}]")
+    )
     if kind != "LoadBalancer":
-        problem = "may only be used when `type` is 'LoadBalancer'"
-        if spec.get("loadBalancerSourceRanges"):
-            yield forbidden_field("spec.LoadBalancerSourceRanges", problem)
         if spec.get("allocateLoadBalancerNodePorts") is not None:
             yield forbidden_field("spec.allocateLoadBalancerNodePorts", problem)
         if spec.get("loadBalancerClass") is not None:

@@ -68,7 +68,7 @@ def _validate_capacity(spec: Object) -> Errors:
     if not capacity:
         yield required("spec.capacity")
     if set(capacity) != {"storage"}:
-        yield not_supported("spec.capacity", dict(capacity), ["storage"])
+        yield not_supported("spec.capacity", dict(sorted(capacity.items())), ["storage"])
     for name, text in capacity.items():
         amount = Quantity.from_wire(text).value()
         if amount < 0:
@@ -124,6 +124,17 @@ def _validate_csi(source: Object, field: str) -> Errors:
     yield from validate_csi(source, field)
     if not source.get("volumeHandle"):
         yield required(f"{field}.volumeHandle")
+    for name in _SECRETS_OF_CSI:
+        if (secret := source.get(name)) is not None:
+            yield from _validate_secret(secret, f"{field}.{name}")
+
+
+def _validate_secret(reference: Object, field: str) -> Errors:
+    for name, check in (("name", names.dns_subdomain), ("namespace", names.dns_label)):
+        if text := reference.get(name, ""):
+            yield from field_errors(f"{field}.{name}", text, check)
+        else:
+            yield required(f"{field}.{name}")
 
 
 _SOURCES: Mapping[str, Callable[[Object, str], Errors]] = {
@@ -132,6 +143,10 @@ _SOURCES: Mapping[str, Callable[[Object, str], Errors]] = {
     "local": _validate_local,
     "csi": _validate_csi,
 }
+_SECRETS_OF_CSI = (
+    *("controllerPublishSecretRef", "controllerExpandSecretRef"),
+    *("nodePublishSecretRef", "nodeExpandSecretRef"),
+)
 _SOURCE_NAMES = (
     *("hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs"),
     *("rbd", "quobyte", "cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile"),

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 MISMATCH = "`selector` does not match template `labels`"
+_PARTS_OF_EXPRESSION = ("key", "operator", "values")
 _RETENTION_POLICIES = ("Retain", "Delete")
 #: Mutable fields of a StatefulSet's spec.
 _MUTABLE_IN_STATEFUL_SETS = (
@@ -123,7 +124,10 @@ def _in_order(selector: Object) -> Object:
     if labels := selector.get("matchLabels"):
         parts["matchLabels"] = dict(sorted(labels.items()))
     if expressions := selector.get("matchExpressions"):
-        parts["matchExpressions"] = expressions
+        parts["matchExpressions"] = [
+            {name: part[name] for name in _PARTS_OF_EXPRESSION if name in part}
+            for part in expressions
+        ]
     return parts
 
 

@@ -73,7 +73,6 @@ def validate_containers(
     containers: Sequence[Object] = spec.get("containers") or ()
     if not containers:
         yield required(f"{field}.containers")
-        return
     names: set[str] = set()
     pod = _Pod(volumes, claims, spec.get("hostUsers", True))
     grace_s = spec.get("terminationGracePeriodSeconds")
@@ -88,7 +87,9 @@ def validate_containers(
         item_field = f"{field}.initContainers[{number}]"
         yield from _validate_container(container, item_field, pod)
         yield from validate_restart_policy(container, item_field)
-        yield from _validate_new_name(container["name"], names, item_field)
+        name = container["name"]
+        # As upstream, two init containers without a name are not duplicates.
+        yield from _validate_new_name(name, names if name else set(names), item_field)
         yield from validate_host_ports([container], f"{field}.initContainers")
         yield from _validate_init(container, item_field, grace_s)
     yield from _validate_ephemeral(spec, f"{field}.ephemeralContainers", names, pod)
@@ -120,8 +121,7 @@ def _validate_ephemeral(spec: Object, field: str, names: set[str], pod: _Pod) ->
 def _validate_new_name(name: str, names: set[str], field: str) -> Errors:
     if name in names:
         return [duplicate(f"{field}.name", name)]
-    if name:
-        names.add(name)
+    names.add(name)
     return []
 
 
@@ -192,7 +192,7 @@ def _validate_ports(ports: Iterable[Object], field: str) -> Errors:
         name = port.get("name", "")
         if name and name_checks.port_name(name):
             yield from field_errors(f"{item_field}.name", name, name_checks.port_name)
-        else:
+        elif name:
             yield from _validate_new_name(name, names, item_field)
         yield from required_value(
             f"{item_field}.containerPort", port["containerPort"], name_checks.port_number

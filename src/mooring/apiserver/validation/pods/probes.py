@@ -58,12 +58,15 @@ def _validate_action(
     handler: Object, field: str, kinds: tuple[str, ...], grace_s: int | None
 ) -> Errors:
     specified = [kind for kind in kinds if kind in handler]
-    for kind in specified[1:]:
-        yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 handler type")
     if not specified:
         yield required(field, "must specify a handler type")
         return
-    kind, action = specified[0], handler[specified[0]]
+    yield from _validate_handler(specified[0], handler[specified[0]], field, grace_s)
+    for kind in specified[1:]:
+        yield forbidden_field(f"{field}.{kind}", "may not specify more than 1 handler type")
+
+
+def _validate_handler(kind: str, action: Object, field: str, grace_s: int | None) -> Errors:
     child_field = f"{field}.{kind}"
     if kind == "exec":
         if not action.get("command"):
