@@ -172,7 +172,7 @@ class Registry:
         self._prepare_create(resource, obj, now)
         name = metadata.get("name", "")
         errors = [*self.admission.admin_access_errors(resource, obj, None)]
-        errors += self._validate_new(resource, obj)
+        errors += _errors_of_new(resource, obj)
         self._check_errors(resource, name, errors)
         self.admission.validate_create(resource, obj)
         if resource is SERVICES:
@@ -214,18 +214,6 @@ class Registry:
             obj["metadata"]["generation"] = 1
         strategy.prepare_create(obj, now)
         strategy.subresources[""].set_times(obj, now)
-
-    @staticmethod
-    def _validate_new(resource: Resource, obj: Object) -> list[FieldError]:
-        strategy = strategy_of(resource)
-        metadata = obj["metadata"]
-        other_errors = list(strategy.validate(obj))
-        if other_errors and not strategy.checks_metadata:
-            return other_errors
-        errors = [*_metadata_errors(resource, metadata, strategy.check_name)]
-        if not errors and path_segment(metadata["name"]):
-            errors += _metadata_errors(resource, metadata, path_segment)
-        return [*errors, *other_errors]
 
     def _check_errors(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
         if errors:
@@ -411,6 +399,18 @@ def _allows_any_finalizer(resource: Resource) -> bool:
     if resource.custom is not None or resource.group in _ANY_FINALIZER_GROUPS:
         return True
     return resource.kind == "Event" and not resource.group
+
+
+def _errors_of_new(resource: Resource, obj: Object) -> list[FieldError]:
+    strategy = strategy_of(resource)
+    metadata = obj["metadata"]
+    other_errors = list(strategy.validate(obj))
+    if other_errors and not strategy.checks_metadata:
+        return other_errors
+    errors = [*_metadata_errors(resource, metadata, strategy.check_name)]
+    if not errors and path_segment(metadata["name"]):
+        errors += _metadata_errors(resource, metadata, path_segment)
+    return [*errors, *other_errors]
 
 
 def _metadata_errors(resource: Resource, metadata: Object, check_name: Check) -> Errors:
