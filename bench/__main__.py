@@ -11,7 +11,7 @@ BENCHMARKS = (
 )  # fmt: skip
 
 #: Run only if named, because they take long.
-LONG = ("soak", "load", "fuzz", "scenarios", "page", "python_versions", "mutants")
+LONG = ("soak", "load", "fuzz", "server_fuzz", "scenarios", "page", "python_versions", "mutants")
 
 
 def main(arguments: list[str]) -> int:

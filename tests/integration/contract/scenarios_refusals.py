@@ -267,7 +267,8 @@ WRONG: dict[str, list[tuple[str, Any]]] = {
     "Pod": [
         ("spec.containers", [{}, {}]),
         ("spec.initContainers", [{"image": "i"}, {"image": "i"}]),
-        ("spec.containers.0.resources", {"limits": {"x y": "1", "": "1", "x": "1"}}),
+        ("spec.topologySpreadConstraints", [{"matchLabelKeys": ["-x"]}]),
+        ("spec.containers.0.resources", {"limits": {"x y": "1"}}),
         ("spec.containers.0.lifecycle", {"preStop": {"exec": {}, "sleep": {"seconds": 1}}}),
     ],
     "Node": [("status.capacity", {"": "-1"})],
@@ -412,12 +413,15 @@ def what_is_immutable_stays(api: Api, ns: str) -> None:
 def fields_of_features_that_are_off_are_dropped(api: Api, ns: str) -> None:
     for kind, name, value in (
         ("CSIDriver", "preventPodSchedulingIfMissing", True),
+        ("Pod", "schedulingGroup", {"podGroupName": "g"}),
         ("Node", "configSource", {"configMap": {"name": "c", "namespace": "d"}}),
     ):
         sent = changed(document(kind, ns, "off"), f"spec.{name}", value)
         stored = api.post(url_of(kind, ns), sent)
         assert stored.code == 201, stored.message
         assert name not in stored.body["spec"]
+        if kind == "Pod":  # it cannot be added, which is another rule
+            continue
         url = url_of(kind, ns, stored.body["metadata"]["name"])
         answer = api.put(url, changed(copy.deepcopy(stored.body), f"spec.{name}", value))
         assert answer.code == 200, answer.message
@@ -437,3 +441,18 @@ def the_controller_of_an_event_has_a_name_in_each_group(api: Api, ns: str) -> No
             answer = api.post(path(group, ns, "events"), event)
             assert answer.code == 422
             assert controller in answer.message
+
+
+@scenario
+def a_template_of_claims_that_changes_is_validated_as_a_new_one(api: Api, ns: str) -> None:
+    group = "apis/resource.k8s.io/v1"
+    template: Document = {"metadata": {"name": "t"}, "spec": {"spec": {"devices": {}}}}
+    assert api.post(path(group, ns, "resourceclaimtemplates"), template).code == 201
+    request = {"name": "A", "exactly": {"deviceClassName": "a", "count": -1}}
+    wrong = changed(template, "spec.spec.devices.requests", [request])
+    answer = api.put(path(group, ns, "resourceclaimtemplates", "t"), wrong)
+    assert answer.code == 422
+    assert {cause["field"] for cause in answer.body["details"]["causes"]} >= {
+        "spec",
+        "spec.spec.devices.requests[0].name",
+    }

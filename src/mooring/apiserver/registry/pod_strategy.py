@@ -24,6 +24,8 @@ GATED = {
 
 def prepare_create(pod: Object, now: str) -> None:
     """Sets the status of a new pod, and completes its spec."""
+    # Its feature gate, GenericWorkload, is off by default.
+    pod["spec"].pop("schedulingGroup", None)
     status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [{**GATED, "lastTransitionTime": now}]

@@ -129,6 +129,7 @@ def _validate_label_keys(term: Object, field: str) -> Errors:
         if label_keys and selector is None:
             problem = "must not be specified when labelSelector is not set"
             yield forbidden_field(f"{field}.{name}", problem)
+            continue
         for number, key in enumerate(label_keys):
             yield from field_errors(f"{field}.{name}[{number}]", key, names.qualified_name)
     # The server has merged the keys into the selector already, so one occurrence is allowed.

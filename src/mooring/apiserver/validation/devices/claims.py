@@ -84,7 +84,8 @@ def validate_claim_update(new: Object, old: Object) -> Errors:
 
 def validate_template_update(new: Object, old: Object) -> Errors:
     """Validates a change of a template: its spec is immutable."""
-    return _immutable(new["spec"], old["spec"], "spec", "resource.ResourceClaimTemplateSpec")
+    yield from validate_template(new)
+    yield from _immutable(new["spec"], old["spec"], "spec", "resource.ResourceClaimTemplateSpec")
 
 
 def _immutable(new: Object, old: Object, field: str, type_name: str) -> Errors:
