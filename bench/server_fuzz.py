@@ -13,6 +13,7 @@ import argparse
 import copy
 import itertools
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -58,8 +59,10 @@ KEYS: Final = ("a", "a/b", "x y", "example.com/foo", "cpu", "memory", "nvidia.co
 NUMBERS: Final = (0, 1, -1, 2, 100, 65536, 30, 2**31 - 1, -5, 10**9)
 QUANTITIES: Final = ("1", "0", "-1", "100m", "1Gi", "1.5", "0.5m")
 DEPTH_MAX: Final = 4
-#: What follows in a message about a pod is the difference of two structs of Go.
-_BEFORE_DIFFERENCE: Final = "if it was previously negative)"
+#: What follows in a message about a pod or a claim is the difference of two structs of Go.
+_BEFORE_DIFFERENCE: Final = re.compile(
+    r"(if it was previously negative\)|for bound claims|is immutable after creation)\n.*", re.DOTALL
+)
 #: One of so many objects is an update.
 UPDATES: Final = 4
 
@@ -187,7 +190,7 @@ def _without_difference(value: Any) -> Any:
         return {name: _without_difference(below) for name, below in value.items()}
     if isinstance(value, list):
         return [_without_difference(below) for below in value]
-    return value.partition(_BEFORE_DIFFERENCE)[0] if isinstance(value, str) else value
+    return _BEFORE_DIFFERENCE.sub(r"\1", value) if isinstance(value, str) else value
 
 
 # -- random changes ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 from mooring.apiserver.object_fields import restore_fields
-from mooring.apiserver.registry.strategy import keep_metadata
+from mooring.apiserver.registry.strategy import keep_metadata, keep_status
 from mooring.apiserver.types import Object
 from mooring.objects.defaulting.pods import prepare_spec
 from mooring.objects.qos_class import qos_class
@@ -31,6 +31,13 @@ def prepare_create(pod: Object, now: str) -> None:
         status["conditions"] = [{**GATED, "lastTransitionTime": now}]
     pod["status"] = status
     prepare_spec(pod)
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    """Restores the status, and drops a field behind a gate that the pod did not have."""
+    keep_status(new, old)
+    if "schedulingGroup" not in old["spec"]:
+        new["spec"].pop("schedulingGroup", None)
 
 
 def prepare_status(new: Object, old: Object) -> None:

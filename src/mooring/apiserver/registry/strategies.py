@@ -331,6 +331,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=pod.validate_pod,
             subresources=_subresources(
                 pod.validate_update,
+                prepare_update=pod_strategy.prepare_update,
                 status=SubresourceStrategy(
                     pod_strategy.prepare_status, pod_subresources.validate_status
                 ),
