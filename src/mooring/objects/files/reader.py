@@ -225,6 +225,8 @@ class _Reading:
         obj = self._decoded(source, self._generated.filled_in(raw), kind)
         if obj is None:
             return
+        if not self._is_named(source, obj):
+            return
         self._check_new(source, obj, kind)
         if len(self._objects) >= OBJECTS_MAX:
             raise ConfigError(f"more than {OBJECTS_MAX} objects", file=source.file)
@@ -338,6 +340,8 @@ class _Reading:
         if obj is None:
             return
         obj = with_head(obj, kind)
+        if not self._is_named(source, obj):
+            return
         self._check_new(source, obj, kind)
         if uid := obj["metadata"].setdefault("uid", ""):
             self._uids.add(uid)
@@ -403,6 +407,14 @@ class _Reading:
             value=error.value,
             suggestion=error.suggestion,
         )
+
+    def _is_named(self, source: Source, obj: Object) -> bool:
+        """Reports an object without a name, which none is: others could not refer to it."""
+        if obj["metadata"].get("name"):
+            return True
+        problem = "Required value: name or generateName is required"
+        self.errors.add(source, ("metadata", "name"), problem)
+        return False
 
     def _check_new(self, source: Source, obj: Object, kind: Kind) -> None:
         metadata = obj["metadata"]
