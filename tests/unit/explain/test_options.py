@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
+from mooring import Reject, per_node
 from mooring.clock import VirtualClock, seeded_random
 from mooring.config import default_configuration
 from mooring.decision import Decision
 from mooring.explain.explain import Explained, Options, explain
 from mooring.explain.pod_state import PodState, encoded, state_of
+from mooring.framework.runtime.all_rejections import all_rejections
 from mooring.objects.pod import Pod
 from mooring.simulation.driver import Driver
 from mooring.simulation.utilization import Utilization
@@ -188,3 +190,28 @@ def test_a_table_with_long_names_has_numbers_and_a_legend() -> None:
     ]
     wide = explain(make_pod("new"), decision, utilization, options=Options(width=200))
     assert f"{names[0]}  {names[1]}  {names[2]}" in wide
+
+
+def test_filters_of_single_nodes_do_not_run_on_a_node_that_does_not_exist() -> None:
+    """A pod names that node, so that the node has a row without a node."""
+
+    class Never:
+        name = "Never"
+
+        @per_node
+        def filter(self, pod: Pod, node: Any) -> Reject:
+            return Reject(f"not {node.name}")
+
+    cluster = [*CLUSTER, make_pod("lost", node="deleted")]
+    config = default_configuration()
+    driver = Driver(
+        cluster, config=config, plugins=[Never()], rng=seeded_random(1), clock=VirtualClock()
+    )
+    new = make_pod("new", node_selector={"disk": "nvme"})
+
+    rejections = all_rejections(
+        driver.frameworks["default-scheduler"], new, driver.cache.snapshot()
+    )
+
+    assert set(rejections.of_nodes) == {"a", "b", "c"}
+    assert [item.plugin for item in rejections.of_nodes["c"]] == ["NodeAffinity", "Never"]

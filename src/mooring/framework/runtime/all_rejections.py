@@ -46,11 +46,10 @@ def all_rejections(
     of_pod: list[Rejection] = []
     of_nodes: dict[str, list[Rejection]] = {}
     errors: dict[str, str] = {}
-    rows = None if node is None else np.array([snapshot.nodes.live_row(node)], dtype=np.intp)
-    if node is not None:
-        names = [node]
-    else:
-        names = [snapshot.nodes.names[row] for row in snapshot.nodes.order.rows()]
+    nodes = snapshot.nodes
+    # Not all rows: a row whose node does not exist has pods, but no node for a filter to read.
+    rows = np.array(nodes.order.rows() if node is None else [nodes.live_row(node)], dtype=np.intp)
+    names = [nodes.names[row] for row in rows.tolist()]
     for plugin in framework.selection.applicable("pre_filter", cycle):
         try:
             result = _pre_filter(framework, cycle, plugin)
@@ -91,14 +90,13 @@ def _filter(
     framework: Framework,
     cycle: Cycle,
     name: str,
-    evaluated: Rows | None,
+    evaluated: Rows,
     of_nodes: dict[str, list[Rejection]],
     errors: dict[str, str],
 ) -> None:
     """Adds the rejections of one filter, with the nominated pods and without them."""
     nominated = nominated_pods_by_row(cycle)
-    if evaluated is not None:
-        nominated = {row: nominated[row] for row in evaluated.tolist() if row in nominated}
+    nominated = {row: nominated[row] for row in evaluated.tolist() if row in nominated}
     rows = np.array(list(nominated), dtype=np.intp)
     views = [NodeView(cycle.snapshot, evaluated)]
     if nominated:
