@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, cast
@@ -217,7 +217,9 @@ class RecordingWriter:
     """
 
     def __init__(self, path: str | Path, header: Recording) -> None:
-        """Creates a partial file beside the final one and writes the header.
+        """Creates a partial file beside the final one.
+
+        The header is written with the first step: until then ``change_objects`` changes it.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -236,14 +238,32 @@ class RecordingWriter:
             raise ConfigError(f"cannot be written: {error.strerror}", file=self._path) from error
         if self._path.endswith(".gz"):
             self._compressor = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
-        text = self._encoder.encode(msgspec.structs.replace(header, steps=()))
-        self._write(text.removesuffix(b"]}") + b"\n")
+        #: None = it is written.
+        self._header: Recording | None = header
 
     def __enter__(self) -> RecordingWriter:
         return self
 
+    def change_objects(
+        self, updated: Iterable[Document], deleted: Collection[tuple[str, str]]
+    ) -> None:
+        """Changes the objects of the header: what happened before the first step.
+
+        Args:
+            updated: Objects that are new, or replace those of their kind and name.
+            deleted: Kind and ``object_key`` of objects that do not exist any more.
+        """
+        assert self._header is not None, "the header is written"
+        objects = {
+            (str(document.get("kind")), object_key(document)): document
+            for document in (*self._header.objects, *updated)
+        }
+        remaining = tuple(objects[name] for name in objects if name not in deleted)
+        self._header = msgspec.structs.replace(self._header, objects=remaining)
+
     def add(self, step: Step) -> None:
         """Appends one step."""
+        self._write_header()
         self._write(self._separator + self._encoder.encode(step))
         self._separator = b",\n"
 
@@ -255,6 +275,7 @@ class RecordingWriter:
     ) -> None:
         """Completes the file and renames it, or removes it if the run failed."""
         if kind is None:
+            self._write_header()
             self._write((b"\n" if self._separator else b"") + b"]}\n")
         if self._compressor is not None:
             self._compressor.close()
@@ -263,6 +284,12 @@ class RecordingWriter:
             os.replace(self._partial, self._path)
         else:
             os.unlink(self._partial)
+
+    def _write_header(self) -> None:
+        header, self._header = self._header, None
+        if header is not None:
+            text = self._encoder.encode(msgspec.structs.replace(header, steps=()))
+            self._write(text.removesuffix(b"]}") + b"\n")
 
     def _write(self, data: bytes) -> None:
         (self._compressor or self._file).write(data)

@@ -193,7 +193,9 @@ class SimulationRun:
             cron_runs=options.cron_runs,
         )
         self._budgets = DisruptionController(self._table, self._workloads.cluster, clock=clock)
-        self._engine = Engine(self._loop, self._scheduler, [self._workloads, self._budgets])
+        self._engine = Engine(
+            self._loop, self._scheduler, [self._workloads, self._budgets], skips_retries=True
+        )
         self._kubelets = Kubelets(self._table, self._engine, clock=clock)
         self._pods = {key(pod): pod for pod in self._arrivals()}
 

@@ -9,9 +9,15 @@ import msgspec
 import pytest
 
 from mooring.errors import ConfigError
+from mooring.recordings.format import RecordingReader, RecordingWriter
+from mooring.simulation.build import driver_of
+from mooring.simulation.engine.recorder import StepRecorder
+from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.inputs.workloads import with_replicas
+from mooring.simulation.replay import replay
 from mooring.simulation.results import PLACED, REFUSED
 from mooring.simulation.run import Simulation, SimulationOptions, run_simulation
+from mooring.simulation.simulate import node_order, recording_header
 from mooring.simulation.workload import read_workload
 
 UID = "11111111-1111-4111-8111-11111111111{}"
@@ -394,3 +400,83 @@ def test_a_replication_controller_becomes_its_pods_and_keeps_those_that_it_has(
     )
     again = run_simulation(scaled, SimulationOptions())
     assert len([name for name in placed(again) if name.startswith("default/web-")]) == 4
+
+
+def test_a_simulation_saves_what_controllers_do_before_the_first_attempt(tmp_path: Path) -> None:
+    """Claims of a StatefulSet are created, and pods of a Deployment's old ReplicaSet deleted."""
+    storage_class = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "late"},
+        "provisioner": "any.csi.test",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "late",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    sets = workload("StatefulSet", "db", replicas=2, volumeClaimTemplates=[claim], serviceName="db")
+    few = workload("ReplicaSet", "few", cpu="4", replicas=0)
+    few["metadata"]["uid"] = UID.format(9)
+    old = owned_pod("few-1", few, "a", app="few")
+    old["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+    cluster = tmp_path / "cluster.json"
+    items = [node("a"), storage_class, sets, few, old]
+    cluster.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+    read = with_controller_results(read_workload([str(cluster)]))
+    saved = tmp_path / "run.json.gz"
+    header = recording_header(
+        read, upstream="mooring", seed=0, node_order=node_order(read), config=None
+    )
+
+    with RecordingWriter(saved, header) as writer:
+        options = SimulationOptions(recorder=StepRecorder(writer))
+        simulation = run_simulation(read, options)
+
+    assert [own.node for own in simulation.results] == ["a", "a"]
+    with RecordingReader(saved) as reader:
+        driver = driver_of(reader.header, config=None)
+        steps = list(replay(reader, driver, objects=reader.header.objects))
+    assert steps
+    assert [str(item) for step in steps for item in step.differences] == []
+
+
+def test_a_distant_cron_job_does_not_make_pods_that_cannot_be_scheduled_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    """Nothing helps the pod for years, so it is not tried every ten seconds until then."""
+    job = {"template": {"spec": {**template("x")["spec"], "restartPolicy": "Never"}}}
+    cron_job = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "leap"},
+        "spec": {"schedule": "0 0 29 2 *", "jobTemplate": {"spec": job}},
+    }
+    big = workload("Deployment", "big", cpu="64", replicas=1)
+
+    simulation = simulate(tmp_path, cron_job, big)
+
+    outcomes = {own.pod.split("/")[1].split("-")[0]: own for own in simulation.results}
+    assert outcomes["leap"].outcome == REFUSED
+    assert outcomes["big"].outcome == REFUSED
+    assert simulation.end_s > 300 * 86400
+    assert outcomes["big"].attempts < 500
+
+
+def test_a_daemon_set_without_containers_in_a_file_that_is_not_validated(tmp_path: Path) -> None:
+    daemons = workload("DaemonSet", "agent")
+    del daemons["spec"]["template"]["spec"]["containers"]
+    path = tmp_path / "cluster.json"
+    path.write_bytes(
+        msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [node("a"), daemons]})
+    )
+
+    simulation = run_simulation(
+        read_workload([str(path)], skip_validation=True), SimulationOptions()
+    )
+
+    assert [own.node for own in simulation.results] == ["a"]

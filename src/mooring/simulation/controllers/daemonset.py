@@ -13,8 +13,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Final
 
-from msgspec import convert
-
+from mooring.objects.codec.decode import convert
 from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.selectors import required_node_affinity
 from mooring.objects.tolerations import is_tolerated
@@ -101,7 +100,7 @@ def target_node(pod: Pod) -> str:
 def _eligible(workload: Workload, cluster: ControlledObjects) -> dict[str, bool]:
     """Returns the nodes where a pod may stay; True = one is created there if there is none."""
     spec = daemon_template(workload)["spec"]
-    pod = convert({"spec": spec}, Pod)
+    pod: Pod = convert({"metadata": {"name": workload.metadata.name}, "spec": spec}, "Pod")
     affinity = required_node_affinity(pod)
     own = spec.get("nodeName", "")
     nodes: dict[str, bool] = {}

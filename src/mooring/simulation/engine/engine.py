@@ -77,6 +77,8 @@ class Engine:
         controllers: In the order in which they act.
         attempt_s: How long the scheduler takes for one attempt; the attempt sees the cluster, and
             changes it, at its end.
+        skips_retries: Whether time moves to the next action without the retries before it, when
+            nothing has made progress for ``STALLED_S``: a CronJob may be due in years.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Engine:
         controllers: Iterable[Controller] = (),
         *,
         attempt_s: float = 0.0,
+        skips_retries: bool = False,
     ) -> None:
         self._loop = loop
         self._scheduler = scheduler
@@ -95,6 +98,7 @@ class Engine:
         self._progress_s = loop.time()
         self._foreground = 0
         self._attempt_s = attempt_s
+        self._skips_retries = skips_retries
         #: When the attempt that is under way ends; infinity = there is none.
         self._attempt_ends_s = math.inf
 
@@ -136,6 +140,8 @@ class Engine:
                     return
                 self.note_progress()
                 continue
+            if self._skips_retries and self._foreground and self._is_stalled():
+                next_s = self._actions[0].at_s
             next_s = min(next_s, end_s)
             if next_s == math.inf or not self._loop.skip_to(next_s):
                 await self._wait_until(next_s)
@@ -211,13 +217,16 @@ class Engine:
         """Returns whether only pods are left that nothing will help."""
         if self._foreground:
             return False
-        if self._loop.time() - self._progress_s > STALLED_S:
+        if self._is_stalled():
             # Also while a pod waits in Permit: the end of each wait may requeue it, for ever.
             return True
         if self._scheduler.has_tasks:
             return False
         pods = [entry for entry in self._scheduler.queue.pods() if entry.queue_name.is_busy]
         return next_s == math.inf or not any(map(_will_be_retried, pods))
+
+    def _is_stalled(self) -> bool:
+        return self._loop.time() - self._progress_s > STALLED_S
 
     async def _wait_until(self, next_s: float) -> None:
         """Lets the time move on to the next instant, or to an earlier timer of a task."""

@@ -39,6 +39,7 @@ class StepRecorder(Observer):
     """Writes a step for each attempt.
 
     A step is written when the next attempt begins, or at the end: by then its effects are known.
+    What controllers change before the first attempt belongs to the objects of the recording.
 
     Args:
         writer: Gets the steps.
@@ -47,8 +48,10 @@ class StepRecorder(Observer):
     def __init__(self, writer: RecordingWriter) -> None:
         self._writer = writer
         self._attempt: _Attempt | None = None
+        self._is_first = True
         self._updated: dict[tuple[str, str], Any] = {}
-        self._deleted: dict[str, None] = {}
+        #: "resource key", as effects have it -> kind and key.
+        self._deleted: dict[str, tuple[str, str]] = {}
         #: UID -> start time of the pods that were bound since the last step.
         self._start_times: dict[str, str | None] = {}
         #: Set by the simulation: the nominated pods of its scheduler.
@@ -74,11 +77,11 @@ class StepRecorder(Observer):
 
     def _delete(self, resource: str, kind: str, object_key: str) -> None:
         self._updated.pop((kind, object_key), None)
-        self._deleted[f"{resource} {object_key}"] = None
+        self._deleted[f"{resource} {object_key}"] = kind, object_key
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """Builds the decision."""
-        self.flush()
+        self._begin()
         decision = decision_of(attempt, result)
         self._attempt = _Attempt(entry.pod.pod, entry.attempts, attempt.start_index, decision)
 
@@ -91,16 +94,25 @@ class StepRecorder(Observer):
                 return
             index = attempt.start_index
         else:
-            self.flush()
+            self._begin()
             index = 0
         pod = entry.pod.pod
         self._attempt = _Attempt(pod, entry.attempts, index, _failed_decision(why))
 
     def gated(self, pod: Pod, decision: Decision) -> None:
         """Writes a pod that was never scheduled."""
-        self.flush()
+        self._begin()
         self._attempt = _Attempt(pod, 1, 0, decision)
         self.flush()
+
+    def _begin(self) -> None:
+        """Writes the last attempt; before the first one, what has changed until now."""
+        self.flush()
+        if self._is_first and (self._updated or self._deleted):
+            updated = map(to_builtins, self._updated.values())
+            self._writer.change_objects(updated, self._deleted.values())
+            self._updated, self._deleted = {}, {}
+        self._is_first = False
 
     def flush(self) -> None:
         """Writes the last attempt."""
