@@ -48,18 +48,16 @@ def check(target: Target, data: bytes) -> Failure | None:
     except Exception as error:  # noqa: BLE001 - exactly what is looked for
         return Failure(target.name, data, f"{type(error).__name__}: {error}")
     seconds = time.process_time() - started_s
-    if seconds > SECONDS_PER_KIB * max(1.0, len(data) / 1024):
+    if seconds > target.seconds * max(1.0, len(data) / 1024):
         return Failure(target.name, data, f"took {seconds:.2f} s of CPU time")
     return None
 
 
 def failures(target: Target, *, inputs: int, seed: int) -> Iterator[Failure]:
     """Yields the failures of the corpus, and of ``inputs`` mutations of it."""
-    from bench.fuzz.mutation import mutated
-
     kept, rng = corpus_of(target.name), seeded_random(seed)
     for number in range(len(kept) + inputs):
-        data = kept[number] if number < len(kept) else mutated(rng, kept)
+        data = kept[number] if number < len(kept) else target.mutate(rng, kept)
         if failure := check(target, data):
             # A busy machine can make one slow; a slow input is slow again.
             if failure.problem.startswith("took") and check(target, data) is None:

@@ -14,11 +14,16 @@ from typing import Any, Final, NamedTuple
 import httptools
 import msgspec
 
+from bench.fuzz import SECONDS_PER_KIB
+from bench.fuzz.clusters import feed
+from bench.fuzz.mutation import mutated
+from bench.fuzz.structures import mutated_cluster
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply_patch
 from mooring.cel import CompileError, DeviceInput, EvaluationError, compile_selector
 from mooring.client.transport.http1_pool import _Connection
 from mooring.client.transport.transport import AnswerTooLong
+from mooring.clock import Rng
 from mooring.config import loads
 from mooring.decision import decode_decision
 from mooring.errors import ConfigError, ExtenderError
@@ -34,11 +39,21 @@ from mooring.serving.negotiation import choose
 
 
 class Target(NamedTuple):
-    """A reader of bytes, and the errors that it documents."""
+    """A reader of bytes, and the errors that it documents.
+
+    Attributes:
+        name: Of the target, and of the folder of its corpus.
+        read: Reads an input.
+        errors: The exceptions that it may raise.
+        mutate: Returns a mutation of a corpus.
+        seconds: Limit of CPU seconds for an input, for each KiB of it.
+    """
 
     name: str
     read: Callable[[bytes], object]
     errors: tuple[type[Exception], ...]
+    mutate: Callable[[Rng, list[bytes]], bytes] = mutated
+    seconds: float = SECONDS_PER_KIB
 
 
 def _text(data: bytes) -> str:
@@ -173,6 +188,8 @@ _ALL: Final = (
     Target("decisions", decode_decision, (ConfigError,)),
     Target("recordings", _recording, (ConfigError,)),
     Target("extenders", _extender, ()),
+    # A file of one KiB can be 40 pods that preempt each other, which are simulated six times.
+    Target("clusters", feed, (), mutated_cluster, seconds=5.0),
 )
 
 #: Name -> target.
