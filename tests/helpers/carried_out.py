@@ -184,15 +184,15 @@ class Reader:
             "volumeBindingMode": "WaitForFirstConsumer",
         }
 
-    # ---- devices ----
+    # ---- devices: the specs of claims are immutable ----
 
     def request_class(self, new: str, claim: str, old: str) -> None:
-        for request in self.objects["ResourceClaim", claim]["spec"]["devices"]["requests"]:
+        for request in self._created_again(claim):
             if request["exactly"]["deviceClassName"] == old:
                 request["exactly"]["deviceClassName"] = new
 
     def request_devices(self, count: str, request: str, claim: str, _old: str) -> None:
-        for item in self.objects["ResourceClaim", claim]["spec"]["devices"]["requests"]:
+        for item in self._created_again(claim):
             if item["name"] == request:
                 item["exactly"]["count"] = int(count)
 
@@ -203,9 +203,18 @@ class Reader:
         toleration = {"key": key, "operator": operator, "effect": effect}
         if value is not None:
             toleration["value"] = value
-        for item in self.objects["ResourceClaim", claim]["spec"]["devices"]["requests"]:
+        for item in self._created_again(claim):
             if item["name"] == request:
                 item["exactly"].setdefault("tolerations", []).append(toleration)
+
+    def _created_again(self, name: str) -> list[dict[str, Any]]:
+        """Deletes a claim and creates it again; returns the requests of the new one."""
+        old = self.objects.pop(("ResourceClaim", name))
+        metadata = {"name": name, "namespace": "default", "uid": f"{old['metadata']['uid']}-new"}
+        new = {"metadata": metadata, "spec": _copy(old["spec"])}
+        self.objects["ResourceClaim", name] = new
+        requests: list[dict[str, Any]] = new["spec"]["devices"]["requests"]
+        return requests
 
 
 def _copy(document: Any) -> Any:
@@ -220,6 +229,7 @@ def units(text: str) -> Decimal:
 
 
 _TAINT = r"([^=:]+)(?:=([^:]*))?:(\w+)"
+_AGAIN = "; the claim must be deleted and created again"
 _CHANGES: dict[str, Callable[..., None]] = {
     rf"add a toleration of {_TAINT} to the pod": Reader.tolerate,
     r"uncordon node (\S+)": Reader.uncordon,
@@ -247,12 +257,12 @@ _CHANGES: dict[str, Callable[..., None]] = {
     r"bind claim default/(\S+) to a volume of (\S+?)(?: of class (\S+))? that all nodes reach": (
         Reader.bind_claim
     ),
-    r"request class (\S+) in resource claim default/(\S+) \(instead of (\S+)\)": (
+    rf"request class (\S+) in resource claim default/(\S+) \(instead of (\S+)\){_AGAIN}": (
         Reader.request_class
     ),
     r"request (\d+) devices? in request (\S+) of resource claim default/(\S+)"
-    r" \(instead of (\d+)\)": Reader.request_devices,
-    rf"tolerate {_TAINT} in request (\S+) of resource claim default/(\S+)": (
+    rf" \(instead of (\d+)\){_AGAIN}": Reader.request_devices,
+    rf"tolerate {_TAINT} in request (\S+) of resource claim default/([^;]+){_AGAIN}": (
         Reader.tolerate_device
     ),
 }

@@ -34,6 +34,9 @@ NEW_NODE: Final = "new-node"
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
+#: The kinds whose spec cannot be changed.
+_IMMUTABLE: Final = ("ResourceClaim", "ResourceClaimTemplate")
+
 #: Changes the spec of a resource claim.
 SpecEdit = Callable[[ResourceClaimSpec], ResourceClaimSpec]
 
@@ -45,7 +48,7 @@ class ChangedObject(NamedTuple):
     """One object that a suggestion changes.
 
     Attributes:
-        action: "edit", "add" or "remove".
+        action: "edit", "add" or "remove"; "replace": it must be deleted and created again.
         kind: Such as "Node".
         name: Its name, with the namespace if it has one.
     """
@@ -268,7 +271,8 @@ def _apply_remedy(
             if place is None:
                 return None
             changed[place] = update(changed[place])
-            log.append(ChangedObject("edit", kind, name))
+            action = "replace" if kind in _IMMUTABLE else "edit"
+            log.append(ChangedObject(action, kind, name))
         for victim in change.removes:
             place = _index(changed, "Pod", key(victim))
             if place is None:

@@ -495,14 +495,14 @@ def test_fewer_devices_and_a_toleration_of_a_device() -> None:
     new = make_pod("new", spec=with_devices("c"))
     assert remedies(new, *cluster, make_claim("c", exactly(count=4))) == [
         HELP,
-        "  - request 2 devices in request r of resource claim default/c (instead of 4):"
-        " the pod goes to b",
+        "  - request 2 devices in request r of resource claim default/c (instead of 4);"
+        " the claim must be deleted and created again: the pod goes to b",
     ]
     tainted = [make_node("a"), GPU, gpus("a", "d", taints=broken)]
     assert remedies(new, *tainted, make_claim("c", exactly())) == [
         HELP,
-        "  - tolerate broken:NoSchedule in request r of resource claim default/c:"
-        " the pod goes to a",
+        "  - tolerate broken:NoSchedule in request r of resource claim default/c;"
+        " the claim must be deleted and created again: the pod goes to a",
     ]
 
 
@@ -515,7 +515,8 @@ def test_a_resource_claim_and_a_class_that_are_nearly_right() -> None:
     ]
     assert remedies(new, *cluster, make_claim("c", exactly(device_class="gpuu"))) == [
         HELP,
-        "  - request class gpu in resource claim default/c (instead of gpuu): the pod goes to a",
+        "  - request class gpu in resource claim default/c (instead of gpuu);"
+        " the claim must be deleted and created again: the pod goes to a",
     ]
 
 

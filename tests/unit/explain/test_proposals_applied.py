@@ -102,9 +102,12 @@ def obvious(objects: list[Any]) -> Iterator[str]:
             }:
                 yield f"bind claim default/{name} to a volume of 5Gi that all nodes reach"
         elif isinstance(obj, ResourceClaim) and obj.status.allocation is None:
-            yield f"request 1 device in request r of resource claim default/{name} (instead of 2)"
-            yield f"request class gpu in resource claim default/{name} (instead of gpuu)"
-            yield f"tolerate broken=x:NoSchedule in request r of resource claim default/{name}"
+            for edit in (
+                f"request 1 device in request r of resource claim default/{name} (instead of 2)",
+                f"request class gpu in resource claim default/{name} (instead of gpuu)",
+                f"tolerate broken=x:NoSchedule in request r of resource claim default/{name}",
+            ):
+                yield f"{edit}; the claim must be deleted and created again"
     for constraint in spec.topology_spread_constraints:
         key = constraint.topology_key
         yield f"set whenUnsatisfiable: ScheduleAnyway for the spread over {key} in the pod"

@@ -252,7 +252,7 @@ def test_fewer_devices_of_a_claim_and_of_a_template() -> None:
     claim = make_claim("c", exactly(count=2))
     entry = {"resourceClaims": [{"name": "e", "resourceClaimName": "c"}]}
     (first,) = Cluster([*cluster, claim, pod("web", spec=entry)]).what_would_help("web")
-    assert (first.node, first.changes) == ("a", [("edit", "ResourceClaim", "default/c")])
+    assert (first.node, first.changes) == ("a", [("replace", "ResourceClaim", "default/c")])
     assert first.apply().simulate()["web"].node == "a"
 
     head = {"metadata": {"name": "t", "namespace": "default"}}
@@ -261,7 +261,9 @@ def test_fewer_devices_of_a_claim_and_of_a_template() -> None:
     entry = {"resourceClaims": [{"name": "e", "resourceClaimTemplateName": "t"}]}
     (first,) = Cluster([*cluster, template, pod("web", spec=entry)]).what_would_help("web")
     assert first.text == (
-        "request 1 device in request r of resource claim template default/t (instead of 2)"
+        "request 1 device in request r of resource claim template default/t (instead of 2);"
+        " the template, and then the pod, must be deleted and created again"
     )
-    assert (first.node, first.changes) == ("a", [("edit", "ResourceClaimTemplate", "default/t")])
+    assert first.node == "a"
+    assert first.changes == [("replace", "ResourceClaimTemplate", "default/t")]
     assert first.apply().simulate()["web"].node == "a"

@@ -166,6 +166,7 @@ def _other_class(case: Case, claim: ResourceClaim, old: str, new: str) -> Sugges
 
     template = _template_of(case, claim)
     text = f"request class {new} in {_owner_text(claim, template)} (instead of {old})"
+    text += _again(template)
     edit = _edit_of(lambda _: True, exactly)
     return SuggestedChange(
         text, EDIT_POD, f"class {old}", claims={key(claim): edit}, template=template
@@ -218,7 +219,7 @@ def _changed(
 ) -> SuggestedChange:
     edit = _edit_of(lambda name: name == request.name, exactly)
     return SuggestedChange(
-        text,
+        text + _again(request.template),
         cost,
         f"{text.split()[0]} {request.text}",
         claims={key(request.claim): edit},
@@ -254,6 +255,19 @@ def _template_of(case: Case, claim: ResourceClaim) -> str:
 
 def _owner_text(claim: ResourceClaim, template: str) -> str:
     return f"resource claim template {template}" if template else f"resource claim {key(claim)}"
+
+
+def _again(template: str) -> str:
+    """Returns the end of the text of an edit: the specs of claims and templates are immutable.
+
+    A pending pod refers to a claim by name, so that it uses the new one. The claim that was made
+    from a template belongs to the pod, and is deleted with it.
+
+    Source: pkg/apis/resource/validation/validation.go (ValidateResourceClaimUpdate,
+    ValidateResourceClaimTemplateUpdate).
+    """
+    subject = "the template, and then the pod," if template else "the claim"
+    return f"; {subject} must be deleted and created again"
 
 
 # ---- other pods ----
