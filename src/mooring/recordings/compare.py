@@ -48,6 +48,9 @@ _RAW_NEEDS_ALL_NODES: Final = frozenset({"PodTopologySpread", "InterPodAffinity"
 
 _PLUGIN_IN_ERROR: Final = re.compile(r'plugin "([^"]+)"|running "([^"]+)"')
 
+#: The end of the message of a plugin that raised an exception: its file and line.
+_LOCATION: Final = re.compile(r" \([^()]+\.py:[0-9]+\)$")
+
 _OUTCOME_FIELDS: Final = (
     "result",
     "tied",
@@ -183,7 +186,7 @@ class _Comparison:
         yield from _unequal("prefilter", then.prefilter, now.prefilter)
 
     def _message(self) -> Iterator[_Unequal]:
-        then, now = self.recorded.message, self.decided.message
+        then, now = _unlocated(self.recorded), _unlocated(self.decided)
         is_partial = self.only is not None and not set(self.only) >= POST_FILTERS
         if is_partial and self.recorded.result == UNSCHEDULABLE:
             then, now = histogram_part(then), histogram_part(now)
@@ -309,6 +312,12 @@ def _is_owned(rejection: Rejection | None, only: Collection[str] | None) -> bool
     if rejection is None:
         return False
     return only is None or all(name in only for name in rejection.plugins)
+
+
+def _unlocated(decision: Decision) -> str | None:
+    """Returns the message without the line of code of an error, which each version may move."""
+    message = decision.message
+    return _LOCATION.sub("", message) if decision.result == ERROR and message else message
 
 
 def _plugins_in_error(message: str) -> set[str]:

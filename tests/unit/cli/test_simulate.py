@@ -93,6 +93,31 @@ def test_simulate_saves_what_replay_finds_the_same(
     ]
 
 
+def test_replay_finds_no_difference_in_a_saved_error_of_a_plugin(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A selector that is not validated raises in a plugin; the place in its code may differ."""
+    term = {"key": "app", "operator": "in", "values": ["web"]}
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchExpressions": [term]},
+    }
+    spec = {"containers": [{"name": "c"}], "topologySpreadConstraints": [constraint]}
+    web = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+    files = write_workload(tmp_path, [node_yaml("n1", "2")], [json.dumps(web)])
+    saved = str(tmp_path / "run.json.gz")
+    words = ("simulate", *files, "--skip-validation", "--save", saved)
+
+    assert run_command(capsys, *words)[0] == 0
+    code, out, _ = run_command(capsys, "replay", saved)
+
+    assert "3 steps, no difference" in out
+    assert code == 0
+    assert read_recording(saved).steps[0].decision.result == "error"
+
+
 def test_simulate_takes_a_plugin_of_the_current_folder(
     capsys: pytest.CaptureFixture[str],
     files: list[str],

@@ -467,12 +467,17 @@ def test_a_distant_cron_job_does_not_make_pods_that_cannot_be_scheduled_wait_for
     assert outcomes["big"].attempts < 500
 
 
-def test_a_daemon_set_without_containers_in_a_file_that_is_not_validated(tmp_path: Path) -> None:
-    daemons = workload("DaemonSet", "agent")
-    del daemons["spec"]["template"]["spec"]["containers"]
+@pytest.mark.parametrize("kind", ["DaemonSet", "Job", "Deployment"])
+def test_a_workload_without_containers_in_a_file_that_is_not_validated(
+    tmp_path: Path, kind: str
+) -> None:
+    more = {"completions": 1, "completionMode": "Indexed"} if kind == "Job" else {}
+    own = workload(kind, "agent", **more)
+    own["apiVersion"] = "batch/v1" if kind == "Job" else "apps/v1"
+    del own["spec"]["template"]["spec"]["containers"]
     path = tmp_path / "cluster.json"
     path.write_bytes(
-        msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [node("a"), daemons]})
+        msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [node("a"), own]})
     )
 
     simulation = run_simulation(

@@ -78,6 +78,7 @@ def _errors_of(resource: Resource, obj: Object) -> Errors:
     strategy = strategy_of(resource)
     if not is_stored(obj) and strategy.prepare_create is not nothing:
         obj = deepcopy(obj)
+        obj["metadata"].setdefault("uid", "")  # a LimitRange without a name is named after it
         strategy.prepare_create(obj, _NOW)
     return strategy.validate(obj)
 

@@ -413,6 +413,7 @@ class _Reading:
         if obj["metadata"].get("name"):
             return True
         problem = "Required value: name or generateName is required"
+        problem = problem if self._validator is not None else "must not be empty"
         self.errors.add(source, ("metadata", "name"), problem)
         return False
 

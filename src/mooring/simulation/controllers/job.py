@@ -329,7 +329,8 @@ def _identify(create: Create, workload: Workload, index: int | None) -> None:
     spec = create.manifest["spec"]
     spec["hostname"] = f"{workload.metadata.name}-{index}"
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
-    for container in [*spec.get("initContainers", ()), *spec["containers"]]:
+    # Both can be null in a file that is not validated.
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
         present = container.get("env") or []
         if not any(item["name"] == "JOB_COMPLETION_INDEX" for item in present):
             entry = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}

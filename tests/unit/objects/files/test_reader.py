@@ -332,20 +332,20 @@ def test_the_place_of_a_byte_that_is_no_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "path"),
+    "head",
     [
-        ("apiVersion: v1\nkind: Node", ""),
-        ("apiVersion: v1\nkind: Pod", ""),
-        ("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nvalue: 1", ""),
-        ("apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nhandler: a", ""),
-        ("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nprovisioner: a", ""),
-        ("apiVersion: apps/v1\nkind: Deployment", ""),
-        ("apiVersion: v1\nkind: Node\nmetadata: {name: ''}", ".name"),
+        "apiVersion: v1\nkind: Node",
+        "apiVersion: v1\nkind: Pod",
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nvalue: 1",
+        "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nhandler: a",
+        "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nprovisioner: a",
+        "apiVersion: apps/v1\nkind: Deployment",
+        "apiVersion: v1\nkind: Node\nmetadata: {name: ''}",
     ],
 )
 @pytest.mark.parametrize("validator", [None, ExistingObjects()])
 def test_an_object_without_a_name_is_refused_with_its_place(
-    tmp_path: Path, head: str, path: str, validator: ExistingObjects | None
+    tmp_path: Path, head: str, validator: ExistingObjects | None
 ) -> None:
     file = write(tmp_path / "a.yaml", POD % "web" + "---\n" + head + "\n")
 
@@ -355,4 +355,17 @@ def test_an_object_without_a_name_is_refused_with_its_place(
     lines = [line for line in str(caught.value).splitlines() if "metadata.name" in line]
     assert len(lines) == 1
     assert lines[0].startswith(f"{file}: document 2: line ")
-    assert lines[0].endswith(": metadata.name: Required value: name or generateName is required")
+    problem = "Required value: name or generateName is required"
+    problem = "must not be empty" if validator is None else problem
+    assert lines[0].endswith(f": metadata.name: {problem}")
+
+
+def test_a_limit_range_without_a_name_is_refused_with_its_place(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: LimitRange\nspec: {limits: [{type: Pod}]}\n"
+    file = write(tmp_path / "a.yaml", POD % "web" + "---\n" + text)
+
+    with pytest.raises(ConfigError) as caught:
+        read_objects([file], validator=ExistingObjects())
+
+    (line,) = [line for line in str(caught.value).splitlines() if "document 2" in line]
+    assert line.startswith(f"{file}: document 2: line 5: metadata.name: Required value")
