@@ -18,6 +18,7 @@ from mooring.client.rest.reading import READ_S_MAX
 from mooring.client.transport.transport import Request
 from mooring.errors import AlreadyExists, ApiError, ConfigError
 from mooring.objects.codec.decode import encode
+from mooring.objects.files.documents import Path
 from mooring.objects.files.sources import Source, iter_values
 from mooring.objects.kinds import CREATED_FIRST
 from mooring.objects.meta import KubernetesObject
@@ -56,10 +57,13 @@ class Seed(NamedTuple):
     Attributes:
         raw: The object as JSON.
         source: The source file; None if generated.
+        path: What in the source is about this object: its name, or the field that names an object
+            that is not in the files.
     """
 
     raw: dict[str, Any]
     source: Source | None = None
+    path: Path = ("metadata", "name")
 
     @property
     def kind(self) -> str:
@@ -107,11 +111,12 @@ def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
     """
     seeds = _with_runtime_classes(_with_priority_classes(seeds))
     existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "Namespace"}
-    used = dict.fromkeys(seed.metadata.get("namespace") for seed in seeds)
-    missing = [name for name in used if name and name not in existing | _PRESENT]
+    used = {seed.metadata.get("namespace"): seed.source for seed in reversed(seeds)}
+    path = "metadata", "namespace"
     namespaces = [
-        Seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for name in missing
+        Seed({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, source, path)
+        for name, source in reversed(used.items())
+        if name and name not in existing | _PRESENT
     ]
     rank = {kind: number for number, kind in enumerate(CREATED_FIRST)}
     rank["CustomResourceDefinition"] = -1  # it defines the kind of others
@@ -147,7 +152,9 @@ def _with_priority_classes(seeds: Sequence[Seed]) -> list[Seed]:
                 "metadata": {"name": name},
                 "value": priority,
                 "preemptionPolicy": policy,
-            }
+            },
+            seed.source,
+            ("spec", "priority"),
         )
         result.append(seed._replace(raw={**seed.raw, "spec": {**spec, "priorityClassName": name}}))
     existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "PriorityClass"}
@@ -228,7 +235,7 @@ class Seeder:
             self.skipped[seed.kind] = self.skipped.get(seed.kind, 0) + 1
             return None
         raw = {**seed.raw, "metadata": self._with_owners(_client_set(seed.metadata))}
-        if seed.kind == "Job" and raw.get("spec", {}).get("selector"):
+        if seed.kind == "Job" and (raw.get("spec") or {}).get("selector"):
             # The selector has the UID of the file, as the labels of its pods: both stay.
             raw["spec"] = {**raw["spec"], "manualSelector": True}
         try:
@@ -250,10 +257,15 @@ class Seeder:
     def _with_owners(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Returns metadata that refers to the owners by their new UIDs."""
         owners = metadata.get("ownerReferences")
-        if not owners:
+        if not isinstance(owners, list):
             return metadata
-        owners = [{**owner, "uid": self._uids.get(owner["uid"], owner["uid"])} for owner in owners]
-        return {**metadata, "ownerReferences": owners}
+        return {**metadata, "ownerReferences": [self._with_new_uid(owner) for owner in owners]}
+
+    def _with_new_uid(self, owner: Any) -> Any:
+        """Returns a reference with the new UID; what is none is for the API server to refuse."""
+        uid = owner.get("uid") if isinstance(owner, dict) else None
+        new = self._uids.get(uid) if isinstance(uid, str) else None
+        return owner if new is None else {**owner, "uid": new}
 
     async def create_all(self, seeds: Iterable[Seed]) -> AsyncIterator[Created]:
         """Creates objects one by one; yields the created ones."""
@@ -314,5 +326,5 @@ def _priority(seed: Seed) -> int:
 def _seed_error(seed: Seed, error: ApiError) -> ConfigError:
     problem = f"the API server rejects this {seed.kind}: {error}"
     if seed.source is not None:
-        return seed.source.fault(problem, "metadata", "name", value=seed.metadata.get("name"))
+        return seed.source.fault(problem, *seed.path, value=seed.metadata.get("name"))
     return ConfigError(problem, path="metadata.name", value=seed.metadata.get("name"))

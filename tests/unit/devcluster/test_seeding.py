@@ -251,3 +251,37 @@ def test_owners_come_before_what_they_own() -> None:
         raw("Deployment", "d", "apps/v1", metadata={"namespace": "default"}),
     ]
     assert names(in_order(seeds)[0]) == ["Deployment d", "ReplicaSet r", "Pod on"]
+
+
+# ---- files that are not validated ----
+
+
+@virtually
+async def test_a_namespace_that_cannot_be_made_is_an_error_at_the_object_that_names_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  namespace: Not_one\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n  namespace: Not_one\n"
+    )
+    server = Server()
+    cluster, _ = in_order(seeds_of_files([str(file)]))
+
+    with pytest.raises(ConfigError) as caught:
+        await server.seeder.create(cluster[0])
+
+    error = caught.value
+    assert (error.file, error.document, error.line) == (str(file), 1, 5)
+    assert (error.path, error.value) == ("metadata.namespace", "Not_one")
+    assert "the API server rejects this Namespace" in error.problem
+
+
+@pytest.mark.parametrize("owners", [[{"kind": "Job", "name": "a"}], ["a"], {"uid": "a"}, 5])
+@virtually
+async def test_an_owner_that_is_none_is_for_the_api_server_to_refuse(owners: Any) -> None:
+    seed = a_pod("a")
+    seed.metadata["ownerReferences"] = owners
+
+    with pytest.raises(ConfigError, match="the API server rejects this Pod"):
+        await Server().seeder.create(seed)

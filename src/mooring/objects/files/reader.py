@@ -222,10 +222,9 @@ class _Reading:
             problem = f"{kind.name} is read only as {kind.api_version}"
             self.errors.add(source, ("apiVersion",), problem, value=raw["apiVersion"])
             return
-        obj = self._decoded(source, self._generated.filled_in(raw), kind)
-        if obj is None:
-            return
-        if not self._is_named(source, obj):
+        raw = self._generated.filled_in(raw)
+        obj = self._decoded(source, raw, kind)
+        if obj is None or not self._is_named(source, raw):
             return
         self._check_new(source, obj, kind)
         if len(self._objects) >= OBJECTS_MAX:
@@ -337,11 +336,9 @@ class _Reading:
         obj = self._strictly_decoded(
             source, raw, struct_of(group, name), allows_unknown=self._validator is None
         )
-        if obj is None:
+        if obj is None or not self._is_named(source, raw):
             return
         obj = with_head(obj, kind)
-        if not self._is_named(source, obj):
-            return
         self._check_new(source, obj, kind)
         if uid := obj["metadata"].setdefault("uid", ""):
             self._uids.add(uid)
@@ -408,13 +405,16 @@ class _Reading:
             suggestion=error.suggestion,
         )
 
-    def _is_named(self, source: Source, obj: Object) -> bool:
-        """Reports an object without a name, which none is: others could not refer to it."""
-        if obj["metadata"].get("name"):
+    def _is_named(self, source: Source, raw: Object) -> bool:
+        """Reports an object without a name: others could not refer to it."""
+        name = (raw.get("metadata") or {}).get("name")
+        if name:
             return True
-        problem = "Required value: name or generateName is required"
-        problem = problem if self._validator is not None else "must not be empty"
-        self.errors.add(source, ("metadata", "name"), problem)
+        if self._validator is None:
+            self.errors.add(source, ("metadata", "name"), "must not be empty", value=name)
+        else:
+            problem = "Required value: name or generateName is required"
+            self.errors.add(source, ("metadata", "name"), problem)
         return False
 
     def _check_new(self, source: Source, obj: Object, kind: Kind) -> None:
