@@ -107,7 +107,7 @@ def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
 
     Missing namespaces are added, priority classes for pods that state a number instead of a class,
     and runtime classes that pods and workloads name, with the overhead of these pods. Pending pods
-    are in queue order: higher priority first.
+    are in queue order: higher priority first. Those that are being deleted are left out.
     """
     seeds = _with_runtime_classes(_with_priority_classes(seeds))
     existing = {seed.metadata.get("name") for seed in seeds if seed.kind == "Namespace"}
@@ -125,7 +125,10 @@ def in_order(seeds: Sequence[Seed]) -> tuple[list[Seed], list[Seed]]:
     cluster = sorted(
         [*namespaces, *cluster], key=lambda seed: rank.get(seed.kind, len(CREATED_FIRST))
     )
-    pending = [seed for seed in seeds if seed.is_pending_pod]
+    # A scheduler never sees a pod that leaves before it has a node.
+    pending = [
+        seed for seed in seeds if seed.is_pending_pod and not seed.metadata.get("deletionTimestamp")
+    ]
     return cluster, sorted(pending, key=lambda seed: -_priority(seed))
 
 

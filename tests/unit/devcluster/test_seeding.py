@@ -253,6 +253,17 @@ def test_owners_come_before_what_they_own() -> None:
     assert names(in_order(seeds)[0]) == ["Deployment d", "ReplicaSet r", "Pod on"]
 
 
+def test_pods_that_are_deleted_before_they_have_a_node_are_left_out() -> None:
+    leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    seeds = [a_pod("waits"), a_pod("leaves"), a_pod("on", spec={"nodeName": "n"})]
+    seeds[1].metadata.update(leaving)
+    seeds[2].metadata.update(leaving)
+
+    cluster, pending = in_order(seeds)
+
+    assert (names(cluster), names(pending)) == (["Pod on"], ["Pod waits"])
+
+
 # ---- files that are not validated ----
 
 
