@@ -9,8 +9,11 @@ for one target, until it is interrupted or the inputs are done.
 from __future__ import annotations
 
 import argparse
+import resource
+import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,6 +26,16 @@ CORPUS: Final = Path(__file__).parent / "corpus"
 
 #: Limit of CPU seconds for an input, for each KiB of it; shorter inputs have one KiB's.
 SECONDS_PER_KIB: Final = 0.1
+
+#: CPU seconds after which an input is stopped: it may never end.
+STOPPED_S: Final = 60.0
+
+#: Memory of the command: an input that needs more is a failure, and does not stop the machine.
+MEMORY_BYTES_MAX: Final = 4 << 30
+
+
+class Stopped(BaseException):
+    """An input took too long; no handler of exceptions may take it for an error of its own."""
 
 
 class Failure(NamedTuple):
@@ -42,15 +55,32 @@ def check(target: Target, data: bytes) -> Failure | None:
     """Feeds one input to a target."""
     started_s = time.process_time()
     try:
-        target.read(data)
+        with _stopped_after(STOPPED_S):
+            target.read(data)
     except target.errors:
         pass
+    except Stopped:
+        return Failure(target.name, data, f"was stopped after {STOPPED_S:g} s of CPU time")
     except Exception as error:  # noqa: BLE001 - exactly what is looked for
         return Failure(target.name, data, f"{type(error).__name__}: {error}")
     seconds = time.process_time() - started_s
     if seconds > target.seconds * max(1.0, len(data) / 1024):
         return Failure(target.name, data, f"took {seconds:.2f} s of CPU time")
     return None
+
+
+@contextmanager
+def _stopped_after(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    previous = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, previous)
 
 
 def failures(target: Target, *, inputs: int, seed: int) -> Iterator[Failure]:
@@ -79,6 +109,7 @@ def main(arguments: list[str]) -> int:
         from bench.fuzz.guided import fuzz
 
         return fuzz((options.target or list(TARGETS))[0], options.inputs)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, resource.RLIM_INFINITY))
     has_failed = False
     for name in options.target or TARGETS:
         started_s = time.process_time()

@@ -47,6 +47,7 @@ class Target(NamedTuple):
         errors: The exceptions that it may raise.
         mutate: Returns a mutation of a corpus.
         seconds: Limit of CPU seconds for an input, for each KiB of it.
+        tested: How many mutations the test suite tries.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Target(NamedTuple):
     errors: tuple[type[Exception], ...]
     mutate: Callable[[Rng, list[bytes]], bytes] = mutated
     seconds: float = SECONDS_PER_KIB
+    tested: int = 200
 
 
 def _text(data: bytes) -> str:
@@ -189,7 +191,7 @@ _ALL: Final = (
     Target("recordings", _recording, (ConfigError,)),
     Target("extenders", _extender, ()),
     # A file of one KiB can be 40 pods that preempt each other, which are simulated six times.
-    Target("clusters", feed, (), mutated_cluster, seconds=5.0),
+    Target("clusters", feed, (), mutated_cluster, seconds=5.0, tested=40),
 )
 
 #: Name -> target.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bench import fuzz
 from bench.fuzz import CORPUS, check, corpus_of, failures
 from bench.fuzz.mutation import BYTES_MAX, mutated
+from bench.fuzz.structures import mutated_cluster
 from bench.fuzz.targets import TARGETS, Target
 from mooring.cel import CompileError, compile_selector
 from mooring.clock import seeded_random
@@ -15,7 +17,7 @@ from mooring.objects.files.documents import json_document
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_target_survives_its_corpus_and_mutations(name: str) -> None:
-    assert list(failures(TARGETS[name], inputs=200, seed=1)) == []
+    assert list(failures(TARGETS[name], inputs=TARGETS[name].tested, seed=1)) == []
 
 
 def test_every_corpus_belongs_to_a_target_and_is_small() -> None:
@@ -50,6 +52,29 @@ def test_an_undocumented_error_and_a_slow_input_are_failures() -> None:
     failure = check(Target("slow", slow, ()), b"")
     assert failure is not None
     assert failure.problem.startswith("took ")
+
+
+def test_an_input_that_never_ends_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(data: bytes) -> None:
+        while True:
+            len(data)
+
+    monkeypatch.setattr(fuzz, "STOPPED_S", 0.05)
+    failure = check(Target("endless", endless, ()), b"")
+    assert failure is not None
+    assert failure.problem == "was stopped after 0.05 s of CPU time"
+
+
+def test_mutations_of_files_are_repeatable_and_mostly_objects() -> None:
+    kept = corpus_of("clusters")
+    first, second = seeded_random(5), seeded_random(5)
+
+    inputs = [mutated_cluster(first, kept) for _ in range(100)]
+
+    assert inputs == [mutated_cluster(second, kept) for _ in range(100)]
+    assert len(set(inputs)) > 80
+    assert max(map(len, inputs)) <= BYTES_MAX
+    assert sum(b"apiVersion" in data for data in inputs) > 90
 
 
 def test_mutations_are_repeatable_and_of_limited_size() -> None:

@@ -471,7 +471,8 @@ def test_a_distant_cron_job_does_not_make_pods_that_cannot_be_scheduled_wait_for
 def test_a_workload_without_containers_in_a_file_that_is_not_validated(
     tmp_path: Path, kind: str
 ) -> None:
-    more = {"completions": 1, "completionMode": "Indexed"} if kind == "Job" else {}
+    is_job = kind == "Job"
+    more: dict[str, Any] = {"completions": 1, "completionMode": "Indexed"} if is_job else {}
     own = workload(kind, "agent", **more)
     own["apiVersion"] = "batch/v1" if kind == "Job" else "apps/v1"
     del own["spec"]["template"]["spec"]["containers"]
