@@ -79,9 +79,11 @@ class Seed(NamedTuple):
     @property
     def is_pending_pod(self) -> bool:
         """True for an unfinished pod without a node."""
-        spec, status = self.raw.get("spec") or {}, self.raw.get("status") or {}
+        if self.kind != "Pod":
+            return False
+        spec, status = _mapping(self.raw, "spec"), _mapping(self.raw, "status")
         is_finished = status.get("phase") in ("Succeeded", "Failed")
-        return self.kind == "Pod" and not spec.get("nodeName") and not is_finished
+        return not spec.get("nodeName") and not is_finished
 
 
 def seeds_of_files(paths: Iterable[str]) -> list[Seed]:
@@ -321,8 +323,14 @@ def _client_set(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key not in _SERVER_SET}
 
 
+def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Returns a part of an object; empty if it is none, which the API server refuses."""
+    part = raw.get(name)
+    return part if isinstance(part, dict) else {}
+
+
 def _priority(seed: Seed) -> int:
-    priority = (seed.raw.get("spec") or {}).get("priority")
+    priority = _mapping(seed.raw, "spec").get("priority")
     return priority if isinstance(priority, int) else 0
 
 

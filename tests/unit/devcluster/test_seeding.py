@@ -296,3 +296,10 @@ async def test_an_owner_that_is_none_is_for_the_api_server_to_refuse(owners: Any
 
     with pytest.raises(ConfigError, match="the API server rejects this Pod"):
         await Server().seeder.create(seed)
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Odd"])
+@pytest.mark.parametrize("part", ["a", ["a"], 5, None])
+def test_parts_that_are_no_mappings_are_for_the_api_server_to_refuse(kind: str, part: Any) -> None:
+    cluster, pending = in_order([raw(kind, "a", spec=part, status=part)])
+    assert len(cluster) + len(pending) == 1
