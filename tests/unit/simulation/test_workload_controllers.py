@@ -486,3 +486,23 @@ def test_a_workload_without_containers_in_a_file_that_is_not_validated(
     )
 
     assert [own.node for own in simulation.results] == ["a"]
+
+
+@pytest.mark.parametrize("value", ["apps/v1", "", "-5%", "5", "9" * 5000 + "%"])
+@pytest.mark.parametrize(
+    ("kind", "strategy"), [("Deployment", "strategy"), ("DaemonSet", "updateStrategy")]
+)
+def test_a_limit_of_a_rolling_update_that_is_no_percentage_is_refused_with_its_place(
+    tmp_path: Path, kind: str, strategy: str, value: str
+) -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": value}}
+    more: dict[str, Any] = {strategy: rolling}
+    path = tmp_path / "cluster.json"
+    path.write_bytes(msgspec.json.encode(workload(kind, "web", **more)))
+
+    with pytest.raises(ConfigError) as caught:
+        read_workload([str(path)], skip_validation=True)
+
+    assert caught.value.file == str(path)
+    assert caught.value.path == f"spec.{strategy}.rollingUpdate.maxUnavailable"
+    assert caught.value.value == value

@@ -6,6 +6,7 @@ selector does not select the pods of its template.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,8 @@ from mooring.objects.types import Object
 
 #: The fields with the number of pods that run at once.
 _SIZES = ("replicas", "parallelism")
+
+_PERCENTAGE = re.compile(r"[0-9]{1,9}%")
 
 
 class WorkloadProblem(NamedTuple):
@@ -52,7 +55,21 @@ def problem_of(workload: Object) -> WorkloadProblem | None:
         if not (claim.get("metadata") or {}).get("name"):
             place = (*path, "volumeClaimTemplates", index, "metadata", "name")
             return WorkloadProblem(place, "must name the claim")
-    return None if kind in ("Job", "CronJob") else _selector_problem(spec, kind)
+    if kind in ("Job", "CronJob"):
+        return None
+    return _rolling_problem(spec) or _selector_problem(spec, kind)
+
+
+def _rolling_problem(spec: Object) -> WorkloadProblem | None:
+    """Returns which limit of a rolling update is neither a number nor a percentage."""
+    for strategy in ("strategy", "updateStrategy"):
+        rolling = (spec.get(strategy) or {}).get("rollingUpdate") or {}
+        for name in ("maxSurge", "maxUnavailable"):
+            value = rolling.get(name, 0)
+            if isinstance(value, str) and not _PERCENTAGE.fullmatch(value):
+                path = ("spec", strategy, "rollingUpdate", name)
+                return WorkloadProblem(path, "must be a number or a percentage", value)
+    return None
 
 
 def _selector_problem(spec: Object, kind: str) -> WorkloadProblem | None:
