@@ -189,7 +189,8 @@ def objects_of(documents: Sequence[Document], *, file: str | None = None) -> lis
     definitions = definitions_in(documents)
     for index, document in enumerate(documents):
         try:
-            if _part(document, "status").get("phase") in ("Succeeded", "Failed"):
+            is_pod = document.get("kind") == "Pod"  # a volume can be Failed, too
+            if is_pod and _part(document, "status").get("phase") in ("Succeeded", "Failed"):
                 continue
             objects.append(_object_of(document, definitions))
         except ConfigError as error:

@@ -190,3 +190,11 @@ def test_an_unknown_resource_among_the_effects_is_refused() -> None:
     steps = [Step(first.pod, 1, 0, first.decision, effects)]
     with pytest.raises(ConfigError, match="widgets"):
         list(replay(steps, Parrot(recording)))
+
+
+def test_a_failed_volume_is_no_finished_pod() -> None:
+    status = {"phase": "Failed"}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    objects = objects_of([{**volume, "status": status}, {**pod, "status": status}])
+    assert [type(obj).__name__ for obj in objects] == ["PersistentVolume"]
