@@ -422,6 +422,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "sweep.yaml: 4 cells, 12 runs"
+    assert lines[-1] == f"report in {report}"
     assert lines[2].split()[:3] == ["nodes[0].count", "scheduler.config", "runs"]
     assert sum("default" in line.split() for line in lines) == 2
     assert any(line.startswith("scheduler.config=pack.yaml ") for line in lines)
