@@ -101,6 +101,8 @@ def command(
             click.echo(("\n" if number else "") + comparison_text(comparison))
             if decision is not None:
                 click.echo(f"\n{first_decision_text(decision)}")
+        if report is not None:
+            click.echo(f"report in {report}")
     broken = [
         (comparison, limit, row)
         for comparison in comparisons

@@ -76,6 +76,8 @@ def command(
         click.echo(json_text(sweep_document(sweep, results, measures)))
     else:
         click.echo(sweep_text(sweep, results, measures))
+        if report is not None:
+            click.echo(f"report in {report}")
     failed = [run for run in store.runs.values() if run.error]
     for run in failed[:5]:
         click.echo(f"failed with seed {run.seed}: {run.error}", err=True)

@@ -10,7 +10,9 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_complet
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
+from threading import Thread
 
 from mooring.config import load
 from mooring.errors import ConfigError, SchedulerError
@@ -169,7 +171,7 @@ def executor(workers: int) -> Iterator[Executor]:
     """
     # Fresh processes: a fork of a process with an event loop or threads is not safe.
     context = get_context("forkserver" if os.name == "posix" else "spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_quiet)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker)
     try:
         with pool:
             yield pool
@@ -194,6 +196,18 @@ def without_main_file() -> Iterator[None]:
         vars(main).update(hidden)
 
 
-def _quiet() -> None:
-    """Leaves Ctrl-C to the parent."""
+def _begin_worker() -> None:
+    """Leaves Ctrl-C to the parent, and lets the worker end with it.
+
+    Without that the workers of a killed parent would wait for work for ever.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    """Ends this process at once when its parent has ended."""
+    parent.join()
+    os._exit(1)

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from mooring.chance import Streams
+from mooring.errors import AlreadyExists, ConfigError
 from mooring.objects.generic import GenericObject
 from mooring.objects.meta import ObjectMeta, ResourceRequirements, controller_of, key
 from mooring.objects.pod import Container, Pod, PodSpec, PodStatus, Toleration
@@ -71,9 +72,17 @@ class Creator:
             self.create_pod(_renamed(pod, suffix), draws)
 
     def create_pod(self, pod: Pod, draws: Draws, duration_s: float = math.nan) -> None:
-        """Creates a pod; ``duration_s`` is its run time if it is known."""
+        """Creates a pod; ``duration_s`` is its run time if it is known.
+
+        Raises:
+            ConfigError: another item has created a pod with this name, which is still there.
+        """
         self._run_times.plans[key(pod)] = draws.next(pod.metadata.annotations, duration_s)
-        self._table.create(pod)
+        try:
+            self._table.create(pod)
+        except AlreadyExists as error:
+            problem = f"item {draws.group!r} of the workload: {error}"
+            raise ConfigError(problem) from error
 
     def create_workload(self, raw: Object, draws: Draws, suffix: str = "") -> None:
         """Creates a workload object."""

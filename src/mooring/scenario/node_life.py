@@ -5,17 +5,16 @@ unreachable; its pods are deleted when their tolerations run out (300 s by defau
 the node is back, as without a kubelet. Pods that are still there when it comes back begin again;
 those of Jobs fail.
 
-Source: pkg/controller/nodelifecycle (node-monitor-grace-period), pkg/controller/tainteviction,
-kubectl drain (it retries a refused eviction after 5 s).
+Source: pkg/controller/nodelifecycle (node-monitor-grace-period), kubectl drain (it retries a
+refused eviction after 5 s).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -25,14 +24,15 @@ from mooring.errors import NotFound, SchedulerError
 from mooring.objects.meta import controller_of, key
 from mooring.objects.node import Node, NodeCondition, NodeSpec, Taint
 from mooring.objects.pod import FINISHED_PHASES, Pod, PodCondition
-from mooring.objects.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
+from mooring.objects.tolerations import NO_EXECUTE, NO_SCHEDULE
+from mooring.scenario.disruption import Evictions
 from mooring.scenario.run_times import FAILED
+from mooring.scenario.taint_eviction import TaintEvictionController
 from mooring.scheduler.evictor import DISRUPTION_TARGET
 from mooring.simulation.engine.engine import PHASE_CONTROLLERS, PHASE_NODES, Engine
 
 if TYPE_CHECKING:
     from mooring.client import ObjectChange
-    from mooring.scenario.disruption import Evictions
     from mooring.scenario.run_times import RunTimes
     from mooring.simulation.engine.object_table import ObjectTable
 
@@ -60,8 +60,8 @@ class NodeLife:
         table: The objects.
         engine: Calls back.
         run_times: The runs of pods, which a crash ends.
-        budgets: May refuse the evictions of drains.
         clock: Virtual time.
+        gates: Feature gates whose value is not the default.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class NodeLife:
         table: ObjectTable,
         engine: Engine,
         run_times: RunTimes,
-        budgets: Evictions,
         *,
         clock: Clock,
+        gates: Mapping[str, bool],
     ) -> None:
         self.on_evict: Callable[[str], None] = lambda _: None
         self.on_crash: Callable[[str], None] = lambda _: None
@@ -80,72 +80,48 @@ class NodeLife:
         self._table = table
         self._engine = engine
         self._run_times = run_times
-        self._budgets = budgets
+        self._budgets = Evictions(table)
         self._clock = clock
-        #: Of a crash, a mark or a change of taints: what was planned for an earlier one is void.
+        #: Of a crash: what was planned for an earlier one is void.
         self._last_number = 0
         self._drained: set[str] = set()
         run_times.is_away = self.down.__contains__
-        #: Name -> number of the mark, of nodes that say that they are not ready.
-        self._marks: dict[str, int] = {}
-        #: Name -> number of the change, of nodes with other NoExecute taints.
-        self._tainted: dict[str, int] = {}
         #: Node -> keys of its pods.
         self._pods: dict[str, dict[str, None]] = {}
+        self._taint_eviction = TaintEvictionController(
+            table,
+            clock=clock,
+            call_later=self._call_later,
+            pods_on=self.pods_on,
+            evict=self.evict,
+            compares=gates.get("TaintTolerationComparisonOperators", False),
+        )
 
     def start(self) -> None:
         """Watches the pods."""
         for pod in self._table.objects("Pod").values():
             self._add(pod)
-        for node in self._table.objects("Node").values():
-            self._follow_taints(None, node)
-        self._table.listen(self._on_change)
+        self._table.listen(self._on_pod, ("Pod",))
+        self._taint_eviction.start()
 
-    def _on_change(self, kind: str, change: ObjectChange) -> None:
-        if kind == "Node" and change.new is not None:
-            self._follow_taints(change.old, change.new)
-        if kind != "Pod":
-            return
+    def _on_pod(self, _: str, change: ObjectChange) -> None:
         if change.new is None:
             self._pods.get(change.old.spec.node_name, {}).pop(key(change.old), None)
         elif change.new.spec.node_name and (change.old is None or not change.old.spec.node_name):
             self._add(change.new)
-            self._bound(change.new)
 
     def _add(self, pod: Pod) -> None:
         if pod.spec.node_name:
             self._pods.setdefault(pod.spec.node_name, {})[key(pod)] = None
-
-    def _bound(self, pod: Pod) -> None:
-        """Looks at a pod that was bound to a node with NoExecute taints."""
-        name = pod.spec.node_name
-        if name in self._tainted:
-            for taint in _evicting(self._table.objects("Node")[name]):
-                self._evict_later(pod, taint, self._tainted, self._tainted[name])
-        if name in self._marks and name not in self.down:
-            node = self._table.objects("Node")[name]
-            for taint in node.spec.taints:
-                if taint.effect == NO_EXECUTE and taint.key in _TAINT_OF.values():
-                    self._evict_later(pod, taint, self._marks, self._marks[name])
-
-    def _follow_taints(self, old: Node | None, new: Node) -> None:
-        """Evicts the pods of a node that has got NoExecute taints, as their tolerations say."""
-        taints = _evicting(new)
-        if taints == ([] if old is None else _evicting(old)):
-            return
-        name = new.metadata.name
-        self._tainted.pop(name, None)
-        if taints:
-            self._last_number += 1
-            self._tainted[name] = self._last_number
-        for pod, taint in product(self.pods_on(name), taints):
-            self._evict_later(pod, taint, self._tainted, self._last_number)
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """Returns the unfinished pods of a node, by time of binding."""
         live = self._table.objects("Pod")
         pods = [live[pod_key] for pod_key in self._pods.get(node_name, ()) if pod_key in live]
         return [pod for pod in pods if pod.status.phase not in FINISHED_PHASES]
+
+    def _call_later(self, wait_s: float, run: Callable[[], None]) -> None:
+        self._engine.call_at(self._clock.monotonic_s() + wait_s, PHASE_CONTROLLERS, run)
 
     # -- cordon and drain -------------------------------------------------------------------------
 
@@ -176,8 +152,7 @@ class NodeLife:
             else:
                 is_refused = True
         if is_refused:
-            again_s = self._clock.monotonic_s() + DRAIN_RETRY_S
-            self._engine.call_at(again_s, PHASE_CONTROLLERS, partial(self._evict_all, name))
+            self._call_later(DRAIN_RETRY_S, partial(self._evict_all, name))
 
     def evict(self, pod: Pod, *, grace_s: int | None = None) -> None:
         """Deletes a pod; that of a Job is marked before, as its failure policy may ask for it."""
@@ -224,32 +199,12 @@ class NodeLife:
             self._engine.call_at(now_s + back_after_s, PHASE_NODES, recover)
 
     def _notice(self, name: str, number: int) -> None:
-        """Marks a node as unreachable, and plans the deletion of its pods."""
+        """Marks a node as unreachable."""
         node = self._table.objects("Node").get(name)
         if node is None or self.down.get(name) != number:
             return
         now = rfc3339(self._clock.wall_s())
-        marks = [Taint(key=UNREACHABLE, effect=NO_SCHEDULE, time_added=now)]
-        evicting = Taint(key=UNREACHABLE, effect=NO_EXECUTE, time_added=now)
-        spec = replace(node.spec, taints=(*node.spec.taints, *marks, evicting))
-        self._table.put(_with_ready(replace(node, spec=spec), "Unknown", now))
-        for pod in self.pods_on(name):
-            self._evict_later(pod, evicting, self.down, number)
-
-    def _evict_later(self, pod: Pod, taint: Taint, marks: dict[str, int], number: int) -> None:
-        """Evicts a pod when it tolerates a taint no longer, if the mark of its node is the same."""
-        wait_s = _tolerated_s(pod, taint)
-        if wait_s < math.inf:
-            evict = partial(self._evict_from, pod, marks, number)
-            self._engine.call_at(self._clock.monotonic_s() + wait_s, PHASE_CONTROLLERS, evict)
-
-    def _evict_from(self, bound: Pod, marks: dict[str, int], number: int) -> None:
-        pod = self._table.objects("Pod").get(key(bound))
-        if pod is None or pod.metadata.uid != bound.metadata.uid:
-            return
-        is_marked = marks.get(pod.spec.node_name) == number
-        if is_marked and pod.status.phase not in FINISHED_PHASES:
-            self.evict(pod)
+        self._table.put(_with_ready(_tainted(node, "Unknown", now), "Unknown", now))
 
     def mark(self, name: str, ready: str, *, evicts: bool = True) -> None:
         """Taints a node that says that it is not ready, and takes the taints away when it is.
@@ -265,20 +220,12 @@ class NodeLife:
         if node is None or name in self.down:
             return
         now = rfc3339(self._clock.wall_s())
-        own = _of_readiness(ready, now, evicts=evicts)
-        before = [taint for taint in node.spec.taints if taint.key in _TAINT_OF.values()]
-        others = [taint for taint in node.spec.taints if taint not in before]
-        if [(taint.key, taint.effect) for taint in before] == [(t.key, t.effect) for t in own]:
+        marked = _tainted(node, ready, now, evicts=evicts)
+        if _marks_of(marked) == _marks_of(node):
             return
-        if own and evicts and not before:
+        if evicts and _marks_of(marked) and not _marks_of(node):
             self.on_fail(name)
-        self._marks.pop(name, None)
-        self._table.put(replace(node, spec=replace(node.spec, taints=(*others, *own))))
-        if own and evicts:
-            self._last_number += 1
-            self._marks[name] = self._last_number
-            for pod in self.pods_on(name):
-                self._evict_later(pod, own[-1], self._marks, self._last_number)
+        self._table.put(marked)
 
     def recover(self, name: str, number: int) -> None:
         """Brings a node back, unless it has crashed again or is gone."""
@@ -288,9 +235,8 @@ class NodeLife:
         node: Node | None = self._table.objects("Node").get(name)
         if node is None:
             return
-        taints = tuple(taint for taint in node.spec.taints if taint.key != UNREACHABLE)
-        back = replace(node, spec=replace(node.spec, taints=taints))
-        self._table.put(_with_ready(back, "True", rfc3339(self._clock.wall_s())))
+        now = rfc3339(self._clock.wall_s())
+        self._table.put(_with_ready(_tainted(node, "True", now), "True", now))
         for pod in self.pods_on(name):
             if pod.metadata.deletion_timestamp is not None:
                 with suppress(NotFound):
@@ -306,8 +252,6 @@ class NodeLife:
         """Removes a node, and its pods with it."""
         self.down.pop(name, None)
         self._drained.discard(name)
-        self._marks.pop(name, None)
-        self._tainted.pop(name, None)
         if name in self._table.objects("Node"):
             self._table.delete("Node", name)
         for pod in self.pods_on(name):
@@ -320,21 +264,22 @@ def _is_of(pod: Pod, kind: str) -> bool:
     return owner is not None and owner.kind == kind
 
 
-def _of_readiness(ready: str, now: str, *, evicts: bool) -> list[Taint]:
-    """Returns the taints of a node whose condition Ready has a status."""
-    taint_key = _TAINT_OF.get(ready, "")
-    if not taint_key:
-        return []
+def _tainted(node: Node, ready: str, now: str, *, evicts: bool = True) -> Node:
+    """Returns a node with the taints of a status of its condition Ready, and those of others."""
+    others = [taint for taint in node.spec.taints if taint.key not in _TAINT_OF.values()]
     effects = (NO_SCHEDULE, NO_EXECUTE) if evicts else (NO_SCHEDULE,)
-    return [Taint(key=taint_key, effect=effect, time_added=now) for effect in effects]
-
-
-def _evicting(node: Node) -> list[Taint]:
-    """Returns the NoExecute taints of a node that are not those of its readiness."""
-    own = _TAINT_OF.values()
-    return [
-        taint for taint in node.spec.taints if taint.effect == NO_EXECUTE and taint.key not in own
+    own = [
+        Taint(key=_TAINT_OF[ready], effect=effect, time_added=now)
+        for effect in effects
+        if ready in _TAINT_OF
     ]
+    return replace(node, spec=replace(node.spec, taints=(*others, *own)))
+
+
+def _marks_of(node: Node) -> list[tuple[str, str]]:
+    """Returns the taints of a node that its condition Ready has given it."""
+    marks = [taint for taint in node.spec.taints if taint.key in _TAINT_OF.values()]
+    return [(taint.key, taint.effect) for taint in marks]
 
 
 def _disrupted(pod: Pod, now: str) -> Pod:
@@ -354,19 +299,3 @@ def _with_ready(node: Node, status: str, now: str) -> Node:
     others = [condition for condition in node.status.conditions if condition.type != "Ready"]
     ready = NodeCondition(type="Ready", status=status, last_transition_time=now)
     return replace(node, status=replace(node.status, conditions=(*others, ready)))
-
-
-def _tolerated_s(pod: Pod, taint: Taint) -> float:
-    """Returns for how long a pod tolerates a NoExecute taint.
-
-    Source: pkg/controller/tainteviction/taint_eviction.go (getMinTolerationTime).
-    """
-    matching = [item for item in pod.spec.tolerations if tolerates(item, taint)]
-    if not matching:
-        return 0.0
-    limits = _limits(item.toleration_seconds for item in matching)
-    return min(limits, default=math.inf)
-
-
-def _limits(seconds: Iterable[int | None]) -> list[float]:
-    return [max(0.0, float(value)) for value in seconds if value is not None]

@@ -22,7 +22,6 @@ from mooring.scenario.actors.step_player import StepPlayer
 from mooring.scenario.arrivals import Creator, arrivals_of_item, arrivals_of_trace
 from mooring.scenario.autoscaler import Autoscaler, explanations
 from mooring.scenario.curves import Curves
-from mooring.scenario.disruption import Evictions
 from mooring.scenario.failures import FailureActor
 from mooring.scenario.history import History
 from mooring.scenario.hooks import RunHooks
@@ -133,7 +132,7 @@ class ScenarioRun:
             self._table, self._engine, clock=clock, writes_phases=writes_phases
         )
         self._nodes = NodeLife(
-            self._table, self._engine, self._run_times, Evictions(self._table), clock=clock
+            self._table, self._engine, self._run_times, clock=clock, gates=scenario.gates
         )
         self._build_actors()
         self._defaults = Draws(CLUSTER_GROUP, scenario.defaults, self._streams)

@@ -99,9 +99,10 @@ class ClusterUsage:
             if new is None or new.status.phase in FINISHED_PHASES:
                 self._remove(key(old if new is None else new))
             elif old is None or old.spec.node_name != new.spec.node_name:
+                shape = self.shape_of(new)
                 if old is None:
-                    self._fragmentation.count(self.shape_of(new))
-                self._put(new)
+                    self._fragmentation.count(shape)
+                self._put(key(new), shape, new.spec.node_name)
         elif kind == "Node":
             if change.new is None:
                 self._remove_node(change.old.metadata.name)
@@ -110,10 +111,8 @@ class ClusterUsage:
 
     # -- pods -------------------------------------------------------------------------------------
 
-    def _put(self, pod: Pod) -> None:
-        pod_key = key(pod)
+    def _put(self, pod_key: str, shape: _Shape, node: str) -> None:
         self._remove(pod_key)
-        shape, node = self.shape_of(pod), pod.spec.node_name
         self._pods[pod_key] = shape, node
         if node:
             self.n_bound += 1

@@ -84,8 +84,8 @@ def test_the_commands_write_reports(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (code, out.splitlines()[-1]) == (0, f"report in {report}")
     assert "<!doctype html>" in report.read_text("utf-8").lower()
     words = ["compare", path, "--config", str(tmp_path / "pack.yaml"), "--jobs", "1"]
-    code, _, _ = run_command(capsys, *words, "--report", str(report))
-    assert code == 0
+    code, out, _ = run_command(capsys, *words, "--report", str(report))
+    assert (code, out.splitlines()[-1]) == (0, f"report in {report}")
     assert "The first decision that differs" in text_of(report.read_text("utf-8"))
     assert "NodeResourcesFit" in text_of(report.read_text("utf-8"))
     code, _, err = run_command(capsys, "simulate", path, "--report", str(tmp_path / "no" / "x"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -262,6 +264,93 @@ def test_a_parent_that_is_killed_loses_no_run_and_none_is_made_twice(tmp_path: P
     assert len(lines) == len({line["key"] for line in lines}) == 4
 
 
+#: Kills processes of a sweep when its runs draw it: a worker, or worker and parent.
+DRAWN_KILLER = """
+import os, random, signal
+from pathlib import Path
+
+class Kill:
+    name = "Kill"
+    def __init__(self):
+        self.attempts = 0
+    def pre_filter(self, cycle):
+        self.attempts += 1
+        plans = sorted(Path({plans!r}).iterdir())
+        if not plans or self.attempts != int(plans[0].read_text().split()[0]):
+            return
+        victim = plans[0].read_text().split()[1]
+        try:
+            plans[0].unlink()  # of several workers one carries it out
+        except FileNotFoundError:
+            return
+        if victim == "parent":
+            os.kill(int(Path({parent!r}).read_text()), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+#: So many times the parent is killed; before each, up to two of its workers.
+PARENTS_KILLED = 3
+CALLS_MAX = 8
+WORKERS_END_S = 240
+
+
+def drawn_sweep(folder: Path, rng: random.Random) -> Path:
+    """Writes a sweep of eight runs, and when which of its processes are killed."""
+    plans = folder / "plans"
+    plans.mkdir()
+    victims = [
+        victim
+        for _ in range(PARENTS_KILLED)
+        for victim in (*["worker"] * rng.randint(0, 2), "parent")
+    ]
+    for number, victim in enumerate(victims):
+        (plans / str(number)).write_text(f"{rng.randint(1, 40)} {victim}", encoding="utf-8")
+    killer = DRAWN_KILLER.format(plans=str(plans), parent=str(folder / "parent"))
+    (folder / "killer.py").write_text(killer, encoding="utf-8")
+    scenario = {**SCENARIO, "scheduler": {"plugins": ["killer:Kill"]}}
+    return write_sweep(folder, scenario, grid={"cluster.nodes[0].count": [2, 3]}, seeds=4)
+
+
+def sweep_in_process(folder: Path, path: Path) -> int:
+    """Runs ``mooring sweep`` in a process whose id the killer knows; returns its exit code."""
+    words = [sys.executable, "-m", "mooring", "sweep", str(path), "--jobs", "2", "-o", "json"]
+    env = {**os.environ, "PYTHONPATH": ":".join([str(folder), *sys.path])}
+    with subprocess.Popen(
+        words, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        (folder / "parent").write_text(str(process.pid), encoding="utf-8")
+        # Workers have this pipe, too: it ends when the last of them has.
+        process.communicate(timeout=WORKERS_END_S)
+    return process.returncode
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_kills_at_drawn_moments_lose_no_run_and_change_no_result(tmp_path: Path, seed: int) -> None:
+    path = drawn_sweep(tmp_path, random.Random(seed))
+    codes = []
+    before: list[dict[str, Any]] = []
+    while any((tmp_path / "plans").iterdir()):
+        codes.append(sweep_in_process(tmp_path, path))
+        assert len(codes) <= CALLS_MAX
+        text = (tmp_path / "sweep.yaml.runs" / "runs.jsonl").read_bytes()
+        whole = [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
+        assert whole[: len(before)] == before  # what was there stays as it is
+        before = whole
+    assert codes.count(-signal.SIGKILL) == PARENTS_KILLED
+    assert sweep_in_process(tmp_path, path) == 0
+    lines = lines_of(tmp_path / "sweep.yaml.runs")
+    assert len(lines) == len({line["key"] for line in lines}) == 8
+
+    undisturbed = Path(shutil.copytree(tmp_path, tmp_path / "undisturbed"))
+    shutil.rmtree(undisturbed / "sweep.yaml.runs")
+    assert sweep_in_process(undisturbed, undisturbed / "sweep.yaml") == 0
+    others = lines_of(undisturbed / "sweep.yaml.runs")
+    assert sorted(lines, key=by_key) == sorted(others, key=by_key)
+
+
+def by_key(line: dict[str, Any]) -> str:
+    return str(line["key"])
+
+
 # -- reading ------------------------------------------------------------------------------------
 
 
@@ -333,6 +422,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "sweep.yaml: 4 cells, 12 runs"
+    assert lines[-1] == f"report in {report}"
     assert lines[2].split()[:3] == ["nodes[0].count", "scheduler.config", "runs"]
     assert sum("default" in line.split() for line in lines) == 2
     assert any(line.startswith("scheduler.config=pack.yaml ") for line in lines)

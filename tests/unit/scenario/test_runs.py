@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from mooring.errors import ConfigError
 from mooring.scenario.expectations import limit_of
 from mooring.scenario.hooks import RunHooks
 from mooring.scenario.measures import MEASURES, measure_names, quantiles
@@ -127,6 +128,22 @@ def test_another_configuration_sees_the_same_pods(tmp_path: Path) -> None:
     assert draws(spread, "a") == draws(packed, "a")
     used = [len({row["node"] for row in rows(result, "pods")}) for result in (spread, packed)]
     assert used[0] > used[1]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"trace": "openb:default", "limit": 2},
+        {"arrive": {"at": ["0s", "1s"]}, "object": {**pod(), "metadata": {"name": "own"}}},
+        {"at": "0s", "create": {**pod(), "metadata": {"name": "own"}}},
+    ],
+    ids=["trace", "arrive", "at"],
+)
+def test_two_items_with_pods_of_one_name_name_the_second(tmp_path: Path, item: Spec) -> None:
+    items = [{**item, "name": "first"}, {**item, "name": "second"}]
+    spec = {"cluster": {"nodes": [nodes(1)]}, "workload": items}
+    with pytest.raises(ConfigError, match=r"item 'second' of the workload: pods \".*\" already"):
+        run(tmp_path, spec)
 
 
 def test_the_pods_of_a_trace(tmp_path: Path) -> None:

@@ -242,6 +242,27 @@ def test_pods_of_a_node_that_is_not_ready_are_evicted_when_their_tolerations_run
     assert [row for row in events if row[1] == "node-failed"] == [(100, "node-failed", "node-0")]
 
 
+def test_a_node_that_is_not_ready_and_then_silent_evicts_at_the_time_of_the_first(
+    tmp_path: Path,
+) -> None:
+    """Source: pkg/controller/tainteviction: a taint in place of another moves no eviction."""
+    initialize = node_stage("ready", "True", selector=when((READY, "DoesNotExist", [])))
+    later = {"durationMilliseconds": 100_000}
+    fail = node_stage("fail", "False", selector=when((READY, "In", ["True"])), delay=later)
+    lose = node_stage("lose", "Unknown", selector=when((READY, "In", ["False"])), delay=later)
+    spec = staged(
+        tmp_path,
+        initialize,
+        fail,
+        lose,
+        cluster={"nodes": [nodes(1, cpu="1")]},
+        workload=[arrivals(pod(terminationGracePeriodSeconds=0), "0s")],
+        end={"at": "1h"},
+    )
+    [row] = rows(run(tmp_path, spec), "pods")
+    assert (row["final_state"], row["finish_time_s"]) == ("Evicted", 400)
+
+
 def test_heartbeats_do_not_keep_a_run_going(tmp_path: Path) -> None:
     heartbeat = stage(
         "node-heartbeat",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, overload
 
 import numpy as np
@@ -49,8 +50,10 @@ class Times(Sequence[Time]):
 
     def __iter__(self) -> Iterator[Time]:
         """Yields the rows."""
-        for start in range(0, len(self), CHUNK):
-            yield from _times(self._values[start : start + CHUNK].tolist())
+        starts = range(0, len(self), CHUNK)
+        return chain.from_iterable(
+            _times(self._values[start : start + CHUNK].tolist()) for start in starts
+        )
 
     def __eq__(self, other: object) -> bool:
         """Returns whether the other sequence has the same rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mooring.simulation.controllers.cluster import ControlledObjects
     from mooring.simulation.engine.engine import Engine
     from mooring.simulation.engine.object_table import ObjectTable
-
-_WATCHED: Final = frozenset({"Pod", BUDGET})
 
 
 class DisruptionController:
@@ -62,7 +60,7 @@ class DisruptionController:
     def start(self, engine: Engine) -> None:
         """Watches the table; the engine calls ``work``."""
         self._engine = engine
-        self._table.listen(self._on_change, _WATCHED)
+        self._table.listen(self._on_change, (BUDGET,))
         for budget in [*self._table.objects(BUDGET).values()]:
             self._on_change(BUDGET, ObjectChange(None, budget))
 
@@ -83,10 +81,9 @@ class DisruptionController:
         return self._workloads.workloads.get(kind, {}).get(object_key)
 
     def _on_change(self, kind: str, change: ObjectChange) -> None:
-        if not self._follows_pods:
-            if kind != BUDGET:
-                return  # without budgets no pod counts
+        if not self._follows_pods:  # without budgets no pod counts
             self._follows_pods = True
+            self._table.listen(self._on_change, ("Pod",))
             for pod in self._table.objects("Pod").values():
                 self._budgets.on_change("Pod", ObjectChange(None, pod))
         self._budgets.on_change(kind, change)

@@ -133,9 +133,10 @@ class Engine:
         while True:
             await self._run_instant()
             next_s = self._next_instant_s()
-            if self._loop.time() >= end_s:
+            is_endless = end_s == math.inf
+            if not is_endless and self._loop.time() >= end_s:
                 return
-            if end_s == math.inf and self._is_settled(next_s):
+            if is_endless and self._is_settled(next_s):
                 if not on_settled():
                     return
                 self.note_progress()

@@ -173,7 +173,7 @@ class ObjectTable:
             return
         self._is_reporting = True
         try:
-            for listener in self._listeners_to(kind):
+            for listener in self._listeners_of.get(kind) or self._listeners_to(kind):
                 listener(kind, change)
             while self._unreported:
                 kind, change = self._unreported.popleft()
