@@ -27,6 +27,7 @@ from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
+from tests.faults.recent_mutations import RECENT_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
@@ -41,6 +42,7 @@ ALL_BUGS: Final = (
     *FURTHER_BUGS,
     *DRAWN_BUGS,
     *SMALL_BUGS,
+    *RECENT_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -206,6 +208,9 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "unknown_reservation_fails": ("claims", 0),
     "reservation_is_not_removed": ("claims", 0),
     "allocated_elsewhere": ("claims", 0),
+    "last_driver_is_limited": ("volumes", 0),
+    "created_and_written_again": ("recorder", 0),
+    "leaked_cancellation_ends_task": ("cycle", 0),
 }
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
