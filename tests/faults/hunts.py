@@ -143,6 +143,11 @@ SEED_OF: Final[Mapping[str, int]] = {
     "same_priority_is_lower": 0,
     "offset_from_zero": 0,
     "stored_nomination_first": 0,
+    "released_in_place": 0,
+    "annotated_in_place": 0,
+    "failing_pod_keeps_node": 1,
+    "victims_without_nomination": 1,
+    "lookups_are_not_shown": 1,
 }
 #: Bug -> the run and the seed that detect it: first those of single parts, which are short.
 PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
