@@ -223,7 +223,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "lost_binding_is_silent": ("swarm", 38),
     "terminating_is_evicted": ("preemption", 0),
     "allowed_and_deleted": ("reactive", 2),
-    "conflict_is_eviction": ("reactive", 7),
+    "conflict_is_eviction": ("reactive", 13),
     "lost_binding_of_namesake": ("verify", 0),
     "nomination_of_namesake": ("preemption", 0),
     "older_preemption_ends_newer": ("preemption", 8),
