@@ -27,6 +27,7 @@ from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
+from tests.faults.recent_mutations import RECENT_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
@@ -41,6 +42,7 @@ ALL_BUGS: Final = (
     *FURTHER_BUGS,
     *DRAWN_BUGS,
     *SMALL_BUGS,
+    *RECENT_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -141,6 +143,11 @@ SEED_OF: Final[Mapping[str, int]] = {
     "same_priority_is_lower": 0,
     "offset_from_zero": 0,
     "stored_nomination_first": 0,
+    "released_in_place": 0,
+    "annotated_in_place": 0,
+    "failing_pod_keeps_node": 1,
+    "victims_without_nomination": 1,
+    "lookups_are_not_shown": 1,
 }
 #: Bug -> the run and the seed that detect it: first those of single parts, which are short.
 PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
@@ -206,6 +213,9 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "unknown_reservation_fails": ("claims", 0),
     "reservation_is_not_removed": ("claims", 0),
     "allocated_elsewhere": ("claims", 0),
+    "last_driver_is_limited": ("volumes", 0),
+    "created_and_written_again": ("recorder", 0),
+    "leaked_cancellation_ends_task": ("cycle", 0),
 }
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
@@ -213,7 +223,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "lost_binding_is_silent": ("swarm", 38),
     "terminating_is_evicted": ("preemption", 0),
     "allowed_and_deleted": ("reactive", 2),
-    "conflict_is_eviction": ("reactive", 7),
+    "conflict_is_eviction": ("reactive", 13),
     "lost_binding_of_namesake": ("verify", 0),
     "nomination_of_namesake": ("preemption", 0),
     "older_preemption_ends_newer": ("preemption", 8),

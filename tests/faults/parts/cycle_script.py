@@ -31,6 +31,9 @@ STEP_S: Final = 0.5
 WAIT_S: Final = 4.0
 #: A third exception in a row would quarantine the pod.
 RAISED_MAX: Final = 2
+#: Of the exceptions at these points one of so many is the cancellation of a plugin's own work.
+AWAITED: Final = ("PreBind", "Bind")
+LEAKED_EVERY: Final = 3
 #: What a request to bind that surely changed nothing may raise.
 ERRORS: Final[tuple[SchedulerError, ...]] = (
     Conflict("changed", status=409),
@@ -87,6 +90,7 @@ class Script:
             self._rates["PreFilter"] = 0.0
         self._wait_share = rng.choice((0.0, 0.3, 0.8))
         self._raised: Counter[str] = Counter()
+        self._awaited = 0
         #: UID -> the result of an attempt that will fail.
         self.causes: dict[str, str] = {}
         #: UID -> what PostFilter has returned in the attempt.
@@ -138,8 +142,10 @@ class Script:
 
     def failed(self, uid: str) -> None:
         """Follows the end of an attempt that has failed: it is counted by the cause."""
+        has_waited = uid in self._permits
         waiting = self._permits.pop(uid, None)
-        cause = self.causes.pop(uid, "")
+        # A pod that is deleted in the very step in which its wait begins has no cause yet.
+        cause = self.causes.pop(uid, "" if waiting is not None or not has_waited else UNSCHEDULABLE)
         if waiting is not None and isinstance(waiting.status, Status):
             cause = ERROR if waiting.status.code is Code.ERROR else UNSCHEDULABLE
         if uid in self.cancelled:
@@ -157,6 +163,7 @@ class Script:
         if result is not None or self._rng.random() >= self._wait_share:
             return result
         uid, loop = cycle.pod.uid, asyncio.get_running_loop()
+        self._permits[uid] = None
         loop.call_soon(self._note_wait, uid)
         # A third of them expires, unless this run has no failures in Permit.
         if self.is_passive or not self._rates["Permit"] or self._rng.random() < 0.67:
@@ -255,4 +262,8 @@ class Script:
             return Reject(f"rejected in {point}")
         self._raised[uid] += 1
         self.causes[uid] = ERROR
+        if point in AWAITED:
+            self._awaited += 1
+            if self._awaited % LEAKED_EVERY == 0:
+                raise asyncio.CancelledError
         raise ValueError(f"injected failure in {point}")

@@ -32,6 +32,8 @@ COUNTED_S: Final = 2 * 360.0 + 60.0 + 120.0
 #: One series goes on for so long, once a minute. It is written anew every half an hour.
 ACTIVE_S: Final = 2.5 * 3600.0
 REFRESHED_S: Final = 1800.0 + 60.0 + 30.0
+#: A write that was accepted is not repeated in so many seconds.
+REPEATED_S: Final = 60.0
 
 
 class EventServer:
@@ -47,6 +49,8 @@ class EventServer:
         self.refusing = 0.0
         self.objects: dict[str, Any] = {}
         self.written_at_s: dict[str, float] = {}
+        #: Name -> the last write that was answered, and when.
+        self._answered: dict[str, tuple[Any, float]] = {}
         self.problems: list[str] = []
         self._rng = rng
 
@@ -60,8 +64,10 @@ class EventServer:
     async def request(self, request: Request) -> Response:
         """Stores an event, or fails, or both."""
         rng = self._rng
+        self._check_repeated(request)
         await asyncio.sleep(rng.random())
         if rng.random() >= self.refusing:
+            self._answered[_name_of(request)] = _content_of(request), _now_s()
             return self._store(request)
         fault = rng.choice(("lost", "unreachable", "429", "500", "500 stored"))
         if fault in ("lost", "500 stored"):
@@ -75,9 +81,15 @@ class EventServer:
             return _response(429, **{"retry-after": str(rng.randrange(1, longest_s))})
         return _response(500)
 
+    def _check_repeated(self, request: Request) -> None:
+        """Checks that nothing is written again at once that the server has accepted."""
+        content, at_s = self._answered.get(_name_of(request), (None, 0.0))
+        if content == _content_of(request) and _now_s() - at_s < REPEATED_S:
+            self.problems.append(f"{_name_of(request)} is written again, without a change")
+
     def _store(self, request: Request) -> Response:
         body = json.loads(request.body)
-        now_s = asyncio.get_running_loop().time()
+        now_s = _now_s()
         if request.method == "POST":
             name = body["metadata"]["name"]
             if name in self.objects:
@@ -100,6 +112,21 @@ class EventServer:
         for event in self.objects.values():
             counts[event["reason"]] += _count(event)
         return counts
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _name_of(request: Request) -> str:
+    if request.method == "POST":
+        return str(json.loads(request.body)["metadata"]["name"])
+    return request.path.rpartition("/")[2]
+
+
+def _content_of(request: Request) -> Any:
+    """Returns what a write says of the series: the rest of an event does not change."""
+    return json.loads(request.body).get("series") or "no series"
 
 
 def _count(event: Any) -> int:

@@ -23,6 +23,7 @@ from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.testing import Harness, make_pod
+from tests.faults.parts.volumes_limits import VolumeLimits
 from tests.faults.parts.volumes_model import (
     MARK,
     SELECTED_NODE,
@@ -39,6 +40,8 @@ ACTIONS: Final = 50
 QUIET_S: Final = 900.0
 #: The watch is not later than this.
 SETTLED_S: Final = 10.0
+#: Added to the seed: the limits of volumes have draws of their own.
+LIMITS_SEED: Final = 1 << 40
 
 
 class VolumesRun(VolumeWatch):
@@ -46,6 +49,7 @@ class VolumesRun(VolumeWatch):
 
     Attributes:
         attached: The model of what is assumed.
+        limits: Those of the drivers on each node, and their model.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
@@ -56,6 +60,10 @@ class VolumesRun(VolumeWatch):
         profile: Any = SimpleNamespace(plugins=lambda _: [self._plugin])
         service: Any = SimpleNamespace(cache=self._cache, profiles={"": profile})
         self.attached = AttachedVolumes(service, self.problems.append)
+        limits_rng = seeded_random(seed + LIMITS_SEED)
+        self.limits = VolumeLimits(
+            self._cache, self._view.objects, limits_rng, self.problems.append
+        )
         self._one_attempt = asyncio.Lock()
         #: Pod -> the writes that it has to make, in their order.
         self._writes: dict[str, list[tuple[str, str]]] = {}
@@ -68,6 +76,7 @@ class VolumesRun(VolumeWatch):
         for _ in range(ACTIONS):
             await asyncio.sleep(STEP_S * self.rng.choice((0, 1, 2, 5)))
             self._server.act()
+            self.limits.change()
             self.attached.on_tick()
             if self.problems:
                 break
@@ -175,6 +184,7 @@ class VolumesRun(VolumeWatch):
         """Filters the nodes and reserves volumes; returns the cycle and a feasible node."""
         self._overlay()
         view, harness = self._view, self._harness
+        self.limits.compare(pod)
         begun = harness.begin(pod)
         expected = view.problem(pod)
         if (begun.refusal is not None) != bool(expected) or (

@@ -1,7 +1,8 @@
 """Compares metrics with what the scheduler did.
 
-That is counted from outside: pods that are popped, moves of the queue, calls of the observer,
-victims. Each counter and gauge has to agree with it, every seven seconds.
+That is counted from outside: pods that are popped, moves of the queue, calls of the observer, and
+of preemptions what was decided in which attempt, and what of it was carried out. Each counter and
+gauge has to agree with it, every seven seconds.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mooring.queue import QueueName
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.service import Service
 from tests.faults.twins.attached_queue import AttachedQueue
+from tests.faults.twins.preemption_log import PreemptionLog
 
 #: Seconds between two comparisons: a refresh takes a millisecond.
 EVERY: Final = 7
@@ -61,7 +63,7 @@ class ActionLog:
         self._incoming: Counter[tuple[str, str]] = Counter()
         #: UID -> label of the queue that a pod is in.
         self._labels: dict[str, str | None] = {}
-        self._victims: list[int] = []
+        self._preemptions = PreemptionLog(service, report)
         self._pops: Counter[str] = Counter()
         #: Attempts of bound pods, by their number of pops.
         self._attempts: list[int] = []
@@ -77,7 +79,6 @@ class ActionLog:
         scheduler: Any = service.scheduler
         self._follow(scheduler._reporting, "skipped", self._on_skipped)
         self._follow(scheduler._reporting, "failed_for_good", self._on_failed_for_good)
-        self._follow(service.preemption_executor, "start", self._on_preemption)
         queue: Any = service.queue
         real_pop, real_note = queue.pop, queue._queues.on_move
 
@@ -126,11 +127,6 @@ class ActionLog:
     def _on_skipped(self, _: Any) -> None:
         self._skipped += 1
 
-    def _on_preemption(self, preemptor: Any, result: Any) -> None:
-        del preemptor
-        if any(pod.metadata.deletion_timestamp is None for pod in result.victims):
-            self._victims.append(len(result.victims))
-
     # -- comparison -------------------------------------------------------------------------------
 
     def on_tick(self) -> None:
@@ -162,9 +158,18 @@ class ActionLog:
             yield "attempts at rest", ended, popped
         attempts = self._metrics.distributions("scheduler_pod_scheduling_attempts").children[()]
         yield "scheduler_pod_scheduling_attempts", _of(attempts), _sums(self._attempts)
-        victims = self._metrics.distributions("scheduler_preemption_victims").children[()]
-        yield "scheduler_preemption_victims", _of(victims), _sums(self._victims)
+        yield from self._of_preemptions()
         yield from self._gauges()
+
+    def _of_preemptions(self) -> Iterator[tuple[str, Any, Any]]:
+        log = self._preemptions
+        victims = self._metrics.distributions("scheduler_preemption_victims").children[()]
+        yield "scheduler_preemption_victims", _of(victims), _sums(log.victims)
+        name = "scheduler_preemption_attempts_total"
+        yield name, sum(number.value for _, number in self._children(name)), log.attempts
+        name = "scheduler_preemption_goroutines_execution_total"
+        ends = {labels[0]: number.value for labels, number in self._children(name) if number.value}
+        yield name, ends, dict(log.ends)
 
     def _gauges(self) -> Iterator[tuple[str, Any, Any]]:
         service = self._service
@@ -187,6 +192,14 @@ class ActionLog:
             labels[0]: number.value for labels, number in self._children("scheduler_cache_size")
         }
         yield "nodes in the cache", sizes["nodes"], len(service.informers["Node"].objects)
+        for profile, framework in service.profiles.items():
+            expected = dict(framework.cache_statistics())
+            actual = {
+                result: number.value
+                for (name, result), number in self._children("mooring_result_cache_lookups_total")
+                if name == profile
+            }
+            yield "mooring_result_cache_lookups_total", actual, expected
 
     def _children(self, name: str) -> list[tuple[tuple[str, ...], Any]]:
         return list(self._metrics.numbers(name).children.items())

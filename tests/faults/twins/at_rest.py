@@ -48,7 +48,7 @@ class AtRest:
     def on_tick(self) -> None:
         """Checks all pods at rest; called once per second."""
         wrong: dict[str, int] = {}
-        for pod in self._pods():
+        for pod in self.pods():
             uid = pod.metadata.uid
             for problem in self._problems(pod):
                 wrong[uid] = self._wrong.get(uid, 0) + 1
@@ -56,7 +56,8 @@ class AtRest:
                     self._report(f"{pod.metadata.name} {problem}, and nothing is to be written")
         self._wrong = wrong
 
-    def _pods(self) -> Iterator[Pod]:
+    def pods(self) -> Iterator[Pod]:
+        """Yields the pods that wait in a queue, and whose newest status is the scheduler's."""
         service = self._service
         for pod in service.informers["Pod"].objects.values():
             uid = pod.metadata.uid

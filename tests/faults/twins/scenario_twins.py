@@ -16,6 +16,8 @@ from tests.faults.twins.at_rest import AtRest
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_bindings import AttachedBindings
 from tests.faults.twins.attached_choice import AttachedChoice
+from tests.faults.twins.cache_writes import CacheWrites
+from tests.faults.twins.failing_pods import FailingPods
 from tests.faults.twins.forgotten import Forgotten
 from tests.faults.twins.must_queue import MustQueue
 
@@ -27,12 +29,12 @@ class ScenarioTwins(Twins):
         service: Has not begun yet.
         clock: The scheduler's.
         options: Of its queue.
-        findings: Records each difference, as rule T1.
+        findings: Records each difference, as rule T1, S9 or L7.
         store: The stored objects.
         checker: Observes the scheduler.
         final: Knows which requests are delayed.
-        checks_changes: Compare the unschedulable pods before and after each change, which costs a
-            fifth of a crowded run.
+        checks_changes: Compare the unschedulable pods before and after each change, and the cache
+            between its changes; the former costs a fifth of a crowded run.
         metrics: Those of the scheduler, which are compared with what it does; None = none.
     """
 
@@ -60,4 +62,10 @@ class ScenarioTwins(Twins):
         self.bindings = AttachedBindings(service, store, self.preemption.check_binding, report)
         self.forgotten = Forgotten(service, store, checker, final, report)
         self.checks.append(self.forgotten.on_tick)
-        self.checks.append(AtRest(service, store, checker, final, report).on_tick)
+        at_rest = AtRest(service, store, checker, final, report)
+        self.failing = FailingPods(service, at_rest, partial(findings.report, "L7"))
+        self.checks += [at_rest.on_tick, self.failing.on_tick]
+        if checks_changes:
+            # Last: it compares around the calls that the others follow.
+            self.cache_writes = CacheWrites(service, partial(findings.report, "S9"))
+            self.checks.append(self.cache_writes.on_tick)

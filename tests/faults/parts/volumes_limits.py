@@ -1,0 +1,192 @@
+"""CSINodes, attachments and placed pods in the run of volumes, and the limits of the drivers.
+
+Each attempt is filtered by NodeVolumeLimits too, and compared with a count of the volumes of each
+driver on each node, over plain dicts of objects. The draws have a generator of their own, and the
+decisions of the run do not depend on them.
+
+Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go (Filter, filterAttachableVolumes,
+getNodeVolumeAttachmentInfo). Volumes of in-tree plugins are not drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mooring.clock import Rng
+from mooring.framework.runtime.nominated import filter_one
+from mooring.objects.codec.decode import convert
+from mooring.objects.pod import Pod
+from mooring.plugins.node_volume_limits import NodeVolumeLimits
+from mooring.state.cache import Cache
+from mooring.testing import Harness, make_pod
+from tests.faults.parts.volumes_model import Objects, claims_in
+from tests.faults.parts.volumes_server import CLAIM, DRIVER, NODES, NONE, VOLUME
+
+FULL: Final = "node(s) exceed max volume count"
+#: Unbound claims of static classes count for the last of them.
+DRIVERS: Final = (DRIVER, "other.example.com", NONE)
+PODS_MAX: Final = 6
+ATTACHMENTS_MAX: Final = 6
+
+#: Volume -> driver; a volume is its driver and its handle.
+Volumes = dict[tuple[str, str], str]
+
+
+class VolumeLimits:
+    """Draws limits and what uses them, and compares NodeVolumeLimits with the count.
+
+    Attributes:
+        paths: Results of nodes, and how often.
+
+    Args:
+        cache: The cache of the run.
+        objects: The objects that were reported to it, by kind and name.
+        rng: Of these draws alone.
+        report: Called with each difference.
+    """
+
+    def __init__(
+        self, cache: Cache, objects: Objects, rng: Rng, report: Callable[[str], None]
+    ) -> None:
+        self.paths: Counter[str] = Counter()
+        self._cache, self._objects, self._rng, self._report = cache, objects, rng, report
+        self._plugin = NodeVolumeLimits()
+        self._harness = Harness([], [self._plugin])
+        self._harness.cache = cache
+        #: Node -> driver -> limit, None = it has none. A node without a CSINode is missing.
+        self._limits: dict[str, dict[str, int | None]] = {}
+        #: Attachment -> its driver, volume and node.
+        self._attachments: dict[str, tuple[str, str, str]] = {}
+        self._pods: list[str] = []
+        self._count = 0
+
+    # -- what users and controllers do ------------------------------------------------------------
+
+    def change(self) -> None:
+        """Changes a CSINode, an attachment, or a placed pod; three times in four."""
+        action = self._rng.choice((self._csi_node, self._attachment, self._pod, None))
+        if action is not None:
+            action()
+
+    def _csi_node(self) -> None:
+        rng = self._rng
+        name = rng.choice(NODES)
+        if rng.random() < 0.2:
+            self._limits.pop(name, None)
+            self._cache.remove_object("CSINode", name)
+            return
+        drivers = [driver for driver in DRIVERS if rng.random() < 0.7]
+        limits = {driver: rng.choice((None, 0, 1, 2, 3, 4)) for driver in drivers}
+        self._limits[name] = limits
+        spec = {"drivers": [_driver(driver, limit) for driver, limit in limits.items()]}
+        body = {"metadata": {"name": name}, "spec": spec}
+        self._cache.put_object("CSINode", convert(body, "CSINode"))
+
+    def _attachment(self) -> None:
+        rng, names = self._rng, list(self._attachments)
+        if names and (rng.random() < 0.4 or len(names) >= ATTACHMENTS_MAX):
+            name = rng.choice(names)
+            del self._attachments[name]
+            self._cache.remove_object("VolumeAttachment", name)
+            return
+        volumes = sorted(name for kind, name in self._objects if kind == VOLUME)
+        volume = rng.choice([*volumes, "missing"])
+        name, driver, node = self._new_name(), rng.choice(DRIVERS[:2]), rng.choice(NODES)
+        self._attachments[name] = driver, volume, node
+        spec = {
+            "attacher": driver,
+            "nodeName": node,
+            "source": {"persistentVolumeName": volume},
+        }
+        body = {"metadata": {"name": name}, "spec": spec}
+        self._cache.put_object("VolumeAttachment", convert(body, "VolumeAttachment"))
+
+    def _pod(self) -> None:
+        """Places a pod that the run does not know, or removes one."""
+        rng = self._rng
+        if self._pods and (rng.random() < 0.4 or len(self._pods) >= PODS_MAX):
+            uid = self._pods.pop(rng.randrange(len(self._pods)))
+            self._cache.remove_pod(uid)
+            return
+        claims = sorted(name for kind, name in self._objects if kind == CLAIM)
+        names = [rng.choice([*claims, "missing"]) for _ in range(rng.choice((1, 1, 2, 3)))]
+        volumes = [
+            {"name": name, "persistentVolumeClaim": {"claimName": name}}
+            for name in dict.fromkeys(names)
+        ]
+        uid = self._new_name()
+        spec = {"volumes": volumes, "nodeName": rng.choice(NODES)}
+        self._pods.append(uid)
+        self._cache.put_pod(make_pod(uid, uid=uid, spec=spec))
+
+    def _new_name(self) -> str:
+        self._count += 1
+        return f"limits-{self._count}"
+
+    # -- the count --------------------------------------------------------------------------------
+
+    def compare(self, pod: Pod) -> None:
+        """Filters all nodes for a pod, and compares the reasons of each."""
+        begun = self._harness.begin(pod)
+        statuses = filter_one(self._harness.framework, begun.cycle, self._plugin, begun.view)
+        for name, status in zip(begun.view.names, statuses.to_list(), strict=True):
+            actual = status.reasons if status is not None else ()
+            expected = self._reasons(pod, name)
+            self.paths[str(expected)] += 1
+            if actual != expected:
+                self._report(f"{pod.metadata.name} on {name}: {actual}, not {expected}")
+
+    def _reasons(self, pod: Pod, node: str) -> tuple[str, ...]:
+        for name in claims_in(pod):
+            if (CLAIM, name) not in self._objects:
+                missing = f'persistentvolumeclaim "{name}" not found'
+                return (f"looking up PVC default/{name}: {missing}",)
+        used = self._used_by_pods(node)
+        count = Counter((self._attached(node) | used).values())
+        new = Counter(d for volume, d in self._volumes_of(pod).items() if volume not in used)
+        limits = self._limits.get(node, {})
+        for driver, added in new.items():
+            limit = limits.get(driver)
+            if limit is not None and count[driver] + added > limit:
+                return (FULL,)
+        return ()
+
+    def _used_by_pods(self, node: str) -> Volumes:
+        volumes: Volumes = {}
+        for placed in self._cache.pods:
+            if self._cache.nodes.names[placed.row] == node:
+                volumes |= self._volumes_of(placed.info.pod)
+        return volumes
+
+    def _volumes_of(self, pod: Pod) -> Volumes:
+        """Returns the volumes of the claims that exist."""
+        volumes: Volumes = {}
+        for name in claims_in(pod):
+            claim = self._objects.get((CLAIM, name))
+            if claim is None:
+                continue
+            volume = self._objects.get((VOLUME, claim.spec.volume_name))
+            if volume is not None:
+                source = volume.spec.csi
+                volumes[source.driver, source.volume_handle] = source.driver
+                continue
+            storage_class = self._objects.get(("StorageClass", claim.spec.storage_class_name))
+            if storage_class is not None:
+                # It counts by itself, as it has no volume yet.
+                volumes[storage_class.provisioner, f"claim {name}"] = storage_class.provisioner
+        return volumes
+
+    def _attached(self, node: str) -> Volumes:
+        volumes: Volumes = {}
+        for driver, name, at in self._attachments.values():
+            volume = self._objects.get((VOLUME, name))
+            if at == node and volume is not None:
+                volumes[driver, volume.spec.csi.volume_handle] = driver
+        return volumes
+
+
+def _driver(name: str, limit: int | None) -> Mapping[str, Any]:
+    allocatable = {} if limit is None else {"allocatable": {"count": limit}}
+    return {"name": name, "nodeID": "n", **allocatable}
