@@ -65,7 +65,7 @@ async def test_a_policy_of_failures_reads_the_exit_code() -> None:
 @virtually
 async def test_a_container_is_restarted_where_its_job_asks_for_it() -> None:
     async with controlled() as found:
-        await found.create(running("exit 1", policy="OnFailure", backoffLimit=1))
+        await found.create(running("exit 1", policy="OnFailure", backoffLimit=2))
         await asyncio.sleep(8)
         (pod,) = await found.pods()
         raw = json.loads(
@@ -74,6 +74,12 @@ async def test_a_container_is_restarted_where_its_job_asks_for_it() -> None:
             )
         )
         assert raw["status"]["containerStatuses"][0]["restartCount"] == 1
+        assert ends(await status(found)) == []
+        await asyncio.sleep(60)  # two more restarts, and the grace period
+        read = await status(found)
+        assert ends(read)[-1] == ("Failed", "BackoffLimitExceeded")
+        assert read["failed"] == 1
+        assert await found.pods() == []
 
 
 @virtually

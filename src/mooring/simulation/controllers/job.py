@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mooring.clock import rfc3339
+from mooring.simulation.controllers.job_pods.ended_pods import restarts_of
 from mooring.simulation.controllers.job_pods.indexes import INDEX, index_of, indexes_text
 from mooring.simulation.controllers.job_pods.policies import success_message
 from mooring.simulation.controllers.job_pods.record import JobRecord, replaces_only_failed
@@ -149,7 +150,8 @@ class _Step:
         spec, record = self._workload.spec, self._record
         if record.message:
             return "PodFailurePolicy", record.message
-        if record.failed > int(spec.get("backoffLimit", 6)):
+        limit = int(spec.get("backoffLimit", 6))
+        if record.failed > limit or self._restarts() >= max(limit, 1):
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         if self._is_past_deadline():
             return "DeadlineExceeded", "Job was active longer than specified deadline"
@@ -160,6 +162,12 @@ class _Step:
         if n_failed and n_failed + self._succeeded >= (self._completions or 0):
             return "FailedIndexes", "Job has failed indexes"
         return None
+
+    def _restarts(self) -> int:
+        """Returns how often containers have started again, where that counts: with OnFailure."""
+        if self._workload.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
+            return 0
+        return sum(map(restarts_of, (*self._active, *self._terminating)))
 
     def _is_past_deadline(self) -> bool:
         deadline_s = self._workload.spec.get("activeDeadlineSeconds")

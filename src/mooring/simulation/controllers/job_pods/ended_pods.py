@@ -28,9 +28,10 @@ class ContainerState(ApiStruct, frozen=True, kw_only=True):
 
 
 class EndedContainerStatus(ContainerStatus, frozen=True, kw_only=True):
-    """The status of a container with its state."""
+    """The status of a container with its state, and how often it has started again."""
 
     state: ContainerState = ContainerState()
+    restart_count: int = 0
 
 
 class EndedPodStatus(PodStatus, frozen=True, kw_only=True):
@@ -47,6 +48,15 @@ class EndedPod(Pod, frozen=True, kw_only=True):
 
 
 PODS: Final = Kind("Pod", EndedPod, "", "v1", "pods", namespaced=True)
+
+
+def restarts_of(pod: Pod) -> int:
+    """Returns how often the containers of a pod have started again, in all."""
+    if not isinstance(pod, EndedPod):
+        return 0
+    status = pod.status
+    statuses = (*status.container_statuses, *status.init_container_statuses)
+    return sum(item.restart_count for item in statuses)
 
 
 def failures_of(pod: Pod) -> Iterator[tuple[str, int]]:
