@@ -262,7 +262,7 @@ class Seeder:
     def _with_owners(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Returns metadata that refers to the owners by their new UIDs."""
         owners = metadata.get("ownerReferences")
-        if not isinstance(owners, list):
+        if not isinstance(owners, list | tuple):
             return metadata
         return {**metadata, "ownerReferences": [self._with_new_uid(owner) for owner in owners]}
 
