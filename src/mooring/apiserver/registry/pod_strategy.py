@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 from mooring.apiserver.object_fields import restore_fields
-from mooring.apiserver.registry.strategy import keep_metadata, keep_status
+from mooring.apiserver.registry.strategy import keep_metadata
 from mooring.apiserver.types import Object
 from mooring.objects.defaulting.pods import prepare_spec
 from mooring.objects.qos_class import qos_class
@@ -24,20 +24,11 @@ GATED = {
 
 def prepare_create(pod: Object, now: str) -> None:
     """Sets the status of a new pod, and completes its spec."""
-    # Its feature gate, GenericWorkload, is off by default.
-    pod["spec"].pop("schedulingGroup", None)
     status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [{**GATED, "lastTransitionTime": now}]
     pod["status"] = status
     prepare_spec(pod)
-
-
-def prepare_update(new: Object, old: Object) -> None:
-    """Restores the status, and drops a field behind a gate that the pod did not have."""
-    keep_status(new, old)
-    if "schedulingGroup" not in old["spec"]:
-        new["spec"].pop("schedulingGroup", None)
 
 
 def prepare_status(new: Object, old: Object) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
 from mooring.apiserver.object_fields import restore_fields
@@ -112,20 +112,6 @@ def _prepare_node_update(new: Object, old: Object) -> None:
     keep_status(new, old)
     if "configSource" not in old["spec"]:
         new["spec"].pop("configSource", None)
-
-
-#: Its feature gate, VolumeLimitScaling, is off by default.
-_SCALING_FIELD: Final = "preventPodSchedulingIfMissing"
-
-
-def _prepare_csi_driver(obj: Object, _now: str) -> None:
-    obj["spec"].pop(_SCALING_FIELD, None)
-
-
-def _prepare_csi_driver_update(new: Object, old: Object) -> None:
-    keep_status(new, old)
-    if _SCALING_FIELD not in old["spec"]:
-        new["spec"].pop(_SCALING_FIELD, None)
 
 
 def _prepare_stateful_set(obj: Object, _now: str) -> None:
@@ -331,7 +317,6 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=pod.validate_pod,
             subresources=_subresources(
                 pod.validate_update,
-                prepare_update=pod_strategy.prepare_update,
                 status=SubresourceStrategy(
                     pod_strategy.prepare_status, pod_subresources.validate_status
                 ),
@@ -540,11 +525,8 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("storage.k8s.io", "csidrivers"): Strategy(
             is_new_generation=spec_differs,
             updates_unconditionally=False,
-            prepare_create=_prepare_csi_driver,
             validate=storage_kinds.validate_csi_driver,
-            subresources=_subresources(
-                storage_kinds.validate_csi_driver_update, prepare_update=_prepare_csi_driver_update
-            ),
+            subresources=_subresources(storage_kinds.validate_csi_driver_update),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "csinodes"): Strategy(
