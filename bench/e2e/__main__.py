@@ -50,8 +50,9 @@ NEEDS_PROGRAMS: Final = "|".join(
         r"StatefulSetBasic\] (Burst|Scaling|should (perform|implement|provide basic|not deadlock))",
         "recreate evicted|sometimes fail|some failing|FailIndex|failed indexes exceeds",
         "ignore failure|remain pending|Kubectl run|services for rc|workload the node has access",
-        # An image that cannot be pulled, and a script with a condition.
+        # An image that cannot be pulled, and scripts with a condition.
         "rollback without unnecessary restarts|container restart policy should not trigger",
+        "exit code to fail the job early",
     )
 )
 
