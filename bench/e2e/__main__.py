@@ -50,9 +50,9 @@ NEEDS_PROGRAMS: Final = "|".join(
         r"StatefulSetBasic\] (Burst|Scaling|should (perform|implement|provide basic|not deadlock))",
         "recreate evicted|sometimes fail|some failing|FailIndex|failed indexes exceeds",
         "ignore failure|remain pending|Kubectl run|services for rc|workload the node has access",
-        # An image that cannot be pulled, and scripts with a condition.
+        # An image that cannot be pulled, and scripts with a condition or a random number.
         "rollback without unnecessary restarts|container restart policy should not trigger",
-        "exit code to fail the job early",
+        "exit code to fail the job early|deleted once it finishes after TTL",
     )
 )
 
