@@ -25,7 +25,7 @@ from mooring.config.strict import nearest
 from mooring.config.strict_document import read_strict
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.codec.decode import to_builtins
-from mooring.objects.files.documents import Path, json_document, yaml_documents
+from mooring.objects.files.documents import Path
 from mooring.objects.files.paths import Text
 from mooring.objects.files.reader import Objects, read_values
 from mooring.objects.files.sources import iter_values
@@ -51,7 +51,7 @@ from mooring.scenario.measures import measure_names
 from mooring.scenario.object_reader import ObjectReader, named_node
 from mooring.scenario.scenario import FOR_EVER, RunTime, Scenario
 from mooring.scenario.stages.reading import read_stages
-from mooring.scenario.steps.reading import is_of_simulator, scenario_of_steps
+from mooring.scenario.steps.reading import first_document, is_of_simulator, scenario_of_steps
 from mooring.simulation.utilization import ResourceNames
 from mooring.simulation.workload import workload_of
 from mooring.traces.openb import OPENB_PREFIX, read_nodes
@@ -105,11 +105,8 @@ def check_holds_scenario(text: Text) -> None:
     Raises:
         ConfigError: the first document is an object of Kubernetes.
     """
-    data = text.read()
     try:
-        start = data.lstrip()
-        documents = [json_document(start)] if start.startswith(b"{") else yaml_documents(data)
-        value = next(iter(documents)).value
+        value = first_document(text.read())
     except (ConfigError, StopIteration):
         return
     if not isinstance(value, dict):

@@ -68,13 +68,23 @@ def is_of_simulator(data: bytes) -> bool:
     if GROUP not in data:
         return False
     try:
-        start = data.lstrip()
-        documents = [json_document(start)] if start.startswith(b"{") else yaml_documents(data)
-        value = next(iter(documents)).value
+        value = first_document(data)
     except (ConfigError, StopIteration):
         return b"mooring.dev/" not in data
     version = value.get("apiVersion") if isinstance(value, dict) else None
     return isinstance(version, str) and version.encode().startswith(GROUP)
+
+
+def first_document(data: bytes) -> Any:
+    """Returns the value of the first document, YAML or JSON.
+
+    Raises:
+        ConfigError: it is neither.
+        StopIteration: there is none.
+    """
+    start = data.lstrip()
+    documents = [json_document(start)] if start.startswith(b"{") else yaml_documents(data)
+    return next(iter(documents)).value
 
 
 def scenario_of_steps(text: Text, seed: int | None, stages: ReadStages) -> Scenario:
