@@ -98,8 +98,8 @@ func read() (cluster, error) {
 	return found, lines.Err()
 }
 
-// profiles are those of a configuration, but nobody is told of a binding.
-func profiles(text []byte) []config.KubeSchedulerProfile {
+// decoded is a configuration with defaults; nil: the default one.
+func decoded(text []byte) *config.KubeSchedulerConfiguration {
 	if text == nil {
 		text = []byte(configuration)
 	}
@@ -107,7 +107,12 @@ func profiles(text []byte) []config.KubeSchedulerProfile {
 	if err != nil {
 		panic(err)
 	}
-	found := object.(*config.KubeSchedulerConfiguration).Profiles
+	return object.(*config.KubeSchedulerConfiguration)
+}
+
+// profiles are those of a configuration, but nobody is told of a binding.
+func profiles(text []byte) []config.KubeSchedulerProfile {
+	found := decoded(text).Profiles
 	for _, profile := range found {
 		profile.Plugins.Bind.Enabled = []config.Plugin{{Name: "NoBind"}}
 		profile.Plugins.Bind.Disabled = []config.Plugin{{Name: "*"}}
@@ -312,10 +317,22 @@ func main() {
 	records := flag.Bool("record", false, "write down every decision instead of how long all took")
 	foundOnly := flag.Bool("found-only", false, "find room by preemption, but do not make it")
 	decisions := flag.Bool("decisions", false, "time decisions without bindings, and not the first one")
+	requeues := flag.Bool("requeue", false, "say which pods each change of an object brings back (requeue.go)")
 	flag.Parse()
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	runtime.GOMAXPROCS(*cores)
+	if *requeues {
+		// What is written does not matter: nothing is to be sent later.
+		if err := utilfeature.DefaultMutableFeatureGate.Set("SchedulerAsyncAPICalls=false"); err != nil {
+			panic(err)
+		}
+		if err := requeue(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "peer:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	all, err := read()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "peer:", err)

@@ -18,7 +18,25 @@ from tests.parity.differential_devices import (
     give_claims,
     shared_claims,
 )
-from tests.parity.differential_themes import APPS, KEYS, NAMESPACES, THEMES, Document, Theme
+from tests.parity.differential_themes import (
+    APPS,
+    KEYS,
+    NAMESPACES,
+    Document,
+    Theme,
+    volumes,
+)
+from tests.parity.differential_themes import THEMES as PLAIN_THEMES
+from tests.parity.differential_volumes import (
+    add_aws_disks,
+    attachments,
+    csi_driver,
+    give_unbound_claims,
+    inline,
+)
+
+#: Parts of pods, by name.
+THEMES = {**PLAIN_THEMES, "inline": inline}
 
 KIND: Document = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -38,20 +56,20 @@ class Case(NamedTuple):
 
     def waiting(self) -> list[Document]:
         """Returns the pods to be scheduled, each once: they are there from the start."""
-        return list({_key(pod): pod for pod in self.pods}.values())
+        return list({key_of(pod): pod for pod in self.pods}.values())
 
 
 def random_case(rng: Rng) -> Case:
     """Returns a case about one theme, or about all of them."""
     name = rng.choice([*THEMES, "all", "all"])
     themes = list(THEMES.values()) if name == "all" else [THEMES[name]]
-    return _Maker(rng, themes, rng.choice(("odd", "crowded", "roomy", "roomy"))).case(name)
+    return CaseMaker(rng, themes, rng.choice(("odd", "crowded", "roomy", "roomy"))).case(name)
 
 
 def random_device_case(rng: Rng) -> Case:
     """Returns a case about devices; the pods of some have all other themes, too."""
     themes = list(THEMES.values()) if rng.random() < 0.15 else []
-    maker = _Maker(rng, themes, rng.choice(("crowded", "roomy", "roomy", "roomy")))
+    maker = CaseMaker(rng, themes, rng.choice(("crowded", "roomy", "roomy", "roomy")))
     maker.sizes = (1, 2, 3, 5, 9)
     maker.with_devices = True
     return maker.case("devices and all" if themes else "devices")
@@ -59,7 +77,7 @@ def random_device_case(rng: Rng) -> Case:
 
 def random_device_score_case(rng: Rng) -> Case:
     """Returns a case in which NodeResourcesFit scores nodes by their devices."""
-    maker = _Maker(rng, [], "roomy")
+    maker = CaseMaker(rng, [], "roomy")
     maker.sizes = (3, 5, 9)
     maker.with_devices = True
     case = maker.case("scores by devices")
@@ -81,14 +99,19 @@ def random_device_balance_case(rng: Rng) -> Case:
     return case._replace(config=config, objects=objects, pods=pods)
 
 
-class _Maker:
+class CaseMaker:
+    """Makes cases with these themes; ``room`` says how much the nodes have."""
+
     def __init__(self, rng: Rng, themes: list[Theme], room: str) -> None:
         self.rng = rng
         self.themes = themes
         self.room = room
         self.starts = 12 * 3600
         self.sizes: tuple[int, ...] = (1, 2, 5, 9, 16, 30)
+        #: How many pods wait: from, to (exclusive).
+        self.pods = (4, 16)
         self.with_devices = False
+        self.with_unbound_claims = volumes in themes and rng.random() < 0.5
 
     def case(self, name: str) -> Case:
         rng = self.rng
@@ -102,11 +125,12 @@ class _Maker:
             for number in range(rng.randrange(0, 30))
         ]
         _keep_ports_apart(running)
-        pods = [self.pod(f"pod-{number:02}") for number in range(rng.randrange(4, 16))]
+        pods = [self.pod(f"pod-{number:02}") for number in range(rng.randrange(*self.pods))]
         names = [node["metadata"]["name"] for node in nodes]
         devices = self.devices(names, pods) if self.with_devices else []
+        claims = self.unbound_claims(names, pods) if self.with_unbound_claims else []
         again = [pod for pod in pods if rng.random() < 0.4]
-        others = [*self.owners(), *self.budgets(), *devices]
+        others = [*self.owners(), *self.budgets(), *devices, *claims]
         objects = [*namespaces, *nodes, *volumes, *others, *running]
         config = self.config()
         if percentage != 100:
@@ -144,7 +168,7 @@ class _Maker:
         pod = _plain(random_pod(rng, name, node=node))
         metadata, spec = pod["metadata"], pod["spec"]
         metadata["namespace"] = rng.choice(NAMESPACES) if rng.random() < 0.4 else "default"
-        metadata["uid"] = f"uid-{name}"
+        metadata["uid"] = f"uid-{metadata['namespace']}-{name}"
         metadata["labels"] = {"app": rng.choice(APPS)} if rng.random() < 0.9 else {}
         if rng.random() < 0.3:
             metadata["labels"]["tier"] = rng.choice(("1", "2"))
@@ -170,6 +194,7 @@ class _Maker:
             spec["containers"][0]["resources"] = {
                 "requests": {"cpu": rng.choice(("400m", "900m")), "memory": "100Mi"}
             }
+        pod["status"] = {}
         for theme in self.themes:
             if rng.random() < 0.6:
                 theme(rng, pod)
@@ -178,11 +203,11 @@ class _Maker:
             self.starts -= 1 + rng.randrange(60)
             minute, second = divmod(self.starts, 60)
             started = f"2026-01-01T{minute // 60:02}:{minute % 60:02}:{second:02}Z"
-            pod["status"] = {"phase": "Running", "startTime": started}
+            pod["status"] |= {"phase": "Running", "startTime": started}
             if rng.random() < 0.08:
                 metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z"
         else:
-            pod["status"] = {"phase": "Pending"}
+            pod["status"] |= {"phase": "Pending"}
         return pod
 
     def devices(self, nodes: list[str], pods: list[Document]) -> list[Document]:
@@ -191,6 +216,12 @@ class _Maker:
         slices = SliceMaker(rng, nodes).all()
         claims = [claim for pod in pods for claim in give_claims(rng, pod)]
         return [*classes(rng), *slices, *shared_claims(rng, nodes, slices), *claims]
+
+    def unbound_claims(self, nodes: list[str], pods: list[Document]) -> list[Document]:
+        """Gives most pods claims that are not bound; returns these, classes and volumes."""
+        rng = self.rng
+        chosen = [pod for pod in pods if rng.random() < 0.7]
+        return [made for pod in chosen for made in give_unbound_claims(rng, pod, nodes)]
 
     def owners(self) -> list[Document]:
         found = []
@@ -207,8 +238,13 @@ class _Maker:
         found = []
         for number, app in enumerate(APPS):
             if self.rng.random() < 0.3:
-                spec = {"selector": {"matchLabels": {"app": app}}, "minAvailable": 1}
-                status = {"disruptionsAllowed": self.rng.choice((0, 0, 1, 2))}
+                spec = {"selector": _budget_selector(self.rng, app), "minAvailable": 1}
+                status: Document = {"disruptionsAllowed": self.rng.choice((0, 0, 1, 2))}
+                if self.rng.random() < 0.3:
+                    gone = {
+                        f"run-{number:02}": "2026-01-01T00:00:00Z" for number in range(0, 30, 4)
+                    }
+                    status["disruptedPods"] = gone
                 budget = _object(
                     "policy/v1", "PodDisruptionBudget", f"b-{number}", "default", spec=spec
                 )
@@ -219,7 +255,7 @@ class _Maker:
         """Claims c-0 to c-5 of every namespace, most of them bound, and limits of one driver."""
         rng = self.rng
         found = [
-            _object("storage.k8s.io/v1", "CSIDriver", "disk.example", spec={}),
+            _object("storage.k8s.io/v1", "CSIDriver", "disk.example", spec=csi_driver(rng)),
             {
                 **_object("storage.k8s.io/v1", "StorageClass", "later"),
                 "provisioner": "kubernetes.io/no-provisioner",
@@ -230,7 +266,9 @@ class _Maker:
             driver: Document = {"name": "disk.example", "nodeID": name, "topologyKeys": None}
             if rng.random() < 0.6:
                 driver["allocatable"] = {"count": rng.choice((0, 1, 2, 5))}
-            found.append(_object("storage.k8s.io/v1", "CSINode", name, spec={"drivers": [driver]}))
+            csi_node = _object("storage.k8s.io/v1", "CSINode", name, spec={"drivers": [driver]})
+            add_aws_disks(rng, csi_node)
+            found += [csi_node, *attachments(rng, name)]
         for namespace in NAMESPACES:
             for number in range(6):
                 found += self.claim(namespace, f"c-{number}", nodes)
@@ -249,6 +287,9 @@ class _Maker:
         claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
         source: Document = {"csi": {"driver": "disk.example", "volumeHandle": volume}}
         labels = {}
+        if rng.random() < 0.15:
+            disk = rng.choice(("vol-1", "vol-2", "aws://us-east-1a/vol-3"))
+            source = {"awsElasticBlockStore": {"volumeID": disk}}
         if rng.random() < 0.2:
             source = {"hostPath": {"path": "/data"}}
             labels = {"topology.kubernetes.io/zone": rng.choice(("a", "b", "a__b"))}
@@ -289,6 +330,8 @@ class _Maker:
             how = rng.choice(("ScheduleAnyway", "DoNotSchedule"))
             given = {"defaultConstraints": [{**constraint, "whenUnsatisfiable": how}]}
             args.append(("PodTopologySpread", {**given, "defaultingType": "List"}))
+        if rng.random() < 0.2:
+            args.append(("NodeAffinity", {"addedAffinity": _added_affinity(rng)}))
         plugins: Document = {}
         if rng.random() < 0.4:
             name = rng.choice(("TaintToleration", "PodTopologySpread", "InterPodAffinity"))
@@ -303,6 +346,31 @@ class _Maker:
             "pluginConfig": [{"name": name, "args": given} for name, given in args],
         }
         return {**KIND, "profiles": [profile]}
+
+
+def _budget_selector(rng: Rng, app: str) -> Document:
+    """Returns a selector of some pods, of all, or of none."""
+    if rng.random() < 0.7:
+        return {"matchLabels": {"app": app}}
+    operator = rng.choice(("Exists", "DoesNotExist"))
+    return rng.choice(({}, {"matchExpressions": [{"key": "tier", "operator": operator}]}))
+
+
+def _added_affinity(rng: Rng) -> Document:
+    """Returns affinity of a profile: required, preferred, or both."""
+    expression: Document = {"key": "disk", "operator": "Exists"}
+    if rng.random() < 0.5:
+        expression = {"key": "disk", "operator": "NotIn", "values": ["1", "2"]}
+    of_disk = {"matchExpressions": [expression]}
+    of_rack = {"matchExpressions": [{"key": "rack", "operator": "Exists"}]}
+    made: Document = {}
+    if rng.random() < 0.6:
+        terms = {"nodeSelectorTerms": [of_disk]}
+        made["requiredDuringSchedulingIgnoredDuringExecution"] = terms
+    if not made or rng.random() < 0.5:
+        preferred = [{"weight": rng.choice((1, 50)), "preference": of_rack}]
+        made["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
+    return made
 
 
 def _keep_ports_apart(running: list[Document]) -> None:
@@ -372,5 +440,5 @@ def _plain(obj: Any) -> Document:
     return {"apiVersion": "v1", "kind": type(obj).__name__, **found}
 
 
-def _key(pod: Document) -> str:
+def key_of(pod: Document) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

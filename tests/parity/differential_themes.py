@@ -129,6 +129,51 @@ def named(rng: Rng, pod: Document) -> None:
     made[kind] = {"nodeSelectorTerms": terms}
 
 
+def resized(rng: Rng, pod: Document) -> None:
+    """Adds resources that the kubelet has allocated or put in force: larger or smaller ones."""
+    status = pod.setdefault("status", {})
+    containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+    statuses: dict[str, list[Document]] = {"initContainerStatuses": [], "containerStatuses": []}
+    for container in containers:
+        requests = {"cpu": rng.choice(("50m", "1", "2500m")), "memory": rng.choice(("1Mi", "1Gi"))}
+        said: Document = {"name": container["name"]}
+        if rng.random() < 0.6:
+            said["allocatedResources"] = requests
+        if rng.random() < 0.6:
+            said["resources"] = {"requests": {"cpu": rng.choice(("10m", "700m", "3"))}}
+        of_init = container in pod["spec"].get("initContainers", ())
+        statuses["initContainerStatuses" if of_init else "containerStatuses"].append(said)
+    status |= {name: some for name, some in statuses.items() if some}
+    if "resources" in pod["spec"] and rng.random() < 0.7:
+        status["allocatedResources"] = {"cpu": rng.choice(("1", "5")), "memory": "64Mi"}
+        status["resources"] = {"requests": {"cpu": rng.choice(("1", "4"))}}
+    if rng.random() < 0.4:
+        reason = rng.choice(("Infeasible", "Deferred"))
+        condition = {"type": "PodResizePending", "status": "True", "reason": reason}
+        status["conditions"] = [condition]
+
+
+def odd_requests(rng: Rng, pod: Document) -> None:
+    """Adds resources that no node has, or that mean something else: storage, pages, prefixes."""
+    names = ("ephemeral-storage", "hugepages-1Gi", "kubernetes.io/batch", "example.com/none")
+    container = rng.choice(pod["spec"]["containers"])
+    requests = container.setdefault("resources", {}).setdefault("requests", {})
+    requests[rng.choice(names)] = rng.choice(("0", "1", "3"))
+
+
+def label_keys(rng: Rng, pod: Document) -> None:
+    """Adds keys of labels to constraints and terms; the API server merges them into selectors."""
+    keys = [rng.choice(("app", "tier", "nowhere"))]
+    for constraint in pod["spec"].get("topologySpreadConstraints", ()):
+        if rng.random() < 0.6:
+            constraint["matchLabelKeys"] = keys
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = pod["spec"].get("affinity", {}).get(kind, {})
+        for term in terms.get("requiredDuringSchedulingIgnoredDuringExecution", ()):
+            if rng.random() < 0.6:
+                term[rng.choice(("matchLabelKeys", "mismatchLabelKeys"))] = keys
+
+
 def plain(rng: Rng, pod: Document) -> None:
     """Adds nothing."""
     del rng, pod
@@ -140,5 +185,8 @@ THEMES: dict[str, Theme] = {
     "volumes": volumes,
     "containers": containers,
     "named": named,
+    "resized": resized,
+    "odd requests": odd_requests,
+    "label keys": label_keys,
     "plain": plain,
 }

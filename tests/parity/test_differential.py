@@ -20,7 +20,7 @@ from tests.parity.differential_cases import (
     random_device_score_case,
 )
 
-SEEDS = range(40)
+SEEDS = range(60)
 #: In the last ones, claims are not available on nodes that another plugin rejects first.
 DEVICE_SEEDS = (*range(40), 1333, 1381)
 

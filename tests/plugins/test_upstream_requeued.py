@@ -14,16 +14,9 @@ from typing import Any
 
 import pytest
 
-from mooring.client import ObjectChange
-from mooring.clock import VirtualClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration, from_document
-from mooring.framework import Attempt, Diagnosis, schedule_pod
-from mooring.queue import QueuedPod, QueueName, SchedulingQueue
-from mooring.scheduler.event_handlers import EventHandlers
-from mooring.scheduler.profiles import load_profiles
-from mooring.simulation.offline import OfflineHandle
 from mooring.state import audit
-from mooring.state.cache import Cache
+from tests.helpers.queue_cluster import QueueCluster
 from tests.plugins.upstream_tables import read
 
 FILE = Path(__file__).with_name("data") / "upstream_requeued.json.gz"
@@ -35,16 +28,11 @@ def cases() -> list[dict[str, Any]]:
     return found
 
 
-class Cluster:
+class Cluster(QueueCluster):
     """Objects as raw documents, and a scheduler that gets their changes."""
 
     def __init__(self, config: KubeSchedulerConfiguration) -> None:
-        self.cache = Cache()
-        clock = VirtualClock()
-        handle = OfflineHandle(self.cache, clock, seeded_random(0))
-        self.profiles = load_profiles(config, handle, clock=clock, waiting=handle.waiting)
-        self.queue = SchedulingQueue(self.profiles, clock=clock)
-        self.events = EventHandlers(self.cache, self.queue, self.profiles, handle.waiting)
+        super().__init__(config)
         self.stored: dict[tuple[str, str], dict[str, Any]] = {}
         self.version = 0
 
@@ -61,36 +49,10 @@ class Cluster:
         own = {"uid": uid, "resourceVersion": str(self.version)}
         new["metadata"] = {**new["metadata"], **own}
         self.stored[at] = new
-        self._tell(kind, old, new)
+        self.tell(kind, read(old, kind), read(new, kind))
 
     def delete(self, kind: str, name: str) -> None:
-        self._tell(kind, self.stored.pop((kind, name)), None)
-
-    def _tell(self, kind: str, old: Any, new: Any) -> None:
-        self.events.on_change(kind, ObjectChange(read(old, kind), read(new, kind)))
-
-    def try_next(self) -> Diagnosis:
-        """Attempts the next pod, which must become unschedulable."""
-        entry = self.queue.pop()
-        assert entry is not None
-        with self.queue.in_flight(entry):
-            framework, snapshot = self.profiles["default-scheduler"], self.cache.snapshot()
-            found = schedule_pod(
-                framework, framework.new_cycle(entry.pod, snapshot), Attempt(snapshot)
-            )
-            assert isinstance(found, Diagnosis)
-            self.queue.add_unschedulable(
-                entry,
-                entry.pod,
-                refused_by=found.unschedulable_plugins,
-                pending_on=found.pending_plugins,
-            )
-        return found
-
-    def waiting_to_be_tried(self) -> list[QueuedPod]:
-        return [
-            e for e in self.queue.pods() if e.queue_name in (QueueName.ACTIVE, QueueName.BACKOFF)
-        ]
+        self.tell(kind, read(self.stored.pop((kind, name)), kind), None)
 
 
 def only(plugins: list[str] | None) -> KubeSchedulerConfiguration:
