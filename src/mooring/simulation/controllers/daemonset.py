@@ -150,7 +150,7 @@ def _manage(
             while f"{namespace}/{pod_name}" in cluster.pods:
                 pod_name = generated_pod_name(base, turn.suffix, names)
             names.add(pod_name)
-            create = new_pod(workload, pod_name, template)
+            create = new_pod(workload, pod_name, template, generated_from=base)
             _bind_to(create.manifest["spec"], name)
             writes.append(create)
     return writes

@@ -248,7 +248,7 @@ class _Step:
             while f"{metadata.namespace}/{name}" in cluster.pods:
                 name = generated_pod_name(base, suffix, names)
             names.add(name)
-            create = new_pod(workload, name)
+            create = new_pod(workload, name, generated_from=base)
             _identify(create, workload, index)
             if index is not None and self._has_limit_per_index:
                 count = str(self._record.failures_of(index))

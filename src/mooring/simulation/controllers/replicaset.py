@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 #: Writes of one turn; the next turn does the rest.
 BURST: Final = 500
 REPLICA_FAILURE: Final = "ReplicaFailure"
+#: The field of the status in which zero is a value.
+TERMINATING: Final = "terminatingReplicas"
 
 
 def sync_replica_set(workload: Workload, cluster: ControlledObjects, turn: Turn) -> Result:
@@ -55,7 +57,8 @@ def sync_replica_set(workload: Workload, cluster: ControlledObjects, turn: Turn)
         pod.metadata.deletion_timestamp is not None and pod.status.phase not in FINISHED_PHASES
         for pod in pods
     )
-    writes += status_write(workload, _status(workload, active, terminating, turn))
+    status = _status(workload, active, terminating, turn)
+    writes += status_write(workload, status, pointers=(TERMINATING,))
     return Result(writes, next_available_s(active, workload.min_ready_s, turn.now_s))
 
 
@@ -74,7 +77,7 @@ def _scale(
         while f"{namespace}/{name}" in cluster.pods:
             name = generated_pod_name(base, turn.suffix, names)
         names.append(name)
-    return [new_pod(workload, name) for name in names]
+    return [new_pod(workload, name, generated_from=base) for name in names]
 
 
 def _status(workload: Workload, active: Sequence[Pod], terminating: int, turn: Turn) -> Json:
@@ -93,7 +96,7 @@ def _status(workload: Workload, active: Sequence[Pod], terminating: int, turn: T
         "conditions": _conditions(workload, len(active), turn),
     }
     if workload.kind == "ReplicaSet":
-        status["terminatingReplicas"] = terminating
+        status[TERMINATING] = terminating
     return status
 
 

@@ -53,7 +53,7 @@ def sync_stateful_set(workload: Workload, cluster: ControlledObjects, turn: Turn
     step = _Step(workload, by_ordinal, cluster.templates_of(workload), turn)
     if not workload.is_deleted:
         writes += step.writes()
-    writes += status_write(workload, step.status())
+    writes += status_write(workload, step.status(), pointers=("collisionCount",))
     return Result(writes, next_available_s(pods, workload.min_ready_s, turn.now_s))
 
 
@@ -156,7 +156,8 @@ class _Step:
         workload = self._workload
         name = f"{workload.metadata.name}-{ordinal}"
         revision, template = self._version_of(ordinal)
-        pod = new_pod(workload, name, template).manifest
+        prefix = f"{workload.metadata.name}-"
+        pod = new_pod(workload, name, template, generated_from=prefix).manifest
         labels = pod["metadata"].setdefault("labels", {})
         labels |= {NAME_LABEL: name, INDEX_LABEL: str(ordinal), REVISION_LABEL: revision}
         spec = pod["spec"]
@@ -224,6 +225,6 @@ class _Step:
             "updatedReplicas": updated,
             "currentRevision": self._revision if is_complete else before,
             "updateRevision": self._revision,
-            "collisionCount": workload.status.get("collisionCount"),
+            "collisionCount": workload.status.get("collisionCount") or 0,
             "conditions": workload.status.get("conditions"),
         }

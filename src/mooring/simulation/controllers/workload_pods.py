@@ -61,8 +61,17 @@ def template_hash(template: Json) -> str:
     return "".join(ALPHABET[ord(digit) % len(ALPHABET)] for digit in str(number))
 
 
-def new_pod(owner: Workload, name: str, template: Json | None = None) -> Create:
-    """Returns the write that creates a pod of a template, by default that of the owner."""
+def new_pod(
+    owner: Workload, name: str, template: Json | None = None, *, generated_from: str = ""
+) -> Create:
+    """Returns the write that creates a pod of a template, by default that of the owner.
+
+    Args:
+        owner: Becomes the controller of the pod.
+        name: The pod's name.
+        template: Its template.
+        generated_from: The prefix that the name was generated from; "" = the name is fixed.
+    """
     template = owner.spec["template"] if template is None else template
     metadata = template.get("metadata", {})
     labels, annotations = metadata.get("labels"), metadata.get("annotations")
@@ -71,6 +80,8 @@ def new_pod(owner: Workload, name: str, template: Json | None = None) -> Create:
         "namespace": owner.metadata.namespace,
         "ownerReferences": [owner_reference(owner)],
     }
+    if generated_from:
+        new["generateName"] = generated_from
     if labels:
         new["labels"] = dict(labels)
     if annotations:

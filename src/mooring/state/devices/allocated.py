@@ -66,15 +66,18 @@ class AllocatedDevices:
     def claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """Follows a change of a claim: None = it did not exist, or it is deleted.
 
-        Only the first allocation of a claim and its end count; an allocation that changes into
-        another one, which no API server allows, changes nothing.
+        *Differs:* upstream leaves everything as it is when one allocation replaces another. No API
+        server allows that in one write, but a watch that was interrupted shows only the last of
+        several: the claim was deallocated and allocated again, or deleted and created again.
         """
-        had = old is not None and old.status.allocation is not None
-        has = new is not None and new.status.allocation is not None
-        if has and not had and new is not None:
-            self._add(new)
-        elif had and not has and old is not None:
+        before = old.status.allocation if old is not None else None
+        after = new.status.allocation if new is not None else None
+        if before is after or (before and after and before.devices == after.devices):
+            return
+        if before is not None and old is not None:
             self._discard(old)
+        if after is not None and new is not None:
+            self._add(new)
 
     def _add(self, claim: ResourceClaim) -> None:
         for device, result in self._results_of(claim):

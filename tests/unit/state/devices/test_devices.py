@@ -60,6 +60,16 @@ def test_a_device_of_two_claims_is_free_when_one_of_them_ends() -> None:
     assert not there.allocated.uses(D0)
 
 
+def test_an_allocation_that_replaces_another_frees_its_devices() -> None:
+    there = devices()
+    there.put(make_claim("c", allocated=[result_of("d0", "a"), share("d2", "s1", "1Gi")]))
+    there.put(make_claim("c", allocated=[result_of("d1", "a"), share("d2", "s2", "3Gi")]))
+
+    assert there.allocated.dedicated == {D1}
+    assert list(there.allocated.consumed.values()) == [{"memory": gibi(3)}]
+    assert audit_devices(there) == []
+
+
 def test_shares_add_up_and_vanish_with_the_last() -> None:
     there = devices()
     there.put(make_claim("one", allocated=[share("d0", "s1", "2Gi")]))

@@ -29,7 +29,11 @@ from mooring.simulation.controllers.deployment.replica_sets import (
     by_creation,
     total_replicas,
 )
-from mooring.simulation.controllers.deployment.status import Conditions, rollout_status
+from mooring.simulation.controllers.deployment.status import (
+    TERMINATING,
+    Conditions,
+    rollout_status,
+)
 from mooring.simulation.controllers.objects import (
     Result,
     Turn,
@@ -81,7 +85,10 @@ class _Rollout:
         status, again_s = rollout_status(
             self._deployment, sets.all, sets.new, self._conditions, is_rollout=is_rollout
         )
-        return Result([*sets.writes, *status_write(self._deployment, status)], again_s)
+        return Result(
+            [*sets.writes, *status_write(self._deployment, status, pointers=(TERMINATING,))],
+            again_s,
+        )
 
     # -- scaling ----------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from mooring.simulation.controllers.workload_pods import seconds_of
 AVAILABLE: Final = "Available"
 PROGRESSING: Final = "Progressing"
 REPLICA_FAILURE: Final = "ReplicaFailure"
+#: The field of the status in which zero is a value.
+TERMINATING: Final = "terminatingReplicas"
 #: The Progressing condition's reason when a rollout is complete, and when it has timed out.
 COMPLETE: Final = "NewReplicaSetAvailable"
 TIMED_OUT: Final = "ProgressDeadlineExceeded"
@@ -143,9 +145,16 @@ def _counts(deployment: Workload, sets: Sequence[Workload], new: Workload | None
         "readyReplicas": total("readyReplicas"),
         "availableReplicas": available,
         "unavailableReplicas": max(0, sum(item.replicas for item in sets) - available),
-        "terminatingReplicas": total("terminatingReplicas"),
+        TERMINATING: _terminating(sets),
         "collisionCount": deployment.status.get("collisionCount"),
     }
+
+
+def _terminating(sets: Sequence[Workload]) -> int | None:
+    """Returns the number of terminating pods; None = a ReplicaSet does not say how many it has."""
+    synced = [item for item in sets if item.status.get("observedGeneration")]
+    counts = [item.status.get(TERMINATING) for item in synced]
+    return None if None in counts else sum(count for count in counts if count)
 
 
 def _measure_progress(
