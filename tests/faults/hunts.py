@@ -31,6 +31,7 @@ from tests.faults.recent_mutations import RECENT_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
+from tests.faults.unseen_mutations import UNSEEN_BUGS
 
 #: Every list of bugs, the newest last.
 ALL_BUGS: Final = (
@@ -43,6 +44,7 @@ ALL_BUGS: Final = (
     *DRAWN_BUGS,
     *SMALL_BUGS,
     *RECENT_BUGS,
+    *UNSEEN_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -216,6 +218,16 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "last_driver_is_limited": ("volumes", 0),
     "created_and_written_again": ("recorder", 0),
     "leaked_cancellation_ends_task": ("cycle", 0),
+    "place_of_first_attempt": ("queue", 0),
+    "label_is_renewal": ("elector", 1),
+    "wait_wakes_nobody": ("slots", 18),
+    "latest_timeout": ("cycle", 2),
+    "message_is_transition": ("status", 0),
+    "waiting_is_never_urgent": ("writes", 5),
+    "first_writer_wakes": ("writes", 11),
+    "conditions_of_namesake": ("conditions", 0),
+    "released_until_quarantine_ends": ("queue", 24),
+    "read_goes_on": ("binding", 1),
 }
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
@@ -249,7 +261,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "first_conflict_is_final": ("swarm", 0),
     "wait_from_due_time": ("verify", 0),
     "created_is_counted": ("errors", 2),
-    "overtaken_goes_on": ("elector", 1),
+    "overtaken_goes_on": ("elector", 3),
     "node_of_nobody": ("handlers", 0),
     "preempted_waits_for_event": ("cycle", 0),
     "quarantined_ends_list": ("queue", 24),

@@ -73,6 +73,9 @@ class FaultyExtenders:
         self._attempts: dict[str, Attempted] = {}
         #: The call that has to be repeated, since its connection was cut off.
         self._repeated: tuple[str, str, bytes] | None = None
+        #: The last call of ``filter``, or of ``prioritize`` of one extender, if it failed; when.
+        self._failed: dict[str, tuple[tuple[str, str, bytes], float]] = {}
+        self._clock = clock
         self.extenders = [
             self._made(clock, "one", is_ignorable=False),
             self._made(clock, "two", is_ignorable=True),
@@ -113,6 +116,10 @@ class FaultyExtenders:
         if verb == "filter" and expected not in (None, call):
             self._report("a call whose connection was cut off is not repeated")
         is_repeated = expected == call
+        # Of an attempt, all calls of ``filter`` come one after another; others are concurrent.
+        stage = verb if verb == "filter" else f"{verb} {name}"
+        if self._failed.pop(stage, None) == (call, self._clock.monotonic_s()):
+            self._check_repeated(name, verb, json.loads(body))
         await asyncio.sleep(0.5 * rng.randrange(4))
         has_fault = not self.is_passive and rng.random() < self._rate
         kind = rng.choice(FAULTS) if has_fault else ""
@@ -121,10 +128,18 @@ class FaultyExtenders:
             raise NoResponse("connection reset", is_cut_off=True)
         if kind == "late":
             await asyncio.sleep(TIMEOUT_S)
+        if kind:
+            self._failed[stage] = call, self._clock.monotonic_s()
         arguments = json.loads(body)
         if verb == "filter":
             return self._filter(name, arguments, kind)
         return self._prioritize(arguments, kind)
+
+    def _check_repeated(self, name: str, verb: str, arguments: Any) -> None:
+        """Reports a call that is sent anew as soon as it has failed, without a reason."""
+        # The only node may be sent once as the nominated one, and once as one of all.
+        if verb != "filter" or arguments["NodeNames"] != [arguments["Pod"]["nominated"]]:
+            self._report(f"{verb} of {name} is repeated, but its connection was not cut off")
 
     def _filter(self, name: str, arguments: Any, kind: str) -> bytes:
         pod, names = arguments["Pod"], arguments["NodeNames"]

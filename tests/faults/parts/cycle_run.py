@@ -44,6 +44,7 @@ from tests.faults.harness.scheduler_checker import (
 from tests.faults.parts.cycle_extenders import FaultyExtenders
 from tests.faults.parts.cycle_script import STEP_S, Script
 from tests.faults.parts.handlers_run import PodHistory
+from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.freed import FreedRoom
@@ -59,6 +60,8 @@ DELETED: Final = "2026-01-01T00:00:00Z"
 PROFILE: Final = "default-scheduler"
 #: In such seeds, modulo five, no nomination is written before a binding.
 ANNOUNCES_NOT: Final = 4
+#: In such seeds, modulo three, a second plugin delays pods in Permit.
+TWO_WAIT: Final = 2
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
 QUIET_S: Final = 345.0
 WEIGHTS: Final = {
@@ -160,7 +163,7 @@ class CycleRun(Observer):
             self.problems.append,
             has_extenders=has_extenders,
         )
-        self._framework = _framework_of(self.script, clock)
+        self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:
             causes = self.script.causes
@@ -222,7 +225,7 @@ class CycleRun(Observer):
         scheduler._binding_cycle._handle_failure = self._on_failure
 
     def _on_failure(self, entry: QueuedPod, reason: Any, **named: Any) -> None:
-        self.script.failed(entry.uid)
+        self.script.failed(entry.uid, reason)
         self._real_failure(entry, reason, **named)
 
     def step_s(self) -> float:
@@ -389,8 +392,9 @@ class CycleRun(Observer):
             self.script.cancelled.add(uid)
 
 
-def _framework_of(script: Script, clock: Any) -> Framework:
-    plugins = [PrioritySort(), script]
+def _framework_of(script: Script, seed: int, clock: Any, report: Any) -> Framework:
+    second = [SecondWait(seed, script, clock, report)] if seed % 3 == TWO_WAIT else []
+    plugins = [PrioritySort(), script, *second]
     points = {
         point: [plugin for plugin in plugins if hasattr(plugin, point)]
         for point in EXTENSION_POINTS

@@ -52,6 +52,8 @@ class Script:
         results: Result -> number of attempts that must be counted.
         cancelled: UIDs of the pods whose attempt was cancelled by a preemption.
         open: UID -> the node that is reserved.
+        waiting: Returns the pods in Permit.
+        on_failed: Called with the UID and the reason of each attempt that has failed.
 
     Args:
         rng: Draws all results.
@@ -80,7 +82,8 @@ class Script:
         self.results: Counter[str] = Counter()
         self.cancelled: set[str] = set()
         self.open: dict[str, str] = {}
-        self._rng, self._waiting, self._bind = rng, waiting, bind
+        self.waiting = waiting
+        self._rng, self._bind = rng, bind
         self._candidates, self._report = candidates, report
         self._rates = {
             point: rng.choice((0.0, 0.1, 0.3))
@@ -99,6 +102,13 @@ class Script:
         #: The attempts of which pods are to be activated: UID -> (cycle, UIDs).
         self._targets: dict[str, tuple[Cycle, set[str]]] = {}
         self._permits: dict[str, Any] = {}
+        #: Called when this plugin allows a pod, with its own name and the UID.
+        self.on_allow: Callable[[str, str], None] = lambda *_: None
+        self.on_failed: Callable[[str, Any], None] = lambda *_: None
+
+    def delays(self, uid: str) -> bool:
+        """Returns whether the pod waits for this plugin, in the Permit that runs now."""
+        return uid in self._permits
 
     def events(self) -> list[Any]:
         """Registers the end of other pods."""
@@ -140,8 +150,9 @@ class Script:
             self._report(f"Unreserve of {cycle.pod.key} on {node_name} without a Reserve")
         self._targets.pop(uid, None)
 
-    def failed(self, uid: str) -> None:
+    def failed(self, uid: str, reason: Any) -> None:
         """Follows the end of an attempt that has failed: it is counted by the cause."""
+        self.on_failed(uid, reason)
         has_waited = uid in self._permits
         waiting = self._permits.pop(uid, None)
         # A pod that is deleted in the very step in which its wait begins has no cause yet.
@@ -171,14 +182,15 @@ class Script:
         return Wait(WAIT_S)
 
     def _note_wait(self, uid: str) -> None:
-        if (waiting := self._waiting().get(uid)) is not None:
+        if (waiting := self.waiting().get(uid)) is not None:
             self._permits[uid] = waiting
 
     def _settle(self, uid: str) -> None:
-        waiting = self._waiting().get(uid)
+        waiting = self.waiting().get(uid)
         if waiting is None:
             return
         if self.is_passive or self._rng.random() >= self._rates["Permit"]:
+            self.on_allow(self.name, uid)
             waiting.allow(self.name)
         else:
             waiting.reject(self.name, "no")

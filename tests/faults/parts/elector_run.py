@@ -1,8 +1,9 @@
 """Three candidates for one lease, with writes under it, wrong clocks, and a faulty network.
 
 Every candidate keeps the lease for a while, and releases it, also while a renewal is under way; a
-new one takes its place. A writer is always the holder that the server has stored, and writes
-nothing after its release. In half of the runs each step of an elector is compared with its model.
+new one takes its place. In half of the runs a user edits the labels of the Lease all the time,
+which is no renewal. A writer is always the holder that the server has stored, and writes nothing
+after its release. In half of the runs each step of an elector is compared with its model.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ BUSY_S: Final = 400.0
 #: So often a user may give the lease away; until then its leader may write, by any clock.
 STEALS: Final = 5
 STOLEN_S: Final = 16.0
+#: The longest time between two changes of the labels of the Lease, in runs that have them.
+EDIT_S_MAX: Final = 6.0
 #: Without faults a candidate leads, and each that waits follows it, within so many seconds.
 QUIET_S: Final = 60.0
 #: In each direction, at most.
@@ -83,12 +86,16 @@ class ElectorRun:
         #: Candidates may be released while they renew: the model does one thing at a time.
         self._has_model = self._rng.random() < 0.5
         self._electors: dict[int, Elector] = {}
+        #: Draws the edits of labels; None = there are none.
+        self._edits = seeded_random(seed + 4_000_000) if seed % 2 else None
         #: When a user has given the lease to another holder.
         self._stolen_at_s = -math.inf
 
     async def run(self) -> None:
         """Runs all candidates, with faults and then without."""
         lives = [self._tasks.create_task(self._live(n)) for n in range(CANDIDATES)]
+        if self._edits is not None:
+            lives.append(self._tasks.create_task(self._edit_labels(self._edits)))
         for _ in range(STEALS):
             await asyncio.sleep(BUSY_S / STEALS)
             if self._has_model and self._rng.random() < 0.5:
@@ -188,6 +195,15 @@ class ElectorRun:
             lease["spec"]["holderIdentity"] = "thief"
             lease["metadata"]["resourceVersion"] = str(self._server.version)
             self._stolen_at_s = asyncio.get_running_loop().time()
+
+    async def _edit_labels(self, rng: Rng) -> None:
+        """Changes the labels of the Lease again and again: its holder stays the same."""
+        while True:
+            await asyncio.sleep(rng.uniform(0.5, EDIT_S_MAX))
+            if (lease := self._server.leases.get(PATH)) is not None:
+                self._server.version += 1
+                lease["metadata"]["labels"] = {"edited": str(self._server.version)}
+                lease["metadata"]["resourceVersion"] = str(self._server.version)
 
     def _arrive(self, sender: str) -> None:
         lease: Any = self._server.leases.get(PATH)

@@ -94,6 +94,7 @@ class QueueRun:
                 action()
                 self._check_heaps(stale)
             self._attached.compare_metrics()
+            self._attached.compare_attempted()
             if self.problems:
                 return
 

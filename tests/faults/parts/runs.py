@@ -12,6 +12,7 @@ from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claim_errors_run import run_claim_errors
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
+from tests.faults.parts.conditions_run import run_conditions
 from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
@@ -56,6 +57,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "handle": run_handle,
     "claim_errors": run_claim_errors,
     "candidate": run_candidate,
+    "conditions": run_conditions,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -77,7 +79,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handle",
         "claim_errors",
     ),
-    "plugins/dynamic_resources": ("claims",),
+    "plugins/dynamic_resources": ("claims", "conditions"),
     "plugins/default_preemption": ("choice",),
     "plugins/volume_binding": ("volumes",),
     "extenders": ("bind_extender", "preempt_extender"),

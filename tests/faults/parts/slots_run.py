@@ -29,6 +29,9 @@ LOOKS_MAX: Final = 2
 QUIET_S: Final = 400.0
 #: In such seeds, modulo three, some requests do not reach the server.
 UNREACHABLE: Final = 1
+#: In such seeds, modulo four, the nomination is written before the wait in Permit.
+ANNOUNCES: Final = 2
+ANNOUNCED_S_MAX: Final = 4.0
 #: The pause before a pod is scheduled, once a request was not sent: it doubles up to the limit.
 PAUSE_S: Final = 0.2
 PAUSE_S_MAX: Final = 5.0
@@ -63,10 +66,13 @@ class SlotsRun:
         self._tasks.open(tasks)
         self._group = tasks
         self._open: list[Binding] = []
-        #: Bindings in Permit, which count for no limit.
-        self._in_permit = 0
+        self._announcing = seeded_random(seed + 3_000_000) if seed % 4 == ANNOUNCES else None
+        #: Bindings whose nomination is being written, and those in Permit, which do not count.
+        self._announced = self._in_permit = 0
         self._waits_for_slot = False
         self._looks = 0
+        #: Looks since scheduling may go on because a binding has ended, or waits.
+        self._looks_since_event: int | None = None
         self._outages = seeded_random(seed + 2_000_000) if seed % 3 == UNREACHABLE else None
         self._pause_s = 0.0
 
@@ -80,7 +86,7 @@ class SlotsRun:
             is_free = self._tasks._in_progress() < self._limit
             self._waits_for_slot = not self._pause_s
             await self._tasks.wait_for_slot()
-            self._waits_for_slot = False
+            self._waits_for_slot, self._looks_since_event = False, None
             self._check_pause(self._now_s() - began_s, is_free=is_free)
             if self.problems:
                 break
@@ -116,7 +122,9 @@ class SlotsRun:
         """Waits in Permit, perhaps, and then for the answer to a request."""
         rng = self._rng
         if rng.random() < self._permit_share:
+            await self._announce()
             self._in_permit += 1
+            self._note_event()
             try:
                 with self._tasks.waiting_in_permit():
                     await asyncio.sleep(rng.uniform(0.0, 30.0))
@@ -135,6 +143,23 @@ class SlotsRun:
             self._check_refusal(binding)
         finally:
             self._open.remove(binding)
+            self._note_event()
+
+    async def _announce(self) -> None:
+        """Writes a nomination, in some runs: the binding counts for the limit meanwhile."""
+        if self._announcing is not None:
+            self._announced += 1
+            await asyncio.sleep(self._announcing.uniform(0.0, ANNOUNCED_S_MAX))
+            self._announced -= 1
+
+    def _note_event(self) -> None:
+        """Notes that a binding ends, or waits: scheduling may go on because of that."""
+        if self._waits_for_slot and self._running() < self._limit:
+            self._looks_since_event = 0
+
+    def _running(self) -> int:
+        """Returns how many bindings can count for the limit, those that wait for others too."""
+        return len(self._tasks) - self._in_permit - sum(map(self._is_slow, self._open))
 
     def _check_refusal(self, binding: Binding) -> None:
         waited_s = self._now_s() - binding.waits_since_s
@@ -156,6 +181,10 @@ class SlotsRun:
                     self.problems.append(f"a binding of {binding.namespace} waits too long")
             is_free = self._waits_for_slot and self._counted() < self._limit
             self._looks = self._looks + 1 if is_free else 0
+            if self._looks_since_event is not None:
+                self._looks_since_event += 1
+                if self._looks_since_event > LOOKS_MAX:
+                    self.problems.append("scheduling was not woken")
             # A request becomes slow without an event: that is looked up every two seconds.
             if self._looks * LOOK_S > SLOW_S + LOOKS_MAX * LOOK_S:
                 self.problems.append("scheduling waits, but not too many bindings are in progress")
@@ -168,7 +197,9 @@ class SlotsRun:
 
     def _counted(self) -> int:
         """Returns how many bindings have a request in progress that is not slow."""
-        return sum(it.began_s is not None and not self._is_slow(it) for it in self._open)
+        return self._announced + sum(
+            it.began_s is not None and not self._is_slow(it) for it in self._open
+        )
 
     @staticmethod
     def _now_s() -> float:

@@ -2,7 +2,8 @@
 
 The API server is the embedded one. The versions that the writer gets lag behind what it wrote
 itself. Once the network works and all is written, the stored status is the one that was asked for
-last: whatever was refused, replaced or removed in between.
+last: whatever was refused, replaced or removed in between. A condition has the time of a transition
+only if its status changes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.final_checker import NOTHING, condition_of
+from tests.faults.parts.transitions import Transitions
 from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 3
@@ -68,6 +70,7 @@ class StatusRun:
         slow = InProcessTransport(self._slowly(api.handle), headers=ADMIN.headers())
         client = Client(FaultyTransport(self._network, slow), rng=self._rng)
         self._writer = StatusWriter(client, clock=clock, rng=seeded_random(seed + 3))
+        Transitions(self._writer, client, self.problems.append)
         #: Name -> the version that the informer has, and what its status shall be.
         self._pods: dict[str, Pod] = {}
         self._expected: dict[str, Expected] = {}

@@ -1,7 +1,8 @@
 """Puts and removals of a queue of writes, most of which are refused: beside its model.
 
 Besides the model of each value (``tests/faults/twins/attached_writes.py``) this one counts the
-writers: a namespace occupies six of eight, those that fail two, and what is urgent comes first.
+writers: a namespace occupies six of eight, those that fail two, and no writer is idle beyond that.
+What is urgent comes first.
 Some queues have a limit: beyond it the oldest value of the largest namespace is dropped.
 """
 
@@ -21,6 +22,8 @@ NAMESPACES: Final = ("shop", "bank", "team")
 WRITERS: Final = 8
 OF_ONE: Final = 6
 OF_FAILING: Final = 2
+#: A wake-up takes no time: a value that may be written is being written after so long.
+WOKEN_S: Final = 0.001
 #: At the end the writes succeed, and all have been written after so long.
 QUIET_S: Final = 60.0
 
@@ -61,6 +64,10 @@ class WritesRun:
         self._failing: set[str] = set()
         #: The newest value of each key, until it is written, given up or removed.
         self._newest: dict[str, Value] = {}
+        #: The keys with an urgent value since their last write began.
+        self._urgent: set[str] = set()
+        #: Those with an urgent value that was removed; a later one may be urgent, or not.
+        self._removed: set[str] = set()
 
     async def run(self) -> None:
         """Makes all calls, lets the writes succeed, and compares at the end."""
@@ -74,6 +81,7 @@ class WritesRun:
                 if rng.random() < 0.35:
                     self._newest.pop(key, None)
                     self._writes.remove(key)
+                    self._forget_urgency(key)
                 else:
                     self._put(key)
                 self._check_contents()
@@ -91,6 +99,9 @@ class WritesRun:
         if self._writes.dropped > dropped:
             self._check_dropped(self._writes.dropped - dropped)
         self._newest[key] = value
+        if value.is_urgent:
+            self._urgent.add(key)
+            self._removed.discard(key)
         # What is being written cannot be dropped.
         if self._items_max is not None and len(self._writes) > self._items_max + WRITERS:
             values = f"{len(self._writes)} values"
@@ -103,6 +114,13 @@ class WritesRun:
             self.problems.append(f"{count} values count as dropped, but {missing} are")
         for key in missing:
             del self._newest[key]
+            self._forget_urgency(key)
+
+    def _forget_urgency(self, key: str) -> None:
+        """Follows the removal of a value: if it waits on, its urgency is that of a later one."""
+        if key in self._urgent:
+            self._urgent.discard(key)
+            self._removed.add(key)
 
     def _check_contents(self) -> None:
         values = self._writes.values()
@@ -119,13 +137,35 @@ class WritesRun:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0 - WOKEN_S)
             self._model.on_tick()
+            ready = self._writable()
+            await asyncio.sleep(WOKEN_S)
+            if idle := ready & self._writable():
+                self.problems.append(f"no writer has begun with {sorted(idle)}")
+
+    def _writable(self) -> set[str]:
+        """Returns the keys that are ready, and that the limits allow to be written now."""
+        if self._writing.total() >= WRITERS:
+            return set()
+        return {key for key in self._model.ready() if self._may_write(key.partition("/")[0])}
+
+    def _may_write(self, name: str) -> bool:
+        of_failing = sum(self._writing[failing] for failing in self._failing)
+        is_slow = name in self._failing and of_failing >= OF_FAILING
+        return self._writing[name] < OF_ONE and not is_slow
 
     async def _write(self, value: Value, tries: int) -> Retry | None:
         """Checks who writes at the same time, and draws the result."""
         del tries
         name, rng = value.namespace, self._rng
+        urgent = self._writable() & self._urgent
+        if urgent and value.key not in self._urgent | self._removed:
+            self.problems.append(
+                f"{value.key} is written before {sorted(urgent)}, which are urgent"
+            )
+        self._urgent.discard(value.key)
+        self._removed.discard(value.key)
         self._writing[name] += 1
         of_failing = sum(self._writing[failing] for failing in self._failing)
         if self._writing.total() > WRITERS or self._writing[name] > OF_ONE:

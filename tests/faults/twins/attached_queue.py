@@ -158,6 +158,12 @@ class AttachedQueue:
         if rejected != expected and not self._differs:
             self._differ(f"rejected pods: {rejected}, not {expected}")
 
+    def compare_attempted(self) -> None:
+        """Compares which pods were attempted last, by which a plugin counts as broken."""
+        attempted = list(self._queue.quarantine._attempted.items())
+        if attempted != self._twin.attempted:
+            self._differ(f"attempted last: {attempted}, not {self._twin.attempted}")
+
     def _differ(self, message: str) -> None:
         if not self._differs:
             self._differs = True

@@ -109,6 +109,15 @@ class AttachedWrites:
         self._after(key, model, retry)
         return retry
 
+    def ready(self) -> set[Any]:
+        """Returns the keys whose values may be written, but are not being written."""
+        before_s = self._now_s() - ROUNDING_S
+        return {
+            key
+            for key, model in self._values.items()
+            if not (model.is_writing or model.is_removed) and model.not_before_s < before_s
+        }
+
     def _key_of(self, value: Any) -> Hashable | None:
         """Returns the key of a value that is about to be written; reports an old one."""
         for key, model in self._values.items():

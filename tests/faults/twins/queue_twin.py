@@ -24,6 +24,8 @@ WAITING: Final = (QueueName.UNSCHEDULABLE, QueueName.GATED)
 
 WINDOW_S: Final = 1.0
 QUARANTINED_FROM: Final = 3
+#: A plugin is broken if it raised at most of so many pods, those attempted last.
+ATTEMPTED_MAX: Final = 100
 
 #: The heaps of the pods in backoff, in the order in which they are flushed.
 REFUSED, FAILED, QUARANTINED = 0, 1, 2
@@ -80,6 +82,7 @@ class QueueState:
         touched: The pods that it may have changed.
         flying: Number of an attempt -> its pod, while events are recorded for it.
         popped: Number of an attempt -> its pod, until it failed or the pod was popped again.
+        attempted: (UID, the plugin that raised) of the pods attempted last; "" = none raised.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class QueueState:
         self.pods: dict[str, TwinPod] = {}
         self.flying: dict[int, TwinPod] = {}
         self.popped: dict[int, TwinPod] = {}
+        self.attempted: list[tuple[str, str]] = []
         self._profiles = profiles
         self._clock = clock
         self._options = options
@@ -303,6 +307,8 @@ class QueueTwin(QueueState):
         queued.quarantine_s = 0.0
         queued.attempts += 1
         queued.events = []
+        others = [pair for pair in self.attempted if pair[0] != queued.uid]
+        self.attempted = [*others, (queued.uid, "")][-ATTEMPTED_MAX:]
         self.flying[self._number] = self.popped[self._number] = queued
         self._enter(queued, QueueName.IN_FLIGHT, "Pop")
         return queued
@@ -318,12 +324,16 @@ class QueueTwin(QueueState):
 
     def failed(self, entry: QueuedPod, error: SchedulerError | None) -> bool:
         """Counts an exception of a plugin; returns whether the pod is quarantined."""
-        queued = self.popped.get(entry.attempt_number)
-        if queued is None:
-            return entry.quarantine_s > 0
         plugin = ""
         if isinstance(error, PluginError) and error.location:
             plugin = "" if isinstance(error.__cause__, OSError) else error.plugin
+        if plugin:
+            self.attempted = [
+                (uid, plugin if uid == entry.uid else other) for uid, other in self.attempted
+            ]
+        queued = self.popped.get(entry.attempt_number)
+        if queued is None:
+            return entry.quarantine_s > 0
         is_same = bool(plugin) and plugin == queued.failing
         queued.failures = (queued.failures if is_same else 0) + bool(plugin)
         queued.failing = plugin

@@ -1,0 +1,307 @@
+"""Waits until devices can be used, while their drivers report conditions of other devices, too.
+
+A pod has up to three claims, one of them made for its extended resources. Their devices are in two
+pools, under the same names. The model says of each claim what its conditions mean, in the order of
+the claims and of their devices. A wait ends at once when a change has made the last claim ready,
+fails within five seconds when there is a reason, and lasts no longer than the timeout.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go
+(isPodReadyForBinding, isClaimReadyForBinding, isClaimTimeout).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, Final
+
+import msgspec
+
+from mooring.clock import seeded_random
+from mooring.errors import PluginError
+from mooring.objects.codec.decode import decode
+from mooring.objects.kinds import kind_named
+from mooring.plugins.dynamic_resources.bind_claims import (
+    BindingConditionsFailed,
+    wait_for_devices,
+)
+from mooring.state.devices.claims import Claims
+from tests.helpers.virtual_loop import run_virtually
+
+WAITS: Final = 8
+TIMEOUTS_S: Final = (10.0, 40.0)
+#: The conditions are looked at so often, whatever is reported.
+POLL_S: Final = 5.0
+ROUNDING_S: Final = 0.01
+#: When the run begins; times in claims have whole seconds.
+START_S: Final = 1_767_225_600
+POOLS: Final = ("a", "b")
+DEVICES: Final = ("d0", "d1")
+NEEDED: Final = ("ready", "attached")
+FAILURE: Final = "broken"
+READY, WAITING, FAILED = "ready", "waiting", "failed"
+_CLAIM: Final = kind_named("ResourceClaim")
+
+_Device = tuple[str, str]
+#: Device -> the conditions that it needs.
+_Needed = Mapping[_Device, tuple[str, ...]]
+
+
+class Claim:
+    """A claim: its devices with the conditions that they need, and what is reported."""
+
+    def __init__(self, name: str, devices: _Needed, allocated_s: int) -> None:
+        self.name = name
+        self.devices = devices
+        self.allocated_s = allocated_s
+        self.reported: dict[_Device, dict[str, str]] = {}
+        self.version = 1
+
+    def state(self) -> str:
+        """Returns what the conditions mean: the first device that is not ready decides."""
+        for device, needed in self.devices.items():
+            if not needed:
+                continue
+            conditions = self.reported.get(device)
+            if conditions is None:
+                return WAITING
+            if conditions.get(FAILURE) == "True":
+                return FAILED
+            if any(conditions.get(name) != "True" for name in needed):
+                return WAITING
+        return READY
+
+    def decoded(self) -> Any:
+        """Returns the claim in its present version."""
+        self.version += 1
+        at = datetime.fromtimestamp(self.allocated_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        results = [
+            {
+                **_named(device),
+                "request": "gpu",
+                "bindingConditions": list(needed),
+                "bindingFailureConditions": [FAILURE] if needed else [],
+            }
+            for device, needed in self.devices.items()
+        ]
+        reported = [
+            {**_named(device), "conditions": [_condition(*pair) for pair in conditions.items()]}
+            for device, conditions in self.reported.items()
+        ]
+        metadata = {
+            "name": self.name,
+            "namespace": "default",
+            "uid": self.name,
+            "resourceVersion": str(self.version),
+        }
+        allocation = {"devices": {"results": results}, "allocationTimestamp": at}
+        document = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": metadata,
+            "spec": {},
+            "status": {"allocation": allocation, "devices": reported},
+        }
+        return decode(msgspec.json.encode(document), _CLAIM)
+
+
+def _since(before_s: float | None, now_s: float) -> float:
+    return now_s if before_s is None else before_s
+
+
+def _named(device: _Device) -> dict[str, str]:
+    return {"driver": "gpu.test", "pool": device[0], "device": device[1]}
+
+
+def _condition(name: str, status: str) -> dict[str, str]:
+    at = "2026-01-01T00:00:00Z"
+    return {"type": name, "status": status, "reason": name, "message": "", "lastTransitionTime": at}
+
+
+class ConditionsRun:
+    """One run.
+
+    Attributes:
+        problems: Waits that end too early, too late, or with another result.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.problems: list[str] = []
+        self._rng = seeded_random(seed)
+        self._now_s = asyncio.get_running_loop().time
+        self._store = Claims()
+        self._changed: dict[str, list[asyncio.Event]] = defaultdict(list)
+        self._claims: list[Claim] = []
+        self._timeout_s = 0.0
+        self._reports = 0
+        #: Since when the end is certain, and since when all claims are ready.
+        self._certain_s: float | None = None
+        self._ready_s: float | None = None
+        self._failing_share = self._rng.choice((0.0, 0.05, 0.3))
+
+    async def run(self) -> None:
+        """Waits for the devices of several pods, one after another."""
+        for number in range(WAITS):
+            await self._wait_once(number)
+            if self.problems:
+                return
+
+    async def _wait_once(self, number: int) -> None:
+        rng = self._rng
+        self._timeout_s, self._reports = rng.choice(TIMEOUTS_S), 0
+        self._claims = [self._drawn(f"claim-{number}-{n}") for n in range(rng.choice((1, 2, 3)))]
+        versions = [claim.decoded() for claim in self._claims]
+        for version in versions:
+            self._store.put(version)
+        special = created = None
+        if rng.random() < 0.4:
+            special, created = SimpleNamespace(), versions[-1]
+            versions[-1] = special
+        claims = SimpleNamespace(all=versions, special=special)
+        attempt: Any = SimpleNamespace(claims=claims, created=created)
+        snapshot = SimpleNamespace(devices=SimpleNamespace(claims=self._store))
+        cycle: Any = SimpleNamespace(snapshot=snapshot, framework=None, pod=None)
+        self._certain_s = self._ready_s = None
+        self._note()
+        changing = asyncio.create_task(self._change())
+        started_s, result = self._now_s(), ""
+        handle: Any = self
+        try:
+            await wait_for_devices(cycle, attempt, handle, "node", self._timeout_s)
+        except BindingConditionsFailed as error:
+            result = f"{error.status}: {error}"
+        changing.cancel()
+        self._check(result, started_s)
+
+    def _drawn(self, name: str) -> Claim:
+        rng = self._rng
+        all_devices = [(pool, device) for pool in POOLS for device in DEVICES]
+        devices = {
+            device: rng.choice(((), NEEDED[:1], NEEDED))
+            for device in rng.sample(all_devices, rng.choice((1, 2, 3)))
+        }
+        ago_s = rng.randrange(int(self._timeout_s)) if rng.random() < 0.3 else 0
+        claim = Claim(name, devices, int(self.wall_s()) - ago_s)
+        for device in devices:
+            if rng.random() < 0.3:
+                claim.reported[device] = dict.fromkeys(NEEDED, "True")
+        return claim
+
+    async def _change(self) -> None:
+        """Reports conditions of devices, those of other claims and pools included."""
+        rng = self._rng
+        while True:
+            await asyncio.sleep(rng.uniform(0.1, 3.0))
+            claim = rng.choice(self._claims)
+            device = rng.choice(POOLS), rng.choice(DEVICES)
+            if rng.random() < 0.05:
+                claim.reported.pop(device, None)
+            else:
+                statuses = rng.choice((("True",), ("True", "False", "Unknown")))
+                conditions = {name: rng.choice(statuses) for name in NEEDED}
+                if rng.random() < self._failing_share:
+                    conditions[FAILURE] = rng.choice(statuses)
+                claim.reported[device] = conditions
+            self._note()
+            self._store.put(claim.decoded())
+            for event in self._changed[f"default/{claim.name}"]:
+                event.set()
+
+    def _note(self) -> None:
+        """Notes since when the claims are ready, or a failure is certain."""
+        now_s, states = self._now_s(), [claim.state() for claim in self._claims]
+        is_ready = all(state is READY for state in states)
+        self._ready_s = _since(self._ready_s, now_s) if is_ready else None
+        is_certain = self._first_failing(states) is not None
+        self._certain_s = _since(self._certain_s, now_s) if is_certain else None
+
+    def _first_failing(self, states: list[str]) -> Claim | None:
+        """Returns the claim that has failed, if no claim before it is to be waited for."""
+        for claim, state in zip(self._claims, states, strict=True):
+            if state is not READY:
+                return claim if state is FAILED else None
+        return None
+
+    def _check(self, result: str, started_s: float) -> None:
+        """Compares the end of a wait with the claims."""
+        now_s, states = self._now_s(), [claim.state() for claim in self._claims]
+        is_ready = all(state is READY for state in states)
+        what = f"claims {states} after {now_s - started_s:.2f} s"
+        needs = any(needed for claim in self._claims for needed in claim.devices.values())
+        if self._reports != needs:
+            self.problems.append(f"{what}: {self._reports} reports")
+        if any(self._changed.values()):
+            self.problems.append(f"{what}: something is waited for at the end")
+        failing = self._first_failing(states)
+        if (is_ready or not needs) != (not result):
+            self.problems.append(f"{what}: {result or 'success'}")
+        elif result.startswith("failure") and (failing is None or failing.name not in result):
+            self.problems.append(f"{what}: {result}, of {failing and failing.name}")
+        elif result.startswith("timeout") and not self._is_timeout(states, now_s - started_s):
+            self.problems.append(f"{what}: {result} is too early")
+        if self._ready_s is not None and now_s > self._ready_s + ROUNDING_S and needs:
+            self.problems.append(f"{what}: ready for {now_s - self._ready_s:.2f} s")
+        if self._certain_s is not None and now_s > self._certain_s + POLL_S + ROUNDING_S:
+            self.problems.append(f"{what}: failed for {now_s - self._certain_s:.2f} s")
+        if now_s > started_s + self._timeout_s + ROUNDING_S:
+            self.problems.append(f"{what}: longer than {self._timeout_s} s")
+
+    def _is_timeout(self, states: list[str], lasted_s: float) -> bool:
+        first = next(
+            claim for claim, state in zip(self._claims, states, strict=True) if state is not READY
+        )
+        is_old = self.wall_s() - first.allocated_s > self._timeout_s
+        return lasted_s >= self._timeout_s - ROUNDING_S or is_old
+
+    # -- the handle of the plugin -----------------------------------------------------------------
+
+    def monotonic_s(self) -> float:
+        """Returns the time of the loop."""
+        return self._now_s()
+
+    def wall_s(self) -> float:
+        """Returns the seconds since 1970."""
+        return START_S + self._now_s()
+
+    def report(self, *_: Any) -> None:
+        """Counts the events about the wait."""
+        self._reports += 1
+
+    async def until(
+        self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
+    ) -> None:
+        """Waits for a change of a claim.
+
+        Raises:
+            PluginError: that takes too long.
+        """
+        changed = asyncio.Event()
+        self._changed[key].append(changed)
+        try:
+            async with asyncio.timeout(deadline_s):
+                while not predicate(self._store.get(key)):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError as error:
+            raise PluginError("", "wait", f"no change of {kind} {key}") from error
+        finally:
+            self._changed[key].remove(changed)
+
+
+def run_conditions(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a wait does not do what the model says.
+    """
+
+    async def run() -> list[str]:
+        conditions = ConditionsRun(seed)
+        await conditions.run()
+        return conditions.problems
+
+    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
+    assert not problems, problems[0]
