@@ -155,8 +155,10 @@ class Cluster:
             name: The beginning of their names; the node's own by default.
 
         Raises:
-            ConfigError: there is no such node.
+            ConfigError: there is no such node, or the number is negative.
         """
+        if count < 0:
+            raise ConfigError("must be 0 or more", path="count", value=count)
         model, names = self._node(like), _new_names(name or like, self.nodes)
         made = [_like(model, new) for new in islice(names, count)]
         return self._with([*self._objects, *made])

@@ -111,6 +111,8 @@ def test_what_is_not_there_cannot_be_changed() -> None:
         CLUSTER.cordon("none")
     with pytest.raises(ConfigError, match="no node 'none'"):
         CLUSTER.with_nodes(1, like="none")
+    with pytest.raises(ConfigError, match="count: must be 0 or more, got -1"):
+        CLUSTER.with_nodes(-1, like="a")
     with pytest.raises(ConfigError, match="no node or pod 'none'"):
         CLUSTER.without("none")
 

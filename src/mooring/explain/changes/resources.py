@@ -10,7 +10,7 @@ from mooring.decision import Rejection
 from mooring.explain.changes.change import EDIT_POD, RESOURCES, SuggestedChange, removal
 from mooring.explain.reasons.case import Case, count_text
 from mooring.explain.reasons.resources import misspelt
-from mooring.explain.shortage import resource_of
+from mooring.explain.shortage import reserved, resource_of
 from mooring.objects.meta import ResourceList, ResourceRequirements
 from mooring.objects.node import Node
 from mooring.objects.pod import Container, Pod
@@ -27,7 +27,10 @@ def for_resources(
     resources = [resource for resource in map(resource_of, rejection.reasons) if resource]
     if used is None or not resources:
         return
-    missing = {item: requests.get(item, 0) - used.free(item) for item in resources}
+    missing = {
+        item: requests.get(item, 0) - used.free(item) + reserved(case, name, item, utilization)
+        for item in resources
+    }
     if any(amount <= 0 for amount in missing.values()):
         return
     renamed = [
