@@ -541,19 +541,6 @@ def test_a_nominated_pod_that_counts_as_placed_is_named() -> None:
     )
 
 
-def test_a_shortage_includes_what_nominated_pods_request() -> None:
-    cluster = [
-        make_node("a", allocatable={"cpu": "4"}),
-        make_pod("old", requests={"cpu": "1"}, node="a"),
-        make_pod("first", priority=5, requests={"cpu": "2500m"}, nominated_node="a"),
-        make_pod("less", priority=-1, requests={"cpu": "100m"}, nominated_node="a"),
-    ]
-    text = explained(make_pod("new", requests={"cpu": "3500m"}), *cluster)
-    assert text.splitlines()[1] == (
-        "    all: cpu short by 3 at best (a has 3 free of 4, and pods nominated to it request 2.5)"
-    )
-
-
 # ---- preemption ----
 
 
