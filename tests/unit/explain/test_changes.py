@@ -120,17 +120,6 @@ def test_the_least_shortage_in_the_units_of_people() -> None:
     assert node_for(new, *without(large, cluster)) == "b"
 
 
-def test_a_shortage_counts_the_pods_that_are_nominated_to_the_node() -> None:
-    first = make_pod("first", priority=5, requests={"cpu": "2500m"}, nominated_node="a")
-    new = make_pod("new", requests={"cpu": "3500m"})
-    assert remedies(new, make_node("a"), first)[1:3] == [
-        "  - request 2 cpu less in the pod (1.5 instead of 3.5): the pod goes to a",
-        "  - give node a 2 cpu more: the pod goes to a",
-    ]
-    assert node_for(make_pod("new", requests={"cpu": "1500m"}), make_node("a"), first) == "a"
-    assert node_for(make_pod("new", requests={"cpu": "1501m"}), make_node("a"), first) is None
-
-
 def test_the_pod_that_has_the_port_or_the_anti_affinity() -> None:
     user = make_pod("user", node="a", host_ports=[80])
     cluster = [make_node("a"), user]
