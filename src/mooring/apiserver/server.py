@@ -34,6 +34,7 @@ from mooring.apiserver.endpoints.handlers import ResourceHandlers
 from mooring.apiserver.endpoints.query import Query
 from mooring.apiserver.endpoints.request import HttpResponse, Request, warning_header
 from mooring.apiserver.endpoints.steps import Steps, wait_for_steps
+from mooring.apiserver.endpoints.subresources import Subresources
 from mooring.apiserver.endpoints.usage import GROUP as USAGE_GROUP
 from mooring.apiserver.endpoints.usage import USAGE_RESOURCES, read_usage
 from mooring.apiserver.endpoints.watch_stream import stream
@@ -101,7 +102,7 @@ class ApiServer:
         tokens: Tokens | None = None,
         instant_deletion: bool = False,
         history_changes: int = HISTORY_CHANGES,
-        with_usage: bool = False,
+        with_kubelets: bool = False,
         with_taint_rules: bool = False,
         event_ttl_s: float = EVENT_TTL_S,
     ) -> None:
@@ -113,7 +114,8 @@ class ApiServer:
             tokens: The tokens that TokenReviews accept.
             instant_deletion: True to delete bound pods at once, without a grace period.
             history_changes: Number of changes per resource that watches can go back.
-            with_usage: True to serve metrics.k8s.io: the requests of running pods as their usage.
+            with_kubelets: True if kubelets are simulated: metrics.k8s.io has the requests of
+                running pods as their usage, and pods have logs.
             with_taint_rules: True to serve DeviceTaintRules, as with DRADeviceTaintRules.
             event_ttl_s: Events are removed so many seconds after their last write.
         """
@@ -128,10 +130,15 @@ class ApiServer:
         account_tokens = AccountTokens(self.store, clock=clock, rng=rng)
         self.tokens.accept_from(account_tokens.identity_of)
         self._handlers = ResourceHandlers(
-            self.registry, self.deleter, authorizer=self.authorizer, account_tokens=account_tokens
+            self.registry,
+            self.deleter,
+            authorizer=self.authorizer,
+            subresources=Subresources(
+                self.registry, self.deleter, account_tokens, with_kubelets=with_kubelets
+            ),
         )
         self._metrics = request_metrics.RequestMetrics()
-        self._usage = USAGE_RESOURCES if with_usage else {}
+        self._usage = USAGE_RESOURCES if with_kubelets else {}
         self._gated = GATED_BY_PATH if with_taint_rules else {}
         self._root_certificates = RootCertificates(self.registry)
         self._controllers = (

@@ -280,6 +280,10 @@ class Recorder:
             return True
         except (ServerError, TooManyRequests):
             raise
+        except NotFound as error:
+            # Its namespace has been deleted, and with it the object that it is about.
+            _log.info("event not written: namespace deleted", extra={"error": str(error)})
+            return False
         except ApiError as error:
             _log.warning("event refused", extra={"error": str(error)})
             return False

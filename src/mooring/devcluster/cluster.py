@@ -110,7 +110,7 @@ class InMemoryCluster:
             clock,
             rng,
             instant_deletion=instant_deletion,
-            with_usage=with_kubelets,
+            with_kubelets=with_kubelets,
             with_taint_rules=with_taint_rules,
         )
         self.client = self._client(ADMIN.headers(), rng)

@@ -13,7 +13,6 @@ from mooring.explain.shortage import resource_of, shortage
 from mooring.simulation.utilization import (
     Amounts,
     NodeUtilization,
-    ResourceNames,
     Utilization,
 )
 
@@ -84,7 +83,7 @@ def _by_group(
             groups[group] = rejected_nodes
     for group, nodes in list(groups.items())[:GROUPS_SHOWN]:
         yield f"  {nodes_text(len(nodes))} of {group}:"
-        lines = list(_group_lines(nodes, rejections, requests, utilization.names, case))
+        lines = list(_group_lines(nodes, rejections, requests, utilization, case))
         yield from (f"    {line}" for line in lines[:CAUSES_SHOWN])
         if len(lines) > CAUSES_SHOWN:
             yield f"    ... and {len(lines) - CAUSES_SHOWN} more causes"
@@ -98,7 +97,7 @@ def _group_lines(
     nodes: Sequence[NodeUtilization],
     rejections: Rejections,
     requests: Amounts,
-    names: ResourceNames,
+    utilization: Utilization,
     case: Case | None,
 ) -> Iterator[str]:
     """Yields the causes of a group, those of most nodes first."""
@@ -117,7 +116,7 @@ def _group_lines(
         resource = resource_of(text)
         how_many = "all" if len(of_cause) == len(nodes) else str(len(of_cause))
         if resource is not None:
-            yield f"{how_many}: {shortage(resource, of_cause, requests, names)}"
+            yield f"{how_many}: {shortage(resource, of_cause, requests, utilization, case)}"
         elif text in is_looked_up:
             yield f"{how_many}: {text} ({names_text([node.name for node in of_cause])})"
         else:
@@ -142,7 +141,7 @@ def causes_on(
     if node is not None and any(map(resource_of, rejection.reasons)):
         resources = [resource_of(reason) for reason in rejection.reasons]
         return tuple(
-            shortage(resource, [node], requests, utilization.names) if resource else reason
+            shortage(resource, [node], requests, utilization, case) if resource else reason
             for resource, reason in zip(resources, rejection.reasons, strict=True)
         )
     return rejection.reasons if case is None else node_causes(case, name, rejection)

@@ -157,7 +157,9 @@ class SimulationRun:
 
     def __init__(self, workload: Workload, options: SimulationOptions) -> None:
         if options.order not in ORDERS:
-            raise ConfigError("unknown order", path="order", value=options.order)
+            raise ConfigError(
+                f"must be one of {', '.join(ORDERS)}", path="order", value=options.order
+            )
         self._workload = workload
         self._options = options
         self._loop = VirtualLoop()

@@ -67,8 +67,15 @@ class Cluster:
         """Takes objects; pods without a node are pending.
 
         ``workloads`` are Deployments and the like as JSON with defaults, as files have them.
+
+        Raises:
+            ConfigError: something is not an object, such as a name or a dict.
         """
         self._objects: list[Any] = list(objects)
+        for place, obj in enumerate(self._objects):
+            if not hasattr(obj, "metadata"):
+                problem = "must be an object, such as those of mooring.testing.make_node"
+                raise ConfigError(problem, path=f"objects[{place}]", value=obj)
         self._name = name
         self.workloads = workloads
         self._as_workload = Workload(name, self._objects, [], controlled=workloads)
@@ -155,8 +162,10 @@ class Cluster:
             name: The beginning of their names; the node's own by default.
 
         Raises:
-            ConfigError: there is no such node.
+            ConfigError: there is no such node, or the number is negative.
         """
+        if count < 0:
+            raise ConfigError("must be 0 or more", path="count", value=count)
         model, names = self._node(like), _new_names(name or like, self.nodes)
         made = [_like(model, new) for new in islice(names, count)]
         return self._with([*self._objects, *made])

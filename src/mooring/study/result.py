@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mooring.errors import ConfigError
 from mooring.simulation.answers import PREEMPTED, count
 from mooring.simulation.report import OutcomeCounts, Summary, plain_text, summarize
 from mooring.simulation.results import (
@@ -150,6 +151,9 @@ class Result:
         Args:
             by: "node", "group" (nodes of the same kind), or the key of a label of nodes; "zone"
                 is topology.kubernetes.io/zone.
+
+        Raises:
+            ConfigError: no node has the label.
         """
         rows: list[tuple[Any, ...]] = []
         for name, nodes in self._groups(by).items():
@@ -170,6 +174,9 @@ class Result:
         if by == _BY_NODE:
             return {name: [node] for name, node in self._utilization.nodes.items()}
         label = "topology.kubernetes.io/zone" if by == "zone" else by
+        if by != "zone" and self._labels and all(label not in own for own in self._labels.values()):
+            problem = 'no node has this label; otherwise "group", "node" or "zone"'
+            raise ConfigError(problem, path="by", value=by)
         groups: dict[str, list[NodeUtilization]] = {}
         for name, node in self._utilization.nodes.items():
             groups.setdefault(self._labels.get(name, {}).get(label, ""), []).append(node)

@@ -74,7 +74,7 @@ def test_a_context_that_does_not_exist_is_refused(
 ) -> None:
     code, err = run(capsys, kubeconfig(tmp_path), "--context=y")
     assert code == 1
-    assert "does not exist; existing: x, got 'y'" in failure(err)
+    assert "no context 'y'; existing: x" in failure(err)
 
 
 def test_a_plugin_that_does_not_exist_is_refused_before_anything_is_requested(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from datetime import UTC, datetime
 from typing import Any
 
@@ -217,6 +218,19 @@ def test_an_event_is_given_up_after_twelve_tries() -> None:
     case.write()
     assert case.counts == (1, 0, 0, 1)
     assert len(case.sleeper.waits_s) == 11
+
+
+def test_an_event_in_a_deleted_namespace_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    case = Case(refusal(404, "NotFound"))
+    case.record()
+    case.write()
+    assert case.counts == (1, 0, 0, 1)
+    (record,) = caplog.records
+    assert (record.levelname, record.message) == (
+        "INFO",
+        "event not written: namespace deleted",
+    )
 
 
 @pytest.mark.parametrize("refused", [refusal(403, "Forbidden"), refusal(422, "Invalid")])

@@ -82,6 +82,19 @@ def test_nominated_pods_count_in_all_rejections() -> None:
     assert [item.plugin for item in result.of_nodes["a"]] == ["NodeResourcesFit"]
 
 
+def test_a_shortage_includes_what_nominated_pods_request() -> None:
+    cluster = [
+        make_node("a"),
+        make_pod("old", requests={"cpu": "1"}, node="a"),
+        make_pod("first", priority=5, requests={"cpu": "2500m"}, nominated_node="a"),
+        make_pod("less", priority=-1, requests={"cpu": "100m"}, nominated_node="a"),
+    ]
+    lines = explained(make_pod("new", requests={"cpu": "3500m"}), *cluster).lines()
+    assert (
+        "    all: cpu short by 3 at best (a has 3 free of 4, and pods nominated to it request 2.5)"
+    ) in list(lines)
+
+
 def test_all_rejections_change_no_later_decision() -> None:
     driver = Driver(
         CLUSTER, config=default_configuration(), rng=seeded_random(1), clock=VirtualClock()

@@ -64,7 +64,7 @@ def test_equal_seeds_give_equal_results_and_others_another_order() -> None:
 
 
 def test_an_unknown_order_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="unknown order"):
+    with pytest.raises(ConfigError, match="must be one of queue, shuffle"):
         simulated(make_node("a"), options=SimulationOptions(order="random"))
 
 

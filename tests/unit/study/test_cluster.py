@@ -106,11 +106,23 @@ def test_other_clusters_place_a_pod_elsewhere(changed: Cluster, node: str) -> No
     assert set(CLUSTER.nodes) == {"a", "b"}, "the cluster itself stays as it is"
 
 
+def test_only_objects_make_a_cluster() -> None:
+    with pytest.raises(ConfigError, match=r"objects\[1\]: must be an object, .* got 'web'"):
+        Cluster([make_node("a"), "web"])
+
+
+def test_a_label_that_no_node_has_does_not_group_nodes() -> None:
+    with pytest.raises(ConfigError, match="by: no node has this label"):
+        CLUSTER.simulate().fill(by="grup")
+
+
 def test_what_is_not_there_cannot_be_changed() -> None:
     with pytest.raises(ConfigError, match="no node 'none'"):
         CLUSTER.cordon("none")
     with pytest.raises(ConfigError, match="no node 'none'"):
         CLUSTER.with_nodes(1, like="none")
+    with pytest.raises(ConfigError, match="count: must be 0 or more, got -1"):
+        CLUSTER.with_nodes(-1, like="a")
     with pytest.raises(ConfigError, match="no node or pod 'none'"):
         CLUSTER.without("none")
 

@@ -37,7 +37,6 @@ from mooring.apiserver.endpoints.request import (
     renderer_for,
 )
 from mooring.apiserver.endpoints.steps import Steps
-from mooring.apiserver.endpoints.subresources import Subresources
 from mooring.apiserver.errors import (
     ApiStatusError,
     FieldError,
@@ -67,9 +66,9 @@ from mooring.apiserver.storage.stored_object import Stored
 from mooring.apiserver.warnings import has_update_warnings, warnings_before, warnings_of
 
 if TYPE_CHECKING:
-    from mooring.apiserver.auth.account_tokens import AccountTokens
     from mooring.apiserver.auth.rbac import Authorizer
     from mooring.apiserver.endpoints.query import WriteOptions
+    from mooring.apiserver.endpoints.subresources import Subresources
     from mooring.apiserver.registry.registry import Registry
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
@@ -87,12 +86,12 @@ class ResourceHandlers:
         deleter: Deleter,
         *,
         authorizer: Authorizer,
-        account_tokens: AccountTokens,
+        subresources: Subresources,
     ) -> None:
         self._registry = registry
         self._authorizer = authorizer
         self._deleter = deleter
-        self._subresources = Subresources(registry, deleter, account_tokens)
+        self._subresources = subresources
         self._by_verb: Mapping[str, Callable[[Request], HttpResponse | Steps[HttpResponse]]] = {
             "get": self._get,
             "list": self._list,
@@ -131,8 +130,7 @@ class ResourceHandlers:
         path = request.path
         subresource = path.resource.subresource(path.subresource)
         if subresource is None:
-            self._subresources.refuse_kubelet_subresource(request)
-            raise no_such_path()
+            return self._subresources.handle_kubelet_subresource(request)
         verb = _VERBS.get(request.method, "")
         if verb not in subresource.verbs:
             raise method_not_allowed()

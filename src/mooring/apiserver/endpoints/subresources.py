@@ -13,6 +13,7 @@ import msgspec
 from mooring.apiserver.endpoints.binding import bind
 from mooring.apiserver.endpoints.body import Expected, convert_object, media_type_of
 from mooring.apiserver.endpoints.eviction import evict
+from mooring.apiserver.endpoints.pod_logs import pod_log
 from mooring.apiserver.endpoints.request import (
     SUCCESS,
     HttpResponse,
@@ -24,7 +25,7 @@ from mooring.apiserver.endpoints.request import (
 )
 from mooring.apiserver.endpoints.scale import apply_scale, scale_of
 from mooring.apiserver.endpoints.token_request import request_token
-from mooring.apiserver.errors import ApiStatusError, bad_request
+from mooring.apiserver.errors import ApiStatusError, bad_request, no_such_path
 from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.patch.patch import APPLY_PATCH, PATCH_TYPES, apply_patch
 from mooring.apiserver.registry.registry import Target, check_namespace
@@ -45,10 +46,20 @@ _KUBELET_SUBRESOURCES = ("attach", "exec", "log", "portforward", "proxy")
 
 
 class Subresources:
-    """Handles requests for these subresources."""
+    """Handles requests for these subresources.
 
-    def __init__(self, registry: Registry, deleter: Deleter, tokens: AccountTokens) -> None:
+    Args:
+        registry: The objects.
+        deleter: For evictions.
+        tokens: Of service accounts.
+        with_kubelets: Whether kubelets are simulated, so that pods have logs.
+    """
+
+    def __init__(
+        self, registry: Registry, deleter: Deleter, tokens: AccountTokens, *, with_kubelets: bool
+    ) -> None:
         self._registry = registry
+        self._with_kubelets = with_kubelets
         self._tokens = tokens
         self._deleter = deleter
         #: Name -> handler; all other subresources are parts of the object itself.
@@ -93,17 +104,22 @@ class Subresources:
         bind(self._registry, target, binding, dry_run=options.is_dry)
         return json_response(request, 201, _CREATED)
 
-    def refuse_kubelet_subresource(self, request: Request) -> None:
-        """Refuses a pod's subresource that upstream forwards to the kubelet.
+    def handle_kubelet_subresource(self, request: Request) -> HttpResponse:
+        """Handles a pod's subresource that upstream forwards to the kubelet.
 
         Raises:
-            ApiStatusError: 404, 501.
+            ApiStatusError: 400, 404, 422, 501.
         """
         path = request.path
         if path.resource is not _PODS or path.subresource not in _KUBELET_SUBRESOURCES:
-            return
-        self._registry.get(request.target)
-        text = f"pods/{path.subresource} is not served: no kubelet runs the pods of this server"
+            raise no_such_path()
+        pod = self._registry.get(request.target).object()
+        if self._with_kubelets and path.subresource == "log" and request.method == "GET":
+            return 200, {"content-type": "text/plain"}, pod_log(pod, request.query)
+        reason = "no kubelet runs the pods of this server"
+        if self._with_kubelets:
+            reason = "kubelets are simulated, and nothing runs in containers"
+        text = f"pods/{path.subresource} is not served: {reason}"
         raise ApiStatusError(501, "NotImplemented", text, {})
 
     def _evict(self, request: Request) -> HttpResponse:

@@ -258,8 +258,8 @@ class _Merged:
             names = ", ".join(
                 sorted(entry_name for kind, entry_name in self._entries if kind == group)
             )
-            problem = f"does not exist; existing: {names or 'none'}"
-            raise ConfigError(problem, file=files, path=group, value=name)
+            problem = f"no {group.removesuffix('s')} {name!r}; existing: {names or 'none'}"
+            raise ConfigError(problem, file=files)
         return entry
 
 

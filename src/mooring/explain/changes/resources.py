@@ -10,10 +10,11 @@ from mooring.decision import Rejection
 from mooring.explain.changes.change import EDIT_POD, RESOURCES, SuggestedChange, removal
 from mooring.explain.reasons.case import Case, count_text
 from mooring.explain.reasons.resources import misspelt
-from mooring.explain.shortage import resource_of
+from mooring.explain.shortage import reserved, resource_of
 from mooring.objects.meta import ResourceList, ResourceRequirements
 from mooring.objects.node import Node
 from mooring.objects.pod import Container, Pod
+from mooring.objects.requests import allocatable_units
 from mooring.simulation.utilization import PODS, Utilization, amount_text, printed_amount
 from mooring.state import PodInfo
 
@@ -27,7 +28,10 @@ def for_resources(
     resources = [resource for resource in map(resource_of, rejection.reasons) if resource]
     if used is None or not resources:
         return
-    missing = {item: requests.get(item, 0) - used.free(item) for item in resources}
+    missing = {
+        item: requests.get(item, 0) - used.free(item) + reserved(case, name, item, utilization)
+        for item in resources
+    }
     if any(amount <= 0 for amount in missing.values()):
         return
     renamed = [
@@ -40,7 +44,7 @@ def for_resources(
     fitting = {item: requests[item] - missing[item] for item in resources if item != PODS}
     if len(resources) == 1 and fitting and min(fitting.values()) > 0:
         ((resource, amount),) = missing.items()
-        less = _less(case.pod, resource, amount, fitting[resource], utilization)
+        less = _less(case.pod, resource, amount, utilization)
         if less is not None:
             yield (less,)
     yield tuple(
@@ -97,14 +101,19 @@ def _units(resource: str, amount: int) -> str:
 
 
 def _less(
-    pod: Pod, resource: str, missing: int, remaining: int, utilization: Utilization
+    pod: Pod, resource: str, missing: int, utilization: Utilization
 ) -> SuggestedChange | None:
-    """Returns lower requests of the pod's only container; None = it has several."""
+    """Returns lower requests of the pod's only container; None = it has several, or too little.
+
+    The pod may request more than the container: the overhead of its RuntimeClass.
+    """
     if len(pod.spec.containers) != 1 or resource not in pod.spec.containers[0].resources.requests:
         return None
-    total = remaining + missing
+    total = allocatable_units(pod.spec.containers[0].resources.requests)[resource]
     # A manifest with the printed amount has to give a pod that fits.
-    remaining = printed_amount(resource, remaining, rounds_up=False)
+    remaining = printed_amount(resource, total - missing, rounds_up=False)
+    if remaining <= 0:
+        return None
     missing = total - remaining
     text = (
         f"request {amount_text(resource, missing)} {utilization.names.short(resource)} less"
@@ -118,7 +127,7 @@ def _less(
         changed = replace(container, resources=replace(container.resources, requests=requests))
         return replace(pod, spec=replace(pod.spec, containers=(changed,)))
 
-    share = missing / total
+    share = missing / utilization.requests(pod)[resource]
     return SuggestedChange(text, RESOURCES + share, f"less {resource}", edit)
 
 

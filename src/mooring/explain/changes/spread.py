@@ -57,9 +57,11 @@ def _other_key(old: str, new: str) -> SuggestedChange:
 
 
 def _label(spread: Spread, node: Node) -> SuggestedChange:
-    """Returns the label of the smallest domain; a domain of its own if there is none."""
-    name, key = node.metadata.name, spread.constraint.topology_key
-    value = min(spread.counts, key=lambda item: (spread.counts[item], item), default=name)
+    """Returns the label of the smallest domain; a new domain if there are too few."""
+    name, key, counts = node.metadata.name, spread.constraint.topology_key, spread.counts
+    value = min(counts, key=lambda item: (counts[item], item), default=name)
+    if len(counts) < spread.constraint.min_domains and name not in counts:
+        value = name
 
     def update(node: Node) -> Node:
         labels = {**node.metadata.labels, key: value}

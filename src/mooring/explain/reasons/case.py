@@ -58,6 +58,14 @@ class Case:
         on_row = self.snapshot.pods.on_row(row) if row >= 0 else ()
         return [placed.info for placed in on_row if placed.info.uid != self.info.uid]
 
+    def nominated_to(self, name: str) -> list[PodInfo]:
+        """Returns the pods that count as if they were on a node: nominated, and as important."""
+        return [
+            info
+            for info in self.snapshot.nominator.pods_on(name)
+            if info.priority >= self.info.priority and info.uid != self.info.uid
+        ]
+
     def plugin(self, name: str) -> Any:
         """Returns the filter plugin with this name; None = not known here."""
         filters = () if self._framework is None else self._framework.filters

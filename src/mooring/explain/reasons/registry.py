@@ -44,11 +44,7 @@ def causes_of(case: Case, node: Node, rejection: Rejection) -> tuple[str, ...]:
 
 def _because_of_nominated(case: Case, node: Node, rejection: Rejection) -> tuple[str, ...]:
     """Returns the reasons, with the nominated pods that count as if they were on the node."""
-    nominated = [
-        info.key
-        for info in case.snapshot.nominator.pods_on(node.metadata.name)
-        if info.priority >= case.info.priority and info.uid != case.info.uid
-    ]
+    nominated = [info.key for info in case.nominated_to(node.metadata.name)]
     if not nominated or not any(plugin in EXPLAINERS for plugin in rejection.plugins):
         return rejection.reasons
     pods = names_text(nominated)

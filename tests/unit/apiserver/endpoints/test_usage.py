@@ -24,8 +24,8 @@ FIRST = {"name": "migrate", "image": "i", "resources": {"requests": {"cpu": "3"}
 class Api:
     """An API server with two nodes and some pods."""
 
-    def __init__(self, *, with_usage: bool = True) -> None:
-        self.server = ApiServer(VirtualClock(), seeded_random(0), with_usage=with_usage)
+    def __init__(self, *, with_kubelets: bool = True) -> None:
+        self.server = ApiServer(VirtualClock(), seeded_random(0), with_kubelets=with_kubelets)
         for name in ("a", "b"):
             metadata = {"name": name, "labels": {"zone": name}}
             self.ask("POST", "/api/v1/nodes", {"metadata": metadata})
@@ -134,7 +134,7 @@ def test_discovery_names_the_group_where_it_is_served() -> None:
         return [group["name"] for group in api.ask("GET", "/apis")[1]["groups"]]
 
     assert "metrics.k8s.io" in groups(Api())
-    without = Api(with_usage=False)
+    without = Api(with_kubelets=False)
     assert "metrics.k8s.io" not in groups(without)
     assert asyncio.run(without.server.handle("GET", ROOT, [], {}, b""))[0] == 404
     rows = Api().ask("GET", ROOT)[1]["resources"]

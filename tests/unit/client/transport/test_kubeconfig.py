@@ -188,9 +188,9 @@ def test_secrets_are_not_shown() -> None:
             },
             "needs a terminal",
         ),
-        ({"context": {"cluster": "lost"}}, "does not exist; existing: one, got 'lost'"),
-        ({"context": {"user": "lost"}}, "does not exist; existing: one, got 'lost'"),
-        ({"current": "lost"}, "does not exist; existing: one, got 'lost'"),
+        ({"context": {"cluster": "lost"}}, "no cluster 'lost'; existing: one"),
+        ({"context": {"user": "lost"}}, "no user 'lost'; existing: one"),
+        ({"current": "lost"}, "no context 'lost'; existing: one"),
         ({"current": ""}, "no current-context"),
     ],
 )
