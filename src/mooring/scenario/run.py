@@ -168,6 +168,9 @@ class ScenarioRun:
             is_away=lambda node: are_removed or node in nodes.down,
         )
         self._creator = Creator(self._table, self._workloads, self._run_times)
+        self._actions = Actions(
+            self._table, self._workloads, self._creator, nodes, self._streams
+        )
         self._steps = StepPlayer(
             scenario.steps,
             table=self._table,
@@ -213,9 +216,14 @@ class ScenarioRun:
                 self.usage.resources,
                 self._nodes_at_start,
                 self._clock.monotonic_s(),
-                () if self._autoscaler is None else explanations(self._autoscaler.refusals),
+                self._notes(),
             )
         )
+
+    def _notes(self) -> list[str]:
+        """Returns the actions without effect, and why no node was added for pods that wait."""
+        refusals = {} if self._autoscaler is None else self._autoscaler.refusals
+        return [*self._actions.notes, *explanations(refusals)]
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -257,7 +265,7 @@ class ScenarioRun:
     def _plan(self) -> None:
         """Plans what arrives and happens."""
         engine, streams = self._engine, self._streams
-        actions = Actions(self._table, self._workloads, self._creator, self._nodes, streams)
+        actions = self._actions
         if self.scenario.pending:
             engine.call_at(0.0, PHASE_ARRIVALS, self._arrive)
         for item in self.scenario.items:
