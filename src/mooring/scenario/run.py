@@ -168,9 +168,7 @@ class ScenarioRun:
             is_away=lambda node: are_removed or node in nodes.down,
         )
         self._creator = Creator(self._table, self._workloads, self._run_times)
-        self._actions = Actions(
-            self._table, self._workloads, self._creator, nodes, self._streams
-        )
+        self._actions = Actions(self._table, self._workloads, self._creator, nodes, self._streams)
         self._steps = StepPlayer(
             scenario.steps,
             table=self._table,
@@ -208,6 +206,9 @@ class ScenarioRun:
             ConfigError: an object cannot be created.
         """
         run_to_end(self._loop, self._run())
+        for entry in self._scheduler.queue.pods():
+            if entry.gating_plugin:
+                self.history.reasons[entry.pod.key] = f"gated by {entry.gating_plugin}"
         return result_of(
             RunRecord(
                 self.scenario,

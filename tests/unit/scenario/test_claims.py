@@ -75,3 +75,19 @@ def test_a_template_that_comes_after_its_pod_helps_it(tmp_path: Path) -> None:
     template = {"name": "t", "at": "30s", "create": TEMPLATE}
     pods = by_pod(run(tmp_path, spec_of(tmp_path, early, template)))
     assert pods["early"]["starting_time_s"] == 30
+
+
+def test_a_pod_whose_template_never_comes_and_one_with_a_gate_say_why_they_wait(
+    tmp_path: Path,
+) -> None:
+    claims = pod(resourceClaims=[CLAIM])
+    gates = pod(schedulingGates=[{"name": "example.com/later"}])
+    workload = [
+        {"name": name, "at": "5s", "create": {**own, "metadata": {"name": name}}}
+        for name, own in (("claims", claims), ("gates", gates))
+    ]
+    result = run(tmp_path, spec_of(tmp_path, *workload))
+    assert result.pending == {
+        "default/claims": "gated by DynamicResources",
+        "default/gates": "gated by SchedulingGates",
+    }
