@@ -160,12 +160,11 @@ class ScenarioRun:
             streams=self._streams,
             has_end=scenario.end_s is not None,
         )
-        are_removed = self._stages.removes_pods
         self._kubelets = Kubelets(
             self._table,
             self._engine,
             clock=self._clock,
-            is_away=lambda node: are_removed or node in nodes.down,
+            is_away=lambda node: self._stages.removes_pods or node in nodes.down,
         )
         self._creator = Creator(self._table, self._workloads, self._run_times)
         self._actions = Actions(self._table, self._workloads, self._creator, nodes, self._streams)
@@ -206,9 +205,7 @@ class ScenarioRun:
             ConfigError: an object cannot be created.
         """
         run_to_end(self._loop, self._run())
-        for entry in self._scheduler.queue.pods():
-            if entry.gating_plugin:
-                self.history.reasons[entry.pod.key] = f"gated by {entry.gating_plugin}"
+        self.history.note_gated(self._scheduler.queue.pods())
         return result_of(
             RunRecord(
                 self.scenario,
@@ -217,14 +214,9 @@ class ScenarioRun:
                 self.usage.resources,
                 self._nodes_at_start,
                 self._clock.monotonic_s(),
-                self._notes(),
+                _notes(self._actions, self._autoscaler),
             )
         )
-
-    def _notes(self) -> list[str]:
-        """Returns the actions without effect, and why no node was added for pods that wait."""
-        refusals = {} if self._autoscaler is None else self._autoscaler.refusals
-        return [*self._actions.notes, *explanations(refusals)]
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -266,7 +258,6 @@ class ScenarioRun:
     def _plan(self) -> None:
         """Plans what arrives and happens."""
         engine, streams = self._engine, self._streams
-        actions = self._actions
         if self.scenario.pending:
             engine.call_at(0.0, PHASE_ARRIVALS, self._arrive)
         for item in self.scenario.items:
@@ -276,7 +267,7 @@ class ScenarioRun:
                 arrivals_of_trace(item, self._creator, streams, engine).start()
             else:
                 phase = PHASE_NODES if isinstance(item.action, NodeAction) else PHASE_CONTROLLERS
-                engine.call_at(item.at_s, phase, partial(actions.do, item))
+                engine.call_at(item.at_s, phase, partial(self._actions.do, item))
         for process in self.scenario.failures:
             FailureActor(process, self._table, self._nodes, streams, engine).start()
 
@@ -335,6 +326,12 @@ class ScenarioRun:
     def _sample(self) -> None:
         """Notes what holds from the last instant on."""
         self.curves.set(self._sampled_s, self.usage.point())
+
+
+def _notes(actions: Actions, autoscaler: Autoscaler | None) -> list[str]:
+    """Returns the actions without effect, and why no node was added for pods that wait."""
+    refusals = {} if autoscaler is None else autoscaler.refusals
+    return [*actions.notes, *explanations(refusals)]
 
 
 def _all_objects(scenario: Scenario, objects: list[Any]) -> Iterator[Any]:
