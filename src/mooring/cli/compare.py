@@ -85,7 +85,7 @@ def command(
     numbers = range(first_seed, first_seed + seeds)
     with progress_bar(is_shown=output == "table" and sys.stderr.isatty()) as on_done:
         trials = run_trials(variants, numbers, jobs=jobs or 0, on_done=on_done)
-    comparisons = [compare(trials[0], own, measures) for own in trials[1:]]
+    comparisons = [compare(trials[0], own, measures, limits=own_limits) for own in trials[1:]]
     decisions = [
         _first_decision(own, variants) for own in comparisons if output == "table" or report
     ]

@@ -99,7 +99,11 @@ def shown_measures(trials: Sequence[Trial]) -> list[str]:
 
 
 def compare(
-    baseline: Sequence[Trial], candidate: Sequence[Trial], measures: Sequence[str] = ()
+    baseline: Sequence[Trial],
+    candidate: Sequence[Trial],
+    measures: Sequence[str] = (),
+    *,
+    limits: Sequence[Limit] = (),
 ) -> Comparison:
     """Returns the differences between two variants with the same seeds.
 
@@ -107,14 +111,22 @@ def compare(
         baseline: Its trials.
         candidate: Its trials, in the same order of seeds.
         measures: The measures; () = those that are usual.
+        limits: Their measures are compared, too, if every run has a value for them.
 
     Raises:
         ConfigError: a run has no value for a measure.
     """
-    names = measures or shown_measures([*baseline, *candidate])
+    trials = [*baseline, *candidate]
+    names = [*(measures or shown_measures(trials))]
+    limited = dict.fromkeys(limit.measure for limit in limits)
+    names += [
+        name
+        for name in limited
+        if name not in names and all(name in trial.summary for trial in trials)
+    ]
     rows = []
     for name in names:
-        for trial in (*baseline, *candidate):
+        for trial in trials:
             if name not in trial.summary:
                 problem = f"{trial.variant} with seed {trial.seed} has no such value"
                 raise ConfigError(problem, path="measure", value=name)

@@ -240,15 +240,14 @@ def _made(missing: Sequence[Planned], workers: int, pools: Pools) -> Iterator[Ru
     left = dict.fromkeys((cell.key(seed) for cell, seed in missing), 0)
     by_key = {cell.key(seed): (cell, seed) for cell, seed in missing}
     while left:
-        # After a kill one run at a time, so that the next kill names its run.
-        is_careful = any(left.values())
-        keys = [*left][:1] if is_careful else [*left]
+        # Of the runs that a kill may have ended one at a time, so that the next kill names its run.
+        suspects = [key for key, kills in left.items() if kills]
+        keys = suspects[:1] or [*left]
         for run in _in_pool([by_key[key] for key in keys], min(workers, len(keys)), pools):
             del left[run.key]
             yield run
-        for key in keys:
-            if key not in left:
-                continue
+        # Runs begin in order: the first that are not done were under way.
+        for key in [key for key in keys if key in left][:workers]:
             left[key] += 1
             if left[key] >= KILLS_MAX:
                 del left[key]

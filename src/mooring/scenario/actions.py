@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mooring.chance import Streams
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 class Actions:
     """Does what the items of a scenario say.
 
+    Attributes:
+        notes: Actions that changed nothing, as what they name is not there.
+
     Args:
         table: The objects.
         workloads: Scales and deletes workloads.
@@ -40,6 +43,7 @@ class Actions:
         nodes: NodeLife,
         streams: Streams,
     ) -> None:
+        self.notes: list[str] = []
         self._table = table
         self._workloads = workloads
         self._creator = creator
@@ -51,35 +55,65 @@ class Actions:
         action = item.action
         if isinstance(action, Template):
             self._creator.create(action, Draws(item.name, item.run_time, self._streams))
-        elif isinstance(action, Scale):
-            self._workloads.scale(action.kind, f"{action.namespace}/{action.name}", action.replicas)
+            return
+        if isinstance(action, Scale):
+            name = f"{action.namespace}/{action.name}"
+            is_done = self._workloads.scale(action.kind, name, action.replicas)
+            target = f"{action.kind} {name!r} to scale"
         elif isinstance(action, Deletion):
-            self._delete(action)
+            is_done = self._delete(action)
+            target = f"{_text_of_deletion(action)} to delete"
         else:
-            self._do_to_nodes(item.name, action)
+            is_done = self._do_to_nodes(item.name, action)
+            nodes = action.nodes
+            which = repr(nodes.name) if nodes.name else f"with labels {_labels(nodes.match_labels)}"
+            target = f"node {which} to {action.what}"
+        if not is_done:
+            self.notes.append(f"item {item.name!r}, at {item.at_s:g} s: no {target}")
 
-    def _do_to_nodes(self, name: str, action: NodeAction) -> None:
+    def _do_to_nodes(self, name: str, action: NodeAction) -> bool:
         rng = self._streams.stream(name, "duration")
-        for node in selected(action.nodes, self._table):
+        nodes = selected(action.nodes, self._table)
+        for node in nodes:
             if action.what == "fail":
                 self._nodes.crash(node, action.duration.draw(rng))
             else:
                 getattr(self._nodes, action.what)(node)
+        return bool(nodes)
 
-    def _delete(self, action: Deletion) -> None:
+    def _delete(self, action: Deletion) -> bool:
+        """Deletes objects; returns whether there were any."""
         if action.kind == "Node":
+            is_there = action.name in self._table.objects("Node")
             self._nodes.remove(action.name)
-        elif action.kind in WORKLOAD_KINDS:
-            self._workloads.delete(action.kind, f"{action.namespace}/{action.name}")
-        elif action.name:
+            return is_there
+        if action.kind in WORKLOAD_KINDS:
+            return self._workloads.delete(action.kind, f"{action.namespace}/{action.name}")
+        if action.name:
             is_in_namespace = KINDS[action.kind].namespaced if action.kind in KINDS else True
             name = f"{action.namespace}/{action.name}" if is_in_namespace else action.name
-            with suppress(NotFound):
+            try:
                 self._table.delete(action.kind, name)
-        else:
-            for pod_key, pod in [*self._table.objects("Pod").items()]:
-                labels = pod.metadata.labels.items()
-                if pod.metadata.namespace == action.namespace and (
-                    action.match_labels.items() <= labels
-                ):
-                    self._table.delete("Pod", pod_key)
+            except NotFound:
+                return False
+            return True
+        pods = [
+            pod_key
+            for pod_key, pod in self._table.objects("Pod").items()
+            if pod.metadata.namespace == action.namespace
+            and action.match_labels.items() <= pod.metadata.labels.items()
+        ]
+        for pod_key in pods:
+            self._table.delete("Pod", pod_key)
+        return bool(pods)
+
+
+def _text_of_deletion(action: Deletion) -> str:
+    if not action.name:
+        return f"pod with labels {_labels(action.match_labels)} in {action.namespace!r}"
+    name = action.name if action.kind == "Node" else f"{action.namespace}/{action.name}"
+    return f"{action.kind} {name!r}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in labels.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from mooring.errors import SchedulerError
@@ -297,6 +297,12 @@ class History(Observer):
         self.reasons[entry.pod.key] = message
         self.events.failed(name, entry.pod.key, message, plugins)
         self.on_pending()
+
+    def note_gated(self, entries: Iterable[QueuedPod]) -> None:
+        """Notes which plugin holds pods back, of those that a PreEnqueue plugin does."""
+        for entry in entries:
+            if entry.gating_plugin:
+                self.reasons[entry.pod.key] = f"gated by {entry.gating_plugin}"
 
 
 def _has_finished(old: Pod, new: Pod) -> bool:

@@ -51,7 +51,7 @@ class Result(NamedTuple):
         pending: Pod -> why it still waits, for pods without a node at the end.
         checks: The expectations, with the values that they were held to.
         resources: Resource -> short name.
-        notes: What the autoscaler says about pods that still wait.
+        notes: Actions without effect, and what the autoscaler says about pods that still wait.
         events: The table ``events``, for the page; it is no part of the digest.
             None = it was not read.
     """
@@ -110,7 +110,7 @@ class RunRecord(NamedTuple):
         resources: The names of the nodes' resources.
         nodes_at_start: Number of nodes at the start.
         end_s: Its length.
-        notes: What the autoscaler says, and the like.
+        notes: Actions without effect, and what the autoscaler says.
     """
 
     scenario: Scenario

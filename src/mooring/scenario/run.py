@@ -160,14 +160,14 @@ class ScenarioRun:
             streams=self._streams,
             has_end=scenario.end_s is not None,
         )
-        are_removed = self._stages.removes_pods
         self._kubelets = Kubelets(
             self._table,
             self._engine,
             clock=self._clock,
-            is_away=lambda node: are_removed or node in nodes.down,
+            is_away=lambda node: self._stages.removes_pods or node in nodes.down,
         )
         self._creator = Creator(self._table, self._workloads, self._run_times)
+        self._actions = Actions(self._table, self._workloads, self._creator, nodes, self._streams)
         self._steps = StepPlayer(
             scenario.steps,
             table=self._table,
@@ -205,6 +205,7 @@ class ScenarioRun:
             ConfigError: an object cannot be created.
         """
         run_to_end(self._loop, self._run())
+        self.history.note_gated(self._scheduler.queue.pods())
         return result_of(
             RunRecord(
                 self.scenario,
@@ -213,7 +214,7 @@ class ScenarioRun:
                 self.usage.resources,
                 self._nodes_at_start,
                 self._clock.monotonic_s(),
-                () if self._autoscaler is None else explanations(self._autoscaler.refusals),
+                _notes(self._actions, self._autoscaler),
             )
         )
 
@@ -257,7 +258,6 @@ class ScenarioRun:
     def _plan(self) -> None:
         """Plans what arrives and happens."""
         engine, streams = self._engine, self._streams
-        actions = Actions(self._table, self._workloads, self._creator, self._nodes, streams)
         if self.scenario.pending:
             engine.call_at(0.0, PHASE_ARRIVALS, self._arrive)
         for item in self.scenario.items:
@@ -267,7 +267,7 @@ class ScenarioRun:
                 arrivals_of_trace(item, self._creator, streams, engine).start()
             else:
                 phase = PHASE_NODES if isinstance(item.action, NodeAction) else PHASE_CONTROLLERS
-                engine.call_at(item.at_s, phase, partial(actions.do, item))
+                engine.call_at(item.at_s, phase, partial(self._actions.do, item))
         for process in self.scenario.failures:
             FailureActor(process, self._table, self._nodes, streams, engine).start()
 
@@ -326,6 +326,12 @@ class ScenarioRun:
     def _sample(self) -> None:
         """Notes what holds from the last instant on."""
         self.curves.set(self._sampled_s, self.usage.point())
+
+
+def _notes(actions: Actions, autoscaler: Autoscaler | None) -> list[str]:
+    """Returns the actions without effect, and why no node was added for pods that wait."""
+    refusals = {} if autoscaler is None else autoscaler.refusals
+    return [*actions.notes, *explanations(refusals)]
 
 
 def _all_objects(scenario: Scenario, objects: list[Any]) -> Iterator[Any]:

@@ -29,6 +29,7 @@ def result_text(result: Result) -> str:
     lines += _shares(result)
     lines += _nodes(summary)
     lines += _pending(result.pending)
+    lines += [""] if result.notes and not result.pending else []
     lines += [f"  {note}" for note in result.notes]
     lines += _groups(result)
     if result.checks:

@@ -11,6 +11,7 @@ Without a map, the columns of the file that have the name of a column of the tra
   ``2026-01-31T09:30:00Z``; it is UTC without a zone. Any origin will do, such as 1970: the first
   submission is moved to 0 s.
 - Other empty cells have the default of the column: no recorded end (nan), 0, "", 1 for ``count``.
+  A row with devices and without their thousandths has whole devices; with thousandths only, one.
 - Amounts are rounded up to whole units.
 
 openb (Alibaba's cluster-trace-gpu-v2023) has the columns name, cpu_milli, memory_mib, num_gpu,
@@ -46,6 +47,8 @@ _TEXTS: Final = tuple(title for title, default in DEFAULTS.items() if isinstance
 _INTEGERS: Final = tuple(title for title, default in DEFAULTS.items() if isinstance(default, int))
 _SIGNED: Final = ("priority",)
 _MIB: Final = 1 << 20
+#: Thousandths of a device.
+_WHOLE_DEVICE: Final = 1000
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:", re.ASCII)
 
 
@@ -72,10 +75,18 @@ def read_csv(data: bytes, name: str, columns: Mapping[str, Any] | None = None) -
     _, header = next(lines, (1, []))
     chosen = _chosen(header, columns)
     rows = Rows()
+    first_has_date: bool | None = None
     for line, cells in lines:
         values = {title: _value(title, column, cells, line) for title, column in chosen.items()}
+        has_date = _has_date(chosen["submit_s"], cells)
+        first_has_date = has_date if first_has_date is None else first_has_date
+        if has_date != first_has_date:
+            problem = f"must be a {'date' if first_has_date else 'number'} as in the rows before"
+            column = chosen["submit_s"]
+            value = cells[column.position]
+            raise ConfigError(problem, line=line, path=column.title, value=value)
         try:
-            rows.add(**values)
+            rows.add(**_with_devices(values))
         except ConfigError as error:
             raise error.located(line=line) from None
     return rows.trace(name=name, format=FORMAT, is_shifted=True)
@@ -172,6 +183,21 @@ def _value(title: str, column: _Column, cells: list[str], line: int) -> Any:
         problem = f"must be at most {AMOUNT_MAX} with its factor"
         raise ConfigError(problem, line=line, path=column.title, value=text)
     return rounded_up(amount) if title in _INTEGERS else amount
+
+
+def _has_date(column: _Column, cells: list[str]) -> bool:
+    """Returns whether the time of a submission is a date; the others are numbers of seconds."""
+    return _DATE.match(cells[column.position]) is not None
+
+
+def _with_devices(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row whose devices have an amount: whole ones, or one of an amount."""
+    count, milli = values.get("gpu_count", 0), values.get("gpu_milli", 0)
+    if count and not milli:
+        return {**values, "gpu_milli": _WHOLE_DEVICE}
+    if milli and not count:
+        return {**values, "gpu_count": 1}
+    return values
 
 
 def _date_s(text: str) -> float | None:

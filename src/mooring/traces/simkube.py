@@ -14,7 +14,8 @@ workload can end one by one. Time 0 is the first event.
   i modulo their number. SimKube assigns them by a hash of the pod's spec; here all hashes of an
   owner are one list.
 - An object that is applied once more with more replicas submits the difference; with fewer, the
-  last pods end. A deleted object ends all of its pods. An end never makes a recorded run longer.
+  last pods end. A Deployment or StatefulSet with another pod template replaces all of its pods at
+  once. A deleted object ends all of its pods. An end never makes a recorded run longer.
 - A DaemonSet has a pod for each node, and a CronJob a Job at each of its times: both are left out.
 
 Source: acrlabs/simkube, sk-store/src/lib.rs, sk-store/src/event_list.rs, sk-core/src/k8s/gvk.rs
@@ -41,6 +42,8 @@ VERSION: Final = 2
 #: Pods of all objects together; each is a row of Python objects until the end of the reading.
 _ROWS_MAX: Final = 5_000_000
 
+#: The kinds that replace their pods when their template changes.
+_ROLLED_OUT: Final = ("Deployment", "StatefulSet")
 _TEMPLATE_KINDS: Final = ("Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 #: (GVK, "namespace/name") of an object.
@@ -163,6 +166,8 @@ class _Reader:
         self._all: list[_Row] = []
         self._current: defaultdict[Key, list[_Row]] = defaultdict(list)
         self._numbers: defaultdict[Key, int] = defaultdict(int)
+        #: The pod template of each object, as it was applied last.
+        self._templates: dict[Key, dict[str, Any]] = {}
         self._first_s = math.inf
         self._rows = Rows()
 
@@ -184,11 +189,19 @@ class _Reader:
             self._rows.note(f"{kind}: left out")
             return
         current = self._current[key]
+        is_changed = self._templates.setdefault(key, template) != template
+        self._templates[key] = template
+        if is_changed and kind in _ROLLED_OUT:
+            self._remove(current, time_s)
         if count > len(current):
             self._submit(key, template, count - len(current), time_s, path)
-        for row in current[count:]:
+        self._remove(current, time_s, first=count)
+
+    def _remove(self, rows: list[_Row], time_s: float, *, first: int = 0) -> None:
+        """Ends the pods of an object from the first on."""
+        for row in rows[first:]:
             row.removed_s = time_s
-        del current[count:]
+        del rows[first:]
 
     def _submit(
         self, key: Key, template: dict[str, Any], count: int, time_s: float, path: str
@@ -212,11 +225,15 @@ class _Reader:
 
     def delete(self, obj: dict[str, Any], time_s: float, path: str) -> None:
         """Ends the pods of an object."""
-        for row in self._current.pop(_key(obj, path), []):
-            row.removed_s = time_s
+        key = _key(obj, path)
+        self._templates.pop(key, None)
+        self._remove(self._current.pop(key, []), time_s)
 
     def trace(self, name: str) -> Trace:
         """Returns the trace."""
+        for owner in self._lifecycles.keys() - self._numbers.keys():
+            if self._lifecycles[owner]:
+                self._rows.note("run times of an owner that no event applies: left out")
         for row in self._all:
             submit_s = row.submit_s - self._first_s
             self._rows.add(submit_s=submit_s, duration_s=row.end_s(), **row.columns)

@@ -15,8 +15,9 @@ user                       ""
 =========================  =====================================================================
 
 The job number and the time of submission are always known. Jobs with status 2, 3 or 4 are parts of
-a job that has a line of its own: they are left out. Waiting time, CPU time, requested time and
-think time are results of a scheduler or of a model, and are not read.
+a job that has a line of its own: they are left out. Jobs with a preceding job are submitted at
+their time as the others are, with a note. Waiting time, CPU time, requested time and think time are
+results of a scheduler or of a model, and are not read.
 
 Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html
 """
@@ -43,7 +44,7 @@ COMMENT: Final = ";"
 #: The fields that count or name something: a fraction would be cut off.
 _INTEGERS: Final = (
     *("job number", "allocated processors", "requested processors"),
-    *("status", "user", "queue", "partition"),
+    *("status", "user", "queue", "partition", "preceding job"),
 )
 _PARTIAL: Final = (2, 3, 4)
 _CANCELLED: Final = 5
@@ -107,6 +108,8 @@ def _add(rows: Rows, job: dict[str, float], line: int) -> None:
         rows.note("job with an unknown number of processors: 1 is assumed")
         processors = 1
     memory_kib = max(0.0, _first(job, "requested memory", "used memory"))
+    if job["preceding job"] >= 0:
+        rows.note("job that waits for a preceding job: submitted at its own time")
     rows.add(
         submit_s=job["submit time"],
         duration_s=job["run time"] if job["run time"] >= 0 else math.nan,

@@ -119,6 +119,14 @@ def test_limits(text: str, old: float, new: float, is_broken: bool) -> None:
     assert bool(broken_limits(comparison, [limit])) is is_broken
 
 
+def test_the_measure_of_a_limit_is_compared_also_if_it_is_0_everywhere() -> None:
+    runs = [trial(name, 0, wait_mean=3.0, evictions=0) for name in ("a", "b")]
+    limits = [limit_from("evictions +0")]
+    comparison = compare(runs[:1], runs[1:], limits=limits)
+    assert [row.measure for row in comparison.rows] == ["wait.mean", "evictions"]
+    assert broken_limits(comparison, limits) == []
+
+
 @pytest.mark.parametrize("text", ["wait.p99", "wait.p99 5%", "wait.p99 +soon", "+5%"])
 def test_a_limit_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as raised:

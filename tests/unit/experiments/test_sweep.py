@@ -11,6 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +240,39 @@ def test_a_worker_that_is_killed_loses_no_run(
     lines = lines_of(tmp_path / "out")
     assert len(lines) == len({line["key"] for line in lines}) == 4
     assert not any(line.get("error") for line in lines)
+
+
+class BreaksOnce(Executor):
+    """Makes some runs, and breaks with all that follow."""
+
+    def __init__(self, runs: float) -> None:
+        self._left = runs
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._left -= 1
+        if self._left < 0:
+            future.set_exception(BrokenExecutor("killed"))
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_after_a_kill_only_the_runs_that_were_under_way_are_made_one_at_a_time(
+    tmp_path: Path,
+) -> None:
+    runs_of_pools = iter([3, math.inf, math.inf, math.inf])
+    sizes: list[int] = []
+
+    @contextmanager
+    def pools(workers: int) -> Iterator[Executor]:
+        sizes.append(workers)
+        yield BreaksOnce(next(runs_of_pools))
+
+    sweep = read_sweep(write_sweep(tmp_path, grid={}, seeds=8))
+    store = swept(tmp_path, sweep, jobs=2, pools=pools)
+    assert sizes == [2, 1, 1, 2]
+    assert len(store.runs) == 8
 
 
 def test_a_run_that_always_kills_its_worker_fails_and_the_others_do_not(

@@ -146,6 +146,32 @@ def test_two_items_with_pods_of_one_name_name_the_second(tmp_path: Path, item: S
         run(tmp_path, spec)
 
 
+def test_actions_without_an_object_are_noted(tmp_path: Path) -> None:
+    actions: list[Spec] = [
+        {"drain": {"node": "no"}},
+        {"fail": {"matchLabels": {"rack": "no"}, "duration": "10s"}},
+        {"scale": {"name": "no", "replicas": 3}},
+        {"delete": {"name": "no"}},
+        {"delete": {"kind": "Node", "name": "no"}},
+        {"delete": {"kind": "Deployment", "name": "no"}},
+        {"delete": {"matchLabels": {"app": "no"}}},
+        {"cordon": {"node": "node-0"}},
+    ]
+    workload = [{"at": "10s", **action} for action in actions]
+    result = run(tmp_path, {"cluster": {"nodes": [nodes(1)]}, "workload": workload})
+    assert [note.partition("at 10 s: ")[2] for note in result.notes] == [
+        "no node 'no' to drain",
+        "no node with labels rack=no to fail",
+        "no Deployment 'default/no' to scale",
+        "no Pod 'default/no' to delete",
+        "no Node 'no' to delete",
+        "no Deployment 'default/no' to delete",
+        "no pod with labels app=no in 'default' to delete",
+    ]
+    assert result.notes[0].startswith("item 'at-0', ")
+    assert f"\n\n  {result.notes[0]}\n" in result_text(result)
+
+
 def test_the_pods_of_a_trace(tmp_path: Path) -> None:
     result = run(
         tmp_path,

@@ -159,3 +159,24 @@ def test_a_malformed_list_of_openb(old: bytes, new: bytes, message: str) -> None
         read_openb_csv(OPENB.replace(old, new), "openb.csv")
 
     assert message in str(caught.value)
+
+
+def test_devices_without_an_amount_are_whole_and_an_amount_without_devices_is_of_one() -> None:
+    text = b"submit_s,gpu_count,gpu_milli\n0,2,\n1,,300\n2,2,500\n3,,\n4,0,0\n"
+    trace = read_csv(text, "t.csv")
+    devices = list(zip(trace.gpu_count.tolist(), trace.gpu_milli.tolist(), strict=True))
+    assert devices == [(2, 1000), (1, 300), (2, 500), (0, 0), (0, 0)]
+    assert read_csv(b"submit_s,gpu_count\n0,2\n", "t.csv").gpu_milli.tolist() == [1000]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        ("2026-01-31T09:30:00Z", "1769851800", "must be a date as in the rows before"),
+        ("1769851800", "2026-01-31T09:30:00Z", "must be a number as in the rows before"),
+    ],
+)
+def test_numbers_and_dates_are_not_mixed(first: str, second: str, problem: str) -> None:
+    text = f"submit_s\n{first}\n{second}\n".encode()
+    with pytest.raises(ConfigError, match=rf"line 3: submit_s: {problem}, got '{second}'"):
+        read_csv(text, "t.csv")

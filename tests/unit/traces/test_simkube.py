@@ -140,3 +140,29 @@ def test_a_malformed_trace_is_an_error_with_path_and_value(data: bytes, message:
         read_simkube(decoded_simkube(data), "t.sktrace")
 
     assert message in str(caught.value)
+
+
+def test_another_pod_template_of_a_deployment_replaces_its_pods() -> None:
+    larger = workload("web", replicas=3)
+    resources = {"requests": {"cpu": "2"}}
+    larger["spec"]["template"]["spec"] = {"containers": [{"name": "c", "resources": resources}]}
+    trace = read(event(0, workload("web", replicas=2)), event(60, larger), event(90, larger))
+
+    assert trace.submit_s.tolist() == [0, 0, 60, 60, 60]
+    assert trace.cpu_milli.tolist() == [500, 500, 2000, 2000, 2000]
+    assert trace.duration_s[:2].tolist() == [60, 60]
+    assert all(math.isnan(duration_s) for duration_s in trace.duration_s[2:])
+
+
+def test_another_pod_template_of_a_replica_set_is_for_its_next_pods() -> None:
+    larger = workload("web", "ReplicaSet", replicas=2)
+    larger["spec"]["template"]["spec"] = {"containers": [{"name": "c", "resources": {}}]}
+    trace = read(event(0, workload("web", "ReplicaSet", replicas=1)), event(60, larger))
+    assert trace.cpu_milli.tolist() == [500, 0]
+    assert all(math.isnan(duration_s) for duration_s in trace.duration_s)
+
+
+def test_run_times_of_an_unknown_owner_are_noted() -> None:
+    lifecycles = {("apps/v1.Deployment", "shop/other"): {7: [{"Running": T0}]}}
+    trace = read(event(0, workload("web", replicas=1)), lifecycles=lifecycles)
+    assert trace.notes == ("1 x run times of an owner that no event applies: left out",)

@@ -110,3 +110,11 @@ def test_a_malformed_line_is_an_error_with_its_line_and_value(line: str, message
 def test_a_log_without_jobs_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"log.swf: has no pods"):
         read_swf(text(), "log.swf")
+
+
+def test_a_job_with_a_preceding_job_is_submitted_at_its_time_with_a_note() -> None:
+    lines = [job(run_time=5), job(job_number=2, submit_time=9, run_time=5, preceding_job=1)]
+    trace = read_swf(text(*lines), "log.swf")
+
+    assert trace.submit_s.tolist() == [0.0, 9.0]
+    assert "1 x job that waits for a preceding job: submitted at its own time" in trace.notes

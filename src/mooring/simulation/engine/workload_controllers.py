@@ -156,11 +156,13 @@ class WorkloadControllers:
             self._store(None, replace(workload, metadata=metadata))
         self._table.listen(self._on_change)
 
-    def scale(self, kind: str, object_key: str, replicas: int) -> None:
-        """Sets the replicas of a workload, if it is there."""
+    def scale(self, kind: str, object_key: str, replicas: int) -> bool:
+        """Sets the replicas of a workload; returns whether there is one."""
         workload = self._manager.cluster.workloads[kind].get(object_key)
-        if workload is not None:
-            self._store(workload, patched(workload, {"spec": {"replicas": replicas}}))
+        if workload is None:
+            return False
+        self._store(workload, patched(workload, {"spec": {"replicas": replicas}}))
+        return True
 
     async def work(self) -> None:
         """Gives the next workload its turn.
