@@ -1,10 +1,11 @@
-"""The resource claim controller of an in-memory cluster.
+"""The controllers of the claims of pods in an in-memory cluster.
 
-It makes the claims of pods from templates, takes pods that are gone from the users of claims, and
-deallocates claims without users. ``claim_controller`` has the logic; this module watches and
-writes. Claims of deleted pods are deleted by the API server, which collects dependents itself.
+They make the claims of pods from templates, also those of ephemeral volumes, take pods that are
+gone from the users of resource claims, and deallocate claims without users. ``claim_controller``
+and ``ephemeral_volumes`` have the logic; this module watches and writes. Claims of deleted pods are
+deleted by the API server, which collects dependents itself.
 
-Source: pkg/controller/resourceclaim/controller.go.
+Source: pkg/controller/resourceclaim/controller.go, pkg/controller/volume/ephemeral/controller.go.
 Differs: a claim is not reserved for a pod that a client bound without the scheduler.
 """
 
@@ -13,13 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from mooring.client import Client, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.devcluster.work_queue import WorkQueue
-from mooring.errors import NotFound, SchedulerError
+from mooring.errors import AlreadyExists, NotFound, SchedulerError
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.meta import controller_of, key
 from mooring.objects.pod import Pod, PodResourceClaim
@@ -38,6 +40,7 @@ from mooring.simulation.claim_controller import (
     with_statuses,
     without_protection,
 )
+from mooring.simulation.ephemeral_volumes import ephemeral_claims, has_ephemeral_volumes
 
 _POD: Final = "Pod"
 _CLAIM: Final = "ResourceClaim"
@@ -68,6 +71,8 @@ class ClaimActor:
         self._work: WorkQueue[tuple[str, str]] = WorkQueue(
             client, handlers, self._sync, _log_failure, clock=clock, rng=rng, sleep=sleep
         )
+        #: UIDs of the pods whose ephemeral volumes have claims.
+        self._with_volume_claims: set[str] = set()
         #: Claims that were made and that the watch has not reported yet, by key.
         self._unreported: dict[str, ResourceClaim] = {}
         #: (UID of a pod, entry of its spec) -> the claim that was made for it.
@@ -88,8 +93,10 @@ class ClaimActor:
         if pod is None or is_done(pod):
             for claim_key in self._claim_keys_of(change.old if pod is None else pod):
                 self._work.add((_CLAIM, claim_key))
-        elif pod.spec.resource_claims:
+        elif pod.spec.resource_claims or has_ephemeral_volumes(pod):
             self._work.add((_POD, key(pod)))
+        if pod is None:
+            self._with_volume_claims.discard(change.old.metadata.uid)
 
     def _claim_keys_of(self, pod: Pod) -> Iterable[str]:
         """Returns the keys of the claims that the pod uses, or may use."""
@@ -142,6 +149,8 @@ class ClaimActor:
         pod: Pod | None = self._objects(_POD).get(pod_key)
         if pod is None or is_done(pod) or pod.metadata.deletion_timestamp is not None:
             return
+        if has_ephemeral_volumes(pod) and pod.metadata.uid not in self._with_volume_claims:
+            await self._create_volume_claims(pod)
         namespace = pod.metadata.namespace
         names = {}
         for entry in entries_to_generate(pod, lambda name: self._claim(f"{namespace}/{name}")):
@@ -152,6 +161,13 @@ class ClaimActor:
             statuses = [to_builtins(status) for status in with_statuses(pod, names)]
             written = await self._client.patch_pod_status(pod, {"resourceClaimStatuses": statuses})
             self._note(_POD, written)
+
+    async def _create_volume_claims(self, pod: Pod) -> None:
+        """Creates the claims of ephemeral volumes, once for a pod."""
+        for claim in ephemeral_claims(pod):
+            with suppress(AlreadyExists):
+                await self._client.create(claim)
+        self._with_volume_claims.add(pod.metadata.uid)
 
     def _claim(self, claim_key: str) -> ResourceClaim | None:
         claim: ResourceClaim | None = self._objects(_CLAIM).get(claim_key)

@@ -26,15 +26,17 @@ from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from mooring.objects.volume_claims import (
     NO_PROVISIONER,
     SELECTED_NODE,
-    WAIT_FOR_FIRST_CONSUMER,
-    amount,
     claim_class,
-    is_bound_to,
     is_fully_bound,
     volume_class,
 )
-from mooring.plugins.volume_binding.bind_volumes import bound_volume
-from mooring.simulation.volume_controller import Bound, bind, provision
+from mooring.simulation.volume_controller import (
+    Bound,
+    bound_at_once,
+    is_immediate,
+    provision,
+    reclaimed,
+)
 
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"
@@ -68,8 +70,6 @@ class VolumeActor:
         self._work: WorkQueue[tuple[str, str]] = WorkQueue(
             client, handlers, self._sync, _log_failure, clock=clock, rng=rng, sleep=sleep
         )
-        #: Claim key -> the volume whose claimRef names it.
-        self._named: dict[str, str] = {}
 
     async def run(self) -> None:
         """Binds volumes until cancelled."""
@@ -82,7 +82,6 @@ class VolumeActor:
         reference = volume.spec.claim_ref
         if reference is not None:
             claim_key = f"{reference.namespace}/{reference.name}"
-            self._named[claim_key] = volume.metadata.name
             self._work.add((_CLAIM, claim_key))
         elif volume.status.phase in ("", "Pending"):
             self._work.add((_VOLUME, volume.metadata.name))
@@ -94,7 +93,8 @@ class VolumeActor:
     def _on_claim(self, change: ObjectChange) -> None:
         claim: PersistentVolumeClaim | None = change.new
         if claim is None:
-            self._named.pop(key(change.old), None)
+            if change.old.spec.volume_name:
+                self._work.add((_VOLUME, change.old.spec.volume_name))
         elif not is_fully_bound(claim):
             self._work.add((_CLAIM, key(claim)))
 
@@ -104,9 +104,27 @@ class VolumeActor:
     async def _sync(self, item: tuple[str, str]) -> None:
         kind, name = item
         if kind == _VOLUME:
-            await self._write_status(_VOLUME, name, {"phase": "Available"})
+            await self._sync_volume(name)
         else:
             await self._sync_claim(name)
+
+    async def _sync_volume(self, name: str) -> None:
+        """Makes a new volume available; releases or deletes the volume of a deleted claim."""
+        volume: PersistentVolume | None = self._objects(_VOLUME).get(name)
+        if volume is None or volume.metadata.deletion_timestamp is not None:
+            return
+        reference = volume.spec.claim_ref
+        if reference is None:
+            await self._write_status(_VOLUME, name, {"phase": "Available"})
+            return
+        claim = self._objects(_CLAIM).get(f"{reference.namespace}/{reference.name}")
+        if not reference.uid or (claim is not None and claim.metadata.uid == reference.uid):
+            return
+        released = reclaimed(volume)
+        if released is None:
+            await self._client.delete(_VOLUME, name, uid=volume.metadata.uid)
+        elif released.status.phase != volume.status.phase:
+            await self._write_status(_VOLUME, name, {"phase": released.status.phase})
 
     # -- binding and provisioning -----------------------------------------------------------------
 
@@ -114,51 +132,23 @@ class VolumeActor:
         claim: PersistentVolumeClaim | None = self._objects(_CLAIM).get(claim_key)
         if claim is None or is_fully_bound(claim) or claim.metadata.deletion_timestamp is not None:
             return
-        volume = self._named_volume(claim, claim_key)
-        if volume is not None:
-            await self._write(bind(bound_volume(volume, claim), claim), is_new=False)
+        storage_class = await self._storage_class(claim)
+        bound = bound_at_once(claim, storage_class, self._objects(_VOLUME))
+        if bound is not None:
+            await self._write(bound, is_new=False)
             return
         if claim.spec.volume_name:
             return  # waits for the volume that it names
-        storage_class = await self._storage_class(claim)
         node_name = claim.metadata.annotations.get(SELECTED_NODE, "")
-        if storage_class is None or (_waits_for_pod(storage_class) and not node_name):
+        if storage_class is None or not (is_immediate(storage_class) or node_name):
             if self._events is not None:
                 self._events.on_unbound(claim, storage_class)
             return
-        volume = None if node_name else self._smallest(claim)
-        if volume is not None:
-            await self._write(bind(bound_volume(volume, claim), claim), is_new=False)
-        elif storage_class.provisioner not in ("", NO_PROVISIONER):
+        if storage_class.provisioner not in ("", NO_PROVISIONER):
             bound = await self._provisioned(claim, storage_class, node_name)
             await self._write(bound, is_new=True)
             if self._events is not None:
                 self._events.on_provisioned(claim, bound.volume, storage_class)
-
-    def _named_volume(
-        self, claim: PersistentVolumeClaim, claim_key: str
-    ) -> PersistentVolume | None:
-        """Returns the volume that the claim names, or that names the claim."""
-        name = claim.spec.volume_name or self._named.get(claim_key, "")
-        volume: PersistentVolume | None = self._objects(_VOLUME).get(name)
-        if volume is None:
-            return None
-        reference = volume.spec.claim_ref
-        return volume if reference is None or is_bound_to(reference, claim) else None
-
-    def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """Returns the smallest matching free volume of a claim that binds immediately."""
-        requested, modes = amount(claim.spec.resources.requests), set(claim.spec.access_modes)
-        fit = [
-            volume
-            for volume in self._objects(_VOLUME).values()
-            if volume.spec.claim_ref is None
-            and volume.status.phase == "Available"
-            and volume_class(volume) == claim_class(claim)
-            and amount(volume.spec.capacity) >= requested
-            and modes <= set(volume.spec.access_modes)
-        ]
-        return min(fit, key=lambda v: (amount(v.spec.capacity), v.metadata.name), default=None)
 
     async def _storage_class(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim_class(claim)
@@ -203,10 +193,6 @@ class VolumeActor:
         await self._client.patch(
             kind, name, {"status": status}, namespace=namespace, subresource="status"
         )
-
-
-def _waits_for_pod(storage_class: StorageClass) -> bool:
-    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def _log_failure(item: tuple[str, str], error: SchedulerError) -> None:

@@ -13,12 +13,15 @@ from msgspec.structs import replace
 from mooring.objects.meta import KubernetesObject, key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim, ResourceClaimTemplate
-from mooring.objects.storage import PersistentVolume
+from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.objects.volume_claims import claim_class
 from mooring.simulation.claim_controller import (
     entries_to_generate,
     generated_claim,
     with_statuses,
 )
+from mooring.simulation.ephemeral_volumes import has_ephemeral_volumes, stored_claims
+from mooring.simulation.volume_controller import bound_at_once
 from mooring.simulation.workload import Workload
 
 
@@ -27,7 +30,7 @@ def with_controller_results(workload: Workload) -> Workload:
 
     A pod whose template does not exist stays as it is: it is unschedulable.
     """
-    workload = workload._replace(objects=[_available(obj) for obj in workload.objects])
+    workload = _with_volumes(workload)
     templates = {
         key(obj): obj for obj in workload.objects if isinstance(obj, ResourceClaimTemplate)
     }
@@ -45,6 +48,27 @@ def with_controller_results(workload: Workload) -> Workload:
             pod = replace(pod, status=status)
         pending.append(pod)
     return workload._replace(objects=[*workload.objects, *generated], pending=pending)
+
+
+def _with_volumes(workload: Workload) -> Workload:
+    """Returns the workload with claims of ephemeral volumes, and with bound volumes.
+
+    A claim that does not wait for a pod is bound to a volume that exists; none is made for it.
+    """
+    objects = {f"{type(obj).__name__} {key(obj)}": _available(obj) for obj in workload.objects}
+    classes = [obj for obj in objects.values() if isinstance(obj, StorageClass)]
+    for pod in workload.pending:
+        for claim in stored_claims(pod, classes) if has_ephemeral_volumes(pod) else ():
+            objects.setdefault(f"PersistentVolumeClaim {key(claim)}", claim)
+    by_name = {item.metadata.name: item for item in classes}
+    volumes = {obj.metadata.name: obj for obj in objects.values() if type(obj) is PersistentVolume}
+    for claim in [obj for obj in objects.values() if isinstance(obj, PersistentVolumeClaim)]:
+        bound = bound_at_once(claim, by_name.get(claim_class(claim)), volumes)
+        if bound is not None:
+            name = bound.volume.metadata.name
+            objects[f"PersistentVolume {name}"] = volumes[name] = bound.volume
+            objects[f"PersistentVolumeClaim {key(claim)}"] = bound.claim
+    return workload._replace(objects=list(objects.values()))
 
 
 def _available(obj: KubernetesObject) -> KubernetesObject:

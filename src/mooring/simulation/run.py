@@ -248,8 +248,12 @@ class SimulationRun:
 
     def scale_at(self, at_s: float, kind: str, object_key: str, replicas: int) -> None:
         """Sets the replicas of a workload at an instant, if it is there."""
-        scale = partial(self._workloads.scale, kind, object_key, replicas)
-        self._engine.call_at(at_s, PHASE_CONTROLLERS, scale)
+        self._engine.call_at(
+            at_s, PHASE_CONTROLLERS, partial(self._scale, kind, object_key, replicas)
+        )
+
+    def _scale(self, kind: str, object_key: str, replicas: int) -> None:
+        self._workloads.scale(kind, object_key, replicas)
 
     def _delete(self, kind: str, object_key: str) -> None:
         with suppress(NotFound):

@@ -10,7 +10,7 @@ naming of volumes. *Differs:* no finalizers, no deletion protection; provisionin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -22,11 +22,13 @@ from mooring.objects.meta import (
     NodeSelectorTerm,
     ObjectMeta,
 )
+from mooring.objects.selectors import SelectorError, compile_label_selector
 from mooring.objects.storage import (
     CSINode,
     CSIPersistentVolume,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
     PersistentVolumeClaimStatus,
     PersistentVolumeSpec,
     PersistentVolumeStatus,
@@ -37,12 +39,20 @@ from mooring.objects.volume_claims import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
     STORAGE,
+    WAIT_FOR_FIRST_CONSUMER,
+    amount,
     claim_class,
+    is_bound_to,
+    is_fully_bound,
     reference_to,
+    volume_class,
 )
+from mooring.plugins.volume_binding.bind_volumes import bound_volume
 
 #: Default reclaim policy of provisioned volumes.
 _DELETE: Final = "Delete"
+#: Default mode of volumes.
+_FILESYSTEM: Final = "Filesystem"
 
 #: The names of CSI drivers, in lower case; those of provisioners may have a slash.
 _DRIVER: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -85,6 +95,92 @@ def bind(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Bound:
         status=PersistentVolumeStatus(phase="Bound"),
     )
     return Bound(bound_volume, bound_claim)
+
+
+def is_immediate(storage_class: StorageClass | None) -> bool:
+    """Returns whether claims of a class are bound without a pod; None = there is no such class."""
+    return storage_class is None or storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
+
+
+def matching_volume(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], *, waits_for_pod: bool
+) -> PersistentVolume | None:
+    """Returns the volume that a claim is bound to without a pod.
+
+    That is the one whose claimRef names the claim, else the smallest free one that satisfies it.
+
+    Source: staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go (FindMatchingVolume).
+
+    Args:
+        claim: A claim without a volume.
+        volumes: All volumes.
+        waits_for_pod: Whether the scheduler chooses among the free ones.
+    """
+    spec = claim.spec
+    try:
+        selector = None if spec.selector is None else compile_label_selector(spec.selector)
+    except SelectorError:
+        return None
+    fit = [volume for volume in volumes if _has_what_is_requested(volume, spec)]
+    for volume in fit:
+        if is_bound_to(volume.spec.claim_ref, claim):
+            return volume
+    if waits_for_pod:
+        return None
+    free = [
+        volume
+        for volume in fit
+        if volume.spec.claim_ref is None
+        and volume.status.phase == "Available"
+        and volume_class(volume) == claim_class(claim)
+        and set(spec.access_modes) <= set(volume.spec.access_modes)
+        and (selector is None or selector.matches(volume.metadata.labels))
+    ]
+    return min(free, key=lambda v: (amount(v.spec.capacity), v.metadata.name), default=None)
+
+
+def bound_at_once(
+    claim: PersistentVolumeClaim,
+    storage_class: StorageClass | None,
+    volumes: Mapping[str, PersistentVolume],
+) -> Bound | None:
+    """Returns the binding of a claim to an existing volume, without a pod; None = it waits.
+
+    Args:
+        claim: The claim.
+        storage_class: Its class; None = there is none.
+        volumes: All volumes by name.
+    """
+    if is_fully_bound(claim) or claim.metadata.deletion_timestamp is not None:
+        return None
+    volume: PersistentVolume | None
+    if claim.spec.volume_name:
+        volume = volumes.get(claim.spec.volume_name)
+        if volume is None or not (
+            volume.spec.claim_ref is None or is_bound_to(volume.spec.claim_ref, claim)
+        ):
+            return None
+    else:
+        waits = not is_immediate(storage_class)
+        volume = matching_volume(claim, volumes.values(), waits_for_pod=waits)
+    return None if volume is None else bind(bound_volume(volume, claim), claim)
+
+
+def _has_what_is_requested(volume: PersistentVolume, spec: PersistentVolumeClaimSpec) -> bool:
+    return (
+        volume.metadata.deletion_timestamp is None
+        and amount(volume.spec.capacity) >= amount(spec.resources.requests)
+        and (volume.spec.volume_mode or _FILESYSTEM) == (spec.volume_mode or _FILESYSTEM)
+        and (volume.spec.volume_attributes_class_name or "")
+        == (spec.volume_attributes_class_name or "")
+    )
+
+
+def reclaimed(volume: PersistentVolume) -> PersistentVolume | None:
+    """Returns the volume after its claim was deleted; None = it is deleted, too."""
+    if volume.spec.persistent_volume_reclaim_policy == _DELETE:
+        return None
+    return replace(volume, status=replace(volume.status, phase="Released"))
 
 
 def provision(

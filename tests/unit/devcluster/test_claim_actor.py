@@ -201,3 +201,23 @@ async def test_pods_without_a_template_are_left_alone() -> None:
         except NotFound:
             return
     raise AssertionError("a claim was made")
+
+
+@virtually
+async def test_a_pod_gets_the_claims_of_its_ephemeral_volumes() -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim_template = {"metadata": {"labels": {"team": "db"}}, "spec": spec}
+    volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": claim_template}}
+    async with cluster(make_pod("web", spec={"volumes": [volume]})) as world:
+        await asyncio.sleep(1.0)
+        (claim,) = (await world.client.list("PersistentVolumeClaim", "default")).items
+        stored = await world.pod()
+
+        await world.client.delete("Pod", "web", "default")
+        await asyncio.sleep(1.0)
+        after = (await world.client.list("PersistentVolumeClaim", "default")).items
+    assert (claim.metadata.name, claim.metadata.labels) == ("web-scratch", {"team": "db"})
+    (owner,) = claim.metadata.owner_references
+    assert (owner.kind, owner.uid, owner.controller) == ("Pod", stored.metadata.uid, True)
+    assert claim.spec.resources.requests == {"storage": "1Gi"}
+    assert list(after) == []

@@ -197,3 +197,36 @@ async def test_pods_compete_for_disks_and_each_gets_its_own() -> None:
         await store_disk(life, "disk-more", "b")
         await life.until_seen("bound", left)
         assert await life.node_of(left) == "b"
+
+
+@virtually
+async def test_a_claim_whose_class_is_not_an_object_is_bound_to_a_volume_of_this_class() -> None:
+    async with life_with_volumes(make_node("a"), make_node("b")) as life:
+        await store_disk(life, "disk", "b", class_name="manual")
+        await until_available(life, "disk")
+        await store_claim(life, "data", "manual")
+        await life.create(pod("web", "data"))
+        await life.until_seen("bound", "web")
+
+        assert await life.node_of("web") == "b"
+        await life.client.delete("Pod", "web", "default")
+        await life.client.delete("PersistentVolumeClaim", "data", "default")
+        known = life.service.cache.storage
+        await life.until(
+            lambda: (disk := known.volume("disk")) is not None and disk.status.phase == "Released"
+        )
+
+
+@virtually
+async def test_a_made_volume_is_deleted_with_its_claim() -> None:
+    async with life_with_volumes(make_node("a")) as life:
+        await store_class(life, "now", "disk.csi.test", "Immediate")
+        await store_claim(life, "data", "now")
+        await life.create(pod("web", "data"))
+        await life.until_seen("bound", "web")
+        claim = await life.raw("data", "persistentvolumeclaims")
+        name = claim["spec"]["volumeName"]
+
+        await life.client.delete("Pod", "web", "default")
+        await life.client.delete("PersistentVolumeClaim", "data", "default")
+        await life.until(lambda: life.service.cache.storage.volume(name) is None)

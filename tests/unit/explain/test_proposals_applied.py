@@ -18,6 +18,7 @@ from mooring.clock import seeded_random
 from mooring.explain.offline import Source, explain_offline
 from mooring.objects.resource import ResourceClaim
 from mooring.objects.storage import PersistentVolumeClaim
+from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.workload import workload_of
 from mooring.testing.random_cluster import random_objects, random_pod
 from tests.helpers.carried_out import Reader, parts, proposals
@@ -69,7 +70,7 @@ OF_THEME = int(os.environ.get("MOORING_SEEDS", "200")) // 20
 
 def explained(objects: list[Any]) -> list[str]:
     """Returns what the explanation of the pending pod proposes."""
-    workload = workload_of("random", objects)
+    workload = with_controller_results(workload_of("random", objects))
     (pod,) = workload.pending
     return proposals(explain_offline(pod, Source(workload, None)))
 

@@ -1,4 +1,4 @@
-"""The resource claim controller of a simulation: it acts when a pod comes, and when it ends."""
+"""The controllers of the claims of pods in a simulation: they act when a pod comes and ends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from mooring.client import ObjectChange
 from mooring.objects.meta import key
 from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.resource import ResourceClaim
+from mooring.objects.volume_claims import ownership_problem
 from mooring.simulation.claim_controller import (
     is_owned_by,
     release_of,
@@ -15,11 +16,18 @@ from mooring.simulation.claim_controller import (
     with_statuses,
 )
 from mooring.simulation.engine.object_table import ObjectTable
+from mooring.simulation.ephemeral_volumes import (
+    ephemeral_claims,
+    has_ephemeral_volumes,
+    stored_claims,
+)
 from mooring.simulation.generated_claims import new_claims_of
 
 
 class ClaimController:
     """Makes the claims of pods from templates, and deletes them when the pods end.
+
+    These are resource claims, and the volume claims of ephemeral volumes.
 
     Ended pods are taken from the users of other claims.
 
@@ -38,11 +46,32 @@ class ClaimController:
         if kind != "Pod":
             return
         if change.old is None:
+            self._create_for_volumes(change.new)
             self._generate(key(change.new))
             return
         has_ended = change.new is None or change.new.status.phase in FINISHED_PHASES
         if has_ended and self._table.objects("ResourceClaim"):
             self._release(change.old)
+        if change.new is None and has_ephemeral_volumes(change.old):
+            self._delete_for_volumes(change.old)
+
+    def _create_for_volumes(self, pod: Pod) -> None:
+        """Creates the claims of ephemeral volumes."""
+        if not has_ephemeral_volumes(pod) or pod.status.phase in FINISHED_PHASES:
+            return
+        classes = self._table.objects("StorageClass").values()
+        present = self._table.objects("PersistentVolumeClaim")
+        for claim in stored_claims(pod, classes):
+            if key(claim) not in present:
+                self._table.create(claim)
+
+    def _delete_for_volumes(self, pod: Pod) -> None:
+        """Deletes the claims of ephemeral volumes, as the garbage collector does."""
+        for claim in ephemeral_claims(pod):
+            claim_key = key(claim)
+            stored = self._table.objects("PersistentVolumeClaim").get(claim_key)
+            if stored is not None and not ownership_problem(pod, stored):
+                self._table.delete("PersistentVolumeClaim", claim_key)
 
     def _generate(self, pod_key: str) -> None:
         """Creates the claims of a pod whose templates exist, and names them in its status."""

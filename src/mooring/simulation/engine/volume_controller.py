@@ -16,7 +16,7 @@ from mooring.objects.volume_claims import (
     is_fully_bound,
 )
 from mooring.simulation.engine.object_table import ObjectTable
-from mooring.simulation.volume_controller import Bound, bind, provision
+from mooring.simulation.volume_controller import Bound, bind, bound_at_once, provision, reclaimed
 
 #: The kinds that it acts on.
 KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
@@ -24,6 +24,9 @@ KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
 
 class VolumeController:
     """Completes bindings that the scheduler began, and makes volumes for claims with a node.
+
+    Claims that do not wait for a pod are bound to volumes that exist. A volume whose claim is
+    deleted is released, or deleted as well.
 
     Args:
         table: The objects.
@@ -38,17 +41,43 @@ class VolumeController:
 
     def on_change(self, kind: str, change: ObjectChange) -> None:
         """Acts on a volume or a claim."""
-        bound = None
         if change.new is None:
-            return
-        if kind == "PersistentVolume":
-            bound = self._bound_volume(change.new)
+            if kind == "PersistentVolumeClaim":
+                self._reclaim(change.old)
         elif kind == "PersistentVolumeClaim":
-            bound = self._provisioned(change.new)
-        if bound is None:
+            self._put(self._provisioned(change.new) or self._bound_at_once(change.new))
+        elif change.new.spec.claim_ref is not None:
+            self._put(self._bound_volume(change.new))
+        elif change.old is None:
+            self._bind_claim_to(change.new)
+
+    def _put(self, bound: Bound | None) -> None:
+        if bound is not None:
+            self._table.put(bound.volume)
+            self._table.put(bound.claim)
+
+    def _bound_at_once(self, claim: PersistentVolumeClaim) -> Bound | None:
+        storage_class = self._table.objects("StorageClass").get(claim_class(claim))
+        return bound_at_once(claim, storage_class, self._table.objects("PersistentVolume"))
+
+    def _bind_claim_to(self, volume: PersistentVolume) -> None:
+        """Binds a claim that waits for a volume such as a new one."""
+        for claim in [*self._table.objects("PersistentVolumeClaim").values()]:
+            bound = self._bound_at_once(claim)
+            if bound is not None and bound.volume.metadata.name == volume.metadata.name:
+                self._put(bound)
+                return
+
+    def _reclaim(self, claim: PersistentVolumeClaim) -> None:
+        """Releases or deletes the volume of a claim that was deleted."""
+        volume = self._table.objects("PersistentVolume").get(claim.spec.volume_name)
+        if volume is None or not is_bound_to(volume.spec.claim_ref, claim):
             return
-        self._table.put(bound.volume)
-        self._table.put(bound.claim)
+        released = reclaimed(volume)
+        if released is None:
+            self._table.delete("PersistentVolume", volume.metadata.name)
+        else:
+            self._table.put(released)
 
     def _bound_volume(self, volume: PersistentVolume) -> Bound | None:
         reference = volume.spec.claim_ref
