@@ -129,4 +129,5 @@ def test_proposals_of_every_plugin_are_carried_out(theme: str) -> None:
         if not any(len(parts(sentence)) == 1 for sentence in sentences):
             missed = [item for item in obvious(objects) if node_with(objects, item)]
             assert not missed, f"seed {seed}: proposed {sentences}, but {missed}"
-    assert total > OF_THEME // 2
+    # Of the clusters with volumes many take the pod.
+    assert total > OF_THEME // 4
