@@ -20,6 +20,8 @@ from typing import Any, Final
 from mooring.client import Client, ObjectChange
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
+from mooring.devcluster.events.claims import on_missing_template
+from mooring.devcluster.events.recorder import EventRecorder
 from mooring.devcluster.work_queue import WorkQueue
 from mooring.errors import AlreadyExists, NotFound, SchedulerError
 from mooring.objects.codec.decode import to_builtins
@@ -60,11 +62,19 @@ class ClaimActor:
         clock: For the watches.
         rng: For the watches.
         sleep: Sleeps so many seconds.
+        events: Records which templates do not exist; None = it is not recorded.
     """
 
     def __init__(
-        self, client: Client, *, clock: Clock, rng: Rng, sleep: Sleep = asyncio.sleep
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: Rng,
+        sleep: Sleep = asyncio.sleep,
+        events: EventRecorder | None = None,
     ) -> None:
+        self._events = events
         self.last_versions = {_POD: 0, _CLAIM: 0}
         self._client = client
         handlers = {_POD: self._on_pod, _CLAIM: self._on_claim, _TEMPLATE: self._on_template}
@@ -181,6 +191,8 @@ class ClaimActor:
         template_key = f"{pod.metadata.namespace}/{entry.resource_claim_template_name}"
         template = self._objects(_TEMPLATE).get(template_key)
         if template is None:
+            if self._events is not None:
+                on_missing_template(self._events, pod, entry)
             return None
         claim: ResourceClaim = await self._client.create(generated_claim(pod, entry, template))
         self._unreported[key(claim)] = claim

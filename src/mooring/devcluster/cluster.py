@@ -139,7 +139,9 @@ class InMemoryCluster:
         self._may_begin = asyncio.Event()
         if not waits_to_begin:
             self._may_begin.set()
-        self._claims = ClaimActor(self.client, clock=clock, rng=rng) if with_claims else None
+        self._claims = None
+        if with_claims:
+            self._claims = ClaimActor(self.client, clock=clock, rng=rng, events=events)
         self._devices = devices
 
     def _make_service(self, config: KubeSchedulerConfiguration | None) -> Service:

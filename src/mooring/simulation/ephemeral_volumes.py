@@ -73,12 +73,18 @@ def _stored(
     return replace(claim, metadata=metadata, spec=spec, status=status)
 
 
+def is_default(storage_class: StorageClass) -> bool:
+    """Returns whether claims without a class get this one."""
+    annotations = storage_class.metadata.annotations
+    return any(annotations.get(name) == "true" for name in DEFAULT_CLASS_ANNOTATIONS)
+
+
 def _default_class(classes: Iterable[StorageClass]) -> str | None:
     """Returns the name of the default class: of several the newest, then by name."""
     marked = [
         item.metadata
         for item in sorted(classes, key=lambda item: item.metadata.name)
-        if any(item.metadata.annotations.get(name) == "true" for name in DEFAULT_CLASS_ANNOTATIONS)
+        if is_default(item)
     ]
     newest = max(marked, key=lambda item: item.creation_timestamp or "", default=None)
     return None if newest is None else newest.name

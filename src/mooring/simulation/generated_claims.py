@@ -21,7 +21,7 @@ from mooring.simulation.claim_controller import (
     with_statuses,
 )
 from mooring.simulation.ephemeral_volumes import has_ephemeral_volumes, stored_claims
-from mooring.simulation.volume_controller import bound_at_once
+from mooring.simulation.volume_controller import bound_at_once, provisioned_at_once
 from mooring.simulation.workload import Workload
 
 
@@ -53,7 +53,8 @@ def with_controller_results(workload: Workload) -> Workload:
 def _with_volumes(workload: Workload) -> Workload:
     """Returns the workload with claims of ephemeral volumes, and with bound volumes.
 
-    A claim that does not wait for a pod is bound to a volume that exists; none is made for it.
+    A claim that does not wait for a pod is bound to a volume that exists. One is made for a claim
+    that no API server has stored; for a stored one, the provisioner has had its time.
     """
     objects = {f"{type(obj).__name__} {key(obj)}": _available(obj) for obj in workload.objects}
     classes = [obj for obj in objects.values() if isinstance(obj, StorageClass)]
@@ -63,7 +64,10 @@ def _with_volumes(workload: Workload) -> Workload:
     by_name = {item.metadata.name: item for item in classes}
     volumes = {obj.metadata.name: obj for obj in objects.values() if type(obj) is PersistentVolume}
     for claim in [obj for obj in objects.values() if isinstance(obj, PersistentVolumeClaim)]:
-        bound = bound_at_once(claim, by_name.get(claim_class(claim)), volumes)
+        storage_class = by_name.get(claim_class(claim))
+        bound = bound_at_once(claim, storage_class, volumes)
+        if bound is None and not claim.metadata.resource_version:
+            bound = provisioned_at_once(claim, storage_class)
         if bound is not None:
             name = bound.volume.metadata.name
             objects[f"PersistentVolume {name}"] = volumes[name] = bound.volume

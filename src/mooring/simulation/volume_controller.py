@@ -38,6 +38,7 @@ from mooring.objects.storage import (
 from mooring.objects.volume_claims import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    NO_PROVISIONER,
     STORAGE,
     WAIT_FOR_FIRST_CONSUMER,
     amount,
@@ -164,6 +165,24 @@ def bound_at_once(
         waits = not is_immediate(storage_class)
         volume = matching_volume(claim, volumes.values(), waits_for_pod=waits)
     return None if volume is None else bind(bound_volume(volume, claim), claim)
+
+
+def provisioned_at_once(
+    claim: PersistentVolumeClaim, storage_class: StorageClass | None
+) -> Bound | None:
+    """Returns a new volume for a claim that waits for no pod, bound to it; None = none is made.
+
+    Args:
+        claim: A claim for which no volume exists.
+        storage_class: Its class; None = there is none.
+    """
+    if is_fully_bound(claim) or claim.spec.volume_name or storage_class is None:
+        return None
+    if claim.metadata.deletion_timestamp is not None or not is_immediate(storage_class):
+        return None
+    if storage_class.provisioner in ("", NO_PROVISIONER):
+        return None
+    return provision(claim, storage_class, {}, None)
 
 
 def _has_what_is_requested(volume: PersistentVolume, spec: PersistentVolumeClaimSpec) -> bool:

@@ -70,6 +70,28 @@ def test_the_smallest_volume_is_taken_unless_one_names_the_claim() -> None:
     assert node_of(named, small, data, using("data")) == "b"
 
 
+@pytest.mark.parametrize(
+    ("version", "provisioner", "node"),
+    [
+        ("", "disk.csi.test", True),
+        # An API server has stored it, and the provisioner has made no volume since.
+        ("7", "disk.csi.test", False),
+        ("", "kubernetes.io/no-provisioner", False),
+    ],
+)
+def test_a_volume_is_made_for_a_new_claim(version: str, provisioner: str, node: bool) -> None:
+    at_once = storage_class("now", mode="Immediate", provisioner=provisioner)
+    data = claim("data", storage_class="now", version=version)
+
+    assert bool(node_of(at_once, data, using("data"))) is node
+
+
+def test_a_volume_is_made_for_an_ephemeral_volume_that_waits_for_no_pod() -> None:
+    at_once = storage_class("now", mode="Immediate", provisioner="disk.csi.test")
+
+    assert node_of(at_once, ephemeral(storageClassName="now")) != ""
+
+
 def test_a_claim_that_waits_for_a_pod_is_left_to_the_scheduler() -> None:
     disks = [volume("small", near=NEAR_B), volume("large", size="9Gi")]
     late = storage_class("local", mode=LATE)
@@ -138,9 +160,10 @@ spec:
 """
 
 
-def test_pods_of_a_deployment_get_claims_of_their_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [LATE, "Immediate"])
+def test_pods_of_a_deployment_get_claims_of_their_own(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "web.yaml"
-    path.write_text(DEPLOYMENT)
+    path.write_text(DEPLOYMENT.replace(LATE, mode))
     objects = Cluster.read(str(path))
     cluster = Cluster([make_node("a"), *objects.objects], workloads=objects.workloads)
 

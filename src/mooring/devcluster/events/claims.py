@@ -1,6 +1,7 @@
-"""The events of the volume controller about claims.
+"""The events of the volume controller about claims, and of the resource claim controller.
 
-Source: pkg/controller/volume/persistentvolume/pv_controller.go (syncUnboundClaim, provisionClaim).
+Source: pkg/controller/volume/persistentvolume/pv_controller.go (syncUnboundClaim, provisionClaim),
+pkg/controller/resourceclaim/controller.go (syncPod).
 Differs: every provisioner is one of the controller's own, so no external one is waited for; pods
 are not read, so a claim waits for its first consumer until that has a node.
 """
@@ -14,10 +15,12 @@ from mooring.objects.kinds import kind_named
 from mooring.objects.volume_claims import claim_class
 
 if TYPE_CHECKING:
+    from mooring.objects.pod import Pod, PodResourceClaim
     from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 _COMPONENT: Final = "persistentvolume-controller"
 _KIND: Final = kind_named("PersistentVolumeClaim")
+_POD: Final = kind_named("Pod")
 
 
 class ClaimEvents:
@@ -56,3 +59,12 @@ class ClaimEvents:
     ) -> None:
         reference = reference_to(_KIND, claim.metadata)
         self._recorder.record(_COMPONENT, reference, event_type, reason, message)
+
+
+def on_missing_template(recorder: EventRecorder, pod: Pod, entry: PodResourceClaim) -> None:
+    """Records that a claim of a pod cannot be made: its template does not exist."""
+    name = entry.resource_claim_template_name
+    text = f'PodResourceClaim {entry.name}: resource claim template "{name}"'
+    text += f': resourceclaimtemplate.resource.k8s.io "{name}" not found'
+    reference = reference_to(_POD, pod.metadata)
+    recorder.record("resource_claim", reference, WARNING, "FailedResourceClaimCreation", text)

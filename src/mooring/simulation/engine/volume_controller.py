@@ -16,7 +16,14 @@ from mooring.objects.volume_claims import (
     is_fully_bound,
 )
 from mooring.simulation.engine.object_table import ObjectTable
-from mooring.simulation.volume_controller import Bound, bind, bound_at_once, provision, reclaimed
+from mooring.simulation.volume_controller import (
+    Bound,
+    bind,
+    bound_at_once,
+    provision,
+    provisioned_at_once,
+    reclaimed,
+)
 
 #: The kinds that it acts on.
 KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
@@ -25,8 +32,8 @@ KINDS: Final = ("PersistentVolume", "PersistentVolumeClaim")
 class VolumeController:
     """Completes bindings that the scheduler began, and makes volumes for claims with a node.
 
-    Claims that do not wait for a pod are bound to volumes that exist. A volume whose claim is
-    deleted is released, or deleted as well.
+    Claims that do not wait for a pod are bound to volumes that exist, or that are made for new
+    claims. A volume whose claim is deleted is released, or deleted as well.
 
     Args:
         table: The objects.
@@ -45,7 +52,10 @@ class VolumeController:
             if kind == "PersistentVolumeClaim":
                 self._reclaim(change.old)
         elif kind == "PersistentVolumeClaim":
-            self._put(self._provisioned(change.new) or self._bound_at_once(change.new))
+            bound = self._provisioned(change.new) or self._bound_at_once(change.new)
+            if bound is None and change.old is None:
+                bound = self._provisioned_at_once(change.new)
+            self._put(bound)
         elif change.new.spec.claim_ref is not None:
             self._put(self._bound_volume(change.new))
         elif change.old is None:
@@ -59,6 +69,10 @@ class VolumeController:
     def _bound_at_once(self, claim: PersistentVolumeClaim) -> Bound | None:
         storage_class = self._table.objects("StorageClass").get(claim_class(claim))
         return bound_at_once(claim, storage_class, self._table.objects("PersistentVolume"))
+
+    def _provisioned_at_once(self, claim: PersistentVolumeClaim) -> Bound | None:
+        storage_class = self._table.objects("StorageClass").get(claim_class(claim))
+        return _as_new(provisioned_at_once(claim, storage_class))
 
     def _bind_claim_to(self, volume: PersistentVolume) -> None:
         """Binds a claim that waits for a volume such as a new one."""
@@ -98,6 +112,12 @@ class VolumeController:
         if storage_class.provisioner in ("", NO_PROVISIONER):
             return None
         csi_node = self._table.objects("CSINode").get(node_name)
-        bound = provision(claim, storage_class, node.metadata.labels, csi_node)
-        metadata = replace(bound.volume.metadata, resource_version="")
-        return Bound(replace(bound.volume, metadata=metadata), bound.claim)
+        return _as_new(provision(claim, storage_class, node.metadata.labels, csi_node))
+
+
+def _as_new(bound: Bound | None) -> Bound | None:
+    """Returns a binding whose volume does not exist yet."""
+    if bound is None:
+        return None
+    metadata = replace(bound.volume.metadata, resource_version="")
+    return bound._replace(volume=replace(bound.volume, metadata=metadata))

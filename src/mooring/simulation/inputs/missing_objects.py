@@ -12,12 +12,16 @@ from mooring.objects.counts import counted
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
-from mooring.objects.storage import PersistentVolumeClaim
+from mooring.objects.storage import PersistentVolumeClaim, StorageClass
 from mooring.objects.volume_claims import claim_class, claim_uses
+from mooring.simulation.ephemeral_volumes import is_default
 from mooring.simulation.workload import Workload
 
 #: Names that a note lists.
 NAMED: Final = 3
+
+#: Stands for the default storage class, which has no certain name.
+DEFAULT_CLASS: Final = "(a default one)"
 
 #: What to do about it.
 ADVICE: Final = "write a complete dump with: mooring dump"
@@ -28,6 +32,8 @@ def missing_objects(workload: Workload) -> dict[str, list[str]]:
     existing: dict[str, set[str]] = {}
     for obj in workload.objects:
         existing.setdefault(type(obj).__name__, set()).add(key(obj))
+        if isinstance(obj, StorageClass) and is_default(obj):
+            existing["StorageClass"].add(DEFAULT_CLASS)
     missing: dict[str, dict[str, None]] = {}
     for kind, name in _references(workload):
         if name not in existing.get(kind, ()):
@@ -57,6 +63,9 @@ def _references(workload: Workload) -> Iterator[tuple[str, str]]:
             yield from _of_volume_claim(obj)
         elif isinstance(obj, ResourceClaim):
             yield from _of_device_claim(obj)
+    for item in workload.controlled:
+        for template in item["spec"].get("volumeClaimTemplates") or ():
+            yield from _of_class(template["spec"].get("storageClassName"))
 
 
 def _of_pod(pod: Pod) -> Iterator[tuple[str, str]]:
@@ -78,8 +87,14 @@ def _of_pod(pod: Pod) -> Iterator[tuple[str, str]]:
 def _of_volume_claim(claim: PersistentVolumeClaim) -> Iterator[tuple[str, str]]:
     if claim.spec.volume_name:
         yield "PersistentVolume", claim.spec.volume_name
-    elif claim_class(claim):
-        yield "StorageClass", claim_class(claim)
+    else:
+        yield from _of_class(claim_class(claim) or claim.spec.storage_class_name)
+
+
+def _of_class(name: str | None) -> Iterator[tuple[str, str]]:
+    """Yields the storage class of an unbound claim; the empty name says that it has none."""
+    if name != "":
+        yield "StorageClass", DEFAULT_CLASS if name is None else name
 
 
 def _of_device_claim(claim: ResourceClaim) -> Iterator[tuple[str, str]]:

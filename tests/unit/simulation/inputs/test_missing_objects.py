@@ -32,6 +32,25 @@ def test_claims_volumes_and_classes_are_missed() -> None:
     assert missing(with_claim("web", "data"), unbound) == {"StorageClass": ["fast"]}
 
 
+def test_a_default_class_is_missed() -> None:
+    assert missing(claim("data")) == {"StorageClass": ["(a default one)"]}
+    assert missing(claim("data", storageClassName="")) == {}
+    marked = {"name": "std", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    default = convert({"metadata": marked, "provisioner": "p"}, "StorageClass")
+    assert missing(claim("data"), default) == {}
+
+
+def test_the_classes_of_the_claims_of_a_stateful_set_are_missed() -> None:
+    templates = [
+        {"metadata": {"name": name}, "spec": {} if name == "data" else {"storageClassName": name}}
+        for name in ("data", "fast")
+    ]
+    workload = workload_of("w", [make_node("a")])
+    workload = workload._replace(controlled=[{"spec": {"volumeClaimTemplates": templates}}])
+
+    assert missing_objects(workload) == {"StorageClass": ["(a default one)", "fast"]}
+
+
 def test_the_nodes_of_placed_pods_are_missed() -> None:
     assert missing(make_pod("here", node="a"), make_pod("there", node="b")) == {"Node": ["b"]}
 
