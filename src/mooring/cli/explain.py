@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -236,6 +236,18 @@ def _explain_remote(
     printer.echo(explain_offline(pod_object, offline, options=options, is_json=is_json))
 
 
+#: What kubectl calls pods, and what creates them.
+_POD_KINDS: Final = ("po", "pod", "pods")
+_WORKLOAD_KINDS: Final = (
+    *("deploy", "deployment", "deployments", "rs", "replicaset", "replicasets"),
+    *("sts", "statefulset", "statefulsets", "ds", "daemonset", "daemonsets"),
+    *("job", "jobs", "cj", "cronjob", "cronjobs"),
+    *("rc", "replicationcontroller", "replicationcontrollers"),
+)
+#: Pods of a workload that an error names.
+_NAMED: Final = 3
+
+
 def _named(text: str, pods: Iterable[Pod]) -> list[Pod]:
     """Returns the pods with this name or key."""
     return [pod for pod in pods if text in (key(pod), pod.metadata.name)]
@@ -248,12 +260,21 @@ def _find(text: str, pods: Iterable[Pod]) -> Pod:
         ConfigError: no pod, or several pods, have this name.
     """
     by_key = {key(pod): pod for pod in pods}
+    kind, _, name = text.partition("/")
     matches = _named(text, by_key.values())
+    if not matches and kind in _POD_KINDS:
+        text, matches = name, _named(name, by_key.values())
     if len(matches) == 1:
         return matches[0]
     if matches:
         keys = ", ".join(key(pod) for pod in matches)
         raise ConfigError(f"several pods are named {text!r}: {keys}")
+    if kind in _WORKLOAD_KINDS:
+        of_workload = [item for item in by_key if item.rpartition("/")[2].startswith(f"{name}-")]
+        if not of_workload:
+            raise ConfigError(f"{text!r} is not a pod; it has no pods in the input")
+        first = ", ".join(of_workload[:_NAMED]) + (", ..." if len(of_workload) > _NAMED else "")
+        raise ConfigError(f"{text!r} is not a pod; its pods are explained by their names: {first}")
     names = [name if "/" in text else name.rpartition("/")[2] for name in by_key]
     near = get_close_matches(text, names, n=1)
     raise ConfigError(f"no pod {text!r} in the input", suggestion=near[0] if near else None)

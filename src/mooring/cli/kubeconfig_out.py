@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import click
 
+from mooring.errors import ConfigError
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -42,18 +44,23 @@ def write_kubeconfig(
         environment: Environment variables that name the default folder.
 
     Raises:
-        OSError: the file or the folder cannot be written.
+        ConfigError: the file or the folder cannot be written.
     """
     from mooring.apiserver.http_server.certificates import write_private
 
-    if file is None:
-        folder = default_folder(environment)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        folder.chmod(0o700)  # an earlier version, or the control plane's cache, may have created it
-        file = folder / name
-    write_private(file.absolute(), content.encode())
-    return f"export KUBECONFIG={shlex.quote(str(file.absolute()))}"
+    path = default_folder(environment) / name if file is None else file.absolute()
+    try:
+        if file is None:
+            folder = path.parent
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)  # an earlier version, or a control plane, may have created it
+        write_private(path, content.encode())
+    except OSError as error:
+        problem = f"the kubeconfig cannot be written: {error.strerror or error}"
+        advice = "another file can be chosen with --kubeconfig-out"
+        raise ConfigError(f"{problem}; {advice}", file=str(path)) from error
+    return f"export KUBECONFIG={shlex.quote(str(path))}"
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:

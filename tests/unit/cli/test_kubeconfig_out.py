@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mooring.cli.kubeconfig_out import default_folder, write_kubeconfig
+from mooring.errors import ConfigError
 
 
 def mode(path: Path) -> int:
@@ -59,6 +60,20 @@ def test_the_default_folder(environment: dict[str, str], expected: str, tmp_path
     assert default_folder(given) == Path(expected.replace("TMP", str(tmp_path)))
 
 
+def test_a_file_in_a_missing_folder_is_an_error_that_names_the_option(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "none" / "config"
+
+    with pytest.raises(ConfigError) as caught:
+        write_kubeconfig(file, "start.kubeconfig", "text", {})
+
+    text = "the kubeconfig cannot be written: No such file or directory"
+    assert str(caught.value).startswith(f"{file}: {text}; ")
+    assert "--kubeconfig-out" in str(caught.value)
+    assert not file.parent.exists()
+
+
 def test_a_given_file_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -66,11 +81,6 @@ def test_a_given_file_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.Monke
 
     assert line == f"export KUBECONFIG={tmp_path / 'mine'}"
     assert mode(tmp_path / "mine") == 0o600
-
-
-def test_the_folder_of_a_given_file_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        write_kubeconfig(tmp_path / "none" / "mine", "start.kubeconfig", "text", {})
 
 
 def test_the_line_can_be_pasted_into_a_shell(tmp_path: Path) -> None:

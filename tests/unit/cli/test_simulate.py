@@ -303,6 +303,8 @@ def test_explain_reads_recordings(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "problem"),
     [
         (["openb-pod-99999"], "no pod 'openb-pod-99999' in the input"),
+        (["pod/openb-pod-99999"], "no pod 'openb-pod-99999' in the input"),
+        (["deploy/web"], "'deploy/web' is not a pod; it has no pods in the input"),
         (["x", "--recording", str(DATA / "taints-1.json.gz")], "no step for pod 'x'"),
         (["x", "--recording", "a", "--cluster", "b"], "--recording can only be combined with"),
         (["x", "--attempt", "2"], "--attempt requires --recording"),
@@ -372,6 +374,15 @@ def test_explain_names_what_the_claim_of_a_stateful_set_waits_for(
 ) -> None:
     out = run_command(capsys, "explain", "store-0", *workloads)[1]
     assert "claim default/data-store-0 waits for class fast, which does not exist" in out
+
+
+def test_explain_names_the_pods_of_a_workload(
+    capsys: pytest.CaptureFixture[str], workloads: list[str]
+) -> None:
+    code, _, err = run_command(capsys, "explain", "sts/store", *workloads)
+    assert code == 2
+    assert "'sts/store' is not a pod; its pods are explained by their names: default/store-0" in err
+    assert run_command(capsys, "explain", "pod/store-0", *workloads)[0] == 0
 
 
 def test_explain_suggests_the_name_of_a_pod_that_a_controller_creates(
