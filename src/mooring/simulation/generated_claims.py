@@ -56,33 +56,40 @@ def _with_volumes(workload: Workload) -> Workload:
     A claim that does not wait for a pod is bound to a volume that exists. One is made for a claim
     that no API server has stored; for a stored one, the provisioner has had its time.
     """
-    objects = {f"{type(obj).__name__} {key(obj)}": _available(obj) for obj in workload.objects}
-    classes = [obj for obj in objects.values() if isinstance(obj, StorageClass)]
-    for pod in workload.pending:
-        for claim in stored_claims(pod, classes) if has_ephemeral_volumes(pod) else ():
-            objects.setdefault(f"PersistentVolumeClaim {key(claim)}", claim)
-    by_name = {item.metadata.name: item for item in classes}
-    volumes = {obj.metadata.name: obj for obj in objects.values() if type(obj) is PersistentVolume}
-    for claim in [obj for obj in objects.values() if isinstance(obj, PersistentVolumeClaim)]:
-        storage_class = by_name.get(claim_class(claim))
+    others: list[KubernetesObject] = []
+    classes: dict[str, StorageClass] = {}
+    claims: dict[str, PersistentVolumeClaim] = {}
+    volumes: dict[str, PersistentVolume] = {}
+    for obj in workload.objects:
+        if isinstance(obj, PersistentVolume):
+            volumes[obj.metadata.name] = _available(obj)
+        elif isinstance(obj, PersistentVolumeClaim):
+            claims[key(obj)] = obj
+        else:
+            others.append(obj)
+            if isinstance(obj, StorageClass):
+                classes[obj.metadata.name] = obj
+    for pod in filter(has_ephemeral_volumes, workload.pending):
+        for claim in stored_claims(pod, classes.values()):
+            claims.setdefault(key(claim), claim)
+    for claim_key, claim in claims.items():
+        storage_class = classes.get(claim_class(claim))
         bound = bound_at_once(claim, storage_class, volumes)
         if bound is None and not claim.metadata.resource_version:
             bound = provisioned_at_once(claim, storage_class)
         if bound is not None:
-            name = bound.volume.metadata.name
-            objects[f"PersistentVolume {name}"] = volumes[name] = bound.volume
-            objects[f"PersistentVolumeClaim {key(claim)}"] = bound.claim
-    return workload._replace(objects=list(objects.values()))
+            volumes[bound.volume.metadata.name] = bound.volume
+            claims[claim_key] = bound.claim
+    return workload._replace(objects=[*volumes.values(), *claims.values(), *others])
 
 
-def _available(obj: KubernetesObject) -> KubernetesObject:
-    """Returns a new volume that no claim uses with its phase; other objects as they are."""
-    if not isinstance(obj, PersistentVolume) or obj.status.phase not in ("", "Pending"):
-        return obj
-    reference = obj.spec.claim_ref
-    if reference is not None and reference.uid:
-        return obj
-    return replace(obj, status=replace(obj.status, phase="Available"))
+def _available(volume: PersistentVolume) -> PersistentVolume:
+    """Returns a new volume that no claim uses with its phase; another one as it is."""
+    reference = volume.spec.claim_ref
+    is_used = reference is not None and reference.uid
+    if is_used or volume.status.phase not in ("", "Pending"):
+        return volume
+    return replace(volume, status=replace(volume.status, phase="Available"))
 
 
 def new_claims_of(

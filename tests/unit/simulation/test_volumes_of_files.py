@@ -9,6 +9,9 @@ import pytest
 
 from mooring import Cluster
 from mooring.objects.codec.decode import convert
+from mooring.objects.files.generic_objects import generic_object
+from mooring.simulation.generated_claims import with_controller_results
+from mooring.simulation.workload import workload_of
 from mooring.testing import make_node, make_pod
 from tests.helpers.volume_objects import LATE, claim, storage_class, volume
 
@@ -170,3 +173,17 @@ def test_pods_of_a_deployment_get_claims_of_their_own(tmp_path: Path, mode: str)
     placements = [*cluster.simulate().placements]
 
     assert [row["node"] for row in placements] == ["a"] * 3
+
+
+def test_objects_of_other_kinds_stay_as_they_are() -> None:
+    """Two kinds of custom resources may have objects of one name."""
+    groups = [
+        {"apiVersion": "a.example/v1", "kind": kind, "metadata": {"name": "one"}}
+        for kind in ("Group", "Quota")
+    ]
+    others = [generic_object(group, {}) for group in groups]
+    workload = workload_of("w", [make_node("a"), *others, claim("data", storage_class="manual")])
+
+    found = with_controller_results(workload)
+
+    assert [obj for obj in found.objects if obj in others] == others
