@@ -33,6 +33,7 @@ from tests.parity.differential_volumes import (
     csi_driver,
     give_unbound_claims,
     inline,
+    new_object,
 )
 
 #: Parts of pods, by name.
@@ -161,7 +162,7 @@ class CaseMaker:
         labels = {"kubernetes.io/metadata.name": name}
         if self.rng.random() < 0.5:
             labels["team"] = self.rng.choice(("a", "b"))
-        return _object("v1", "Namespace", name, labels=labels)
+        return new_object("v1", "Namespace", name, labels=labels)
 
     def pod(self, name: str, *, node: str = "") -> Document:
         rng = self.rng
@@ -228,10 +229,12 @@ class CaseMaker:
         for number, app in enumerate(APPS):
             if self.rng.random() < 0.4:
                 spec: Document = {"selector": {"app": app}}
-                found.append(_object("v1", "Service", f"s-{number}", "default", spec=spec))
+                found.append(new_object("v1", "Service", f"s-{number}", "default", spec=spec))
             if self.rng.random() < 0.2:
                 spec = {"selector": {"matchLabels": {"app": app}}, "template": {}}
-                found.append(_object("apps/v1", "ReplicaSet", f"r-{number}", "default", spec=spec))
+                found.append(
+                    new_object("apps/v1", "ReplicaSet", f"r-{number}", "default", spec=spec)
+                )
         return found
 
     def budgets(self) -> list[Document]:
@@ -245,7 +248,7 @@ class CaseMaker:
                         f"run-{number:02}": "2026-01-01T00:00:00Z" for number in range(0, 30, 4)
                     }
                     status["disruptedPods"] = gone
-                budget = _object(
+                budget = new_object(
                     "policy/v1", "PodDisruptionBudget", f"b-{number}", "default", spec=spec
                 )
                 found.append({**budget, "status": status})
@@ -255,9 +258,9 @@ class CaseMaker:
         """Claims c-0 to c-5 of every namespace, most of them bound, and limits of one driver."""
         rng = self.rng
         found = [
-            _object("storage.k8s.io/v1", "CSIDriver", "disk.example", spec=csi_driver(rng)),
+            new_object("storage.k8s.io/v1", "CSIDriver", "disk.example", spec=csi_driver(rng)),
             {
-                **_object("storage.k8s.io/v1", "StorageClass", "later"),
+                **new_object("storage.k8s.io/v1", "StorageClass", "later"),
                 "provisioner": "kubernetes.io/no-provisioner",
                 "volumeBindingMode": "WaitForFirstConsumer",
             },
@@ -266,7 +269,7 @@ class CaseMaker:
             driver: Document = {"name": "disk.example", "nodeID": name, "topologyKeys": None}
             if rng.random() < 0.6:
                 driver["allocatable"] = {"count": rng.choice((0, 1, 2, 5))}
-            csi_node = _object("storage.k8s.io/v1", "CSINode", name, spec={"drivers": [driver]})
+            csi_node = new_object("storage.k8s.io/v1", "CSINode", name, spec={"drivers": [driver]})
             add_aws_disks(rng, csi_node)
             found += [csi_node, *attachments(rng, name)]
         for namespace in NAMESPACES:
@@ -279,7 +282,7 @@ class CaseMaker:
         modes = [rng.choice(("ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"))]
         resources = {"requests": {"storage": "1Gi"}}
         spec: Document = {"accessModes": modes, "resources": resources, "storageClassName": ""}
-        claim = _object("v1", "PersistentVolumeClaim", name, namespace, spec=spec)
+        claim = new_object("v1", "PersistentVolumeClaim", name, namespace, spec=spec)
         if rng.random() < 0.1:
             return [{**claim, "status": {"phase": "Pending"}}] if rng.random() < 0.5 else []
         volume = f"{namespace}-{name}"
@@ -311,7 +314,7 @@ class CaseMaker:
             }
         return [
             {**claim, "status": {"phase": "Bound"}},
-            _object("v1", "PersistentVolume", volume, labels=labels, spec=made),
+            new_object("v1", "PersistentVolume", volume, labels=labels, spec=made),
         ]
 
     def config(self) -> Document | None:
@@ -415,24 +418,6 @@ def _strategy(
         ]
         found["requestedToCapacityRatio"] = {"shape": shape}
     return found
-
-
-def _object(
-    api_version: str,
-    kind: str,
-    name: str,
-    namespace: str = "",
-    *,
-    labels: dict[str, str] | None = None,
-    spec: Document | None = None,
-) -> Document:
-    metadata: Document = {"name": name, "uid": f"uid-{kind}-{namespace}-{name}"}
-    if namespace:
-        metadata["namespace"] = namespace
-    if labels:
-        metadata["labels"] = labels
-    found: Document = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
-    return found if spec is None else {**found, "spec": spec}
 
 
 def _plain(obj: Any) -> Document:

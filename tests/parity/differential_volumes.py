@@ -68,7 +68,7 @@ def attachments(rng: Rng, node: str) -> list[Document]:
         volume = rng.choice(("default-c-0", "default-c-1", "shop-c-2", "no-such-volume"))
         spec = {"attacher": DRIVER, "nodeName": node, "source": {"persistentVolumeName": volume}}
         name = f"attached-{node}-{number}"
-        found = _object("storage.k8s.io/v1", "VolumeAttachment", name, spec=spec)
+        found = new_object("storage.k8s.io/v1", "VolumeAttachment", name, spec=spec)
         made.append({**found, "status": {"attached": rng.random() < 0.8}})
     return made
 
@@ -130,7 +130,7 @@ class _ClaimMaker:
 
     def storage_class(self, provisioner: str) -> Document:
         return {
-            **_object("storage.k8s.io/v1", "StorageClass", self.class_name),
+            **new_object("storage.k8s.io/v1", "StorageClass", self.class_name),
             "provisioner": provisioner,
             "volumeBindingMode": "WaitForFirstConsumer",
         }
@@ -157,7 +157,7 @@ class _ClaimMaker:
             spec["selector"] = {"matchLabels": {"speed": rng.choice(("fast", "slow"))}}
         if rng.random() < 0.1:
             spec["volumeAttributesClassName"] = "gold"
-        made = _object("v1", "PersistentVolumeClaim", self.name, self.namespace, spec=spec)
+        made = new_object("v1", "PersistentVolumeClaim", self.name, self.namespace, spec=spec)
         if rng.random() < 0.03:
             made["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
         phase = "Lost" if rng.random() < 0.03 else "Pending"
@@ -193,7 +193,7 @@ class _ClaimMaker:
         labels = {"speed": rng.choice(("fast", "slow"))}
         if rng.random() < 0.15:
             labels[ZONE] = rng.choice(("a", "b", "a__b"))
-        made = _object(
+        made = new_object(
             "v1", "PersistentVolume", f"v-{self.name}-{number}", labels=labels, spec=spec
         )
         if rng.random() < 0.05:
@@ -221,7 +221,7 @@ class _ClaimMaker:
 
     def capacity(self, number: int) -> Document:
         rng = self.rng
-        found = _object(
+        found = new_object(
             "storage.k8s.io/v1", "CSIStorageCapacity", f"{self.class_name}-{number}", "default"
         )
         found["storageClassName"] = self.class_name if rng.random() < 0.9 else "no-such-class"
@@ -249,7 +249,7 @@ def _handle(name: str) -> Document:
     return {"driver": DRIVER, "volumeHandle": name}
 
 
-def _object(
+def new_object(
     api_version: str,
     kind: str,
     name: str,
@@ -258,6 +258,7 @@ def _object(
     labels: dict[str, str] | None = None,
     spec: Any = None,
 ) -> Document:
+    """Returns an object with a UID that follows from its kind and name."""
     metadata: Document = {"name": name, "uid": f"uid-{kind}-{namespace}-{name}"}
     if namespace:
         metadata["namespace"] = namespace

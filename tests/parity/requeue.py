@@ -24,7 +24,8 @@ from mooring.simulation.driver import Driver
 from mooring.simulation.replay import objects_of
 from mooring.state import audit
 from tests.helpers.queue_cluster import QueueCluster
-from tests.parity.requeue_cases import RequeueCase, key_of, random_requeue_case
+from tests.parity.differential_cases import key_of
+from tests.parity.requeue_cases import RequeueCase, random_requeue_case
 
 AFFINITY = "InterPodAffinity"
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import NamedTuple
 
 from mooring.clock import Rng
-from tests.parity.differential_cases import KIND, THEMES, CaseMaker, key_of
+from tests.parity.differential_cases import KIND, THEMES, CaseMaker
 from tests.parity.differential_themes import Document
 
 ADD, UPDATE, DELETE = "add", "update", "delete"
@@ -201,6 +201,3 @@ def _is_pending(obj: Document) -> bool:
 def _id_of(obj: Document) -> ObjectId:
     metadata = obj["metadata"]
     return obj["kind"], metadata.get("namespace", ""), metadata["name"]
-
-
-__all__ = ["ADD", "DELETE", "UPDATE", "Change", "RequeueCase", "key_of", "random_requeue_case"]

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from mooring.objects.defaulting.storage import DEFAULT_CLASS_ANNOTATIONS
+from mooring.objects.codec.decode import to_builtins
+from mooring.objects.defaulting.storage import default_storage_class
 from mooring.objects.meta import ObjectMeta, OwnerReference
 from mooring.objects.pod import Pod
 from mooring.objects.storage import (
@@ -17,6 +18,7 @@ from mooring.objects.storage import (
     PersistentVolumeClaimStatus,
     StorageClass,
 )
+from mooring.objects.volume_claims import claim_use
 
 
 def has_ephemeral_volumes(pod: Pod) -> bool:
@@ -32,11 +34,12 @@ def ephemeral_claims(pod: Pod) -> list[PersistentVolumeClaim]:
     )
     claims = []
     for volume in pod.spec.volumes:
-        if volume.ephemeral is None or volume.ephemeral.volume_claim_template is None:
+        use = claim_use(pod, volume)
+        if use is None or volume.ephemeral is None or not volume.ephemeral.volume_claim_template:
             continue
         template = volume.ephemeral.volume_claim_template
         claim = ObjectMeta(
-            name=f"{metadata.name}-{volume.name}",
+            name=use.name,
             namespace=metadata.namespace,
             labels=dict(template.metadata.labels),
             annotations=dict(template.metadata.annotations),
@@ -66,25 +69,8 @@ def _stored(
     )
     spec = claim.spec
     if spec.storage_class_name is None:
-        spec = replace(spec, storage_class_name=_default_class(classes))
+        spec = replace(spec, storage_class_name=default_storage_class(map(to_builtins, classes)))
     if spec.volume_mode is None:
         spec = replace(spec, volume_mode="Filesystem")
     status = PersistentVolumeClaimStatus(phase="Pending")
     return replace(claim, metadata=metadata, spec=spec, status=status)
-
-
-def is_default(storage_class: StorageClass) -> bool:
-    """Returns whether claims without a class get this one."""
-    annotations = storage_class.metadata.annotations
-    return any(annotations.get(name) == "true" for name in DEFAULT_CLASS_ANNOTATIONS)
-
-
-def _default_class(classes: Iterable[StorageClass]) -> str | None:
-    """Returns the name of the default class: of several the newest, then by name."""
-    marked = [
-        item.metadata
-        for item in sorted(classes, key=lambda item: item.metadata.name)
-        if is_default(item)
-    ]
-    newest = max(marked, key=lambda item: item.creation_timestamp or "", default=None)
-    return None if newest is None else newest.name

@@ -10,7 +10,7 @@ naming of volumes. *Differs:* no finalizers, no deletion protection; provisionin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -104,7 +104,7 @@ def is_immediate(storage_class: StorageClass | None) -> bool:
 
 
 def matching_volume(
-    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], *, waits_for_pod: bool
+    claim: PersistentVolumeClaim, volumes: Collection[PersistentVolume], *, waits_for_pod: bool
 ) -> PersistentVolume | None:
     """Returns the volume that a claim is bound to without a pod.
 
@@ -122,20 +122,21 @@ def matching_volume(
         selector = None if spec.selector is None else compile_label_selector(spec.selector)
     except SelectorError:
         return None
-    fit = [volume for volume in volumes if _has_what_is_requested(volume, spec)]
-    for volume in fit:
-        if is_bound_to(volume.spec.claim_ref, claim):
+    # The requests are compared last: quantities have to be read for that.
+    for volume in volumes:
+        if is_bound_to(volume.spec.claim_ref, claim) and _has_what_is_requested(volume, spec):
             return volume
     if waits_for_pod:
         return None
     free = [
         volume
-        for volume in fit
+        for volume in volumes
         if volume.spec.claim_ref is None
         and volume.status.phase == "Available"
         and volume_class(volume) == claim_class(claim)
         and set(spec.access_modes) <= set(volume.spec.access_modes)
         and (selector is None or selector.matches(volume.metadata.labels))
+        and _has_what_is_requested(volume, spec)
     ]
     return min(free, key=lambda v: (amount(v.spec.capacity), v.metadata.name), default=None)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from mooring.objects.codec.decode import to_builtins
 from mooring.objects.counts import counted
+from mooring.objects.defaulting.storage import is_default_class
 from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
 from mooring.objects.storage import PersistentVolumeClaim, StorageClass
 from mooring.objects.volume_claims import claim_class, claim_uses
-from mooring.simulation.ephemeral_volumes import is_default
 from mooring.simulation.workload import Workload
 
 #: Names that a note lists.
@@ -32,7 +33,7 @@ def missing_objects(workload: Workload) -> dict[str, list[str]]:
     existing: dict[str, set[str]] = {}
     for obj in workload.objects:
         existing.setdefault(type(obj).__name__, set()).add(key(obj))
-        if isinstance(obj, StorageClass) and is_default(obj):
+        if isinstance(obj, StorageClass) and is_default_class(to_builtins(obj)):
             existing["StorageClass"].add(DEFAULT_CLASS)
     missing: dict[str, dict[str, None]] = {}
     for kind, name in _references(workload):
