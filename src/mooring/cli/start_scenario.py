@@ -118,7 +118,8 @@ async def _show(scenario: Scenario, options: Options, kubeconfig_name: str) -> R
 
     clock, rng = SystemClock(), seeded_random(scenario.seed)
     api = ApiServer(clock, rng)
-    mirror = Mirror(Client(InProcessTransport(api.handle, headers=ADMIN.headers()), rng=rng))
+    transport = InProcessTransport(api.handle, headers=ADMIN.headers(), is_cooperative=True)
+    mirror = Mirror(Client(transport, rng=rng))
     await mirror.create([*scenario.objects, *group_nodes(scenario)])
     interrupted = interruption()
     try:

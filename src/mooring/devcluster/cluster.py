@@ -124,7 +124,7 @@ class InMemoryCluster:
         self._events = events
         self._stages = stages(self.client) if stages is not None else None
         staged: Container[str] = self._stages.kinds if self._stages is not None else ()
-        self._kubelets = self._nodes = None
+        self._kubelets = self._nodes = self._claims = None
         if with_kubelets and "Pod" not in staged:
             self._kubelets = Kubelets(self.client, clock=clock, rng=rng, events=events)
         if with_kubelets and "Node" not in staged:
@@ -139,7 +139,6 @@ class InMemoryCluster:
         self._may_begin = asyncio.Event()
         if not waits_to_begin:
             self._may_begin.set()
-        self._claims = None
         if with_claims:
             self._claims = ClaimActor(self.client, clock=clock, rng=rng, events=events)
         self._devices = devices
@@ -155,7 +154,8 @@ class InMemoryCluster:
         )
 
     def _client(self, headers: dict[str, str], rng: Rng) -> Client:
-        return Client(InProcessTransport(self.api.handle, headers=headers), rng=rng)
+        transport = InProcessTransport(self.api.handle, headers=headers, is_cooperative=True)
+        return Client(transport, rng=rng)
 
     async def run(self) -> None:
         """Runs all parts until the scheduler is stopped, or the task is cancelled."""

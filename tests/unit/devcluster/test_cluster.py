@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -99,6 +100,27 @@ async def test_a_cluster_without_nodes_is_settled_some_time() -> None:
     async with cluster(make_pod("web")) as found:
         await found.settle()
         assert len(found.service.cache.pods) == 0
+
+
+def test_kubelets_and_the_scheduler_write_without_keeping_other_tasks_waiting() -> None:
+    """A connection of the server needs several turns of the loop before it is established."""
+    pods = [make_pod(f"p{number}") for number in range(100)]
+
+    async def writes_between_turns() -> list[int]:
+        async with cluster(make_node("a"), *pods, with_kubelets=True) as found:
+            versions = [found.api.store.version]
+            running = 0
+            while running < len(pods):
+                await asyncio.sleep(0)
+                versions.append(found.api.store.version)
+                if versions[-1] == versions[-2]:
+                    listed = (await found.client.list("Pod")).items
+                    running = [pod.status.phase for pod in listed].count("Running")
+            return [later - earlier for earlier, later in itertools.pairwise(versions)]
+
+    steps = asyncio.run(writes_between_turns())
+    assert sum(steps) > 300
+    assert max(steps) < 60
 
 
 @virtually

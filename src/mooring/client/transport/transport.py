@@ -158,18 +158,34 @@ Handler = Callable[
 class InProcessTransport:
     """A transport without a network: it calls the server's handler.
 
+    Args:
+        handler: Handles the requests.
+        headers: Are sent with every request.
+        is_cooperative: True = other tasks of the loop run before each request, as they do while a
+            request is on a network. A task that sends many requests, one after the other, keeps
+            everything else waiting without it: a server's connections, too.
+
     Example::
 
         transport = InProcessTransport(server.handle, headers={"authorization": "Bearer ..."})
     """
 
-    def __init__(self, handler: Handler, *, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        headers: Mapping[str, str] | None = None,
+        is_cooperative: bool = False,
+    ) -> None:
         self._handler = handler
         self._headers = dict(headers or {})
+        self._is_cooperative = is_cooperative
         self._is_closed = False
 
     async def request(self, request: Request) -> Response:
         """Sends a request to the handler; it cannot get lost, but may time out."""
+        if self._is_cooperative:
+            await asyncio.sleep(0)
         try:
             return await _within(request.deadline_s, self._answer(request))
         except TimeoutError as error:
