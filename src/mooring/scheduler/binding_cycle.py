@@ -8,7 +8,8 @@ Source: pkg/scheduler/schedule_one.go (bindingCycle, handleBindingCycleError).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from mooring.clock import Clock
@@ -154,7 +155,8 @@ class BindingCycle:
             pre_binders = bind_points.pre_binders(framework, cycle, node_name)
             if self._announces and (pre_binders or binding_ctx.waiting is not None):
                 # It takes a while: a cluster autoscaler may want to know the node meanwhile.
-                binding_ctx.is_announced = await self._reporting.expected(cycle.pod, node_name)
+                with expired_in_time(binding_ctx.waiting, self._clock):
+                    binding_ctx.is_announced = await self._reporting.expected(cycle.pod, node_name)
             if binding_ctx.waiting is not None:
                 with self._bindings.waiting_in_permit():
                     status = await self._wait_on_permit(binding_ctx.waiting)
@@ -239,6 +241,29 @@ async def wait_on_permit(waiting: WaitingPod, clock: Clock) -> Status | None:
     if status.code is Code.ERROR:
         raise SchedulerError(f"waiting on permit for pod: {status.message}")
     return status
+
+
+@contextmanager
+def expired_in_time(waiting: WaitingPod | None, clock: Clock) -> Iterator[None]:
+    """Rejects a pod whose wait in Permit ends while the block is running; None = no wait."""
+    if waiting is None:
+        yield
+        return
+    timer: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal timer
+        waiting.expire(clock.monotonic_s())
+        if waiting.status is None:
+            wait_s = max(0.0, waiting.deadline_s - clock.monotonic_s())
+            timer = asyncio.get_running_loop().call_later(wait_s, look)
+
+    look()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def activate_pods(queue: SchedulingQueue, cycle: Cycle) -> None:

@@ -132,6 +132,25 @@ async def test_an_announcement_that_fails_stops_nobody() -> None:
 
 
 @virtually
+async def test_the_wait_in_permit_ends_in_time_while_the_announcement_is_being_written() -> None:
+    async def write_slowly(request: Request) -> None:
+        await asyncio.sleep(20)
+
+    async with run_scheduler(make_node("a"), plugins=[Permits(Wait(8.0))]) as life:
+        life.wire.before.append(on("PATCH", "/pods/web/status")(write_slowly))
+        await life.create(make_pod("web"))
+        await life.until_seen("waits", "web")
+        pod = held(life, "web")
+        await asyncio.sleep(10)
+        pod.allow("Permits")
+        await life.settle()
+        told = ONE + "1 rejected due to timeout after waiting 8s at plugin Permits."
+        assert (await life.condition("web"))["message"] == told
+        assert await life.node_of("web") == ""
+        assert await nominated(life, "web") == ""
+
+
+@virtually
 async def test_a_waiting_pod_that_is_rejected_gives_all_back_and_its_nomination_too() -> None:
     keeps = ReservePlugin()
     async with run_scheduler(make_node("a"), plugins=[keeps, Permits(Wait(30.0))]) as life:
