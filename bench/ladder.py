@@ -300,6 +300,7 @@ def measure(
         writes_s = devices.time_writes(driver, clock)
         driver.apply(driver.attempt(pods.pop(0)))
         writes_s.clear()
+    timed_before_s = _timed_s(driver)
     gc.collect()
     gc.disable()
     started_s = clock.cpu_s()
@@ -313,16 +314,20 @@ def measure(
             assert outcome.message
     total_us = (clock.cpu_s() - started_s - sum(writes_s)) * 1e6
     gc.enable()
-    return Measured(total_us / pod_count, _shares(driver, pod_count))
+    shares = {  # one attempt in TIMED_EVERY is timed
+        plugin: (seconds - timed_before_s.get(plugin, 0.0)) * TIMED_EVERY * 1e6 / pod_count
+        for plugin, seconds in _timed_s(driver).items()
+    }
+    return Measured(total_us / pod_count, dict(sorted(shares.items(), key=lambda row: -row[1])))
 
 
-def _shares(driver: Driver, pod_count: int) -> dict[str, float]:
-    shares: dict[str, float] = {}
+def _timed_s(driver: Driver) -> dict[str, float]:
+    """Returns the seconds that were measured in each plugin."""
+    seconds: dict[str, float] = {}
     for framework in driver.frameworks.values():
         for (plugin, _), timing in framework.timings.statistics().items():
-            us = timing.seconds * TIMED_EVERY * 1e6 / pod_count  # one attempt in ten is timed
-            shares[plugin] = shares.get(plugin, 0.0) + us
-    return dict(sorted(shares.items(), key=lambda entry: -entry[1]))
+            seconds[plugin] = seconds.get(plugin, 0.0) + timing.seconds
+    return seconds
 
 
 def bytes_each() -> tuple[float, float]:
