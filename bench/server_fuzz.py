@@ -5,6 +5,8 @@ is one that a scenario of the contract suite creates, with one to three random c
 of its fields. Both servers get it as a create or an update, as a dry run; their answers must be
 equal but for what servers make up (``tests/integration/contract/api.py``). Each difference is
 printed with what was sent: the causes that one server alone gives, or where the objects differ.
+With ``--statuses`` they are random statuses of the stored objects instead. Some of those that both
+servers accept are stored, so later ones are changes of them.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -41,7 +44,7 @@ SHOWN_MAX: Final = 240
 NOT_CHANGED: Final = frozenset(
     {
         *("managedFields", "ownerReferences", "resourceVersion", "uid", "selfLink"),
-        *("generateName", "namespace", "status"),
+        *("generateName", "namespace"),
     }
 )
 #: Kind -> why it is left out; see also ``docs/reference/apiserver.md``.
@@ -63,8 +66,41 @@ DEPTH_MAX: Final = 4
 _BEFORE_DIFFERENCE: Final = re.compile(
     r"(if it was previously negative\)|for bound claims|is immutable after creation)\n.*", re.DOTALL
 )
-#: One of so many objects is an update.
-UPDATES: Final = 4
+WAYS: Final = ("create", "create", "create", "update")
+#: A status that both servers accept is stored as often as that.
+STORED: Final = 0.3
+#: Objects of kinds that have a status and that the scheduler does not read: apiVersion, kind, spec.
+#: Not ResourceQuota, whose status the embedded server writes by itself.
+_TEMPLATE: Final[Document] = {
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+_WORKLOAD: Final[Document] = {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE}
+_BATCH: Final[Document] = {
+    "template": {"spec": {**_TEMPLATE["spec"], "restartPolicy": "Never"}},
+}
+_BACKEND: Final[Document] = {"service": {"name": "a", "port": {"number": 80}}}
+OTHER_OBJECTS: Final[tuple[tuple[str, str, Document], ...]] = (
+    ("apps/v1", "Deployment", _WORKLOAD),
+    ("apps/v1", "DaemonSet", _WORKLOAD),
+    ("batch/v1", "Job", _BATCH),
+    ("batch/v1", "Job", {**_BATCH, "completions": 3, "completionMode": "Indexed"}),
+    (
+        "batch/v1",
+        "Job",
+        {**_BATCH, "completions": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 1},
+    ),
+    ("batch/v1", "CronJob", {"schedule": "* * * * *", "jobTemplate": {"spec": _BATCH}}),
+    ("networking.k8s.io/v1", "Ingress", {"defaultBackend": _BACKEND}),
+    (
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "a"}},
+    ),
+    ("policy/v1", "PodDisruptionBudget", {"minAvailable": 1}),
+)
+#: A text in a status is one of the object's own as often as that, such as a container's name.
+OWN_TEXTS: Final = 0.4
 
 
 class Base(NamedTuple):
@@ -79,22 +115,33 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     print(machine())
     bases = _bases(set(options.kinds))
+    if options.statuses:
+        bases += _other_bases(set(options.kinds))
+        bases = [base for base in bases if base.resource.subresource("status") is not None]
     rng = seeded_random(options.seed)
     codes: Counter[int] = Counter()
     differences: Counter[str] = Counter()
     with _servers() as servers, options.out as out:
         for base, api in itertools.product(bases, servers):
             api.post(_url(base.resource), _renamed(base, base.sent))
+        statuses: dict[str, Document] = {}
+        kinds = sorted({base.resource.kind for base in bases})
         for number in range(options.count):
             base = rng.choice(bases)
-            is_update = rng.randrange(UPDATES) == 0
-            obj = mutated(base, rng)
-            real, embedded = (_send(api, base, obj, is_update=is_update) for api in servers)
+            if options.statuses:  # most objects are pods
+                kind, what = rng.choice(kinds), "status"
+                base = rng.choice([base for base in bases if base.resource.kind == kind])
+                obj, real, embedded = _send_status(servers, base, statuses, rng)
+            else:
+                what = rng.choice(WAYS)
+                obj = mutated(base, rng)
+                real, embedded = (
+                    _send(api, base, obj, is_update=what == "update") for api in servers
+                )
             codes[real[1]] += 1
             if real == embedded:
                 continue
             differences[base.resource.kind] += 1
-            what = "update" if is_update else "create"
             print(f"\n{number} {base.resource.kind}, {what}: {json.dumps(obj)}", file=out)
             out.writelines(f"  {line}\n" for line in _difference(real, embedded))
     told = ", ".join(f"{kind} {count}" for kind, count in differences.most_common())
@@ -108,6 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", default=[], help="these alone")
+    parser.add_argument("--statuses", action="store_true", help="updates of statuses")
     parser.add_argument("--out", type=argparse.FileType("w"), default=sys.stdout)
     return parser
 
@@ -125,6 +173,23 @@ def _bases(kinds: set[str]) -> list[Base]:
         for accepted in accepted_objects(name)
         if (resource := resources.get((accepted.stored["apiVersion"], accepted.stored["kind"])))
         and (not kinds or resource.kind in kinds)
+    ]
+
+
+def _other_bases(kinds: set[str]) -> list[Base]:
+    resources = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
+    return [
+        Base(
+            resources[api_version, kind],
+            {
+                "apiVersion": api_version,
+                "kind": kind,
+                "metadata": {"name": f"other-{number}"},
+                "spec": spec,
+            },
+        )
+        for number, (api_version, kind, spec) in enumerate(OTHER_OBJECTS)
+        if not kinds or kind in kinds
     ]
 
 
@@ -153,10 +218,10 @@ def _servers() -> Iterator[tuple[Api, Api]]:
             process.communicate(timeout=30)
 
 
-def _url(resource: Resource, name: str = "") -> str:
+def _url(resource: Resource, name: str = "", *more: str) -> str:
     group = f"apis/{resource.group}" if resource.group else "api"
     namespace = NAMESPACE if resource.namespaced else ""
-    return path(f"{group}/{resource.version}", namespace, resource.name, name)
+    return path(f"{group}/{resource.version}", namespace, resource.name, name, *more)
 
 
 def _renamed(base: Base, obj: Document) -> Document:
@@ -183,6 +248,54 @@ def _send(api: Api, base: Base, obj: Document, *, is_update: bool) -> list[Any]:
         api.post(_url(base.resource), obj, dryRun="All")
     answer: list[Any] = _without_difference(api.transcript()[-1])
     return answer
+
+
+def _send_status(
+    servers: tuple[Api, Api], base: Base, statuses: dict[str, Document], rng: Rng
+) -> tuple[Document, list[Any], list[Any]]:
+    """Returns an object with a random status, and the answers of the servers.
+
+    ``statuses`` has those that are stored, by the address of the object.
+    """
+    stored = _renamed(base, base.sent)
+    address = _url(base.resource, stored["metadata"]["name"], "status")
+    status = copy.deepcopy(statuses.get(address, {}))
+    type_name = structs()[struct_of(base.resource)]["status"].type_name
+    texts = (*TEXTS, *sorted(set(_texts(base.sent))))
+    for _ in range(rng.choice((1, 2, 3, 4))):
+        place = rng.choice(list(_places(None, "", type_name, status)))
+        _change(place, rng)
+    status = _with_own_texts(status, texts, rng)
+    obj = {**stored, "status": status}
+    answers = []
+    for api in servers:
+        api.notes.clear()
+        api.put(address, obj, dryRun="All")
+        answers.append(_without_difference(api.transcript()[-1]))
+    real, embedded = answers
+    if real == embedded and real[1] == HTTPStatus.OK and rng.random() < STORED:
+        for api in servers:
+            api.put(address, obj)
+        statuses[address] = status
+    return obj, real, embedded
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for below in value.values() if isinstance(value, dict) else value:
+            yield from _texts(below)
+
+
+def _with_own_texts(value: Any, texts: Sequence[str], rng: Rng) -> Any:
+    """Returns a status of which some random texts are texts of the object."""
+    if isinstance(value, dict):
+        return {name: _with_own_texts(below, texts, rng) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_with_own_texts(below, texts, rng) for below in value]
+    is_random = isinstance(value, str) and value in TEXTS and rng.random() < OWN_TEXTS
+    return rng.choice(texts) if is_random else value
 
 
 def _without_difference(value: Any) -> Any:
@@ -226,11 +339,18 @@ def _places(parent: Any, key: Any, type_name: str, value: Any) -> Iterator[Place
             yield from _places(value, name, fields[name].type_name, value[name])
 
 
+def _changed(type_name: str) -> set[str]:
+    """Returns the fields of a struct that are changed: all but the status of an object."""
+    fields = structs()[type_name]
+    has_status = "status" in fields and fields["status"].type_name in structs()
+    return fields.keys() - NOT_CHANGED - ({"status"} if has_status else set())
+
+
 def _change(place: Place, rng: Rng) -> None:
     parent, key, type_name, value = place
     if type_name in structs() and isinstance(value, dict) and rng.random() < 0.75:
         fields = structs()[type_name]
-        if names := sorted(fields.keys() - NOT_CHANGED - {"apiVersion", "kind"}):
+        if names := sorted(_changed(type_name) - {"apiVersion", "kind"}):
             name = rng.choice(names)
             value[name] = _random(fields[name].type_name, rng, 0)
     elif parent is None:
@@ -253,7 +373,7 @@ def _random(type_name: str, rng: Rng, depth: int) -> Any:
         return {rng.choice(KEYS): _random(type_name[2:], rng, depth + 1) for _ in range(count)}
     if type_name in structs():
         fields = structs()[type_name]
-        names = sorted(fields.keys() - NOT_CHANGED) if depth <= DEPTH_MAX else []
+        names = sorted(_changed(type_name)) if depth <= DEPTH_MAX else []
         chosen = rng.sample(names, min(count, len(names)))
         return {name: _random(fields[name].type_name, rng, depth + 1) for name in chosen}
     time = "2026-01-02T03:04:05Z"

@@ -126,6 +126,16 @@ def invalid(field: str, value: Any, detail: str) -> FieldError:
     )
 
 
+def invalid_without_value(field: str, detail: str) -> FieldError:
+    """Returns the error of a value that breaks a rule, without the value."""
+    return _field_error("FieldValueInvalid", "Invalid value", field, detail)
+
+
+def internal_field_error(field: str, detail: str) -> FieldError:
+    """Returns the error of a field that could not be checked."""
+    return _field_error("InternalError", "Internal error", field, detail)
+
+
 def duplicate(field: str, value: Any) -> FieldError:
     """Returns the error of a value that occurs twice."""
     return _field_error(

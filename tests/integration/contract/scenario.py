@@ -37,6 +37,7 @@ SCENARIO_FILES = (
     "rules",
     "filled",
     "warnings",
+    "statuses",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -41,6 +41,19 @@ def prepare_status(new: Object, old: Object) -> None:
     if "qosClass" not in status and "qosClass" in before_status:
         status["qosClass"] = before_status["qosClass"]
     _keep_observed_generations(status, before_status)
+    _drop_gated(status)
+
+
+def _drop_gated(status: Object) -> None:
+    """Drops the fields of features that are off by default.
+
+    They are DRANodeAllocatableResources and ImageVolumeWithDigest.
+    """
+    status.pop("nodeAllocatableResourceClaimStatuses", None)
+    for name in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for container in status.get(name) or ():
+            for mount in container.get("volumeMounts") or ():
+                mount.pop("volumeStatus", None)
 
 
 def _keep_observed_generations(status: Object, before: Object) -> None:

@@ -288,6 +288,7 @@ class Registry:
             self.admission.admit_update(resource, new, old)
         _prepare_update(strategy, rules, new, old)
         rules.set_times(new, writer.now)
+        rules.stamp(new, old, writer.now)
         errors = [*self.admission.admin_access_errors(resource, new, old), *authorize(new, old)]
         errors += self._validate_change(resource, rules, new, old)
         self._check_errors(resource, target.name, errors)

@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
-from mooring.apiserver.object_fields import restore_fields
-from mooring.apiserver.registry import pod_strategy
+from mooring.apiserver.registry import pod_strategy, preparation
 from mooring.apiserver.registry.custom_strategy import DEFINITION, strategy_of_custom
 from mooring.apiserver.registry.service_addresses import keep_addresses, validate_addresses
 from mooring.apiserver.registry.strategy import (
@@ -48,8 +47,18 @@ from mooring.apiserver.validation import (
 from mooring.apiserver.validation.admission import policies, webhooks
 from mooring.apiserver.validation.batch import cron_jobs, jobs
 from mooring.apiserver.validation.devices import claims, slices, taint_rules
-from mooring.objects.defaulting.storage import prepare_claim_spec
-from mooring.objects.schema.defaults import TEMPLATE_GENERATION
+from mooring.apiserver.validation.status.addresses import (
+    validate_ingress_status,
+    validate_service_status,
+)
+from mooring.apiserver.validation.status.jobs import validate_job_status
+from mooring.apiserver.validation.status.others import (
+    validate_budget_status,
+    validate_namespace_status,
+    validate_volume_claim_status,
+)
+from mooring.apiserver.validation.status.pods import validate_pod_status
+from mooring.apiserver.validation.status.workloads import validate_workload_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,127 +72,6 @@ if TYPE_CHECKING:
     )
     from mooring.apiserver.resources import Resource
     from mooring.apiserver.types import Object
-
-
-def _prepare_namespace(obj: Object, _now: str) -> None:
-    obj["status"] = {"phase": "Active"}
-    finalizers = obj["spec"].setdefault("finalizers", [])
-    if "kubernetes" not in finalizers:
-        finalizers.append("kubernetes")
-
-
-def _name_limit_range(obj: Object, _now: str) -> None:
-    """Gives a LimitRange without a name a random one: a UUID, as upstream."""
-    metadata = obj["metadata"]
-    metadata["name"] = metadata.get("name") or metadata["uid"]
-
-
-def _prepare_claim(obj: Object, _now: str) -> None:
-    obj["status"] = {"phase": "Pending"}
-    prepare_claim_spec(obj)
-
-
-def _prepare_volume(obj: Object, now: str) -> None:
-    obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
-
-
-def _prepare_service(obj: Object, _now: str) -> None:
-    """Sets the fields of a headless service."""
-    spec = obj["spec"]
-    if spec.get("clusterIP") != "None":
-        return
-    spec.setdefault("clusterIPs", ["None"])
-    has_pods = bool(spec.get("selector"))
-    spec.setdefault("ipFamilies", ["IPv4"] if has_pods else ["IPv4", "IPv6"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack" if has_pods else "RequireDualStack")
-
-
-def _prepare_slice(obj: Object, _now: str) -> None:
-    slices.drop_lists(obj, None)
-
-
-def _prepare_node(obj: Object, _now: str) -> None:
-    """Drops the fields of a removed feature, dynamic configuration of kubelets."""
-    obj["spec"].pop("configSource", None)
-    obj.get("status", {}).pop("config", None)
-
-
-def _prepare_node_update(new: Object, old: Object) -> None:
-    keep_status(new, old)
-    if "configSource" not in old["spec"]:
-        new["spec"].pop("configSource", None)
-
-
-def _prepare_stateful_set(obj: Object, _now: str) -> None:
-    """Drops a field whose feature gate, MaxUnavailableStatefulSet, is off by default."""
-    rolling = (obj["spec"].get("updateStrategy") or {}).get("rollingUpdate")
-    if rolling is not None:
-        rolling.pop("maxUnavailable", None)
-
-
-def _prepare_daemon_set(obj: Object, _now: str) -> None:
-    annotations = obj["metadata"]["annotations"]
-    if annotations[TEMPLATE_GENERATION] == "0":
-        annotations[TEMPLATE_GENERATION] = "1"
-
-
-def _prepare_daemon_set_update(new: Object, old: Object) -> None:
-    """Increments the generation of a DaemonSet's template; clients cannot set it."""
-    keep_status(new, old)
-    text = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
-    is_new = new["spec"]["template"] != old["spec"]["template"]
-    generation = int(text) + is_new if text.isdecimal() else is_new
-    new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(int(generation))
-
-
-def _keep_spec_and_status(new: Object, old: Object) -> None:
-    restore_fields(new, old, "spec", "status")
-
-
-def _prepare_approval(new: Object, old: Object) -> None:
-    """Restores all fields except the status conditions."""
-    conditions = new.get("status", {}).get("conditions", [])
-    keep_spec(new, old)
-    new["status"] = {**old.get("status", {}), "conditions": conditions}
-
-
-def _prepare_claim_status(new: Object, old: Object) -> None:
-    keep_spec_and_metadata(new, old)
-    claims.drop_deallocated_devices(new, old)
-
-
-def _set_taint_times(obj: Object, now: str) -> None:
-    """Sets the time of device taints without one."""
-    for device in obj["spec"].get("devices") or ():
-        for taint in device.get("taints") or ():
-            taint.setdefault("timeAdded", now)
-
-
-def _set_rule_time(obj: Object, now: str) -> None:
-    """Sets the time of the taint of a rule without one."""
-    obj["spec"]["taint"].setdefault("timeAdded", now)
-
-
-def _prepare_rule(new: Object, old: Object) -> None:
-    """Restores the status, and drops the time of a taint whose effect changes: it is a new one."""
-    keep_status(new, old)
-    taint, before = new["spec"]["taint"], old["spec"]["taint"]
-    has_changed = taint.get("effect") != before.get("effect")
-    if has_changed and taint.get("timeAdded") == before.get("timeAdded"):
-        taint.pop("timeAdded", None)
-
-
-def _slice_differs(new: Object, old: Object) -> bool:
-    def content(obj: Object) -> Object:
-        return {key: value for key, value in obj.items() if key != "metadata"}
-
-    labels = (new["metadata"].get("labels"), old["metadata"].get("labels"))
-    return content(new) != content(old) or labels[0] != labels[1]
-
-
-def _keep_spec_and_labels(new: Object, old: Object) -> None:
-    keep_spec(new, old)
-    restore_fields(new["metadata"], old["metadata"], "labels")
 
 
 def _subresources(
@@ -213,7 +101,8 @@ def _validate_service_update(new: Object, old: Object) -> Errors:
 #: A resource with generations, which changes of the spec increment.
 _with_generation = partial(Strategy, starts_generation=True, is_new_generation=spec_differs)
 
-_WORKLOAD_SUBRESOURCES = _subresources(workloads.validate_workload_update)
+_WORKLOAD_STATUS = SubresourceStrategy(validate=validate_workload_status)
+_WORKLOAD_SUBRESOURCES = _subresources(workloads.validate_workload_update, status=_WORKLOAD_STATUS)
 _WORKLOAD = _with_generation(
     validate=workloads.validate_workload, subresources=_WORKLOAD_SUBRESOURCES
 )
@@ -282,33 +171,43 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("", "namespaces"): Strategy(
             check_name=names.dns_label,
-            prepare_create=_prepare_namespace,
+            prepare_create=preparation.prepare_namespace,
             validate=other_kinds.validate_namespace,
             subresources=_subresources(
-                prepare_update=_keep_spec_and_status, finalize=SubresourceStrategy(keep_status)
+                prepare_update=preparation.keep_spec_and_status,
+                status=SubresourceStrategy(validate=validate_namespace_status),
+                finalize=SubresourceStrategy(keep_status),
             ),
             returns_deleted=True,
         ),
         ("", "nodes"): Strategy(
             empties_status=False,
-            prepare_create=_prepare_node,
+            prepare_create=preparation.prepare_node,
             validate=other_kinds.validate_node,
             subresources=_subresources(
                 other_kinds.validate_node_update,
-                prepare_update=_prepare_node_update,
-                status=SubresourceStrategy(keep_spec, other_kinds.validate_node_update),
+                prepare_update=preparation.prepare_node_update,
+                status=SubresourceStrategy(
+                    preparation.prepare_node_status, other_kinds.validate_node_update
+                ),
             ),
         ),
         ("", "persistentvolumeclaims"): Strategy(
-            prepare_create=_prepare_claim,
+            prepare_create=preparation.prepare_claim,
             validate=volume_claims.validate_claim,
-            subresources=_subresources(volume_claims.validate_claim_update),
+            subresources=_subresources(
+                volume_claims.validate_claim_update,
+                status=SubresourceStrategy(validate=validate_volume_claim_status),
+            ),
             returns_deleted=True,
         ),
         ("", "persistentvolumes"): Strategy(
-            prepare_create=_prepare_volume,
+            prepare_create=preparation.prepare_volume,
             validate=storage.validate_volume,
-            subresources=_subresources(storage.validate_volume_update),
+            subresources=_subresources(
+                storage.validate_volume_update,
+                status=SubresourceStrategy(stamp=preparation.stamp_phase),
+            ),
             returns_deleted=True,
         ),
         ("", "pods"): _with_generation(
@@ -317,9 +216,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=pod.validate_pod,
             subresources=_subresources(
                 pod.validate_update,
-                status=SubresourceStrategy(
-                    pod_strategy.prepare_status, pod_subresources.validate_status
-                ),
+                status=SubresourceStrategy(pod_strategy.prepare_status, validate_pod_status),
                 ephemeralcontainers=SubresourceStrategy(
                     pod_strategy.prepare_ephemeral,
                     pod_subresources.validate_ephemeral,
@@ -341,7 +238,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("", "replicationcontrollers"): _with_generation(
             validate=workloads.validate_controller,
-            subresources=_subresources(_as_new(workloads.validate_controller)),
+            subresources=_subresources(
+                _as_new(workloads.validate_controller), status=_WORKLOAD_STATUS
+            ),
             orphans_dependents=True,
         ),
         ("", "secrets"): Strategy(
@@ -351,10 +250,14 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "serviceaccounts"): Strategy(returns_deleted=True),
         ("", "services"): Strategy(
             check_name=names.dns_label,
-            prepare_create=_prepare_service,
+            prepare_create=preparation.prepare_service,
             creates_on_update=True,
             validate=services.validate_service,
-            subresources=_subresources(_validate_service_update, prepare_update=keep_addresses),
+            subresources=_subresources(
+                _validate_service_update,
+                prepare_update=keep_addresses,
+                status=SubresourceStrategy(validate=validate_service_status),
+            ),
             returns_deleted=True,
         ),
         ("apps", "controllerrevisions"): Strategy(
@@ -362,29 +265,36 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(workloads.validate_revision_update),
         ),
         ("apps", "daemonsets"): _with_generation(
-            prepare_create=_prepare_daemon_set,
+            prepare_create=preparation.prepare_daemon_set,
             validate=workloads.validate_workload,
             subresources=_subresources(
-                workloads.validate_workload_update, prepare_update=_prepare_daemon_set_update
+                workloads.validate_workload_update,
+                prepare_update=preparation.prepare_daemon_set_update,
+                status=SubresourceStrategy(
+                    preparation.prepare_daemon_set_status, validate_workload_status
+                ),
             ),
         ),
         ("apps", "deployments"): Strategy(
             starts_generation=True,
             is_new_generation=spec_or_annotations_differ,
             validate=workloads.validate_workload,
-            subresources=MappingProxyType(
-                {**_WORKLOAD_SUBRESOURCES, "status": SubresourceStrategy(_keep_spec_and_labels)}
+            subresources=_subresources(
+                workloads.validate_workload_update,
+                status=SubresourceStrategy(
+                    preparation.keep_spec_and_labels, validate_workload_status
+                ),
             ),
         ),
         ("apps", "replicasets"): _WORKLOAD,
         ("apps", "statefulsets"): _with_generation(
             check_name=names.dns_label,
-            prepare_create=_prepare_stateful_set,
+            prepare_create=preparation.prepare_stateful_set,
             validate=workloads.validate_workload,
             subresources=_WORKLOAD_SUBRESOURCES,
         ),
         ("", "limitranges"): Strategy(
-            prepare_create=_name_limit_range,
+            prepare_create=preparation.name_limit_range,
             creates_on_update=True,
             validate=limits.validate_limit_range,
             subresources=_subresources(_as_new(limits.validate_limit_range)),
@@ -411,15 +321,18 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("batch", "jobs"): _with_generation(
             prepare_create=jobs.prepare_job,
             validate=jobs.validate_job,
-            subresources=_subresources(jobs.validate_job_update),
+            subresources=_subresources(
+                jobs.validate_job_update,
+                status=SubresourceStrategy(preparation.prepare_job_status, validate_job_status),
+            ),
             orphans_dependents=True,
         ),
         ("certificates.k8s.io", "certificatesigningrequests"): Strategy(
             check_name=names.path_segment,
             validate=certificate_requests.validate_certificate_request,
             subresources=_subresources(
-                prepare_update=_keep_spec_and_status,
-                approval=SubresourceStrategy(_prepare_approval),
+                prepare_update=preparation.keep_spec_and_status,
+                approval=SubresourceStrategy(preparation.prepare_approval),
             ),
         ),
         # As with the gate CoordinatedLeaderElection: replicas of mooring may use its fields.
@@ -431,7 +344,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True,
-            is_new_generation=_slice_differs,
+            is_new_generation=preparation.slice_differs,
             validate=endpoint_slices.validate_endpoint_slice,
             subresources=_subresources(endpoint_slices.validate_endpoint_slice_update),
         ),
@@ -441,7 +354,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("networking.k8s.io", "ingresses"): _with_generation(
             validate=networking.validate_ingress,
-            subresources=_subresources(networking.validate_ingress_update),
+            subresources=_subresources(
+                networking.validate_ingress_update,
+                status=SubresourceStrategy(validate=validate_ingress_status),
+            ),
         ),
         ("networking.k8s.io", "ipaddresses"): Strategy(
             check_name=service_ranges.address_name,
@@ -470,7 +386,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             checks_metadata=False,
             updates_unconditionally=False,
             validate=other_kinds.validate_budget,
-            subresources=_subresources(_as_new(other_kinds.validate_budget)),
+            subresources=_subresources(
+                _as_new(other_kinds.validate_budget),
+                status=SubresourceStrategy(validate=validate_budget_status),
+            ),
         ),
         ("rbac.authorization.k8s.io", "clusterrolebindings"): _ROLE_BINDING,
         ("rbac.authorization.k8s.io", "clusterroles"): _ROLE,
@@ -486,7 +405,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=claims.validate_claim,
             subresources=_subresources(
                 claims.validate_claim_update,
-                status=SubresourceStrategy(_prepare_claim_status, claims.validate_status),
+                status=SubresourceStrategy(
+                    preparation.prepare_claim_status, claims.validate_status
+                ),
             ),
             returns_deleted=True,
         ),
@@ -499,8 +420,8 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=taint_rules.validate_taint_rule,
             subresources=_subresources(
                 _as_new(taint_rules.validate_taint_rule),
-                prepare_update=_prepare_rule,
-                set_times=_set_rule_time,
+                prepare_update=preparation.prepare_rule,
+                set_times=preparation.set_rule_time,
                 status=SubresourceStrategy(
                     keep_spec_and_metadata, taint_rules.validate_taint_rule_status
                 ),
@@ -508,12 +429,12 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceslices"): _with_generation(
-            prepare_create=_prepare_slice,
+            prepare_create=preparation.prepare_slice,
             validate=slices.validate_slice,
             subresources=_subresources(
                 slices.validate_slice_update,
                 prepare_update=slices.drop_lists,
-                set_times=_set_taint_times,
+                set_times=preparation.set_taint_times,
             ),
             returns_deleted=True,
         ),

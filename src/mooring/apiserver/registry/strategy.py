@@ -21,6 +21,8 @@ from mooring.apiserver.types import Object
 #: Takes the object and the current time.
 Prepare = Callable[[Object, str], None]
 PrepareUpdate = Callable[[Object, Object], None]
+#: Takes the new object, the old one and the current time.
+Stamp = Callable[[Object, Object, str], None]
 Validate = Callable[[Object], Errors]
 ValidateUpdate = Callable[[Object, Object], Errors]
 
@@ -37,6 +39,10 @@ def always_valid(_: Object) -> Errors:
 def valid_update(_new: Object, _old: Object) -> Errors:
     """Returns no errors."""
     return []
+
+
+def _no_times(_new: Object, _old: Object, _now: str) -> None:
+    """Sets no times."""
 
 
 def keep_status(new: Object, old: Object) -> None:
@@ -93,12 +99,14 @@ class SubresourceStrategy:
         raises_generation: True if a change of the spec increments the generation.
         set_times: Sets times that clients omit, also in new objects. These are defaults: the
             writer owns them, so they are set before the change is tracked.
+        stamp: Sets times of the new object that depend on the old one; they have no owner.
     """
 
     prepare: PrepareUpdate = keep_spec
     validate: ValidateUpdate = valid_update
     raises_generation: bool = False
     set_times: Prepare = nothing
+    stamp: Stamp = _no_times
 
 
 #: The default for main resources.

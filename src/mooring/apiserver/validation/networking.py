@@ -1,8 +1,8 @@
 """Validation of Ingresses, IngressClasses and NetworkPolicies, with kube-apiserver's messages.
 
 Source: pkg/apis/networking/validation/validation.go.
-Differs: load balancers in the status and warnings about annotations are not covered; CIDRs are
-parsed by Python.
+Differs: warnings about annotations are not covered; CIDRs are parsed by Python. The status of an
+Ingress: ``status/addresses.py``.
 """
 
 from __future__ import annotations

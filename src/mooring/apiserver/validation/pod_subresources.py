@@ -1,7 +1,7 @@
 """Validation of changes through the subresources of a pod, with kube-apiserver's messages.
 
-Source: pkg/apis/core/validation/validation.go (ValidatePodStatusUpdate, ValidatePodResize,
-ValidatePodEphemeralContainersUpdate).
+Source: pkg/apis/core/validation/validation.go (ValidatePodResize,
+ValidatePodEphemeralContainersUpdate). The status: ``status/pods.py``.
 """
 
 from __future__ import annotations
@@ -9,33 +9,13 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, quoted
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.validation.pod import describe_difference, validate_pod_spec
-from mooring.apiserver.validation.rules import IMMUTABLE, field_errors
 from mooring.objects.qos_class import qos_class
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
-
-
-def validate_status(new: Object, old: Object) -> Errors:
-    """Validates a change of a pod's status."""
-    status, before = new["status"], old["status"]
-    nominated, earlier = status.get("nominatedNodeName", ""), before.get("nominatedNodeName", "")
-    field = "status.nominatedNodeName"
-    if nominated and nominated != earlier:
-        yield from field_errors(field, nominated, names.dns_subdomain)
-        if old["spec"].get("nodeName"):
-            problem = "may not be set on pods that are already bound to a node"
-            yield forbidden_field(field, problem)
-    if status.get("observedGeneration", 0) < 0:
-        problem = "must be a non-negative integer"
-        yield invalid("status.observedGeneration", status["observedGeneration"], problem)
-    qos = status.get("qosClass", "")
-    if qos != before.get("qosClass", ""):
-        yield invalid("status.qosClass", qos, IMMUTABLE)
 
 
 def validate_ephemeral(new: Object, old: Object) -> Errors:

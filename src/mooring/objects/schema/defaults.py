@@ -176,6 +176,9 @@ def _service(obj: Object) -> None:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for address in obj.get("status", {}).get("loadBalancer", {}).get("ingress") or ():
+            if address.get("ip"):
+                address.setdefault("ipMode", "VIP")
 
 
 def _namespace(obj: Object) -> None:

@@ -1,7 +1,7 @@
 """Preparation and validation of Jobs, with kube-apiserver's messages.
 
 Source: pkg/registry/batch/job/strategy.go, pkg/apis/batch/validation/validation.go.
-Differs: successPolicy, managedBy and the status are not validated; messages print a changed
+Differs: successPolicy and managedBy are not validated; messages print a changed
 template with the field names of v1.
 """
 

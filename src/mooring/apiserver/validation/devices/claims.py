@@ -19,9 +19,11 @@ from mooring.apiserver.errors import (
     invalid,
     not_supported,
     required,
+    too_long,
     too_many,
 )
 from mooring.apiserver.validation.affinity import validate_node_selector
+from mooring.apiserver.validation.conditions import validate_conditions
 from mooring.apiserver.validation.devices.common import (
     CONFIGS_MAX,
     REQUESTS_MAX,
@@ -42,6 +44,7 @@ from mooring.apiserver.validation.devices.common import (
 from mooring.apiserver.validation.devices.internal_form import internal_form
 from mooring.apiserver.validation.metadata import validate_template_metadata
 from mooring.apiserver.validation.rules import IMMUTABLE, field_errors
+from mooring.apiserver.validation.status.addresses import validate_interface_address
 from mooring.objects.requests import is_extended_resource_name
 
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ _RESULTS_MAX: Final = 32
 _USERS_MAX: Final = 256
 _DEVICE_CONDITIONS_MAX: Final = 8
 _DEVICE_DATA_BYTES_MAX: Final = 10 * 1024
+_NETWORK_BYTES_MAX: Final = {"interfaceName": 256, "hardwareAddress": 128}
+_IPS_MAX: Final = 16
 _MODES: Final = ("All", "ExactCount")
 _SOURCES: Final = ("FromClaim", "FromClass")
 _ONE_REQUEST: Final = "exactly one of `exactly` or `firstAvailable` is required"
@@ -325,8 +330,15 @@ def _validate_device_status(status: Object, field: str, allocated: set[DeviceID]
     conditions = status.get("conditions") or ()
     if len(conditions) > _DEVICE_CONDITIONS_MAX:
         yield too_many(f"{field}.conditions", len(conditions), _DEVICE_CONDITIONS_MAX)
+    yield from validate_conditions(conditions, f"{field}.conditions")
     if status.get("data") is not None:
         yield from validate_raw(status["data"], f"{field}.data", _DEVICE_DATA_BYTES_MAX)
+    network = status.get("networkData") or {}
+    for name, bytes_max in _NETWORK_BYTES_MAX.items():
+        if len(network.get(name, "").encode()) > bytes_max:
+            yield too_long(f"{field}.networkData.{name}", bytes_max)
+    ips, ips_field = network.get("ips") or (), f"{field}.networkData.ips"
+    yield from validate_items(ips, ips_field, _IPS_MAX, validate_interface_address, same)
 
 
 def drop_deallocated_devices(new: Object, old: Object) -> None:

@@ -53,7 +53,7 @@ def validate_pod_security(spec: Object, field: str) -> Errors:
     field = f"{field}.securityContext"
     yield from _validate_ids(context, field, ("fsGroup", "runAsUser", "runAsGroup"))
     for number, group in enumerate(context.get("supplementalGroups") or ()):
-        yield from _validate_id(group, f"{field}.supplementalGroups[{number}]")
+        yield from validate_id(group, f"{field}.supplementalGroups[{number}]")
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         problem = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid(f"{field}.shareProcessNamespace", True, problem)
@@ -112,10 +112,11 @@ def validate_container_security(context: Object, field: str, *, has_host_users: 
 def _validate_ids(context: Object, field: str, names: Sequence[str]) -> Errors:
     for name in names:
         if context.get(name) is not None:
-            yield from _validate_id(context[name], f"{field}.{name}")
+            yield from validate_id(context[name], f"{field}.{name}")
 
 
-def _validate_id(value: int, field: str) -> Errors:
+def validate_id(value: int, field: str) -> Errors:
+    """Validates the number of a user or a group."""
     problem = f"must be between 0 and {_ID_MAX}, inclusive"
     return [] if 0 <= value <= _ID_MAX else [invalid(field, value, problem)]
 

@@ -1,0 +1,1 @@
+"""Validation of changes through the status subresource, with kube-apiserver's messages."""
