@@ -32,7 +32,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.objects.schema.types import structs
 from mooring.testing.controlplane import ControlPlane
 from tests.helpers.contract_objects import NAMES, accepted_objects
-from tests.integration.contract.api import Api
+from tests.integration.contract.api import APPLY, MERGE, STRATEGIC, Api
 from tests.integration.contract.conftest import admin_of, api_of
 from tests.integration.contract.scenario import path
 
@@ -99,6 +99,8 @@ OTHER_OBJECTS: Final[tuple[tuple[str, str, Document], ...]] = (
     ),
     ("policy/v1", "PodDisruptionBudget", {"minAvailable": 1}),
 )
+#: A part of a patch is kept as often as that.
+PARTS: Final = 0.7
 #: A text in a status is one of the object's own as often as that, such as a container's name.
 OWN_TEXTS: Final = 0.4
 
@@ -128,9 +130,14 @@ def main(arguments: list[str]) -> int:
         kinds = sorted({base.resource.kind for base in bases})
         for number in range(options.count):
             base = rng.choice(bases)
-            if options.statuses:  # most objects are pods
-                kind, what = rng.choice(kinds), "status"
+            if options.statuses or options.patches:  # most objects are pods
+                kind = rng.choice(kinds)
                 base = rng.choice([base for base in bases if base.resource.kind == kind])
+            if options.patches:
+                what = "patch"
+                obj, real, embedded = _send_patch(servers, base, rng)
+            elif options.statuses:
+                what = "status"
                 obj, real, embedded = _send_status(servers, base, statuses, rng)
             else:
                 what = rng.choice(WAYS)
@@ -155,7 +162,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", default=[], help="these alone")
-    parser.add_argument("--statuses", action="store_true", help="updates of statuses")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--statuses", action="store_true", help="updates of statuses")
+    ways.add_argument("--patches", action="store_true", help="patches of stored objects")
     parser.add_argument("--out", type=argparse.FileType("w"), default=sys.stdout)
     return parser
 
@@ -278,6 +287,44 @@ def _send_status(
             api.put(address, obj)
         statuses[address] = status
     return obj, real, embedded
+
+
+def _send_patch(
+    servers: tuple[Api, Api], base: Base, rng: Rng
+) -> tuple[Document, list[Any], list[Any]]:
+    """Returns a random patch of a stored object, with its kind, and the answers of the servers."""
+    how = rng.choice((MERGE, STRATEGIC, APPLY, APPLY))
+    obj = mutated(base, rng)
+    if rng.random() < 0.7:
+        obj = _thinned(obj, rng)
+    name = _renamed(base, base.sent)["metadata"]["name"]
+    head = {"apiVersion": base.resource.api_version, "kind": base.resource.kind}
+    obj = {**obj, **head, "metadata": {**obj.get("metadata", {}), "name": name}}
+    query = {"fieldManager": rng.choice(("one", "two"))}
+    if how == APPLY and rng.random() < 0.5:
+        query["force"] = "true"
+    url = _url(base.resource, name)
+    answers = []
+    for api in servers:
+        api.notes.clear()
+        api.patch(url, obj, how, dryRun="All", **query)
+        answers.append(_without_difference(api.transcript()[-1]))
+    real, embedded = answers
+    if real == embedded and real[1] == HTTPStatus.OK and rng.random() < STORED:
+        for api in servers:
+            api.patch(url, obj, how, **query)
+    return {"how": how, **query, "patch": obj}, real, embedded
+
+
+def _thinned(value: Any, rng: Rng) -> Any:
+    """Returns a part of an object."""
+    if isinstance(value, dict):
+        return {
+            name: _thinned(below, rng)
+            for name, below in value.items()
+            if name in ("name", "key") or rng.random() < PARTS
+        }
+    return value
 
 
 def _texts(value: Any) -> Iterator[str]:

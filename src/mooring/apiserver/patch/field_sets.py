@@ -73,12 +73,26 @@ def _name_of(field: Field, values: tuple[Json, ...]) -> str:
     """Returns the name for the values of an element's keys; cached, as few different ones occur."""
     keys = dict(zip(field.keys, values, strict=True))
     with_defaults = {
-        key: _KEY_DEFAULTS.get(key) if keys[key] is None else keys[key] for key in keys
+        key: _key_default(field, key) if keys[key] is None else keys[key] for key in keys
     }
     keys_present = {key: value for key, value in with_defaults.items() if value is not None}
-    if not keys_present and field.type_name == _NAMELESS:
-        keys_present = {"name": ""}
     return "k:" + _encode(keys_present).decode()
+
+
+def _key_default(field: Field, key: str) -> Json:
+    """Returns the value of a key that an element omits; None if it has no default.
+
+    Keys that are always written have the empty value of their type.
+    """
+    if key in _KEY_DEFAULTS:
+        return _KEY_DEFAULTS[key]
+    if field.type_name == _NAMELESS:
+        return ""
+    members = structs().get(field.element)
+    member = members.get(key) if members is not None else None
+    if member is None or member.presence != "always":
+        return None
+    return "" if member.type_name == "string" else 0
 
 
 def fields_of_object(obj: Object, type_name: str) -> Fields:

@@ -41,6 +41,12 @@ def prepare_claim(obj: Object, _now: str) -> None:
     prepare_claim_spec(obj)
 
 
+def prepare_claim_update(new: Object, old: Object) -> None:
+    """Restores the status, and completes the spec of a claim of volumes."""
+    keep_status(new, old)
+    prepare_claim_spec(new, old)
+
+
 def prepare_volume(obj: Object, now: str) -> None:
     """Makes a new volume Pending."""
     obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}

@@ -303,14 +303,10 @@ class Registry:
         resource: Resource, rules: SubresourceStrategy, new: Object, old: Object
     ) -> list[FieldError]:
         metadata = new["metadata"]
-        common = [
-            *_metadata_errors(resource, metadata, path_segment),
-            *validate_metadata_update(
-                metadata, old["metadata"], any_finalizer=_allows_any_finalizer(resource)
-            ),
-        ]
-        # Upstream's strategies validate the metadata again: each error is a cause twice.
-        return [*common, *common, *rules.validate(new, old)]
+        as_new = [*_metadata_errors(resource, metadata, path_segment)]
+        as_change = [*validate_metadata_update(metadata, old["metadata"])]
+        again = {"all": [*as_new, *as_change], "change": as_change, "": []}[rules.repeats]
+        return [*as_new, *as_change, *again, *rules.validate(new, old)]
 
     def replace(
         self, target: Target, new: Object, old: Object, *, dry_run: bool = False

@@ -79,11 +79,16 @@ def _subresources(
     *,
     prepare_update: PrepareUpdate = keep_status,
     set_times: Prepare = nothing,
+    repeats: str = "all",
     **others: SubresourceStrategy,
 ) -> Mapping[str, SubresourceStrategy]:
     """Returns the rules for changes of the main resource, the status and other subresources."""
     main_resource = SubresourceStrategy(
-        prepare_update, validate_update, raises_generation=True, set_times=set_times
+        prepare_update,
+        validate_update,
+        raises_generation=True,
+        set_times=set_times,
+        repeats=repeats,
     )
     return MappingProxyType({**STATUS, "": main_resource, **others})
 
@@ -102,7 +107,9 @@ def _validate_service_update(new: Object, old: Object) -> Errors:
 _with_generation = partial(Strategy, starts_generation=True, is_new_generation=spec_differs)
 
 _WORKLOAD_STATUS = SubresourceStrategy(validate=validate_workload_status)
-_WORKLOAD_SUBRESOURCES = _subresources(workloads.validate_workload_update, status=_WORKLOAD_STATUS)
+_WORKLOAD_SUBRESOURCES = _subresources(
+    workloads.validate_workload_update, repeats="change", status=_WORKLOAD_STATUS
+)
 _WORKLOAD = _with_generation(
     validate=workloads.validate_workload, subresources=_WORKLOAD_SUBRESOURCES
 )
@@ -167,7 +174,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("events.k8s.io", "events"): Strategy(
             creates_on_update=True,
             validate=events.validate_new_event,
-            subresources=_subresources(events.validate_new_event_update),
+            subresources=_subresources(events.validate_new_event_update, repeats="change"),
         ),
         ("", "namespaces"): Strategy(
             check_name=names.dns_label,
@@ -197,6 +204,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=volume_claims.validate_claim,
             subresources=_subresources(
                 volume_claims.validate_claim_update,
+                prepare_update=preparation.prepare_claim_update,
                 status=SubresourceStrategy(validate=validate_volume_claim_status),
             ),
             returns_deleted=True,
@@ -239,7 +247,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "replicationcontrollers"): _with_generation(
             validate=workloads.validate_controller,
             subresources=_subresources(
-                _as_new(workloads.validate_controller), status=_WORKLOAD_STATUS
+                _as_new(workloads.validate_controller), repeats="change", status=_WORKLOAD_STATUS
             ),
             orphans_dependents=True,
         ),
@@ -270,6 +278,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(
                 workloads.validate_workload_update,
                 prepare_update=preparation.prepare_daemon_set_update,
+                repeats="change",
                 status=SubresourceStrategy(
                     preparation.prepare_daemon_set_status, validate_workload_status
                 ),
@@ -281,6 +290,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=workloads.validate_workload,
             subresources=_subresources(
                 workloads.validate_workload_update,
+                repeats="change",
                 status=SubresourceStrategy(
                     preparation.keep_spec_and_labels, validate_workload_status
                 ),
@@ -316,7 +326,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("batch", "cronjobs"): _with_generation(
             validate=cron_jobs.validate_cron_job,
-            subresources=_subresources(cron_jobs.validate_cron_job_update),
+            subresources=_subresources(cron_jobs.validate_cron_job_update, repeats="change"),
         ),
         ("batch", "jobs"): _with_generation(
             prepare_create=jobs.prepare_job,
@@ -388,6 +398,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=other_kinds.validate_budget,
             subresources=_subresources(
                 _as_new(other_kinds.validate_budget),
+                repeats="",
                 status=SubresourceStrategy(validate=validate_budget_status),
             ),
         ),
@@ -435,25 +446,28 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
                 slices.validate_slice_update,
                 prepare_update=slices.drop_lists,
                 set_times=preparation.set_taint_times,
+                repeats="change",
             ),
             returns_deleted=True,
         ),
         ("scheduling.k8s.io", "priorityclasses"): Strategy(
             starts_generation=True,
             validate=other_kinds.validate_priority_class,
-            subresources=_subresources(other_kinds.validate_priority_class_update),
+            subresources=_subresources(
+                other_kinds.validate_priority_class_update, repeats="change"
+            ),
         ),
         ("storage.k8s.io", "csidrivers"): Strategy(
             is_new_generation=spec_differs,
             updates_unconditionally=False,
             validate=storage_kinds.validate_csi_driver,
-            subresources=_subresources(storage_kinds.validate_csi_driver_update),
+            subresources=_subresources(storage_kinds.validate_csi_driver_update, repeats="change"),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "csinodes"): Strategy(
             updates_unconditionally=False,
             validate=storage_kinds.validate_csi_node,
-            subresources=_subresources(storage_kinds.validate_csi_node_update),
+            subresources=_subresources(storage_kinds.validate_csi_node_update, repeats="change"),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "csistoragecapacities"): Strategy(
@@ -471,6 +485,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=storage_kinds.validate_attachment,
             subresources=_subresources(
                 storage_kinds.validate_attachment_update,
+                repeats="change",
                 status=SubresourceStrategy(keep_spec_and_metadata),
             ),
             returns_deleted=True,

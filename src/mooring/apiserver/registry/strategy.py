@@ -99,6 +99,8 @@ class SubresourceStrategy:
         raises_generation: True if a change of the spec increments the generation.
         set_times: Sets times that clients omit, also in new objects. These are defaults: the
             writer owns them, so they are set before the change is tracked.
+        repeats: How upstream's strategy validates the metadata once more, so that an error is a
+            cause again: "all" = as of a new object and as a change, "change", or "" = not at all.
         stamp: Sets times of the new object that depend on the old one; they have no owner.
     """
 
@@ -107,6 +109,7 @@ class SubresourceStrategy:
     raises_generation: bool = False
     set_times: Prepare = nothing
     stamp: Stamp = _no_times
+    repeats: str = "all"
 
 
 #: The default for main resources.

@@ -58,18 +58,18 @@ def validate_metadata(
     else:
         yield from required_value("metadata.namespace", namespace, names.dns_label)
     yield from not_negative(metadata, "metadata", "generation")
-    yield from _shared_rules(metadata, any_finalizer=any_finalizer)
+    yield from _shared_rules(metadata)
+    if finalizers := metadata.get("finalizers"):
+        yield from _validate_finalizers(finalizers, any_finalizer=any_finalizer)
 
 
-def _shared_rules(metadata: Metadata, *, any_finalizer: bool) -> Errors:
+def _shared_rules(metadata: Metadata) -> Errors:
     if labels := metadata.get("labels"):
         yield from validate_labels(labels, "metadata.labels")
     if annotations := metadata.get("annotations"):
         yield from validate_annotations(annotations, "metadata.annotations")
     if owners := metadata.get("ownerReferences"):
         yield from _validate_owners(owners)
-    if finalizers := metadata.get("finalizers"):
-        yield from _validate_finalizers(finalizers, any_finalizer=any_finalizer)
     for number, entry in enumerate(metadata.get("managedFields", ())):
         yield from _validate_managed(entry, f"metadata.managedFields[{number}]")
 
@@ -176,10 +176,8 @@ def _validate_managed(entry: dict[str, Any], field: str) -> Errors:
         yield invalid(f"{field}.fieldsType", entry["fieldsType"], "must be `FieldsV1`")
 
 
-def validate_metadata_update(
-    new: Metadata, old: Metadata, *, any_finalizer: bool = False
-) -> Errors:
-    """Validates a change of metadata; ``any_finalizer`` as in ``validate_metadata``."""
+def validate_metadata_update(new: Metadata, old: Metadata) -> Errors:
+    """Validates a change of metadata; of the finalizers only whether some may be added."""
     if "deletionTimestamp" in old:
         added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
         if added:
@@ -196,7 +194,7 @@ def validate_metadata_update(
         for name in _IMMUTABLE_NAMES
         if new.get(name) != old.get(name)
     )
-    yield from _shared_rules(new, any_finalizer=any_finalizer)
+    yield from _shared_rules(new)
 
 
 _IMMUTABLE_NAMES = (

@@ -119,6 +119,8 @@ def validate_node_update(new: Object, old: Object) -> Errors:
         if before.get(name) and before[name] != spec.get(name):
             problem = f'node updates may not change {title} except from "" to valid'
             yield forbidden_field(f"spec.{name}", problem)
+    if spec.get("externalID", "") != before.get("externalID", ""):
+        yield forbidden_field("spec.externalID", "may not be updated")
     # Twice, as upstream: a changed node is also validated as a new one.
     for _ in range(2):
         yield from validate_taints(spec.get("taints", ()), "metadata.taints")

@@ -6,12 +6,14 @@ Differs: messages about immutable fields do not print the difference.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, required
+from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.validation.metadata import validate_label_selector
-from mooring.apiserver.validation.rules import field_errors, one_of, required_fields
+from mooring.apiserver.validation.rules import field_errors, immutable, one_of, required_fields
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 VOLUME_MODES = ("Block", "Filesystem")
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _POSITIVE = "must be greater than zero"
+_STORAGE = "storage"
+_ATTRIBUTES_CLASS = "volumeAttributesClassName"
+#: Names the class of a claim in the old way.
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def validate_claim(claim: Object) -> Errors:
@@ -93,17 +99,54 @@ def validate_access_modes(spec: Object, field: str) -> Errors:
 
 
 def validate_claim_update(new: Object, old: Object) -> Errors:
-    """Validates a change of a claim: only its size and volume may change."""
+    """Validates a change of a claim: only the size and the class of a bound one may change."""
     yield from validate_claim(new)
-    spec, before = dict(new["spec"]), dict(old["spec"])
-    for name in ("resources", "volumeAttributesClassName"):
-        spec.pop(name, None)
-        before.pop(name, None)
-    if "volumeName" not in before:
-        spec.pop("volumeName", None)
-    if spec != before:
+    if _fixed(new, old) != old["spec"]:
         problem = (
             "spec is immutable after creation except resources.requests and "
             "volumeAttributesClassName for bound claims\n"
         )
         yield forbidden_field("spec", problem)
+    size, before = _size(new["spec"].get("resources")), _size(old["spec"].get("resources"))
+    capacity = (old.get("status") or {}).get("capacity") or {}
+    if size < before and size <= Quantity.from_wire(capacity.get(_STORAGE, "0")).nanos:
+        problem = "field can not be less than status.capacity"
+        yield forbidden_field("spec.resources.requests.storage", problem)
+    yield from immutable(new["spec"], old["spec"], "volumeMode")
+    yield from _validate_class_change(new["spec"].get(_ATTRIBUTES_CLASS), old)
+
+
+def _fixed(new: Object, old: Object) -> Object:
+    """Returns the new spec, where it may have changed as it was."""
+    spec, before = {**new["spec"]}, old["spec"]
+    if not before.get("volumeName"):
+        restore_fields(spec, before, "volumeName")
+    if "storageClassName" in spec and "storageClassName" not in before:
+        annotation = old["metadata"].get("annotations", {}).get(_CLASS_ANNOTATION)
+        if annotation in (None, spec["storageClassName"]):
+            del spec["storageClassName"]
+    if (new.get("status") or {}).get("phase") == "Bound":
+        restore_fields(spec, before, _ATTRIBUTES_CLASS)
+        resources = spec.get("resources") or {}
+        if "requests" in resources:
+            requests = {**resources["requests"]}
+            restore_fields(requests, before["resources"].get("requests") or {}, _STORAGE)
+            spec["resources"] = {**resources, "requests": requests}
+    return spec
+
+
+def _size(resources: Mapping[str, Any] | None) -> int:
+    """Returns the size that is requested, in billionths of a byte."""
+    requests = (resources or {}).get("requests") or {}
+    return Quantity.from_wire(requests.get(_STORAGE, "0")).nanos
+
+
+def _validate_class_change(name: str | None, old: Object) -> Errors:
+    """Validates that a class of attributes that is in effect is not removed."""
+    if not (old.get("status") or {}).get("currentVolumeAttributesClassName") or name:
+        return
+    if name == old["spec"].get(_ATTRIBUTES_CLASS):
+        return
+    value = "nil" if name is None else "empty string"
+    problem = "is forbidden when status.currentVolumeAttributesClassName is not nil"
+    yield forbidden_field(f"spec.{_ATTRIBUTES_CLASS}", f"update to {value} {problem}")

@@ -48,18 +48,20 @@ def has_class(claim: Object) -> bool:
     return "storageClassName" in claim["spec"] or _CLAIM_CLASS_ANNOTATION in annotations
 
 
-def prepare_claim_spec(claim: Object) -> None:
-    """Completes the spec of a new claim: one data source has two fields.
+def prepare_claim_spec(claim: Object, old: Object | None = None) -> None:
+    """Completes the spec of a claim: one data source has two fields.
 
     A source of another namespace needs a feature gate that is off by default, and the old field
-    is ignored if it names anything but a claim or a snapshot.
+    is ignored if it names anything but a claim or a snapshot. What ``old``, the claim before a
+    change, has stays allowed.
     """
-    spec = claim["spec"]
-    if (spec.get("dataSourceRef") or {}).get("namespace"):
+    spec, before = claim["spec"], old["spec"] if old is not None else {}
+    if (spec.get("dataSourceRef") or {}).get("namespace") and "dataSourceRef" not in before:
         del spec["dataSourceRef"]
+    has_source = "dataSource" in before or "dataSourceRef" in before
     if "dataSource" in spec and "dataSourceRef" not in spec:
         source = spec["dataSource"]
-        if (source.get("apiGroup") or "", source.get("kind")) in _OLD_SOURCES:
+        if has_source or (source.get("apiGroup") or "", source.get("kind")) in _OLD_SOURCES:
             spec["dataSourceRef"] = dict(source)
         else:
             del spec["dataSource"]
