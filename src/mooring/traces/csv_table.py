@@ -5,7 +5,8 @@ converts units::
 
     {submit_s: arrival, duration_s: minutes*60, cpu_milli: cores*1000, memory_bytes: mib*1048576}
 
-Without a map, the columns of the file that have the name of a column of the trace are read.
+Without a map, the columns of the file that have the name of a column of the trace are read; the
+others are noted.
 
 - ``submit_s`` is required in every row: a number, or a date with a time, such as
   ``2026-01-31T09:30:00Z``; it is UTC without a zone. Any origin will do, such as 1970: the first
@@ -42,6 +43,9 @@ OPENB_FORMAT: Final = "openb-csv"
 
 #: Columns of every pod list of openb.
 OPENB_COLUMNS: Final = frozenset({"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"})
+_OPENB_OTHERS: Final = frozenset(
+    {"gpu_spec", "qos", "creation_time", "scheduled_time", "deletion_time"}
+)
 
 _TEXTS: Final = tuple(title for title, default in DEFAULTS.items() if isinstance(default, str))
 _INTEGERS: Final = tuple(title for title, default in DEFAULTS.items() if isinstance(default, int))
@@ -75,6 +79,10 @@ def read_csv(data: bytes, name: str, columns: Mapping[str, Any] | None = None) -
     _, header = next(lines, (1, []))
     chosen = _chosen(header, columns)
     rows = Rows()
+    # A map names what is read: the other columns are left out on purpose.
+    for title in header if columns is None else ():
+        if title not in DEFAULTS:
+            rows.unread(title, line=1)
     first_has_date: bool | None = None
     for line, cells in lines:
         values = {title: _value(title, column, cells, line) for title, column in chosen.items()}
@@ -229,6 +237,9 @@ def read_openb_csv(data: bytes, name: str) -> Trace:
             "is not a pod list of openb: a column is missing", line=1, value=missing[0]
         )
     rows = Rows()
+    for title in header:
+        if title not in OPENB_COLUMNS | _OPENB_OTHERS:
+            rows.unread(title, line=1)
     for line, cells in lines:
         pod = dict(zip(header, cells, strict=True))
 

@@ -2,12 +2,14 @@
 
 A pod's requests are those that a scheduler counts (``pod_requests``). Its devices are the extended
 resources whose name ends in "/gpu", or ``alibabacloud.com/gpu-milli``. Its group is the name of its
-PodGroup, or else of its controller, and its user is its namespace.
+PodGroup, or else of its controller, and its user is its namespace. What else restricts or orders
+pods (selectors, affinity, volumes, other resources) has no column in a trace: it is noted.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -15,7 +17,7 @@ import msgspec
 from mooring.errors import ConfigError
 from mooring.objects.codec.decode import decode
 from mooring.objects.pod import Pod
-from mooring.objects.requests import pod_requests
+from mooring.objects.requests import CPU, MEMORY, pod_requests
 from mooring.traces.trace import Rows, Trace, check_amounts
 from mooring.traces.values import elapsed_s, member, wall_time_s
 
@@ -26,8 +28,21 @@ Json: TypeAlias = dict[str, Any]
 _GPU_SUFFIX: Final = "/gpu"
 _GPU_MILLI: Final = "alibabacloud.com/gpu-milli"
 _MILLI_PER_GPU: Final = 1000
+#: Fields of a pod's spec that a scheduler reads, and that a trace has no column for.
+_CONSTRAINTS: Final = (
+    *("affinity", "nodeSelector", "preemptionPolicy", "resourceClaims", "schedulerName"),
+    *("schedulingGates", "tolerations", "topologySpreadConstraints"),
+)
+#: What a constraint is if a user did not write it.
+_USUAL: Final[tuple[Any, ...]] = (None, "", [], {}, "default-scheduler", "PreemptLowerPriority")
+#: Kubernetes adds tolerations of these taints to every pod.
+_USUAL_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+#: Volumes that restrict the nodes of their pod.
+_CLAIMS: Final = ("ephemeral", "persistentVolumeClaim")
+
 #: Phases of a pod that has ended.
-ENDED: Final = ("Succeeded", "Failed")
+FAILED: Final = "Failed"
+ENDED: Final = ("Succeeded", FAILED)
 
 
 def decoded_pod(raw: Json, path: str) -> Pod:
@@ -72,6 +87,57 @@ def columns_of_pod(pod: Pod, path: str) -> dict[str, Any]:
     return columns
 
 
+def note_constraints(
+    rows: Rows, pod: Pod, raw: Json, path: str, *, line: int | None = None
+) -> None:
+    """Notes what a scheduler reads in a pod, and a trace has no column for.
+
+    Args:
+        rows: Collects the notes.
+        pod: The pod.
+        raw: The same pod as it was read.
+        path: The path of the pod.
+        line: The line of the pod.
+    """
+    prefix = f"{path}." if path else ""
+    spec = raw.get("spec") or {}
+    for name, value in _constraints(pod, spec):
+        rows.unread(name, line=line, path=f"{prefix}spec.{name}", value=value)
+    for name, amount in pod_requests(pod).items():
+        if name not in (CPU, MEMORY, _GPU_MILLI) and not name.endswith(_GPU_SUFFIX):
+            value = f"{name}: {amount.value()}"
+            rows.unread("requests of other resources", line=line, path=path, value=value)
+        elif name == _GPU_MILLI and amount.value() % _MILLI_PER_GPU and amount.value() > 1000:
+            text = f"{_GPU_MILLI} of several devices: rounded up to whole devices"
+            rows.note(text, line=line, path=path, value=amount.value())
+
+
+def _constraints(pod: Pod, spec: Json) -> Iterator[tuple[str, Any]]:
+    for name in _CONSTRAINTS:
+        value = spec.get(name)
+        if name == "tolerations":
+            value = [item for item in value or () if item.get("key") not in _USUAL_TAINTS]
+        if value not in _USUAL:
+            yield name, value
+    if pod.spec.priority is None and pod.spec.priority_class_name:
+        yield "priorityClassName", pod.spec.priority_class_name
+    claims = [
+        volume.get("name")
+        for volume in spec.get("volumes") or ()
+        if any(volume.get(kind) is not None for kind in _CLAIMS)
+    ]
+    if claims:
+        yield "volumes", claims
+    ports = [
+        port["hostPort"]
+        for container in spec.get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    ]
+    if ports:
+        yield "containers.ports.hostPort", ports
+
+
 def _group(pod: Pod) -> str:
     group = pod.spec.scheduling_group
     if group is not None and group.pod_group_name:
@@ -99,7 +165,8 @@ def read_pods(document: Any, name: str) -> Trace:
             raise ConfigError("must be a mapping", path=path, value=raw)
         kind = raw.get("kind", "Pod")
         if kind != "Pod":
-            rows.note("object that is not a pod: left out")
+            at = ".".join(filter(None, (path, "kind")))
+            rows.note("object that is not a pod: left out", path=at, value=kind)
             continue
         pod = decoded_pod({"apiVersion": "v1", "kind": "Pod"} | raw, path)
         prefix = f"{path}." if path else ""
@@ -108,6 +175,10 @@ def read_pods(document: Any, name: str) -> Trace:
         )
         begun_s = started_s(pod, prefix)
         ended_s = finished_s(raw, prefix)
+        note_constraints(rows, pod, raw, path)
+        if pod.status.phase == FAILED:
+            at = f"{prefix}status.phase"
+            rows.note("pod that failed: read as a pod that succeeds", path=at, value=FAILED)
         rows.add(
             submit_s=created_s,
             duration_s=elapsed_s(created_s if math.isnan(begun_s) else begun_s, ended_s),
@@ -121,6 +192,9 @@ def _items(document: Any) -> list[tuple[str, Any]]:
     if not isinstance(document, dict):
         raise ConfigError("must be a list of pods as kubectl prints it", value=document)
     if "items" not in document:
+        if document.get("kind") != "Pod":
+            problem = "must be a list with items as kubectl prints it, or a Pod"
+            raise ConfigError(problem, path="kind", value=document.get("kind"))
         return [("", document)]
     items = member(document, "items", "", list)
     return [(f"items[{index}]", item) for index, item in enumerate(items)]

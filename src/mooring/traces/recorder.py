@@ -18,9 +18,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mooring.errors import ConfigError
-from mooring.traces.pods import ENDED, columns_of_pod, decoded_pod
+from mooring.traces.pods import (
+    ENDED,
+    FAILED,
+    columns_of_pod,
+    decoded_pod,
+    note_constraints,
+)
 from mooring.traces.trace import Rows, Trace
-from mooring.traces.values import elapsed_s, member, parsed_json, wall_time_s
+from mooring.traces.values import elapsed_s, member, note_unread, parsed_json, wall_time_s
 
 FORMAT: Final = "kss-recorder"
 
@@ -58,7 +64,7 @@ def read_recorder(data: bytes, name: str) -> Trace:
     for line, text in enumerate(data.split(b"\n"), 1):
         if text.strip():
             try:
-                reader.read(parsed_json(text))
+                reader.read(parsed_json(text), line)
             except ConfigError as error:
                 # The text of one line has only line 1.
                 raise ConfigError(
@@ -76,8 +82,8 @@ class _Reader:
         self._all: list[_PodTimes] = []
         self._first_s = math.inf
 
-    def read(self, record: Any) -> None:
-        """Reads one record."""
+    def read(self, record: Any, line: int) -> None:
+        """Reads the record of a line."""
         if not isinstance(record, dict):
             raise ConfigError("must be a mapping with time, event and resource", value=record)
         event = member(record, "event", "", str)
@@ -88,27 +94,40 @@ class _Reader:
         self._first_s = min(self._first_s, time_s)
         resource = member(record, "resource", "", dict)
         if resource.get("kind") != "Pod":
-            self._rows.note("record of an object that is not a pod: left out")
+            text = "record of an object that is not a pod: left out"
+            self._rows.note(text, line=line, path="resource.kind", value=resource.get("kind"))
             return
+        note_unread(self._rows, record, KEYS, "")
         pod = decoded_pod(resource, "resource")
         key = pod.metadata.namespace, pod.metadata.name
         if event == "Delete":
-            self._end(key, time_s)
+            self._end(key, time_s, line)
             return
+        columns = columns_of_pod(pod, "resource")
         pod_times = self._current.get(key)
         if pod_times is None:
-            pod_times = _PodTimes(time_s, columns_of_pod(pod, "resource"))
+            pod_times = _PodTimes(time_s, columns)
             self._current[key] = pod_times
             self._all.append(pod_times)
+            note_constraints(self._rows, pod, resource, "resource", line=line)
+            if event == "Update":
+                self._note("Update of a pod without an Add: counts as its submission", key, line)
+        elif columns != pod_times.columns:
+            self._note("pod whose requests, priority or group change: the first count", key, line)
         if pod.spec.node_name and math.isnan(pod_times.begin_s):
             pod_times.begin_s = time_s
         if pod.status.phase in ENDED and math.isnan(pod_times.end_s):
             pod_times.end_s = time_s
+            if pod.status.phase == FAILED:
+                self._note("pod that failed: read as a pod that succeeds", key, line)
 
-    def _end(self, key: tuple[str, str], time_s: float) -> None:
+    def _note(self, text: str, key: tuple[str, str], line: int) -> None:
+        self._rows.note(text, line=line, path="resource", value="/".join(key))
+
+    def _end(self, key: tuple[str, str], time_s: float, line: int) -> None:
         pod_times = self._current.pop(key, None)
         if pod_times is None:
-            self._rows.note("Delete of a pod without an Add: left out")
+            self._note("Delete of a pod without an Add: left out", key, line)
         elif math.isnan(pod_times.end_s):
             pod_times.end_s = time_s
 

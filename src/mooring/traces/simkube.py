@@ -32,15 +32,19 @@ from typing import Any, Final
 import msgspec
 
 from mooring.errors import ConfigError
-from mooring.traces.pods import columns_of_pod, decoded_pod
+from mooring.traces.pods import columns_of_pod, decoded_pod, note_constraints
 from mooring.traces.trace import Rows, Trace
-from mooring.traces.values import checked_number, elapsed_s, member, number
+from mooring.traces.values import checked_number, elapsed_s, member, note_unread, number
 
 FORMAT: Final = "simkube"
 VERSION: Final = 2
 
 #: Pods of all objects together; each is a row of Python objects until the end of the reading.
 _ROWS_MAX: Final = 5_000_000
+
+#: What the recording was made with, and the names of the objects, say nothing more about pods.
+_TOP_FIELDS: Final = ("config", "events", "index", "pod_lifecycles", "version")
+_EVENT_FIELDS: Final = ("applied_objs", "deleted_objs", "ts")
 
 #: The kinds that replace their pods when their template changes.
 _ROLLED_OUT: Final = ("Deployment", "StatefulSet")
@@ -79,12 +83,15 @@ def read_simkube(document: Any, name: str) -> Trace:
     if document.get("version") != VERSION:
         value = document.get("version")
         raise ConfigError(f"must be {VERSION}", path="version", value=value)
-    reader = _Reader(_lifecycles(member(document, "pod_lifecycles", "", dict, {})))
+    rows = Rows()
+    reader = _Reader(_lifecycles(member(document, "pod_lifecycles", "", dict, {}), rows), rows)
+    note_unread(rows, document, _TOP_FIELDS, "")
     for index, event in enumerate(member(document, "events", "", list)):
         path = f"events[{index}]"
         if not isinstance(event, dict):
             raise ConfigError("must be a mapping", path=path, value=event)
         time_s = float(number(event, "ts", path))
+        note_unread(rows, event, _EVENT_FIELDS, path)
         reader.begin(time_s)
         for place, obj in _objects(event, path, "applied_objs"):
             reader.apply(obj, time_s, place)
@@ -101,7 +108,7 @@ def _objects(event: Mapping[str, Any], path: str, key: str) -> Iterator[tuple[st
         yield place, obj
 
 
-def _lifecycles(recorded: Mapping[Any, Any]) -> dict[Key, list[Lifecycle]]:
+def _lifecycles(recorded: Mapping[Any, Any], rows: Rows) -> dict[Key, list[Lifecycle]]:
     """Returns the lifecycles of every owner, by begin."""
     lifecycles: dict[Key, list[Lifecycle]] = {}
     for owner, by_hash in recorded.items():
@@ -119,6 +126,8 @@ def _lifecycles(recorded: Mapping[Any, Any]) -> dict[Key, list[Lifecycle]]:
             for index, entry in enumerate(member(by_hash, pod_hash, path, list))
         ]
         started = [entry for entry in entries if not math.isnan(entry[0])]
+        for _ in range(len(entries) - len(started)):
+            rows.note("lifecycle of a pod that never ran: left out", path=path)
         lifecycles[owner[0].removeprefix("/"), owner[1]] = sorted(
             started, key=lambda entry: entry[0]
         )
@@ -159,9 +168,14 @@ class _Row:
 
 
 class _Reader:
-    """The objects so far, and their pods."""
+    """The objects so far, and their pods.
 
-    def __init__(self, lifecycles: Mapping[Key, list[Lifecycle]]) -> None:
+    Attributes:
+        rows: Collects the rows of the trace, and its notes.
+    """
+
+    def __init__(self, lifecycles: Mapping[Key, list[Lifecycle]], rows: Rows) -> None:
+        self.rows = rows
         self._lifecycles = lifecycles
         self._all: list[_Row] = []
         self._current: defaultdict[Key, list[_Row]] = defaultdict(list)
@@ -169,7 +183,6 @@ class _Reader:
         #: The pod template of each object, as it was applied last.
         self._templates: dict[Key, dict[str, Any]] = {}
         self._first_s = math.inf
-        self._rows = Rows()
 
     def begin(self, time_s: float) -> None:
         """Begins an event."""
@@ -185,8 +198,9 @@ class _Reader:
             spec = member(obj, "spec", path, dict)
             template = member(spec, "template", f"{path}.spec", dict)
             count = _pods_of(kind, spec, f"{path}.spec")
+            self._note_job(kind, spec, count, f"{path}.spec")
         else:
-            self._rows.note(f"{kind}: left out")
+            self.rows.note(f"{kind}: left out", path=path, value=key[1])
             return
         current = self._current[key]
         is_changed = self._templates.setdefault(key, template) != template
@@ -196,6 +210,18 @@ class _Reader:
         if count > len(current):
             self._submit(key, template, count - len(current), time_s, path)
         self._remove(current, time_s, first=count)
+
+    def _note_job(self, kind: str, spec: Mapping[str, Any], count: int, path: str) -> None:
+        """Notes what says that the pods of a Job do not all come at once."""
+        if kind != "Job":
+            return
+        parallelism = _count(spec, "parallelism", path)
+        if parallelism < count:
+            text = "Job with less parallelism than completions: its pods are submitted at once"
+            self.rows.note(text, path=f"{path}.parallelism", value=parallelism)
+        if spec.get("suspend"):
+            text = "suspended Job: its pods are submitted all the same"
+            self.rows.note(text, path=f"{path}.suspend", value=True)
 
     def _remove(self, rows: list[_Row], time_s: float, *, first: int = 0) -> None:
         """Ends the pods of an object from the first on."""
@@ -210,6 +236,9 @@ class _Reader:
         metadata = {"name": owner, "namespace": namespace}
         raw = {"spec": template.get("spec"), "metadata": metadata}
         pod = decoded_pod({"apiVersion": "v1", "kind": "Pod", **raw}, path)
+        # A template is part of an object that has its path in the trace.
+        at = path if key[0] == "v1.Pod" else f"{path}.spec.template"
+        note_constraints(self.rows, pod, raw, at)
         if len(self._all) + count > _ROWS_MAX:
             raise ConfigError(f"has more than {_ROWS_MAX} pods", path=path)
         lifecycles = self._lifecycles.get(key, [])
@@ -226,18 +255,29 @@ class _Reader:
     def delete(self, obj: dict[str, Any], time_s: float, path: str) -> None:
         """Ends the pods of an object."""
         key = _key(obj, path)
+        kind = obj["kind"]
+        if kind != "Pod" and kind not in _TEMPLATE_KINDS:
+            self.rows.note(f"{kind}: left out", path=path, value=key[1])
+        elif key not in self._current:
+            text = "deletion of an object that no event applied: left out"
+            self.rows.note(text, path=path, value=f"{kind} {key[1]}")
         self._templates.pop(key, None)
         self._remove(self._current.pop(key, []), time_s)
 
     def trace(self, name: str) -> Trace:
         """Returns the trace."""
-        for owner in self._lifecycles.keys() - self._numbers.keys():
-            if self._lifecycles[owner]:
-                self._rows.note("run times of an owner that no event applies: left out")
+        for owner, lifecycles in self._lifecycles.items():
+            path = f"pod_lifecycles[{owner!r}]"
+            number_of_pods = self._numbers.get(owner, 0)
+            if lifecycles and not number_of_pods:
+                self.rows.note("run times of an owner that no event applies: left out", path=path)
+            elif len(lifecycles) > number_of_pods:
+                text = "owner with more run times than pods: the last are left out"
+                self.rows.note(text, path=path, value=len(lifecycles))
         for row in self._all:
             submit_s = row.submit_s - self._first_s
-            self._rows.add(submit_s=submit_s, duration_s=row.end_s(), **row.columns)
-        return self._rows.trace(name=name, format=FORMAT)
+            self.rows.add(submit_s=submit_s, duration_s=row.end_s(), **row.columns)
+        return self.rows.trace(name=name, format=FORMAT)
 
 
 def _key(obj: Mapping[str, Any], path: str) -> Key:

@@ -16,8 +16,9 @@ user                       ""
 
 The job number and the time of submission are always known. Jobs with status 2, 3 or 4 are parts of
 a job that has a line of its own: they are left out. Jobs with a preceding job are submitted at
-their time as the others are, with a note. Waiting time, CPU time, requested time and think time are
-results of a scheduler or of a model, and are not read.
+their time as the others are, with a note. Jobs that failed, or were cancelled while they ran, are
+read as jobs that succeed, with a note. Waiting time, CPU time, requested time, group, executable
+and think time have no effect, with a note.
 
 Source: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html
 """
@@ -47,7 +48,13 @@ _INTEGERS: Final = (
     *("status", "user", "queue", "partition", "preceding job"),
 )
 _PARTIAL: Final = (2, 3, 4)
+_FAILED: Final = 0
 _CANCELLED: Final = 5
+#: The fields without effect.
+_UNREAD: Final = (
+    *("wait time", "average CPU time", "requested time", "group", "executable"),
+    "think time",
+)
 _KIB: Final = 1024
 _MILLI_PER_CORE: Final = 1000
 
@@ -97,19 +104,30 @@ def _add(rows: Rows, job: dict[str, float], line: int) -> None:
         if job[title] < 0:
             raise ConfigError("must be 0 or more", line=line, path=title, value=job[title])
     status = job["status"]
+
+    def note(text: str, title: str) -> None:
+        rows.note(text, line=line, path=title, value=job[title])
+
     if status in _PARTIAL:
-        rows.note("part of a job that has its own line: left out")
+        note("part of a job that has its own line: left out", "status")
         return
     if status == _CANCELLED and job["run time"] <= 0:
-        rows.note("job that was cancelled before it ran: left out")
+        note("job that was cancelled before it ran: left out", "status")
         return
+    if status > _CANCELLED:
+        note("job with an unknown status: read as a job that succeeds", "status")
+    elif status in (_FAILED, _CANCELLED):
+        note("job that failed or was cancelled: read as a job that succeeds", "status")
     processors = int(_first(job, "requested processors", "allocated processors"))
     if processors < 1:
-        rows.note("job with an unknown number of processors: 1 is assumed")
+        note("job with an unknown number of processors: 1 is assumed", "requested processors")
         processors = 1
     memory_kib = max(0.0, _first(job, "requested memory", "used memory"))
     if job["preceding job"] >= 0:
-        rows.note("job that waits for a preceding job: submitted at its own time")
+        note("job that waits for a preceding job: submitted at its own time", "preceding job")
+    for title in _UNREAD:
+        if job[title] >= 0:
+            rows.unread(title, line=line, value=job[title])
     rows.add(
         submit_s=job["submit time"],
         duration_s=job["run time"] if job["run time"] >= 0 else math.nan,

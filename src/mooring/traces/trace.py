@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,12 @@ PODS_MAX: Final = 100_000_000
 #: Largest amount of a resource in a column. A double holds every integer up to it, so sums of
 #: amounts and products with a count are computed without a surprise.
 AMOUNT_MAX: Final = 2**53
+
+#: Different notes of a trace, and fields without effect: further ones are counted together.
+_NOTES_MAX: Final = 50
+_OTHERS: Final = "others"
+#: Longer values are cut in notes.
+_VALUE_LIMIT: Final = 60
 
 #: Column -> the value of a row that has none; ``submit_s`` is always required.
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -62,7 +68,8 @@ class Trace:
         user: User or namespace; "" = not recorded.
         names: Names; they need not be unique.
         count: Equal pods of the submission; at least 1.
-        notes: Sentences about rows that were left out, and about values that were assumed.
+        notes: Sentences about rows that were left out, values that were assumed, and fields that
+            have no effect; with their number, and the place and the value of the first.
     """
 
     name: str
@@ -127,12 +134,55 @@ class Trace:
         return int(self.count.sum())
 
 
+class _Place(NamedTuple):
+    """The place of a case, and the value there."""
+
+    line: int | None
+    path: str | None
+    value: Any
+
+    def text(self) -> str:
+        """Returns the place in words; "" = it is unknown."""
+        parts = [] if self.line is None else [f"line {self.line}"]
+        parts += [self.path] if self.path else []
+        if parts and self.value is not None:
+            value = f"{self.value:g}" if isinstance(self.value, float) else repr(self.value)
+            parts.append(value if len(value) <= _VALUE_LIMIT else value[:_VALUE_LIMIT] + "...")
+        return ": ".join(parts)
+
+
+class _Cases:
+    """The cases of a note: their number, and the place of the first."""
+
+    __slots__ = ("count", "first")
+
+    def __init__(self, first: str) -> None:
+        self.count = 0
+        self.first = first
+
+    def where(self, form: str = " ({})") -> str:
+        """Returns the place of the first case in words; "" = there is none."""
+        if not self.first:
+            return ""
+        return form.format(f"{'first at ' if self.count > 1 else 'at '}{self.first}")
+
+
+def _count(cases: dict[str, _Cases], text: str, place: _Place) -> None:
+    """Counts a case; of too many different texts the later ones are counted together."""
+    if text not in cases:
+        text = text if len(cases) < _NOTES_MAX else _OTHERS
+    if text not in cases:
+        cases[text] = _Cases(place.text() if text != _OTHERS else "")
+    cases[text].count += 1
+
+
 class Rows:
     """Collects the rows of a trace; a value that is left out has its default."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {title: [] for title in DEFAULTS}
-        self._notes: dict[str, int] = {}
+        self._notes: dict[str, _Cases] = {}
+        self._unread: dict[str, _Cases] = {}
 
     def add(self, *, submit_s: float, **values: Any) -> None:
         """Adds a row; the keywords are columns of ``Trace``.
@@ -147,9 +197,41 @@ class Rows:
             if title != "submit_s":
                 self._columns[title].append(values.get(title, default))
 
-    def note(self, text: str) -> None:
-        """Counts one case of a note, such as "cancelled before it ran: left out"."""
-        self._notes[text] = self._notes.get(text, 0) + 1
+    def note(
+        self,
+        text: str,
+        *,
+        line: int | None = None,
+        path: str | None = None,
+        value: Any = None,
+    ) -> None:
+        """Counts one case of a note, such as "cancelled before it ran: left out".
+
+        Args:
+            text: The note.
+            line: The line of the case; the note has the place of its first case.
+            path: The path of the case in its document or line.
+            value: What is there.
+        """
+        _count(self._notes, text, _Place(line, path, value))
+
+    def unread(
+        self,
+        field: str,
+        *,
+        line: int | None = None,
+        path: str | None = None,
+        value: Any = None,
+    ) -> None:
+        """Counts one case of a field that has a value and no effect; all are one note.
+
+        Args:
+            field: The name of the field.
+            line: The line of the case; the note has the place of the first case of a field.
+            path: The path of the case in its document.
+            value: What is there.
+        """
+        _count(self._unread, field, _Place(line, path, value))
 
     def __len__(self) -> int:
         """Returns the number of rows."""
@@ -178,7 +260,13 @@ class Rows:
         if is_shifted:
             first_s = min(submit_s)
             self._columns["submit_s"] = [time_s - first_s for time_s in submit_s]
-        notes = [f"{count} x {text}" for text, count in self._notes.items()]
+        notes = [f"{cases.count} x {text}{cases.where()}" for text, cases in self._notes.items()]
+        if self._unread:
+            fields = [
+                f"{field} ({cases.count} x{cases.where(', {}')})"
+                for field, cases in self._unread.items()
+            ]
+            notes.append(f"fields that have no effect: {', '.join(fields)}")
         return Trace.build(name=name, format=format, columns=self._columns, notes=notes)
 
 

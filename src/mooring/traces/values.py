@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from mooring.errors import ConfigError
-from mooring.traces.trace import AMOUNT_MAX
+from mooring.traces.trace import AMOUNT_MAX, Rows
 
 _MISSING: Final = object()
 
@@ -66,6 +66,20 @@ def member(mapping: Mapping[Any, Any], key: str, path: str, kind: type, default:
     if not isinstance(value, kind):
         raise ConfigError(f"must be {_WORDS[kind]}", path=place, value=value)
     return value
+
+
+def note_unread(rows: Rows, mapping: Mapping[Any, Any], read: Container[str], path: str) -> None:
+    """Notes the fields of a mapping that have a value and no effect.
+
+    Args:
+        rows: Collects the notes.
+        mapping: The mapping.
+        read: The fields that have an effect.
+        path: The path of the mapping.
+    """
+    for key, value in mapping.items():
+        if key not in read and value is not None:
+            rows.unread(str(key), path=f"{path}.{key}" if path else str(key), value=value)
 
 
 def number(

@@ -327,7 +327,7 @@ def test_files_of_stages_can_be_given_beside_a_scenario(
 def test_an_event_is_noted(tmp_path: Path) -> None:
     event = stage("e", next={"event": {"reason": "Created"}, "statusTemplate": "phase: Running"})
     scenario = read(tmp_path, staged(tmp_path, event))
-    assert scenario.notes == ["stage e: its event has no effect, and is not recorded"]
+    assert scenario.notes == ["events have no effect, and are not recorded: those of stage e"]
 
 
 #: Changes of a stage -> path and beginning of the error.

@@ -40,6 +40,10 @@ def a_pod(name: str, cpu: str = "1", **more: Any) -> Json:
     return named(pod(cpu, terminationGracePeriodSeconds=0, **more), name)
 
 
+def a_config_map(name: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+
 def played(folder: Path, *operations: Json, **options: Any) -> Result:
     path = write_steps(folder, steps(*operations))
     return ScenarioRun(read_scenario(path, **options)).run()
@@ -194,6 +198,26 @@ def test_what_has_no_effect_is_noted(tmp_path: Path) -> None:
         "status: results of another run are left out",
         "there is no doneOperation: the run ends with the last step",
     ]
+
+
+def test_operations_on_objects_without_a_part_in_scheduling_are_left_out(tmp_path: Path) -> None:
+    maps = [a_config_map(name) for name in ("a", "b")]
+    meta = {"typeMeta": {"apiVersion": "v1", "kind": "ConfigMap"}, "objectMeta": {"name": "a"}}
+    patch = {**meta, "patch": '{"data": {}}', "patchType": "application/merge-patch+json"}
+    operations = [
+        *(create(0, own) for own in (a_node("n"), a_pod("p"), *maps)),
+        {"step": 1, "patchOperation": patch},
+        {"step": 2, "deleteOperation": meta},
+        done(2),
+    ]
+
+    scenario = read_scenario(write_steps(tmp_path, steps(*operations)))
+
+    assert scenario.notes == [
+        "ConfigMap of v1: left out, it has no part in scheduling "
+        "(4 operations, the first on default/a)",
+    ]
+    assert ScenarioRun(scenario).run().tables["pods"]["final_state"] == ["Running"]
 
 
 NODE = create(0, a_node("a"))

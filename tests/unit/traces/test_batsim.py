@@ -107,3 +107,66 @@ def test_a_sequence_is_repeated_a_whole_number_of_times(repeat: float, problem: 
     profile = {"type": "composed", "repeat": repeat, "seq": ["short"]}
     with pytest.raises(ConfigError, match=problem):
         read_batsim(workload(job(profile="x"), x=profile), "b.json")
+
+
+@pytest.mark.parametrize(
+    ("profile", "duration_s"),
+    [
+        ({"type": "DelayProfile", "delay": 7}, 7.0),
+        ({"type": "SequentialCompositionProfile", "repeat": 3, "seq": ["short"]}, 30.0),
+        ({"type": "composed", "nb": 3, "seq": ["short", "short"]}, 60.0),
+    ],
+)
+def test_names_of_all_versions_are_read(profile: dict[str, Any], duration_s: float) -> None:
+    trace = read_batsim(workload(job(profile="x"), x=profile), "w.json")
+
+    assert (trace.duration_s.tolist(), trace.notes) == ([duration_s], ())
+
+
+def test_both_names_of_the_number_of_repetitions_are_refused() -> None:
+    profile = {"type": "composed", "nb": 2, "repeat": 3, "seq": ["short"]}
+
+    with pytest.raises(ConfigError, match=r"profiles\.x\.nb: is the older name .*, got 2"):
+        read_batsim(workload(job(profile="x"), x=profile), "w.json")
+
+
+def test_a_profile_that_fails_ends_its_sequence_and_is_noted() -> None:
+    profiles = {
+        "bad": {"type": "delay", "delay": 3, "ret": 1},
+        "outer": {"type": "composed", "repeat": 4, "seq": ["short", "bad", "long"]},
+        "end": {"type": "composed", "repeat": 2, "seq": ["short"], "ret": 2},
+    }
+    jobs = [job(id=at, profile=name) for at, name in enumerate(("bad", "outer", "end", "short"))]
+
+    trace = read_batsim(workload(*jobs, **profiles), "w.json")
+
+    assert trace.duration_s.tolist() == [3.0, 13.0, 20.0, 10.0]
+    assert trace.notes == (
+        "3 x job whose profile fails (ret is not 0): read as a job that succeeds "
+        "(first at jobs[0].profile: 'bad')",
+    )
+
+
+def test_a_job_that_reaches_its_walltime_has_no_return_code() -> None:
+    profiles = {"bad": {"type": "delay", "delay": 30, "ret": 1}}
+
+    trace = read_batsim(workload(job(profile="bad", walltime=20), **profiles), "w.json")
+
+    assert trace.notes == ("1 x job that ends at its walltime (at jobs[0].walltime: 20)",)
+
+
+def test_fields_without_effect_are_noted_with_place_and_value() -> None:
+    short = {"type": "delay", "delay": 10, "command": "sleep"}
+    document = workload(job(dependencies=["2"]), job(id=2, res=5, gpus=None), short=short)
+    document["date"] = "2026-01-01"
+
+    assert read_batsim(document, "w.json").notes == (
+        "1 x job that requests more than nb_res resources (at jobs[1].res: 5)",
+        "fields that have no effect: date (1 x, at date: '2026-01-01'), command (1 x, at "
+        "profiles.short.command: 'sleep'), dependencies (1 x, at jobs[0].dependencies: ['2'])",
+    )
+
+
+def test_the_number_of_resources_must_be_a_number() -> None:
+    with pytest.raises(ConfigError, match=r"nb_res: must be a number from 1 .*, got 0"):
+        read_batsim({**workload(job()), "nb_res": 0}, "w.json")

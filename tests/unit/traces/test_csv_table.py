@@ -180,3 +180,20 @@ def test_numbers_and_dates_are_not_mixed(first: str, second: str, problem: str) 
     text = f"submit_s\n{first}\n{second}\n".encode()
     with pytest.raises(ConfigError, match=rf"line 3: submit_s: {problem}, got '{second}'"):
         read_csv(text, "t.csv")
+
+
+def test_columns_that_are_not_read_are_noted_unless_a_map_names_those_that_are() -> None:
+    table = b"submit_s,cores,duration\n0,1,2\n"
+
+    assert read_csv(table, "t.csv").notes == (
+        "fields that have no effect: cores (1 x, at line 1), duration (1 x, at line 1)",
+    )
+    assert read_csv(table, "t.csv", {"submit_s": "submit_s"}).notes == ()
+
+
+def test_columns_of_openb_that_are_not_read_are_noted() -> None:
+    table = b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,pod_phase\na,1,1,0,0,Running\n"
+
+    assert read_openb_csv(table, "t.csv").notes == (
+        "fields that have no effect: pod_phase (1 x, at line 1)",
+    )

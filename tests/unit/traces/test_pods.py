@@ -90,7 +90,9 @@ def test_a_single_pod_and_other_objects_in_a_list_are_accepted() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
 
     assert len(read_pods(pod("a"), "pods.json")) == 1
-    assert read(service, pod("a")).notes == ("1 x object that is not a pod: left out",)
+    assert read(service, pod("a")).notes == (
+        "1 x object that is not a pod: left out (at items[0].kind: 'Service')",
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,3 +127,45 @@ def test_a_malformed_document_is_an_error_with_path_and_value(document: Any, mes
         read_pods(document, "pods.json")
 
     assert message in str(caught.value)
+
+
+def test_what_a_trace_has_no_column_for_is_noted_with_place_and_value() -> None:
+    usual = [{"key": f"node.kubernetes.io/{name}"} for name in ("not-ready", "unreachable")]
+    spec = requests(cpu="1") | {
+        "schedulerName": "default-scheduler",
+        "preemptionPolicy": "PreemptLowerPriority",
+        "tolerations": [*usual, {"key": "gpu", "operator": "Exists"}],
+        "priorityClassName": "high",
+        "volumes": [
+            {"name": "token", "projected": {}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        ],
+    }
+    spec["containers"][0]["resources"]["requests"] = {"cpu": "1", "ephemeral-storage": "1Gi"}
+    spec["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    other = pod("b", spec=spec | {"priority": 5, "tolerations": usual}, status={"phase": "Failed"})
+
+    assert read(pod("a", spec=spec), other).notes == (
+        "1 x pod that failed: read as a pod that succeeds (at items[1].status.phase: 'Failed')",
+        "fields that have no effect: "
+        "tolerations (1 x, at items[0].spec.tolerations: [{'key': 'gpu', 'operator': 'Exists'}]), "
+        "priorityClassName (1 x, at items[0].spec.priorityClassName: 'high'), "
+        "volumes (2 x, first at items[0].spec.volumes: ['data']), "
+        "containers.ports.hostPort (2 x, first at items[0].spec.containers.ports.hostPort: [80]), "
+        "requests of other resources (2 x, first at items[0]: 'ephemeral-storage: 1073741824')",
+    )
+
+
+def test_thousandths_of_several_devices_that_are_rounded_up_are_noted() -> None:
+    trace = read(pod("a", spec=requests(**{"alibabacloud.com/gpu-milli": "1500"})))
+
+    assert (trace.gpu_count[0], trace.gpu_milli[0]) == (2, 1000)
+    assert trace.notes == (
+        "1 x alibabacloud.com/gpu-milli of several devices: rounded up to whole devices "
+        "(at items[0]: 1500)",
+    )
+
+
+def test_a_document_that_is_no_list_and_no_pod_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"kind: must be a list with items .* or a Pod"):
+        read_pods({"pods": [], "nodes": []}, "snapshot.json")

@@ -57,7 +57,9 @@ def test_a_pod_runs_from_its_binding_to_its_end() -> None:
     assert trace.submit_s.tolist() == [2.0, 5.0, 20.0]
     assert trace.duration_s.tolist() == pytest.approx([10.0, 20.0, math.nan], nan_ok=True)
     assert trace.cpu_milli.tolist() == [250, 250, 250]
-    assert trace.notes == ("1 x record of an object that is not a pod: left out",)
+    assert trace.notes == (
+        "1 x record of an object that is not a pod: left out (at line 1: resource.kind: 'Node')",
+    )
 
 
 def test_a_pod_of_the_same_name_is_another_pod_after_a_delete() -> None:
@@ -73,7 +75,9 @@ def test_a_pod_of_the_same_name_is_another_pod_after_a_delete() -> None:
 
     assert trace.submit_s.tolist() == [0.0, 6.0]
     assert trace.duration_s.tolist() == pytest.approx([4.0, math.nan], nan_ok=True)
-    assert trace.notes == ("1 x Delete of a pod without an Add: left out",)
+    assert trace.notes == (
+        "1 x Delete of a pod without an Add: left out (at line 4: resource: 'default/b')",
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,3 +107,20 @@ def test_a_malformed_line_is_an_error_with_its_line(text: bytes, message: str) -
         read_recorder(lines(record(0, "Add", "a"), text), "record.jsonl")
 
     assert message in str(caught.value)
+
+
+def test_what_the_file_leaves_open_is_noted() -> None:
+    larger = record(3, "Update", "a").replace(b"250m", b"500m")
+    failed = record(4, "Update", "a", node="n", phase="Failed")
+    trace = read_recorder(
+        lines(record(1, "Update", "b"), record(2, "Add", "a"), larger, failed), "record.jsonl"
+    )
+
+    assert trace.cpu_milli.tolist() == [250, 250]
+    assert trace.notes == (
+        "1 x Update of a pod without an Add: counts as its submission "
+        "(at line 1: resource: 'default/b')",
+        "1 x pod whose requests, priority or group change: the first count "
+        "(at line 3: resource: 'default/a')",
+        "1 x pod that failed: read as a pod that succeeds (at line 4: resource: 'default/a')",
+    )

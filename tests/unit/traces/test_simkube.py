@@ -103,7 +103,9 @@ def test_pods_are_read_and_other_kinds_are_left_out() -> None:
     trace = read(event(0, pod | {"spec": {"containers": [CONTAINER]}}, daemons, daemons))
 
     assert trace.names.tolist() == ["p"]
-    assert trace.notes == ("2 x DaemonSet: left out",)
+    assert trace.notes == (
+        "2 x DaemonSet: left out (first at events[0].applied_objs[1]: 'shop/log')",
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,4 +167,53 @@ def test_another_pod_template_of_a_replica_set_is_for_its_next_pods() -> None:
 def test_run_times_of_an_unknown_owner_are_noted() -> None:
     lifecycles = {("apps/v1.Deployment", "shop/other"): {7: [{"Running": T0}]}}
     trace = read(event(0, workload("web", replicas=1)), lifecycles=lifecycles)
-    assert trace.notes == ("1 x run times of an owner that no event applies: left out",)
+    assert trace.notes == (
+        "1 x run times of an owner that no event applies: left out "
+        "(at pod_lifecycles[('apps/v1.Deployment', 'shop/other')])",
+    )
+
+
+def test_a_deletion_of_an_unknown_object_is_noted() -> None:
+    web = workload("web", replicas=1)
+    trace = read(event(0, web), event(5, deleted=(web, web, workload("log", "DaemonSet"))))
+
+    assert trace.notes == (
+        "1 x deletion of an object that no event applied: left out "
+        "(at events[1].deleted_objs[1]: 'Deployment shop/web')",
+        "1 x DaemonSet: left out (at events[1].deleted_objs[2]: 'shop/log')",
+    )
+
+
+def test_run_times_that_no_pod_has_are_noted() -> None:
+    owner = ("apps/v1.Deployment", "shop/web")
+    times = [{"Finished": [T0, T0 + 5]}, {"Running": T0 + 6}, "Empty"]
+
+    trace = read(event(0, workload("web", replicas=1)), lifecycles={owner: {7: times}})
+
+    assert trace.duration_s.tolist() == [5.0]
+    assert trace.notes == (
+        f"1 x lifecycle of a pod that never ran: left out (at pod_lifecycles[{owner!r}])",
+        "1 x owner with more run times than pods: the last are left out "
+        f"(at pod_lifecycles[{owner!r}]: 2)",
+    )
+
+
+def test_a_job_whose_pods_do_not_come_at_once_is_noted() -> None:
+    train = workload("train", "Job", completions=3, parallelism=2, suspend=True)
+
+    assert read(event(0, train)).notes == (
+        "1 x Job with less parallelism than completions: its pods are submitted at once "
+        "(at events[0].applied_objs[0].spec.parallelism: 2)",
+        "1 x suspended Job: its pods are submitted all the same "
+        "(at events[0].applied_objs[0].spec.suspend: True)",
+    )
+
+
+def test_what_a_trace_has_no_column_for_is_noted() -> None:
+    web = workload("web", replicas=2)
+    web["spec"]["template"]["spec"] |= {"nodeSelector": {"disk": "ssd"}}
+
+    assert read(event(0, web) | {"note": "x"}).notes == (
+        "fields that have no effect: note (1 x, at events[0].note: 'x'), nodeSelector (1 x, at "
+        "events[0].applied_objs[0].spec.template.spec.nodeSelector: {'disk': 'ssd'})",
+    )

@@ -37,7 +37,9 @@ def test_a_job_is_one_pod_with_one_core_for_each_processor() -> None:
     assert trace.cpu_milli.tolist() == [1000]
     assert trace.memory_bytes.tolist() == [2048 * KIB]
     assert (trace.names[0], trace.user[0], trace.group[0]) == ("job-7", "user-3", "queue-2")
-    assert trace.notes == ()
+    assert trace.notes == (
+        "fields that have no effect: wait time (1 x, at line 4: 5), group (1 x, at line 4: 1)",
+    )
 
 
 def test_unknown_values_are_read_as_documented() -> None:
@@ -54,7 +56,10 @@ def test_unknown_values_are_read_as_documented() -> None:
     assert trace.user.tolist() == ["", ""]
     assert math.isnan(trace.duration_s[0])
     assert trace.duration_s[1] == 0.0
-    assert trace.notes == ("1 x job with an unknown number of processors: 1 is assumed",)
+    assert trace.notes == (
+        "1 x job with an unknown number of processors: 1 is assumed "
+        "(at line 5: requested processors: -1)",
+    )
 
 
 def test_parts_of_jobs_and_jobs_that_never_ran_are_left_out() -> None:
@@ -70,8 +75,9 @@ def test_parts_of_jobs_and_jobs_that_never_ran_are_left_out() -> None:
 
     assert trace.names.tolist() == ["job-1", "job-3"]
     assert trace.notes == (
-        "2 x part of a job that has its own line: left out",
-        "1 x job that was cancelled before it ran: left out",
+        "2 x part of a job that has its own line: left out (first at line 5: status: 2)",
+        "1 x job that was cancelled before it ran: left out (at line 7: status: 5)",
+        "1 x job that failed or was cancelled: read as a job that succeeds (at line 8: status: 5)",
     )
 
 
@@ -117,4 +123,23 @@ def test_a_job_with_a_preceding_job_is_submitted_at_its_time_with_a_note() -> No
     trace = read_swf(text(*lines), "log.swf")
 
     assert trace.submit_s.tolist() == [0.0, 9.0]
-    assert "1 x job that waits for a preceding job: submitted at its own time" in trace.notes
+    assert (
+        "1 x job that waits for a preceding job: submitted at its own time "
+        "(at line 5: preceding job: 1)"
+    ) in trace.notes
+
+
+def test_fields_without_effect_and_jobs_that_did_not_succeed_are_noted() -> None:
+    lines = [
+        job(run_time=5, requested_processors=1, status=0, requested_time=60, think_time=3),
+        job(job_number=2, run_time=5, requested_processors=1, status=0, requested_time=70),
+        job(job_number=3, run_time=5, requested_processors=1, status=9),
+    ]
+
+    assert read_swf(text(*lines), "log.swf").notes == (
+        "2 x job that failed or was cancelled: read as a job that succeeds "
+        "(first at line 4: status: 0)",
+        "1 x job with an unknown status: read as a job that succeeds (at line 6: status: 9)",
+        "fields that have no effect: requested time (2 x, first at line 4: 60), "
+        "think time (1 x, at line 4: 3)",
+    )

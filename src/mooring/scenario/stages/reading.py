@@ -32,6 +32,8 @@ from mooring.scenario.stages.templates import Template
 
 #: More stages are refused.
 STAGES_MAX: Final = 1000
+#: Names in a note; further ones are counted.
+NAMES_SHOWN: Final = 20
 _KINDS: Final = ("Pod", "Node")
 _OPERATORS: Final = (IN, NOT_IN, EXISTS, NOT_EXISTS)
 _PATCH_TYPES: Final = ("", "strategic", "merge")
@@ -58,13 +60,12 @@ class ReadStages:
             for stage in self.stages
             if any(effect.event is not None for effect in stage.effects)
         ]
-        return [
-            *self.notes,
-            *(
-                f"stage {name}: its event has no effect, and is not recorded"
-                for name in with_events
-            ),
-        ]
+        if not with_events:
+            return self.notes
+        names = ", ".join(with_events[:NAMES_SHOWN])
+        rest = f" and {len(with_events) - NAMES_SHOWN} more" * (len(with_events) > NAMES_SHOWN)
+        text = f"events have no effect, and are not recorded: those of stage {names}{rest}"
+        return [*self.notes, text]
 
 
 def are_stages(file: str | os.PathLike[str]) -> bool:

@@ -15,6 +15,7 @@ from mooring.errors import ConfigError
 from mooring.objects.files.documents import Path, json_document, yaml_documents
 from mooring.objects.files.paths import Text
 from mooring.objects.files.sources import Source
+from mooring.objects.generic import GenericObject
 from mooring.scenario.document import Autoscaler
 from mooring.scenario.object_reader import ObjectReader
 from mooring.scenario.scenario import (
@@ -140,6 +141,8 @@ class _Reading:
 
     def __init__(self, read: document.Document, text: Text, errors: list[FieldError]) -> None:
         self.notes: list[str] = []
+        #: Objects that have no part in scheduling, with the number of operations on them.
+        self._left_out: dict[Reference, int] = {}
         self._spec = read.spec
         self._text = text
         self._errors = errors
@@ -178,7 +181,25 @@ class _Reading:
             if action is not None:
                 name = own.id or f"operations[{at}]"
                 by_step[own.step].append(Operation(name, action, self._source(path)))
+        self._leave_out(by_step)
         return [Step(number, by_step[number]) for number in sorted(by_step)]
+
+    def _leave_out(self, by_step: dict[int, list[Operation]]) -> None:
+        """Removes the operations on objects that are left out, and notes them."""
+        for number, operations in by_step.items():
+            by_step[number] = [own for own in operations if own.action.object not in self._left_out]
+            for own in operations:
+                if own.action.object in self._left_out:
+                    self._left_out[own.action.object] += 1
+        by_kind: dict[tuple[str, str], list[Reference]] = {}
+        for reference in self._left_out:
+            by_kind.setdefault(reference[:2], []).append(reference)
+        for (version, kind), references in by_kind.items():
+            count = sum(self._left_out[reference] for reference in references)
+            self.notes.append(
+                f"{kind} of {version}: left out, it has no part in scheduling "
+                f"({count} operations, the first on {references[0].key})"
+            )
 
     def _source(self, path: Path) -> Source:
         return Source(self._text.name, self._text, 1, path)
@@ -256,8 +277,10 @@ class _Reading:
             return None
         namespace = metadata.get("namespace", "") if isinstance(metadata, dict) else ""
         reference = self._reference(str(raw["apiVersion"]), str(raw["kind"]), namespace, name)
-        if not (template.pods or template.workloads or template.others):
-            self.notes.append(f"{reference.text} is left out: it has no part in scheduling")
+        # Objects without a struct, such as a ConfigMap or a custom resource.
+        others = [obj for obj in template.others if not isinstance(obj, GenericObject)]
+        if not (template.pods or template.workloads or others):
+            self._left_out[reference] = self._left_out.get(reference, 0) + 1
             return None
         return Creation(template, reference)
 
