@@ -39,7 +39,8 @@ def expand(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     begin with a dot.
 
     Raises:
-        ConfigError: A path is empty or does not exist, a folder holds nothing to read, or there are too many.
+        ConfigError: A path is empty or does not exist, a folder has no file to read, or there are
+            too many.
     """
     files: list[str] = []
     for entry in paths:
