@@ -58,7 +58,10 @@ class SnapshotFile:
         self._remove_partial_files()
         try:
             self._api.load(self._path.read_bytes())
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if not self._path.parent.is_dir():
+                problem = "cannot be written: its folder does not exist"
+                raise ConfigError(problem, file=str(self._path)) from error
             return
         except (OSError, SnapshotError) as error:
             raise ConfigError(str(error), file=str(self._path)) from error

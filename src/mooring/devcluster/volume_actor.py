@@ -30,6 +30,7 @@ from mooring.objects.volume_claims import (
     is_fully_bound,
     volume_class,
 )
+from mooring.objects.volume_index import VolumeIndex
 from mooring.simulation.volume_controller import (
     Bound,
     bound_at_once,
@@ -66,6 +67,9 @@ class VolumeActor:
     ) -> None:
         self._client = client
         self._events = None if events is None else ClaimEvents(events)
+        self._volumes = VolumeIndex()
+        #: Class -> the keys of its claims that are not bound.
+        self._unbound: dict[str, dict[str, None]] = {}
         handlers = {_VOLUME: self._on_volume, _CLAIM: self._on_claim}
         self._work: WorkQueue[tuple[str, str]] = WorkQueue(
             client, handlers, self._sync, _log_failure, clock=clock, rng=rng, sleep=sleep
@@ -78,7 +82,9 @@ class VolumeActor:
     def _on_volume(self, change: ObjectChange) -> None:
         volume: PersistentVolume | None = change.new
         if volume is None:
+            self._volumes.delete(change.old.metadata.name)
             return
+        self._volumes.put(volume)
         reference = volume.spec.claim_ref
         if reference is not None:
             claim_key = f"{reference.namespace}/{reference.name}"
@@ -86,16 +92,18 @@ class VolumeActor:
         elif volume.status.phase in ("", "Pending"):
             self._work.add((_VOLUME, volume.metadata.name))
         else:  # an unbound claim may match it
-            for claim_key, claim in self._objects(_CLAIM).items():
-                if not is_fully_bound(claim) and claim_class(claim) == volume_class(volume):
-                    self._work.add((_CLAIM, claim_key))
+            for claim_key in self._unbound.get(volume_class(volume), ()):
+                self._work.add((_CLAIM, claim_key))
 
     def _on_claim(self, change: ObjectChange) -> None:
         claim: PersistentVolumeClaim | None = change.new
+        if change.old is not None:
+            self._unbound.get(claim_class(change.old), {}).pop(key(change.old), None)
         if claim is None:
             if change.old.spec.volume_name:
                 self._work.add((_VOLUME, change.old.spec.volume_name))
         elif not is_fully_bound(claim):
+            self._unbound.setdefault(claim_class(claim), {})[key(claim)] = None
             self._work.add((_CLAIM, key(claim)))
 
     def _objects(self, kind: str) -> Mapping[str, Any]:
@@ -133,7 +141,7 @@ class VolumeActor:
         if claim is None or is_fully_bound(claim) or claim.metadata.deletion_timestamp is not None:
             return
         storage_class = await self._storage_class(claim)
-        bound = bound_at_once(claim, storage_class, self._objects(_VOLUME))
+        bound = bound_at_once(claim, storage_class, self._volumes)
         if bound is not None:
             await self._write(bound, is_new=False)
             return

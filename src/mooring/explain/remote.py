@@ -19,7 +19,7 @@ from mooring.clock import Clock, Rng
 from mooring.errors import ConfigError, OutcomeUnknown, Unreachable
 from mooring.explain.explain import DEFAULTS, Options
 from mooring.explain.running import ALL, ALL_NODES, EXPLAIN_PATH, NODE
-from mooring.simulation.inputs.live_cluster import list_objects
+from mooring.simulation.inputs.live_cluster import list_objects, not_reached
 from mooring.simulation.workload import Workload, workload_of
 
 EXPLAIN_DEADLINE_S: Final = 30.0
@@ -127,8 +127,8 @@ async def fetch(
             listed = await list_objects(access, clock=clock, rng=rng, kinds=kinds, workloads=())
             remote.not_listed = listed.not_listed
             remote.workload = workload_of(access.server, listed.objects)
-    except Unreachable as error:
-        raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
+    except (Unreachable, OutcomeUnknown) as error:
+        raise not_reached(access, error) from error
     finally:
         await transport.close()
     return remote
@@ -149,8 +149,8 @@ async def fetch_node_rejections(
     try:
         client = Client(transport, rng=rng)
         return await _ask(client, access, scheduler, request, as_json=True, clock=clock)
-    except Unreachable as error:
-        raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
+    except (Unreachable, OutcomeUnknown) as error:
+        raise not_reached(access, error) from error
     finally:
         await transport.close()
 

@@ -157,7 +157,7 @@ class RecordingReader:
 
     def _decode(self, text: bytes) -> Recording:
         try:
-            format_name = msgspec.json.decode(text, type=_Format).format
+            format_name = self._format(text)
             if format_name != FORMAT:
                 raise ConfigError(
                     f"must be {FORMAT}", file=self.file, path="format", value=format_name
@@ -165,6 +165,14 @@ class RecordingReader:
             return msgspec.json.decode(text, type=Recording)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_json(error, file=self.file) from error
+
+    def _format(self, text: bytes) -> str:
+        """Returns the format that the file says it has; a file without is something else."""
+        try:
+            return msgspec.json.decode(text, type=_Format).format
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            problem = bad_json(error, file=None)
+            raise ConfigError(f"is not a recording: {problem}", file=self.file) from error
 
     def _step(self, line: bytes, index: int) -> Step:
         path = f"steps[{index}]"

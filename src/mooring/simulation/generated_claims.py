@@ -15,6 +15,7 @@ from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim, ResourceClaimTemplate
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.objects.volume_claims import claim_class
+from mooring.objects.volume_index import VolumeIndex
 from mooring.simulation.claim_controller import (
     entries_to_generate,
     generated_claim,
@@ -59,10 +60,10 @@ def _with_volumes(workload: Workload) -> Workload:
     others: list[KubernetesObject] = []
     classes: dict[str, StorageClass] = {}
     claims: dict[str, PersistentVolumeClaim] = {}
-    volumes: dict[str, PersistentVolume] = {}
+    volumes = VolumeIndex()
     for obj in workload.objects:
         if isinstance(obj, PersistentVolume):
-            volumes[obj.metadata.name] = _available(obj)
+            volumes.put(_available(obj))
         elif isinstance(obj, PersistentVolumeClaim):
             claims[key(obj)] = obj
         else:
@@ -78,9 +79,9 @@ def _with_volumes(workload: Workload) -> Workload:
         if bound is None and not claim.metadata.resource_version:
             bound = provisioned_at_once(claim, storage_class)
         if bound is not None:
-            volumes[bound.volume.metadata.name] = bound.volume
+            volumes.put(bound.volume)
             claims[claim_key] = bound.claim
-    return workload._replace(objects=[*volumes.values(), *claims.values(), *others])
+    return workload._replace(objects=[*volumes.volumes(), *claims.values(), *others])
 
 
 def _available(volume: PersistentVolume) -> PersistentVolume:

@@ -12,14 +12,8 @@ from mooring.framework.interface import PATCHED_KINDS
 from mooring.objects.codec.merge_patch import patched
 from mooring.objects.meta import key
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.objects.volume_claims import (
-    NO_PROVISIONER,
-    SELECTED_NODE,
-    claim_class,
-    is_bound_to,
-    is_fully_bound,
-)
-from mooring.simulation.volume_controller import Bound, bind, provision
+from mooring.objects.volume_claims import SELECTED_NODE, claim_class
+from mooring.simulation.volume_controller import Bound, completed, provisioned_on_node
 from mooring.state.cache import Cache
 
 
@@ -69,27 +63,11 @@ class OfflineVolumes:
 
     def _bound(self, changed: PersistentVolume | PersistentVolumeClaim) -> Bound | None:
         """Returns the volume controller's binding after a change, or None."""
-        if isinstance(changed, PersistentVolume):
-            return self._bound_volume(changed)
-        return self._provisioned(changed)
-
-    def _bound_volume(self, volume: PersistentVolume) -> Bound | None:
-        reference = volume.spec.claim_ref
-        if reference is None:
-            return None
-        claim = self._cache.storage.claim(f"{reference.namespace}/{reference.name}")
-        if claim is None or is_fully_bound(claim) or not is_bound_to(reference, claim):
-            return None
-        return bind(volume, claim)
-
-    def _provisioned(self, claim: PersistentVolumeClaim) -> Bound | None:
         storage, nodes = self._cache.storage, self._cache.nodes
-        node_name = claim.metadata.annotations.get(SELECTED_NODE, "")
-        storage_class = storage.storage_class(claim_class(claim))
+        if isinstance(changed, PersistentVolume):
+            return completed(changed, storage.claim)
+        node_name = changed.metadata.annotations.get(SELECTED_NODE, "")
         row = nodes.live_row(node_name)
-        if is_fully_bound(claim) or storage_class is None or row < 0:
-            return None
-        if storage_class.provisioner in ("", NO_PROVISIONER):
-            return None
-        labels = nodes.node(row).metadata.labels
-        return provision(claim, storage_class, labels, storage.csi_nodes.get(node_name))
+        node = nodes.node(row) if row >= 0 else None
+        storage_class = storage.storage_class(claim_class(changed))
+        return provisioned_on_node(changed, storage_class, node, storage.csi_nodes.get(node_name))

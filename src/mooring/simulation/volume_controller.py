@@ -10,7 +10,7 @@ naming of volumes. *Differs:* no finalizers, no deletion protection; provisionin
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from mooring.objects.meta import (
     NodeSelectorTerm,
     ObjectMeta,
 )
+from mooring.objects.node import Node
 from mooring.objects.selectors import SelectorError, compile_label_selector
 from mooring.objects.storage import (
     CSINode,
@@ -46,8 +47,8 @@ from mooring.objects.volume_claims import (
     is_bound_to,
     is_fully_bound,
     reference_to,
-    volume_class,
 )
+from mooring.objects.volume_index import VolumeIndex
 from mooring.plugins.volume_binding.bind_volumes import bound_volume
 
 #: Default reclaim policy of provisioned volumes.
@@ -104,7 +105,7 @@ def is_immediate(storage_class: StorageClass | None) -> bool:
 
 
 def matching_volume(
-    claim: PersistentVolumeClaim, volumes: Collection[PersistentVolume], *, waits_for_pod: bool
+    claim: PersistentVolumeClaim, volumes: VolumeIndex, *, waits_for_pod: bool
 ) -> PersistentVolume | None:
     """Returns the volume that a claim is bound to without a pod.
 
@@ -122,36 +123,32 @@ def matching_volume(
         selector = None if spec.selector is None else compile_label_selector(spec.selector)
     except SelectorError:
         return None
-    # The requests are compared last: quantities have to be read for that.
-    for volume in volumes:
-        if is_bound_to(volume.spec.claim_ref, claim) and _has_what_is_requested(volume, spec):
+    for volume in volumes.meant_for(claim):
+        if _has_what_is_requested(volume, spec):
             return volume
     if waits_for_pod:
         return None
-    free = [
-        volume
-        for volume in volumes
-        if volume.spec.claim_ref is None
-        and volume.status.phase == "Available"
-        and volume_class(volume) == claim_class(claim)
-        and set(spec.access_modes) <= set(volume.spec.access_modes)
-        and (selector is None or selector.matches(volume.metadata.labels))
-        and _has_what_is_requested(volume, spec)
-    ]
-    return min(free, key=lambda v: (amount(v.spec.capacity), v.metadata.name), default=None)
+    for volume in volumes.free(claim_class(claim), amount(spec.resources.requests)):
+        if (
+            set(spec.access_modes) <= set(volume.spec.access_modes)
+            and (selector is None or selector.matches(volume.metadata.labels))
+            and _has_what_is_requested(volume, spec)
+        ):
+            return volume
+    return None
 
 
 def bound_at_once(
     claim: PersistentVolumeClaim,
     storage_class: StorageClass | None,
-    volumes: Mapping[str, PersistentVolume],
+    volumes: VolumeIndex,
 ) -> Bound | None:
     """Returns the binding of a claim to an existing volume, without a pod; None = it waits.
 
     Args:
         claim: The claim.
         storage_class: Its class; None = there is none.
-        volumes: All volumes by name.
+        volumes: All volumes.
     """
     if is_fully_bound(claim) or claim.metadata.deletion_timestamp is not None:
         return None
@@ -164,7 +161,7 @@ def bound_at_once(
             return None
     else:
         waits = not is_immediate(storage_class)
-        volume = matching_volume(claim, volumes.values(), waits_for_pod=waits)
+        volume = matching_volume(claim, volumes, waits_for_pod=waits)
     return None if volume is None else bind(bound_volume(volume, claim), claim)
 
 
@@ -184,6 +181,45 @@ def provisioned_at_once(
     if storage_class.provisioner in ("", NO_PROVISIONER):
         return None
     return provision(claim, storage_class, {}, None)
+
+
+def completed(
+    volume: PersistentVolume, claim_of: Callable[[str], PersistentVolumeClaim | None]
+) -> Bound | None:
+    """Returns the binding that a claimRef of a volume asks for; None = it has none, or is bound.
+
+    Args:
+        volume: The volume.
+        claim_of: Returns the claim with a key.
+    """
+    reference = volume.spec.claim_ref
+    if reference is None:
+        return None
+    claim = claim_of(f"{reference.namespace}/{reference.name}")
+    if claim is None or is_fully_bound(claim) or not is_bound_to(reference, claim):
+        return None
+    return bind(volume, claim)
+
+
+def provisioned_on_node(
+    claim: PersistentVolumeClaim,
+    storage_class: StorageClass | None,
+    node: Node | None,
+    csi_node: CSINode | None,
+) -> Bound | None:
+    """Returns a new volume for a claim whose pod goes to a node; None = none is made.
+
+    Args:
+        claim: The claim.
+        storage_class: Its class; None = there is none.
+        node: The node that the scheduler selected; None = there is none.
+        csi_node: The CSINode of that node.
+    """
+    if is_fully_bound(claim) or storage_class is None or node is None:
+        return None
+    if storage_class.provisioner in ("", NO_PROVISIONER):
+        return None
+    return provision(claim, storage_class, node.metadata.labels, csi_node)
 
 
 def _has_what_is_requested(volume: PersistentVolume, spec: PersistentVolumeClaimSpec) -> bool:

@@ -98,6 +98,19 @@ def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
         snapshot_file.save()
 
 
+def test_a_missing_folder_is_reported_before_anything_could_be_lost(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "data.json"
+    with pytest.raises(ConfigError, match=r"data\.json: cannot be written: its folder does not"):
+        SnapshotFile(api_with(1).server, path).load()
+
+
+def test_json_without_a_format_is_no_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    path.write_text("{}")
+    with pytest.raises(ConfigError, match="not a snapshot of an API server: no 'format'"):
+        loaded(path)
+
+
 def test_a_private_file_is_private_from_the_first_moment(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     with new_private_file(path) as file:

@@ -171,6 +171,14 @@ def test_bytes_that_are_no_recording_are_refused(tmp_path: Path, content: bytes)
     assert caught.value.file == str(file)
 
 
+@pytest.mark.parametrize("content", ["apiVersion: v1\n", "{}", "[" * 100_000])
+def test_another_file_is_not_called_a_damaged_recording(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=r"a\.yaml: is not a recording: "):
+        read_recording(file)
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read_recording(tmp_path / "a.json")
@@ -224,5 +232,5 @@ def test_a_value_of_a_wrong_type_is_named_in_plain_words(tmp_path: Path) -> None
     file = tmp_path / "r.json"
     file.write_text('{"format": 3}')
 
-    with pytest.raises(ConfigError, match=r"r\.json: format: must be a string"):
+    with pytest.raises(ConfigError, match=r"r\.json: is not a recording: format: must be a string"):
         read_recording(file)

@@ -382,7 +382,9 @@ class Store:
             loaded._restore(snapshot["objects"])
         except SnapshotError:
             raise
-        except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
+        except KeyError as error:
+            raise SnapshotError(f"not a snapshot of an API server: no {error}") from error
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise SnapshotError(f"not a snapshot of an API server: {error}") from error
         self._versions = loaded._versions
         self._collections = loaded._collections

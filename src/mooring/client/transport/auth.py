@@ -204,7 +204,9 @@ class Credentials:
             if credential.certificate and is_new and self.tls is not None:
                 self._load(credential.certificate, credential.key)
         except (Unreachable, ValueError) as error:
-            failure = Unreachable(f"{self._access.plugin.command}: {error}")
+            command = self._access.plugin.command
+            text = str(error)
+            failure = Unreachable(text if text.startswith(command) else f"{command}: {text}")
             self._failure = self._clock.monotonic_s(), failure
             raise failure from error
         self._credential, self._token, self._failure = credential, token, None
@@ -231,12 +233,13 @@ def tls_context(access: Access) -> ssl.SSLContext | None:
         try:
             context.load_verify_locations(cadata=read_pem(access.authority).decode("ascii"))
         except (ssl.SSLError, ValueError) as error:
-            file = str(access.authority) if isinstance(access.authority, Path) else None
+            is_file = isinstance(access.authority, Path)
+            file = str(access.authority) if is_file else access.server
             problem = f"is not a certificate: {error}"
             raise ConfigError(problem, file=file, path="certificate-authority") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if access.is_unverified:
-        _log.warning("the API server is not verified", extra={"server": access.server})
+        _log.warning("certificate of the server is not verified", extra={"server": access.server})
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if access.certificate is not None:

@@ -123,7 +123,8 @@ async def _printed(plugin: ExecPlugin, variables: dict[str, str], deadline_s: fl
             await _kill(process)
     if process.returncode:
         text = error_output.result().decode("utf-8", "replace").strip()
-        raise Unreachable(f"{command} failed with exit code {process.returncode}: {text}")
+        problem = f"{command} failed with exit code {process.returncode}: {text}"
+        raise Unreachable(problem.rstrip(": "))
     if len(printed.result()) > PRINTED_BYTES_MAX:
         raise Unreachable(f"{command} printed more than {PRINTED_BYTES_MAX} bytes")
     return printed.result()

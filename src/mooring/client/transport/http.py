@@ -422,6 +422,10 @@ def failure_text(error: BaseException) -> str:
             return str(error)
         case OSError(errno=int(number)) if number > 0:
             return os.strerror(number)
+        case socket.gaierror(strerror=str(text)):
+            return text
+        case ConnectionError() if str(error):
+            return str(error)
         case TimeoutError():
             return "timeout: no response"
     return f"{type(error).__name__}: {error}".rstrip(": ")

@@ -39,11 +39,14 @@ def expand(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     begin with a dot.
 
     Raises:
-        ConfigError: A path does not exist, a folder holds nothing to read, or there are too many.
+        ConfigError: A path is empty or does not exist, a folder has no file to read, or there are
+            too many.
     """
     files: list[str] = []
     for entry in paths:
         path = os.fspath(entry)
+        if not path:
+            raise ConfigError("must be the name of a file or a folder", path="input", value=path)
         if path == STANDARD_INPUT or not Path(path).is_dir():
             files.append(path)
             continue

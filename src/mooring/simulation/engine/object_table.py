@@ -2,6 +2,7 @@
 
 Every listener sees a write before it returns, in the order in which the listeners were added: there
 is no watch that lags behind. What a listener writes is reported after the change that it reacts to.
+Indexes follow each write itself.
 Objects have no resourceVersion.
 """
 
@@ -38,6 +39,7 @@ class ObjectTable:
         self._listeners: list[tuple[Listener, Collection[str] | None]] = []
         #: Kind -> those of the listeners that follow it.
         self._listeners_of: dict[str, list[Listener]] = {}
+        self._followers: dict[str, list[Callable[[ObjectChange], None]]] = {}
         self._unreported: deque[tuple[str, ObjectChange]] = deque()
         self._is_reporting = False
         for obj in objects:
@@ -64,6 +66,10 @@ class ObjectTable:
         """Calls ``listener`` for every write from now on, of some kinds; None = of all."""
         self._listeners.append((listener, kinds))
         self._listeners_of.clear()
+
+    def follow(self, kind: str, follower: Callable[[ObjectChange], None]) -> None:
+        """Calls ``follower`` in every write of a kind, before listeners; it writes nothing."""
+        self._followers.setdefault(kind, []).append(follower)
 
     # -- writes -----------------------------------------------------------------------------------
 
@@ -167,6 +173,8 @@ class ObjectTable:
         self.put(replace(pod, metadata=metadata))
 
     def _report(self, kind: str, change: ObjectChange) -> None:
+        for follower in self._followers.get(kind, ()):
+            follower(change)
         if self._is_reporting:
             # A listener has written: the change that it reacts to is reported to all of them first.
             self._unreported.append((kind, change))

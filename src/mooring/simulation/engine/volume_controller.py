@@ -9,19 +9,20 @@ from msgspec.structs import replace
 from mooring.client import ObjectChange
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.objects.volume_claims import (
-    NO_PROVISIONER,
     SELECTED_NODE,
     claim_class,
     is_bound_to,
     is_fully_bound,
+    volume_class,
 )
+from mooring.objects.volume_index import VolumeIndex
 from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.volume_controller import (
     Bound,
-    bind,
     bound_at_once,
-    provision,
+    completed,
     provisioned_at_once,
+    provisioned_on_node,
     reclaimed,
 )
 
@@ -41,10 +42,19 @@ class VolumeController:
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
+        self._volumes = VolumeIndex()
 
     def start(self) -> None:
         """Watches volumes and claims."""
+        self._volumes = VolumeIndex(self._table.objects("PersistentVolume").values())
+        self._table.follow("PersistentVolume", self._update_index)
         self._table.listen(self.on_change, KINDS)
+
+    def _update_index(self, change: ObjectChange) -> None:
+        if change.new is None:
+            self._volumes.delete(change.old.metadata.name)
+        else:
+            self._volumes.put(change.new)
 
     def on_change(self, kind: str, change: ObjectChange) -> None:
         """Acts on a volume or a claim."""
@@ -57,7 +67,8 @@ class VolumeController:
                 bound = self._provisioned_at_once(change.new)
             self._put(bound)
         elif change.new.spec.claim_ref is not None:
-            self._put(self._bound_volume(change.new))
+            claims = self._table.objects("PersistentVolumeClaim")
+            self._put(completed(change.new, claims.get))
         elif change.old is None:
             self._bind_claim_to(change.new)
 
@@ -68,7 +79,7 @@ class VolumeController:
 
     def _bound_at_once(self, claim: PersistentVolumeClaim) -> Bound | None:
         storage_class = self._table.objects("StorageClass").get(claim_class(claim))
-        return bound_at_once(claim, storage_class, self._table.objects("PersistentVolume"))
+        return bound_at_once(claim, storage_class, self._volumes)
 
     def _provisioned_at_once(self, claim: PersistentVolumeClaim) -> Bound | None:
         storage_class = self._table.objects("StorageClass").get(claim_class(claim))
@@ -76,7 +87,10 @@ class VolumeController:
 
     def _bind_claim_to(self, volume: PersistentVolume) -> None:
         """Binds a claim that waits for a volume such as a new one."""
-        for claim in [*self._table.objects("PersistentVolumeClaim").values()]:
+        class_name = volume_class(volume)
+        for claim in self._table.objects("PersistentVolumeClaim").values():
+            if is_fully_bound(claim) or claim_class(claim) != class_name:
+                continue
             bound = self._bound_at_once(claim)
             if bound is not None and bound.volume.metadata.name == volume.metadata.name:
                 self._put(bound)
@@ -93,26 +107,12 @@ class VolumeController:
         else:
             self._table.put(released)
 
-    def _bound_volume(self, volume: PersistentVolume) -> Bound | None:
-        reference = volume.spec.claim_ref
-        if reference is None:
-            return None
-        claims = self._table.objects("PersistentVolumeClaim")
-        claim = claims.get(f"{reference.namespace}/{reference.name}")
-        if claim is None or is_fully_bound(claim) or not is_bound_to(reference, claim):
-            return None
-        return bind(volume, claim)
-
     def _provisioned(self, claim: PersistentVolumeClaim) -> Bound | None:
         node_name = claim.metadata.annotations.get(SELECTED_NODE, "")
         storage_class = self._table.objects("StorageClass").get(claim_class(claim))
         node = self._table.objects("Node").get(node_name)
-        if is_fully_bound(claim) or storage_class is None or node is None:
-            return None
-        if storage_class.provisioner in ("", NO_PROVISIONER):
-            return None
         csi_node = self._table.objects("CSINode").get(node_name)
-        return _as_new(provision(claim, storage_class, node.metadata.labels, csi_node))
+        return _as_new(provisioned_on_node(claim, storage_class, node, csi_node))
 
 
 def _as_new(bound: Bound | None) -> Bound | None:

@@ -13,7 +13,7 @@ from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.transport import Request
 from mooring.clock import Clock, Rng
-from mooring.errors import ConfigError, Forbidden, NotFound, Unreachable
+from mooring.errors import ConfigError, Forbidden, NotFound, OutcomeUnknown, Unreachable
 from mooring.objects.codec.decode import convert
 from mooring.objects.kinds import GATED_KINDS, KINDS, kind_named
 from mooring.objects.meta import KubernetesObject
@@ -112,8 +112,8 @@ async def list_objects(
                 objects += (await client.list(kind)).items
             except (NotFound, Forbidden) as error:
                 _refused(kind, error, not_listed)
-    except Unreachable as error:
-        raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
+    except (Unreachable, OutcomeUnknown) as error:
+        raise not_reached(access, error) from error
     finally:
         await transport.close()
     objects += [convert(raw, raw["kind"]) for raw in controlled if raw["kind"] in KINDS]
@@ -144,8 +144,8 @@ async def list_raw(
                 objects += await _pages(client, path)
             except (NotFound, Forbidden) as error:
                 _refused(kind, error, not_listed)
-    except Unreachable as error:
-        raise ConfigError(f"cannot be reached: {error}", path=access.server) from error
+    except (Unreachable, OutcomeUnknown) as error:
+        raise not_reached(access, error) from error
     finally:
         await transport.close()
     return RawObjects(objects, not_listed)
@@ -167,6 +167,13 @@ async def _pages(client: Client, path: str) -> list[dict[str, Any]]:
         token = (page.get("metadata") or {}).get("continue", "")
         if not token:
             return items
+
+
+def not_reached(access: Access, error: Unreachable | OutcomeUnknown) -> ConfigError:
+    """Returns the error of an API server that sends no response, with its URL."""
+    is_closed = isinstance(error, OutcomeUnknown) and access.server.startswith("http://")
+    hint = "; if it serves TLS, its URL must begin with https://" if is_closed else ""
+    return ConfigError(f"cannot be reached: {error}{hint}", path=access.server)
 
 
 def _refused(kind: str, error: NotFound | Forbidden, not_listed: dict[str, str]) -> None:

@@ -179,6 +179,17 @@ def test_a_plugin_that_fails_is_left_alone_for_a_while(tmp_path: Path) -> None:
     run(test)
 
 
+def test_a_plugin_that_fails_is_named_once() -> None:
+    plugin = ExecPlugin("sh", ("-c", "exit 3"), {}, V1, "", None)
+
+    async def test(clock: VirtualClock) -> None:
+        with pytest.raises(Unreachable) as failed:
+            await credentials(clock, plugin=plugin).headers()
+        assert str(failed.value) == "sh failed with exit code 3"
+
+    run(test)
+
+
 def test_a_plugin_whose_token_cannot_be_sent_has_failed(tmp_path: Path) -> None:
     plugin = printing(credential(token="SECRET SECRET"), log=tmp_path / "log")
 

@@ -60,7 +60,7 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     certificate, key = pair()
     _, other = pair()
     for fields, problem in (
-        ({"authority": b"nonsense"}, "certificate-authority: is not a certificate"),
+        ({"authority": b"nonsense"}, "^https://a: certificate-authority: is not a certificate"),
         ({"authority": b""}, "is not a certificate"),
         ({"authority": b"\xff"}, "is not a certificate"),
         ({"authority": tmp_path / "none"}, "cannot be read"),

@@ -33,6 +33,7 @@ def test_a_plugin_is_told_what_is_asked(tmp_path: Path) -> None:
     ("script", "problem"),
     [
         ("echo 'no login' >&2; echo SECRET; exit 3", "failed with exit code 3: no login"),
+        ("exit 3", "sh failed with exit code 3"),
         ("echo SECRET", "printed no ExecCredential"),
         ("echo '{}'", "printed no ExecCredential"),
         (f"""echo '{json.dumps({**credential(token="t"), "apiVersion": "v9"})}'""", "not client."),

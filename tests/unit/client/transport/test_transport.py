@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 from collections.abc import AsyncIterator, Mapping
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.client.transport.http import failure_text
 from mooring.client.transport.transport import (
     AnswerTooLong,
     ChunkedStream,
@@ -325,3 +327,15 @@ def test_in_process_who_is_cancelled_cancels_what_answers() -> None:
 
     asyncio.run(request())
     assert seen == ["ended"]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (ConnectionResetError("the server closed the connection"), "the server closed the"),
+        (ConnectionRefusedError(111, "refused"), "Connection refused"),
+    ],
+)
+def test_failures_are_named_without_classes_of_python(error: OSError, text: str) -> None:
+    assert failure_text(error).startswith(text)

@@ -134,3 +134,8 @@ def test_size_limit_counts_what_is_unpacked(tmp_path: Path) -> None:
 def test_a_name_that_no_file_can_have_is_an_error(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         paths.read_bytes(name)
+
+
+def test_an_empty_path_is_not_the_current_folder() -> None:
+    with pytest.raises(ConfigError, match="must be the name of a file or a folder, got ''"):
+        paths.expand([""])
