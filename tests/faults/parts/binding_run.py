@@ -34,6 +34,8 @@ ENDED_S: Final = 600.0
 #: Of a run with late requests: the longest of the short delays, and the range of the others.
 READ_S: Final = 9.0
 SLOW_SHARE: Final = 0.6
+#: So many of the runs are such ones.
+LATE_RUNS_SHARE: Final = 0.2
 LATEST_S: Final = ARRIVES_WITHIN_S - 0.1
 LAST_S: Final = LATEST_S - 4.0
 #: The faults of requests; those of watches do not occur.
@@ -51,7 +53,7 @@ class LongDelays(FaultyNetwork):
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)
         self.arrives_at_s: dict[str, float] = {}
-        self.is_late = rng.random() < 0.5
+        self.is_late = rng.random() < LATE_RUNS_SHARE
 
     def delay_s(self, longest_s: float = math.inf) -> float:
         """Returns a delay from a uniform distribution; or a short one, or one of the longest.
