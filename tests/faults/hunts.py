@@ -189,7 +189,6 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "unwritten_nomination": ("state", 0),
     "failed_pods_count": ("state", 0),
     "arrival_from_start": ("binding", 150),
-    "unreachable_is_final": ("binding", 263),
     "bound_elsewhere_is_bound": ("binding", 1),
     "no_wait_for_arrival": ("binding", 1),
     "late_answer_decides": ("verify", 1),
