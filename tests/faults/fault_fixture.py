@@ -156,10 +156,15 @@ class Lab:
         return Counter(event.object()["reason"] for event in events.in_order())
 
     def is_idle(self) -> bool:
-        """Returns whether nothing leaks, and informer and API server have the same pods."""
+        """Returns whether nothing leaks, and informer and API server have the same pods.
+
+        The informers of extenders have listed their objects, too.
+        """
         cached = {key: pod.spec.node_name for key, pod in self.pods().items()}
         stored = {f"default/{pod.metadata.name}": pod for pod in self.store.pods.values()}
         same = cached == {key: pod.spec.node_name for key, pod in stored.items()}
+        of_extenders = self.service.extenders.informers
+        same = same and all(informer.has_synced for informer in of_extenders)
         return same and not list(leaks(self.service))
 
     def pods(self) -> dict[str, Pod]:

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
+from tests.faults.class_mutations import CLASS_BUGS
 from tests.faults.drawn_mutations import DRAWN_BUGS
 from tests.faults.fresh_mutations import FRESH_BUGS
 from tests.faults.further_mutations import FURTHER_BUGS
@@ -28,6 +29,7 @@ from tests.faults.later_mutations import LATER_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
 from tests.faults.recent_mutations import RECENT_BUGS
+from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
@@ -45,6 +47,8 @@ ALL_BUGS: Final = (
     *SMALL_BUGS,
     *RECENT_BUGS,
     *UNSEEN_BUGS,
+    *CLASS_BUGS,
+    *REVIEWED_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -150,6 +154,12 @@ SEED_OF: Final[Mapping[str, int]] = {
     "failing_pod_keeps_node": 1,
     "victims_without_nomination": 1,
     "lookups_are_not_shown": 1,
+    "fresh_without_watch": 1,
+    "fresh_with_old_watch": 0,
+    "any_progress_is_fresh": 0,
+    "fresh_since_doubt": 1,
+    "equal_nominated": 0,
+    "deleted_claim_is_assumed": 0,
 }
 #: Bug -> the run and the seed that detect it: first those of single parts, which are short.
 PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
@@ -178,16 +188,15 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "cleared_nomination": ("state", 2),
     "unwritten_nomination": ("state", 0),
     "failed_pods_count": ("state", 0),
-    "arrival_from_start": ("binding", 29),
-    "unreachable_is_final": ("binding", 263),
+    "arrival_from_start": ("binding", 150),
     "bound_elsewhere_is_bound": ("binding", 1),
     "no_wait_for_arrival": ("binding", 1),
-    "late_answer_decides": ("verify", 0),
+    "late_answer_decides": ("verify", 1),
     "verification_ignores_retry_after": ("verify", 5),
     "bound_pod_read_every_time": ("verify", 0),
     "older_stored_version": ("status", 1),
     "queued_nomination_lost": ("status", 0),
-    "written_nomination_kept": ("status", 11),
+    "written_nomination_kept": ("status", 0),
     "gated_for_all_victims": ("preemption", 0),
     "gated_preemptor": ("preemption", 11),
     "any_failure_is_eviction": ("preemption", 0),
@@ -214,20 +223,47 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "victims_in_any_order": ("choice", 6),
     "unknown_reservation_fails": ("claims", 0),
     "reservation_is_not_removed": ("claims", 0),
-    "allocated_elsewhere": ("claims", 0),
+    "allocated_elsewhere": ("claims", 4),
     "last_driver_is_limited": ("volumes", 0),
     "created_and_written_again": ("recorder", 0),
-    "leaked_cancellation_ends_task": ("cycle", 0),
+    "leaked_cancellation_ends_task": ("cycle", 7),
     "place_of_first_attempt": ("queue", 0),
     "label_is_renewal": ("elector", 1),
     "wait_wakes_nobody": ("slots", 18),
-    "latest_timeout": ("cycle", 2),
+    "latest_timeout": ("cycle", 14),
     "message_is_transition": ("status", 0),
     "waiting_is_never_urgent": ("writes", 5),
     "first_writer_wakes": ("writes", 11),
     "conditions_of_namesake": ("conditions", 0),
     "released_until_quarantine_ends": ("queue", 24),
-    "read_goes_on": ("binding", 1),
+    "read_goes_on": ("binding", 0),
+    "restored_claim": ("volumes", 1),
+    "assumed_claim": ("volumes", 1),
+    "restored_volume": ("volumes", 3),
+    "replaced_announcement": ("status", 1),
+    "arrival_after_read": ("bind_extender", 29),
+    "first_victim_decides": ("cycle", 39),
+    "victims_from_before": ("cycle", 18),
+    "informers_of_extenders": ("extender", 0),
+    "foreign_deletion_counts": ("handlers", 0),
+    "unreadable_without_uid": ("informer", 0),
+    "unreadable_without_version": ("informer", 0),
+    "unreadable_without_namespace": ("informer", 0),
+    "gate_is_remembered": ("queue", 0),
+    "deleted_stays_gated": ("queue", 0),
+    "follows_while_listing": ("informer", 0),
+    "unreadable_namesake": ("informer", 0),
+    "tries_of_old_value": ("writes", 0),
+    "one_try_more": ("client", 0),
+    "related_is_no_key": ("recorder", 0),
+    "listers_come_last": ("handlers", 0),
+    "outdated_status_stays": ("status", 1),
+    "nominated_despite_wait": ("status", 1),
+    "last_victim_not_awaited": ("preemption", 0),
+    "higher_priority_ends_clearing": ("preemption", 0),
+    "terminating_is_requeued": ("verify", 6),
+    "deleted_lease_is_failure": ("elector", 7),
+    "older_removal": ("claims", 23),
 }
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
@@ -239,14 +275,14 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "lost_binding_of_namesake": ("verify", 0),
     "nomination_of_namesake": ("preemption", 0),
     "older_preemption_ends_newer": ("preemption", 8),
-    "forgotten_is_verified": ("verify", 0),
+    "forgotten_is_verified": ("verify", 1),
     "bound_elsewhere_by_extender": ("bind_extender", 0),
     "gated_is_nominated": ("handlers", 3),
     "restored_is_silent": ("handlers", 1),
     "nominated_in_memory": ("handlers", 0),
     "preempted_goes_on": ("preemption", 32),
     "lost_lease_is_failure": ("preemption", 5),
-    "activated_twice": ("cycle", 0),
+    "activated_twice": ("cycle", 4),
     "busy_series_ends": ("recorder", 22),
     "announced_is_forgotten": ("cycle", 0),
     "uncleared_is_success": ("preemption", 5),
@@ -255,15 +291,15 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "settled_is_preempted": ("preemption", 7),
     "count_of_first_write": ("recorder", 0),
     "leads_after_release": ("elector", 0),
-    "unknown_is_unwritten": ("status", 1),
-    "assumed_is_nominated": ("cycle", 0),
+    "unknown_is_unwritten": ("status", 4),
+    "assumed_is_nominated": ("cycle", 1),
     "namesake_of_victim": ("preemption", 13),
     "first_conflict_is_final": ("swarm", 0),
     "wait_from_due_time": ("verify", 0),
     "created_is_counted": ("errors", 2),
-    "overtaken_goes_on": ("elector", 3),
+    "overtaken_goes_on": ("elector", 7),
     "node_of_nobody": ("handlers", 0),
-    "preempted_waits_for_event": ("cycle", 0),
+    "preempted_waits_for_event": ("cycle", 3),
     "quarantined_ends_list": ("queue", 24),
     "last_plugin_decides": ("queue", 15),
     "no_node_is_new": ("state", 0),
@@ -281,7 +317,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "conflict_is_transient": ("errors", 2),
     "series_until_second": ("recorder", 0),
     "last_result_decides": ("preemption", 5),
-    "first_attempt_is_last": ("cycle", 0),
+    "first_attempt_is_last": ("cycle", 1),
     "acquired_at_renewal": ("elector", 1),
     "list_is_a_report": ("informer", 19),
     "lost_binding_in_old_version": ("verify", 2),

@@ -268,7 +268,7 @@ _SCHEDULER: Final = [
         "A binding fails although its request may still arrive",
         binding,
         "bind_pod",
-        "if now_s >= arrives_until_s:",
+        "if not may_arrive:",
         "if True:",
     ),
     PlantedBug(
@@ -432,7 +432,7 @@ _SCHEDULER: Final = [
         "A nomination that is not written yet is lost with the next condition",
         StatusWriter,
         "enqueue",
-        "update = update._replace(nominated=before.nominated, announced=announced)",
+        "update = update._replace(nominated=nominated, announced=announced)",
         "pass",
         "crowd",
     ),

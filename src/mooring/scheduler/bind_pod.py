@@ -103,15 +103,16 @@ async def bind_pod(
                 raise
             is_final, cause = True, error
         while True:
+            # Before the read: a request may arrive between it and its answer.
+            may_arrive = clock.monotonic_s() < arrives_until_s
             bound_node = await _read_node(client, pod, rng, sleep)
             if bound_node == node_name:
                 return
             if bound_node:
                 raise cause if isinstance(cause, Conflict) else _bound_elsewhere(pod, bound_node)
-            now_s = clock.monotonic_s()
-            if not is_final and now_s < give_up_at_s:
+            if not is_final and clock.monotonic_s() < give_up_at_s:
                 break  # another try
-            if now_s >= arrives_until_s:
+            if not may_arrive:
                 raise cause
             is_final = True
             await sleep(RETRY_POLICY.max_s)

@@ -115,9 +115,10 @@ class StatusWriter:
         uid = update.pod.metadata.uid
         update = update._replace(pod=self._newest(update.pod))
         before = self._writes.get(uid)
-        if before is not None and update.nominated is None:
+        if before is not None:
+            nominated = before.nominated if update.nominated is None else update.nominated
             announced = update.announced or before.announced
-            update = update._replace(nominated=before.nominated, announced=announced)
+            update = update._replace(nominated=nominated, announced=announced)
         if self._patch(update, now_s=0.0) is None:
             self.statistics.unchanged += 1
             self._writes.remove(uid)
@@ -252,7 +253,8 @@ class _Requests:
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
-        self._unknown: dict[str, None] = {}
+        #: UID -> the last request without an answer.
+        self._unknown: dict[str, object] = {}
 
     def are_known(self, uid: str) -> bool:
         """Returns whether it is known what all requests for a pod have stored."""
@@ -266,18 +268,18 @@ class _Requests:
     def sending(self, uid: str) -> Iterator[None]:
         """Follows one request: the block sends it."""
         self._open[uid] += 1
+        unknown = self._unknown.get(uid)
         try:
             yield
         except (Unreachable, ApiError, LeaseLost):
             raise  # nothing was stored
         except BaseException:
-            self._unknown[uid] = None
+            self._unknown[uid] = object()
             raise
         else:
-            # Of two at the same time it is not known which was the last.
-            self._unknown.pop(uid, None)
-            if self._open[uid] > 1:
-                self._unknown[uid] = None
+            # The answer says what those before have stored, and nothing of one at the same time.
+            if self._unknown.get(uid) is unknown:
+                self._unknown.pop(uid, None)
         finally:
             self._open[uid] -= 1
             if not self._open[uid]:

@@ -76,6 +76,15 @@ def _leaves_by_preemption(pod: Pod) -> bool:
     )
 
 
+def missing_victims(result: PostFilterResult, cache: Cache) -> Iterator[str]:
+    """Yields victims that are not on the node, when their eviction begins."""
+    row = cache.nodes.live_row(result.node_name or "")
+    for victim in result.victims:
+        placed = cache.pods.get(victim.uid)
+        if row < 0 or placed is None or placed.row != row:
+            yield f"its victim {victim.key} is not on {result.node_name} any more"
+
+
 def unjustified_evictions(pod: PodInfo, result: PostFilterResult, cache: Cache) -> Iterator[str]:
     """Yields problems of a preemption, on the state of the decision."""
     name = result.node_name or ""

@@ -19,6 +19,7 @@ from tests.faults.harness.checkers import Decisions, Findings
 from tests.faults.harness.faults import now_s
 from tests.faults.harness.preemption_checker import (
     budget_paths,
+    missing_victims,
     repeated_evictions,
     unjustified_evictions,
 )
@@ -95,6 +96,18 @@ class SchedulerChecker(Observer):
         why = World(nodes, placed).fit_error(pod, result.node_name)
         if why:
             self._findings.report("S4", f"{entry.pod.key} does not fit {result.node_name}: {why}")
+            return
+        nominated = [
+            (other.pod, result.node_name)
+            for other in cache.nominator.pods_on(result.node_name)
+            if other.uid != entry.uid and other.priority >= entry.pod.priority
+        ]
+        if nominated:
+            self._findings.count("placed beside nominated pods")
+            why = World(nodes, placed + nominated).fit_error(pod, result.node_name)
+        if why:
+            message = f"{entry.pod.key} takes the place of pods nominated to {result.node_name}"
+            self._findings.report("S4", f"{message}: {why}")
 
     def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
         """Checks S6 on the state of the decision."""
@@ -108,6 +121,8 @@ class SchedulerChecker(Observer):
         self._trace.add(
             now_s(), f"preempts {entry.pod.key} {post_filter_result.node_name} {victims}"
         )
+        for message in missing_victims(post_filter_result, self._cache):
+            self._findings.report("S6", f"{entry.pod.key}: {message}")
         for message in unjustified_evictions(entry.pod, post_filter_result, self._cache):
             self._findings.report("S6", message)
         for message in repeated_evictions(
@@ -261,6 +276,8 @@ def cache_problems(service: Service) -> Iterator[str]:
     for cached_pod in cache.pods:
         uid = cached_pod.info.uid
         is_assumed = cache.is_assumed(uid)
+        if not is_assumed and cache._uid_of.get(cached_pod.info.key) != uid:
+            yield f"{cached_pod.info.key} ({uid}) is counted, but not found by its name"
         if uid not in placed and not is_assumed:
             yield f"{cached_pod.info.key} ({uid}) is counted, but does not exist"
         # A pod in Permit has been rejected by now, and is released in the next step. One that

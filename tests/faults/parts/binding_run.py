@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from dataclasses import fields
 from typing import Final
 
 from mooring.client import Client, Request
+from mooring.client.bound_node import ARRIVES_WITHIN_S
 from mooring.client.transport.transport import Transport
 from mooring.clock import Rng, seeded_random
 from mooring.errors import NotFound, SchedulerError
@@ -29,6 +31,13 @@ NODES: Final = ("a", "b")
 BUSY_S: Final = 600.0
 #: Each request for itself may take an hour of retries; all have ended so long after the faults.
 ENDED_S: Final = 600.0
+#: Of a run with late requests: the longest of the short delays, and the range of the others.
+READ_S: Final = 9.0
+SLOW_SHARE: Final = 0.6
+#: So many of the runs are such ones.
+LATE_RUNS_SHARE: Final = 0.2
+LATEST_S: Final = ARRIVES_WITHIN_S - 0.1
+LAST_S: Final = LATEST_S - 4.0
 #: The faults of requests; those of watches do not occur.
 KINDS: Final = ("unreachable", "too_many", "server_error", "conflict", "lost", "slow")
 
@@ -38,15 +47,23 @@ class LongDelays(FaultyNetwork):
 
     Attributes:
         arrives_at_s: UID -> when the last binding of the pod arrives whose sender timed out.
+        is_late: Whether delays are short, or almost as long as they can be.
     """
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)
         self.arrives_at_s: dict[str, float] = {}
+        self.is_late = rng.random() < LATE_RUNS_SHARE
 
-    def delay_s(self, longest_s: float = DELAY_S_MAX) -> float:
-        """Returns a delay from a uniform distribution."""
-        return self.rng.uniform(DELAY_S_MIN, longest_s)
+    def delay_s(self, longest_s: float = math.inf) -> float:
+        """Returns a delay from a uniform distribution; or a short one, or one of the longest.
+
+        A request may arrive just before it counts as lost, while a read has no answer yet.
+        """
+        if not self.is_late or longest_s < math.inf:
+            return self.rng.uniform(DELAY_S_MIN, min(longest_s, DELAY_S_MAX))
+        is_short = self.rng.random() < 0.5
+        return self.rng.uniform(*((DELAY_S_MIN, READ_S) if is_short else (LAST_S, LATEST_S)))
 
     def deliver_late(self, inner: Transport, request: Request, delay_s: float) -> None:
         """Notes when the request arrives."""
@@ -76,6 +93,8 @@ class BindingRun:
         self.network.requests.uid_at = self._uid_at
         self._client = Client(FaultyTransport(self.network, self._server), rng=self._rng)
         self.network.faults = _faults(self._rng)
+        if self.network.is_late:
+            self.network.faults = Faults(slow=SLOW_SHARE)
         self._open = 0
         #: UIDs of the pods that others have bound, perhaps to the same node.
         self._bound_by_others: set[str] = set()

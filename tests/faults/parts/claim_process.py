@@ -29,7 +29,9 @@ from mooring.testing import Harness, make_node
 from mooring.virtual_loop import LoopClock
 from tests.faults.harness.faults import now_s
 from tests.faults.parts.claim_model import ClaimModel, DeviceName, devices_of, known
+from tests.faults.parts.claim_removals import OpenRemovals
 from tests.faults.parts.claim_server import PREFIX, Stored, users_of
+from tests.faults.twins.content_versions import ContentVersions, of_devices
 from tests.helpers.devices import make_class, make_device, make_slice, selectors
 
 NODES: Final = ("a", "b", "c")
@@ -136,6 +138,9 @@ class ClaimProcess:
         self._real_reserve, self._real_unreserve = writer.reserve, writer.unreserve
         writer.reserve, writer.unreserve = self._reserve, self._unreserve
         self._unreserved: list[str] = []
+        self._removing = OpenRemovals(writer, world.problems.append)
+        contents = of_devices(self._cache)
+        self._versions = ContentVersions(contents, world.problems.append)
 
     # -- the watch --------------------------------------------------------------------------------
 
@@ -149,6 +154,8 @@ class ClaimProcess:
 
     def check(self) -> None:
         """Compares the devices in use with those of the model."""
+        self._versions.compare()
+        self._removing.check()
         allocated = self._cache.devices.allocated.dedicated
         in_use = {DeviceName(device.pool, device.device) for device in allocated}
         if in_use != self.model.in_use():
@@ -234,8 +241,10 @@ class ClaimProcess:
 
     async def _write(self, cycle: Any, node: str) -> bool:
         """Waits in Permit, and writes the claims; returns whether the pod may be bound."""
-        rng = self._rng
-        await asyncio.sleep(rng.choice((0.0, 0.0, 1.0, 10.0)))
+        rng, uid = self._rng, cycle.pod.uid
+        wait_s = rng.choice((0.0, 0.0, 1.0, 10.0))
+        if await self._removing.ends_within(uid, wait_s) and rng.random() < 0.5:
+            return False
         if rng.random() < 0.1:
             return False
         try:

@@ -39,6 +39,7 @@ ACTIONS: Final = 60
 #: No attempt takes longer without faults, but for a Retry-After.
 QUIET_S: Final = 400.0
 CONFLICTS_MAX: Final = 5
+AT_ONCE_SHARE: Final = 0.3
 KINDS: Final = ("unreachable", "too_many", "server_error", "lost", "slow", "refused_status")
 WEIGHTS: Final = {
     "touch": 6, "add_pod": 10, "delete_pod": 4, "delete_claim": 2, "create_claim": 6,
@@ -126,7 +127,9 @@ class ClaimsRun:
         process, uid = self._process, pod.metadata.uid
         while uid in self._pods and uid not in self._bound and process is self._process:
             if not await process.attempt(pod):
-                await asyncio.sleep(self._rng.uniform(1.0, 10.0))
+                # Some are tried at once, while the removal from their claims is in progress.
+                is_at_once = self._rng.random() < AT_ONCE_SHARE
+                await asyncio.sleep(0.0 if is_at_once else self._rng.uniform(1.0, 10.0))
 
     async def _watch(self, events: asyncio.Queue[tuple[str, Stored | None]]) -> None:
         """Reports each change, a while later."""

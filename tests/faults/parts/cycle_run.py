@@ -14,36 +14,33 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
-from msgspec.structs import replace
-
-from mooring.client import ObjectChange
 from mooring.clock import seeded_random
 from mooring.framework import Attempt, Diagnosis, Framework, Placement, Profile
 from mooring.framework.interface import EXTENSION_POINTS
+from mooring.framework.status import PostFilterResult
 from mooring.metrics.registry import Metrics
-from mooring.objects.pod import Pod
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.scheduler.observer import Observer
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
-from mooring.testing import make_node, make_pod
+from mooring.testing import make_node
 from mooring.virtual_loop import LoopClock, VirtualLoop
+from tests.faults.harness.preemption_checker import missing_victims
 from tests.faults.harness.scheduler_checker import (
     cache_problems,
     nomination_problems,
     queue_problems,
 )
+from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
-from tests.faults.parts.cycle_script import STEP_S, Script
-from tests.faults.parts.handlers_run import PodHistory
+from tests.faults.parts.cycle_script import ERROR, STEP_S, Script
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
@@ -53,15 +50,14 @@ from tests.faults.twins.queue_twin import QueueTwin
 from tests.faults.twins.recorded_calls import RecordedCalls
 from tests.helpers.virtual_loop import run_virtually
 
-PODS: Final = 8
 ACTIONS: Final = 120
-NODES: Final = ("a", "b")
-DELETED: Final = "2026-01-01T00:00:00Z"
 PROFILE: Final = "default-scheduler"
 #: In such seeds, modulo five, no nomination is written before a binding.
 ANNOUNCES_NOT: Final = 4
 #: In such seeds, modulo three, a second plugin delays pods in Permit.
 TWO_WAIT: Final = 2
+#: Why an attempt is given up whose result does not fit the changed cluster, three times.
+_CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
 QUIET_S: Final = 345.0
 WEIGHTS: Final = {
@@ -132,7 +128,18 @@ class FakeReporting:
         self.announced.pop(pod.uid, None)
 
 
-class CycleRun(Observer):
+class FakePreemptions:
+    """Evicts some of the victims, at once."""
+
+    def __init__(self, run: CycleRun) -> None:
+        self._run = run
+
+    def start(self, preemptor: PodInfo, result: PostFilterResult) -> None:
+        """Checks that all victims are there when their eviction begins."""
+        self._run.check_victims(preemptor, result)
+
+
+class CycleRun(PodCluster):
     """One run.
 
     Attributes:
@@ -146,11 +153,10 @@ class CycleRun(Observer):
         self.problems: list[str] = []
         #: Whether nominations are written before bindings; a gate switches that off.
         self.announces = seed % 5 != ANNOUNCES_NOT
-        self.rng = rng = seeded_random(seed)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        self._loop, clock = loop, LoopClock(loop)
-        self._cache, self._live = Cache(), dict[str, Pod]()
+        rng = seeded_random(seed)
+        super().__init__(rng, lambda change: self._service.events.on_change("Pod", change))
+        clock = LoopClock(self._loop)
+        self._cache = Cache()
         for name in NODES:
             self._cache.put_node(make_node(name))
         has_extenders = rng.random() < 0.4
@@ -160,6 +166,7 @@ class CycleRun(Observer):
             lambda: self._framework.waiting,
             self._bind,
             self._candidates,
+            self._placed_on,
             self.problems.append,
             has_extenders=has_extenders,
         )
@@ -169,6 +176,7 @@ class CycleRun(Observer):
             causes = self.script.causes
             self._extenders = FaultyExtenders(clock, rng, causes, self.problems.append)
             self._framework.set_extenders(self._extenders.extenders, rng.random)
+            self._extenders.on_call = self._during_call
         profiles = {PROFILE: self._framework}
         options, self._ready = QueueOptions(), asyncio.Event()
         on_ready = self._ready.set
@@ -190,14 +198,13 @@ class CycleRun(Observer):
             _any(self._reporting),
             clock=clock,
             observer=self,
+            preemptions=_any(FakePreemptions(self)),
             pods_in_prebind=self._prebind,
             buffer_events=events.buffer_events,
             gates={"NominatedNodeNameForExpectation": self.announces},
             recorder=self.metrics.scheduler,
         )
         self._attach(profiles, clock, options, events)
-        self._server = PodHistory(rng)
-        self._lag_steps = rng.choice((1, 4, 12))
         self._weights = {name: it * rng.choice((0.3, 1, 1, 3)) for name, it in WEIGHTS.items()}
 
     def _attach(self, profiles: Any, clock: Any, options: Any, events: EventHandlers) -> None:
@@ -224,7 +231,21 @@ class CycleRun(Observer):
         scheduler._handle_scheduling_failure = self._on_failure
         scheduler._binding_cycle._handle_failure = self._on_failure
 
+    def check_victims(self, preemptor: PodInfo, result: PostFilterResult) -> None:
+        """Checks that victims are on their node; some of them are deleted."""
+        for problem in missing_victims(result, self._cache):
+            self.problems.append(f"{preemptor.key}: {problem}")
+        for victim in result.victims:
+            stored = self._server.stored.get(victim.metadata.name)
+            is_stored = stored is not None and stored.metadata.uid == victim.uid
+            if stored is not None and is_stored and self.rng.random() < 0.5:
+                self._server.remove(stored)
+                self._watch(stored.metadata.name)
+
     def _on_failure(self, entry: QueuedPod, reason: Any, **named: Any) -> None:
+        if _CHANGED in str(reason):
+            self.script.causes[entry.uid] = ERROR
+            self.script.nominated.pop(entry.uid, None)
         self.script.failed(entry.uid, reason)
         self._real_failure(entry, reason, **named)
 
@@ -314,68 +335,14 @@ class CycleRun(Observer):
     def _candidates(self) -> list[PodInfo]:
         return [entry.pod for entry in self._queue.pods()]
 
-    def _store(self, pod: Pod, **status: Any) -> None:
-        self._server.store(pod, **status)
-        self._watch(pod.metadata.name)
+    def _during_call(self) -> None:
+        """Lets events be buffered, while an extender is called."""
+        if not self.script.is_passive:
+            self.delete_placed()
 
-    def _watch(self, name: str) -> None:
-        delay_s = STEP_S * self.rng.randrange(self._lag_steps)
-        self._loop.call_later(delay_s, self._deliver, name)
-
-    def _deliver(self, name: str) -> None:
-        """Reports the newest version of a pod."""
-        key, events = f"default/{name}", self._service.events
-        old, new = self._live.get(key), self._server.stored.get(name)
-        if old is new:
-            return
-        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            del self._live[key]
-            events.on_change("Pod", ObjectChange(old, None))
-            old = None
-        if new is not None:
-            self._live[key] = new
-            events.on_change("Pod", ObjectChange(old, new))
-
-    def _create(self) -> None:
-        name = f"pod{self.rng.randrange(PODS)}"
-        if name not in self._server.stored:
-            self._server.count += 1
-            priority = self.rng.choice((0, 5, 10))
-            self._store(make_pod(name, uid=f"{name}-{self._server.count}", priority=priority))
-
-    def _delete(self) -> None:
-        if (pod := self._server.any()) is not None:
-            self._server.remove(pod)
-            self._watch(pod.metadata.name)
-
-    def _replace(self) -> None:
-        self._delete()
-        self._create()
-
-    def _terminate(self) -> None:
-        if (pod := self._server.any()) is not None:
-            self._store(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED)))
-
-    def _relabel(self) -> None:
-        if (pod := self._server.any()) is not None:
-            labels = {"touched": str(self.rng.randrange(9))}
-            self._store(replace(pod, metadata=replace(pod.metadata, labels=labels)))
-
-    def _nominate(self) -> None:
-        if (pod := self._server.any(lambda pod: not pod.spec.node_name)) is not None:
-            self._store(pod, nominated_node_name=self.rng.choice(("", *NODES)))
-
-    def _bind_elsewhere(self) -> None:
-        if (pod := self._server.any(lambda pod: not pod.spec.node_name)) is not None:
-            self._bind(PodInfo(pod), self.rng.choice(NODES))
-
-    def _bind(self, info: PodInfo, node_name: str) -> bool:
-        pod = self._server.stored.get(info.metadata.name)
-        if pod is None or pod.metadata.uid != info.uid or pod.spec.node_name:
-            return False
-        spec = replace(pod.spec, node_name=node_name)
-        self._store(replace(pod, spec=spec), nominated_node_name="")
-        return True
+    def _placed_on(self, node_name: str) -> list[PodInfo]:
+        row = self._cache.nodes.live_row(node_name)
+        return [placed.info for placed in self._cache.pods.on_row(row)]
 
     def _preempt(self) -> None:
         """Preempts a pod that waits in Permit, or is in PreBind."""

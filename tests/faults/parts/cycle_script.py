@@ -62,6 +62,7 @@ class Script:
         waiting: The pods in Permit.
         bind: Stores a binding; returns False if there is no such pending pod.
         candidates: Returns the pods that may be activated.
+        placed_on: Returns the pods on a node, which may be victims.
         report: Called with each problem.
     """
 
@@ -74,6 +75,7 @@ class Script:
         waiting: Callable[[], WaitingPods],
         bind: Callable[[PodInfo, str], bool],
         candidates: Callable[[], list[PodInfo]],
+        placed_on: Callable[[str], list[PodInfo]],
         report: Callable[[str], None],
         *,
         has_extenders: bool,
@@ -85,6 +87,8 @@ class Script:
         self.waiting = waiting
         self._rng, self._bind = rng, bind
         self._candidates, self._report = candidates, report
+        self._placed_on = placed_on
+        self._has_victims = has_extenders
         self._rates = {
             point: rng.choice((0.0, 0.1, 0.3))
             for point in ("PreFilter", "Reserve", "Permit", "PreBind", "Bind")
@@ -124,11 +128,17 @@ class Script:
         return self._draw(cycle, "PreFilter")
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Nominates the pod without victims, clears its nomination, or leaves it as it is."""
+        """Nominates the pod, clears its nomination, or leaves it as it is.
+
+        Beside extenders there are victims: events that were buffered may have removed them.
+        """
         del diagnosis
         node_name = self._rng.choice((None, "", *self._node_names))
         self.nominated[cycle.pod.uid] = node_name
-        return PostFilterResult(None if node_name else Reject("no victims"), node_name)
+        status = None if node_name else Reject("no victims")
+        victims = self._placed_on(node_name) if node_name and self._has_victims else []
+        self._rng.shuffle(victims)
+        return PostFilterResult(status, node_name, tuple(victims[: self._rng.randrange(4)]))
 
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
         """Reserves."""
@@ -187,7 +197,7 @@ class Script:
 
     def _settle(self, uid: str) -> None:
         waiting = self.waiting().get(uid)
-        if waiting is None:
+        if waiting is None or waiting.status is not None:
             return
         if self.is_passive or self._rng.random() >= self._rates["Permit"]:
             self.on_allow(self.name, uid)

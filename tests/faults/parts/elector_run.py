@@ -39,6 +39,8 @@ LATENCY_S: Final = 0.3
 #: Clocks differ by less than a factor of 1.5.
 SKEW: Final = 0.15
 KINDS: Final = ("unreachable", "too_many", "server_error", "lost", "slow", "conflict")
+#: Of the leases that a user changes so many are deleted.
+DELETED_SHARE: Final = 0.4
 
 
 class Delayed:
@@ -189,12 +191,15 @@ class ElectorRun:
             await clock.sleep(0.5 * rng.random())
 
     def _steal(self) -> None:
-        """Gives the lease to another holder, as a user may: no lease protects from that."""
+        """Gives the lease to another holder, or deletes it: no lease protects from that."""
         if (lease := self._server.leases.get(PATH)) is not None:
+            self._stolen_at_s = asyncio.get_running_loop().time()
+            if self._rng.random() < DELETED_SHARE:
+                del self._server.leases[PATH]
+                return
             self._server.version += 1
             lease["spec"]["holderIdentity"] = "thief"
             lease["metadata"]["resourceVersion"] = str(self._server.version)
-            self._stolen_at_s = asyncio.get_running_loop().time()
 
     async def _edit_labels(self, rng: Rng) -> None:
         """Changes the labels of the Lease again and again: its holder stays the same."""

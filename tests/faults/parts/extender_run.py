@@ -20,11 +20,13 @@ from mooring.extenders.http_extender import HTTPExtender
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from tests.faults.harness.faults import DELAY_S_MAX, Faults
-from tests.faults.parts.binding_run import BindingRun
+from tests.faults.parts.binding_run import LAST_S, LATEST_S, BindingRun
 from tests.helpers.virtual_loop import run_virtually
 
 URL: Final = "http://one"
 TIMEOUT_S: Final = 5.0
+#: Of the calls, in a run with late requests.
+LATE_SHARE: Final = 0.5
 KINDS: Final = ("not sent", "lost", "late", "slow", "500", "nonsense", "error")
 #: The answer of a server that is no extender.
 NONSENSE: Final = (b"<html>", b"[]", b"", b'{"Error": 5}')
@@ -36,6 +38,8 @@ class ExtenderRun(BindingRun):
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
         super().__init__(seed, tasks)
         self._rates = {kind: self._rng.choice((0.0, 0.1, 0.3)) for kind in KINDS}
+        if self.network.is_late:
+            self._rates = dict.fromkeys(KINDS, 0.0) | {"late": LATE_SHARE}
         #: UID -> the calls of the attempt, and the error that the extender has answered.
         self._calls: dict[str, int] = {}
         self._errors: dict[str, str] = {}
@@ -79,6 +83,9 @@ class ExtenderRun(BindingRun):
             raise NoResponse(f"{what}: connection refused", is_sent=False)
         if kind == "late":
             delay_s = rng.uniform(TIMEOUT_S, DELAY_S_MAX)
+            if self.network.is_late:
+                # The time counts from the failure of the call.
+                delay_s = TIMEOUT_S + rng.uniform(LAST_S, LATEST_S)
             self.network.arrives_at_s[uid] = max(
                 self.network.arrives_at_s.get(uid, 0.0), self._clock.monotonic_s() + delay_s
             )

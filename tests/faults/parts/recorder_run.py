@@ -34,6 +34,8 @@ ACTIVE_S: Final = 2.5 * 3600.0
 REFRESHED_S: Final = 1800.0 + 60.0 + 30.0
 #: A write that was accepted is not repeated in so many seconds.
 REPEATED_S: Final = 60.0
+#: The second object of an event is a part of the key of its series.
+RELATED: Final = (None, None, make_pod("other"), make_pod("third"))
 
 
 class EventServer:
@@ -187,6 +189,7 @@ class RecorderRun:
             reason=reason,
             action="Test",
             note=f"number {self._recorded.total()}",
+            related=None if reason == "Active" else self._rng.choice(RELATED),
         )
 
     async def _go_on(self) -> None:

@@ -66,7 +66,9 @@ class SecondWait:
     def _allow(self, uid: str, deadline_s: float) -> None:
         """Allows a pod, unless it waits for a later attempt by now."""
         waiting = self._script.waiting().get(uid)
-        if waiting is not None and self._deadlines.get(uid, {}).get(self.name) == deadline_s:
+        if waiting is None or waiting.status is not None:
+            return  # the wait has ended, while the nomination is still being written
+        if self._deadlines.get(uid, {}).get(self.name) == deadline_s:
             self._allowed(self.name, uid)
             waiting.allow(self.name)
 

@@ -34,6 +34,10 @@ ACTIONS: Final = 16
 #: The longest Retry-After is 120 s, the longest wait between two tries 17 s.
 QUIET_S: Final = 200.0
 NODES: Final = ("a", "b")
+#: Of the nominations before a binding so many are forgotten by the writer at once.
+FORGOTTEN_SHARE: Final = 0.3
+#: A request takes ten seconds at most.
+ANNOUNCED_S_MAX: Final = 10.5
 MESSAGES: Final = ("no node fits", "another reason")
 #: Requests that arrive late, after newer ones, are excluded: no writer could help.
 KINDS: Final = ("unreachable", "too_many", "server_error", "lost", "refused_status")
@@ -43,10 +47,21 @@ WEIGHTS: Final = {"fail": 12, "announce": 3, "place": 2, "replace": 1}
 
 @dataclass
 class Expected:
-    """The status that a pod shall have; None = nothing is known about this part."""
+    """The status that a pod shall have; None = nothing is known about this part.
+
+    Attributes:
+        message: Of its condition.
+        nominated: The node.
+        is_forgotten: Whether the writer has forgotten what it stored, as it does if it has stored
+            many others. Until the informer has that version, only the nomination that was written
+            before a binding is known to be withdrawn, and only by the updates after it.
+        is_unknown: Whether nothing more is known about the pod in this round.
+    """
 
     message: str | None = NOTHING
     nominated: str | None = ""
+    is_forgotten: bool = False
+    is_unknown: bool = False
 
 
 class StatusRun:
@@ -70,7 +85,7 @@ class StatusRun:
         slow = InProcessTransport(self._slowly(api.handle), headers=ADMIN.headers())
         client = Client(FaultyTransport(self._network, slow), rng=self._rng)
         self._writer = StatusWriter(client, clock=clock, rng=seeded_random(seed + 3))
-        Transitions(self._writer, client, self.problems.append)
+        self._transitions = Transitions(self._writer, client, self.problems.append)
         #: Name -> the version that the informer has, and what its status shall be.
         self._pods: dict[str, Pod] = {}
         self._expected: dict[str, Expected] = {}
@@ -83,6 +98,9 @@ class StatusRun:
         """Returns a handler whose answers take a while: what they say is stored meanwhile."""
 
         async def slow(*request: Any) -> Any:
+            # Of two requests at the same time the second one may be stored first.
+            if not self._is_quiet:
+                await asyncio.sleep(self._rng.choice((0.0, self._rng.random() * self._pause_s)))
             answer = await handle(*request)
             await asyncio.sleep(self._rng.choice((0.0, self._rng.random() * self._pause_s)))
             return answer
@@ -105,6 +123,10 @@ class StatusRun:
     async def _act(self) -> None:
         """Makes some updates during faults, and compares when they are written."""
         rng = self._rng
+        for name, forgotten in self._expected.items():
+            if forgotten.is_forgotten:
+                self._pods[name] = await self._user.get("Pod", name, "default")
+                self._expected[name] = Expected(None, None)
         self._network.faults, self._is_quiet = self._faults, False
         for _ in range(rng.randrange(ACTIONS)):
             await asyncio.sleep(rng.choice((0.0, rng.random() * self._pause_s)))
@@ -122,7 +144,9 @@ class StatusRun:
     async def _compare(self, name: str, expected: Expected) -> None:
         stored = await self._user.get("Pod", name, "default")
         message, nominated = condition_of(stored), stored.status.nominated_node_name
-        if expected.message not in (None, message):
+        if expected.is_unknown:
+            return
+        if expected.message not in (None, message) and not expected.is_forgotten:
             self.problems.append(f"{name} has the condition {message!r}, not {expected.message!r}")
         if expected.nominated not in (None, nominated):
             self.problems.append(f"{name} has node {nominated!r}, not {expected.nominated!r}")
@@ -162,9 +186,18 @@ class StatusRun:
         self._announced += 1
         node, uid = f"node-{self._announced}", self._pods[name].metadata.uid
         self._writer.cancel_update(uid)
-        self._expected[name] = Expected(None, None)
+        was_forgotten = self._expected[name].is_forgotten
+        self._expected[name] = Expected(None, None, was_forgotten, was_forgotten)
+        started_s = asyncio.get_running_loop().time()
         is_announced = await self._writer.nominate(self._pods[name], node)
+        # The binding waits for it: it does not wait as long as the server may ask to.
+        if asyncio.get_running_loop().time() - started_s > ANNOUNCED_S_MAX:
+            self.problems.append(f"the nomination of {name} is waited for too long")
         if self._pods[name].metadata.uid == uid and self._rng.random() < 0.9:
+            if is_announced and self._rng.random() < FORGOTTEN_SHARE:
+                self._expected[name].is_forgotten = True
+                self._writer._stored.pop(uid, None)
+                self._transitions.forget(uid)
             self._enqueue(name, "", node if is_announced else None)
             # What was in progress when it was cancelled may have been stored after all.
             if not is_announced:
@@ -176,7 +209,8 @@ class StatusRun:
     async def _place(self, name: str) -> None:
         """Begins a binding: what is not written yet is not written any more."""
         self._writer.cancel_update(self._pods[name].metadata.uid)
-        self._expected[name] = Expected(None, None)
+        was_forgotten = self._expected[name].is_forgotten
+        self._expected[name] = Expected(None, None, was_forgotten, was_forgotten)
 
     async def _replace(self, name: str) -> None:
         """Deletes a pod, and creates another one of its name."""

@@ -42,6 +42,10 @@ class Transitions:
         self._sent: set[str] = set()
         self._stored: set[str] = set()
 
+    def forget(self, uid: str) -> None:
+        """Follows that the writer has forgotten what it stored for a pod."""
+        self._stored.discard(uid)
+
     def _enqueues(self, update: StatusUpdate) -> None:
         self._asked(update.pod.metadata.uid, update.pod.status.conditions)
         self._enqueue(update)

@@ -39,6 +39,8 @@ WEIGHTS_CHANGED: Final = {"change": 4}
 #: A namesake is in the informer before the queue and the cache know it, as during a call to an
 #: extender, which buffers the events.
 WEIGHTS_BUFFERED: Final = {**WEIGHTS, "replace_unseen": 3}
+#: Of the changes of a pod so many are its termination: it is not queued when its binding is lost.
+TERMINATED_SHARE: Final = 0.3
 
 
 class VerifyRun:
@@ -138,7 +140,8 @@ class VerifyRun:
         else:
             del self._tracked[uid]
             pod = next((pod for pod in self._pods.values() if pod.metadata.uid == uid), None)
-            self._loop.call_soon(self._check, uid, False, pod is not None)
+            is_pending = pod is not None and pod.metadata.deletion_timestamp is None
+            self._loop.call_soon(self._check, uid, False, is_pending)
             return
         self._loop.call_soon(self._check, uid, True, False)
 
@@ -212,12 +215,14 @@ class VerifyRun:
             self._unseen.add(pod.metadata.uid)
 
     def _change(self, name: str) -> None:
-        """Reports another label of a pod that still counts as pending."""
+        """Reports another label of a pod that still counts as pending, or its termination."""
         pod = self._pods.get(f"default/{name}")
         if pod is None or pod.spec.node_name or not self._cache.is_assumed(pod.metadata.uid):
             return
         labels = {"touched": str(self._rng.randrange(9))}
         metadata = replace(pod.metadata, labels=labels)
+        if self._rng.random() < TERMINATED_SHARE:
+            metadata = replace(metadata, deletion_timestamp="2026-01-01T00:00:00Z")
         self._pods[f"default/{name}"] = replace(pod, metadata=metadata)
 
     def _rebind(self, name: str) -> None:

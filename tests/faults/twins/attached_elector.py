@@ -147,11 +147,16 @@ class AttachedElector:
             self._differ(f"tries for {deadline_s:.2f} s")
         self._begin(self._model.tries())
         is_ours: bool = False
+        has_ended = False
         try:
             is_ours = await self._try(deadline_s)
+            has_ended = True
         finally:
             # A try that was cancelled between two requests has failed too.
             if self._attempt is not None:
+                is_in_time = self._now_s() - started_at_s < deadline_s - ROUNDING_S
+                if has_ended and is_in_time and self._expected is not None:
+                    self._differ(f"ends a try without its next request: {self._expected.verb}")
                 self._model.is_doubtful = True
                 self._attempt = self._expected = None
                 self._result = False

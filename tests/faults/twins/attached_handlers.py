@@ -81,10 +81,19 @@ class AttachedHandlers:
         events: Any = service.events
         self._real = events.on_change
         events.on_change = self._on_change
+        #: Whether plugins list the object of the change as it is now.
+        self._is_listed = True
+        self._list, events._listers.apply = events._listers.apply, self._on_listed
+
+    def _on_listed(self, kind: str, old: Any, new: Any) -> None:
+        self._is_listed = True
+        self._list(kind, old, new)
 
     def _on_queue_call(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         if self._calls is None:
             return
+        if not self._is_listed:
+            self._report(f"{name} of the queue comes before the change of the listers")
         if name == "move":
             self._onlys.append((len(self._calls), named.get("only")))
             self._calls.append(Call(name, *args))
@@ -103,7 +112,9 @@ class AttachedHandlers:
         before = self._before(change) if kind == "Pod" else None
         self._calls, self._onlys = [], []
         self._recorded.handled.clear()
+        self._is_listed = False
         self._real(kind, change)
+        self._is_listed = True
         calls, self._calls = self._calls, None
         self.changes += 1
         if before is not None:

@@ -137,7 +137,9 @@ class AttachedQueue:
 
     def _compare_pod(self, what: str, queued: TwinPod, popped: QueuedPod | None) -> None:
         entry = popped if popped is not None else self._queue.get(queued.uid)
-        if entry is None:
+        # A pod that is terminating may be queued anew before its binding fails.
+        is_other = popped is None and self._twin.pods.get(queued.uid) is not queued
+        if entry is None or is_other:
             return
         real, expected = _state_of(entry), _twin_state(queued)
         if queued.queue is QueueName.BACKOFF:

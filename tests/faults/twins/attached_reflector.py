@@ -46,6 +46,23 @@ class AttachedReflector:
         self._listed, real.listed = real.listed, self._lists
         self._ended, real.ended = real.ended, self._ends
         self._relist, real.relist = real.relist, self._relists
+        if hasattr(informer, "wait_until_fresh"):  # the run of a reflector has no informer
+            self._follow_waits(informer)
+
+    def _follow_waits(self, informer: Any) -> None:
+        """Compares the end of each wait for fresh objects with the time since when they are so."""
+        wait = informer.wait_until_fresh
+
+        async def waits(since_s: float) -> None:
+            asked_at_s, model = self._now_s(), self._model
+            was_fresh = model.is_following and model.fresh_at_s >= since_s
+            await wait(since_s)
+            is_missing = informer._is_missing(self._real.last_error)
+            if not was_fresh and not is_missing and model.fresh_at_s < asked_at_s - ROUNDING_S:
+                fresh_s = model.fresh_at_s
+                self._differ(f"counts as fresh since {asked_at_s:.3f} s, not since {fresh_s:.3f} s")
+
+        informer.wait_until_fresh = waits
 
     def _asks(self) -> Any:
         now_s = self._now_s()

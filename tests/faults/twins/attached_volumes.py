@@ -12,6 +12,7 @@ from mooring.errors import PluginError
 from mooring.objects.meta import key
 from mooring.objects.volume_claims import SELECTED_NODE
 from mooring.scheduler.service import Service
+from tests.faults.twins.content_versions import ContentVersions, of_storage
 
 VOLUME, CLAIM = "PersistentVolume", "PersistentVolumeClaim"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -24,8 +25,15 @@ PENDING, BOUND = "pending", "bound"
 class AssumedModel:
     """Compares the assumed versions of a kind with a dict."""
 
-    def __init__(self, storage: Any, kind: str, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        storage: Any,
+        kind: str,
+        versions: ContentVersions,
+        report: Callable[[str], None],
+    ) -> None:
         self._storage, self._kind, self._report = storage, kind, report
+        self._versions = versions
         self.stored: dict[str, Any] = {}
         self.assumed: dict[str, Any] = {}
         name = "volume" if kind == VOLUME else "claim"
@@ -76,6 +84,7 @@ class AssumedModel:
             name: id(obj) for name, obj in self.assumed.items()
         }:
             self._report(f"after a {what} {sorted(real)} are assumed, not {sorted(self.assumed)}")
+        self._versions.compare()
 
 
 class Writes:
@@ -135,7 +144,8 @@ class AttachedVolumes:
     def __init__(self, service: Service, report: Callable[[str], None]) -> None:
         self._service, self._report = service, report
         storage: Any = service.cache.storage
-        self._models = [AssumedModel(storage, kind, report) for kind in (VOLUME, CLAIM)]
+        versions = ContentVersions(of_storage(service.cache), report)
+        self._models = [AssumedModel(storage, kind, versions, report) for kind in (VOLUME, CLAIM)]
         self._storage = storage
         self._waits: list[Wait] = []
         self._now_s: Callable[[], float] = lambda: 0.0

@@ -298,3 +298,22 @@ def test_a_binding_that_was_sent_late_arrives_late() -> None:
     posts = [at_s for at_s, method in server.requests if method == "POST"]
     assert posts[-1] >= 120
     assert server.requests[-1][0] >= posts[-1] + ARRIVES_WITHIN_S
+
+
+def test_a_request_may_arrive_while_the_answer_of_the_last_read_is_on_its_way() -> None:
+    """The read begins before the request can have got lost, and is answered after that."""
+
+    class Behind(Slow):
+        async def request(self, request: Request) -> Response:
+            answered = await super().request(request)
+            posts = [at_s for at_s, method in self.requests if method == "POST"]
+            lost_at_s = posts[-1] + ARRIVES_WITHIN_S
+            now_s = asyncio.get_running_loop().time()
+            if request.method == "GET" and lost_at_s - 6 < now_s < lost_at_s:
+                self.is_bound = True  # it arrives now, after this read
+                await asyncio.sleep(lost_at_s - now_s + 1)
+            return answered
+
+    server = Behind(1000.0, is_bound=False)
+    server.bind()
+    assert server.is_bound

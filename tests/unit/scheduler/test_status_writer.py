@@ -298,6 +298,17 @@ async def test_a_nomination_that_was_announced_is_cleared_by_an_update_that_leav
         assert script.requests[-1].body["status"]["nominatedNodeName"] is None
 
 
+@virtually
+async def test_a_nomination_that_was_announced_is_replaced_by_another_one() -> None:
+    async with writing(CUT, stored()) as (writer, script):
+        older = refused(nominatedNodeName="b")
+        writer.enqueue(word(older, nominated="")._replace(announced="a"))
+        await asyncio.sleep(0.1)
+        writer.enqueue(word(older, message="other victims", nominated="b"))
+        await asyncio.sleep(5)
+        assert script.requests[-1].body["status"]["nominatedNodeName"] == "b"
+
+
 def messages(script: Script) -> list[str]:
     return [each.body["status"]["conditions"][0]["message"] for each in script.requests]
 
@@ -363,6 +374,31 @@ async def test_an_update_after_one_that_was_cancelled_during_its_write_is_sent()
         writer.enqueue(word(old))
         await asyncio.sleep(5)
         assert messages(script) == ["other", "no room"]
+
+
+@virtually
+async def test_an_answer_says_nothing_about_another_request_at_the_same_time() -> None:
+    """The condition has no answer, and may be stored after the nomination, which has one."""
+
+    class Losing(Script):
+        async def request(self, request: Request) -> Response:
+            answered = await super().request(request)
+            is_first = len(self.requests) == 1
+            await asyncio.sleep(2 if is_first else 4)
+            if is_first:
+                raise OutcomeUnknown("lost")
+            return answered
+
+    old = versioned(refused(), "3")
+    nominated = answer(200, encode(versioned(refused(), "5")))
+    async with writing(of=Losing(stored(), nominated, stored())) as (writer, script):
+        writer.enqueue(word(old, message="other"))
+        await asyncio.sleep(1)
+        writer.cancel_update("u1")
+        assert await writer.nominate(old, "a")
+        writer.enqueue(word(old))
+        await asyncio.sleep(5)
+        assert script.requests[-1].body["status"]["conditions"][0]["message"] == "no room"
 
 
 @virtually
