@@ -105,6 +105,8 @@ class FaultyTransport:
         delay_s = network.delay_s()
         if network.rng.random() < 0.5:
             answer = await self._inner.request(request)
+            # What waits for it goes on only then, perhaps in the second phase.
+            network.healed_at_s = max(network.healed_at_s, now_s() + delay_s)
             await asyncio.sleep(delay_s)
             return answer
         network.delayed.add(request.path)
