@@ -19,7 +19,7 @@ from mooring.clock import Clock, Rng
 from mooring.devcluster.events.claims import ClaimEvents
 from mooring.devcluster.events.recorder import EventRecorder
 from mooring.devcluster.work_queue import WorkQueue
-from mooring.errors import NotFound, SchedulerError
+from mooring.errors import Conflict, NotFound, SchedulerError
 from mooring.objects.codec.decode import to_builtins
 from mooring.objects.meta import key
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -41,6 +41,8 @@ from mooring.simulation.volume_controller import (
 
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"
+#: How long a claim waits after a conflict, until the watch has reported what has changed.
+_CONFLICT_RETRY_S: Final = 0.01
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +68,7 @@ class VolumeActor:
         events: EventRecorder | None = None,
     ) -> None:
         self._client = client
+        self._sleep = sleep
         self._events = None if events is None else ClaimEvents(events)
         self._volumes = VolumeIndex()
         #: Class -> the keys of its claims that are not bound.
@@ -143,7 +146,11 @@ class VolumeActor:
         storage_class = await self._storage_class(claim)
         bound = bound_at_once(claim, storage_class, self._volumes)
         if bound is not None:
-            await self._write(bound, is_new=False)
+            try:
+                await self._write(bound, is_new=False)
+            except Conflict:  # the volume has changed meanwhile: another claim may have it
+                await self._sleep(_CONFLICT_RETRY_S)
+                self._work.add((_CLAIM, claim_key))
             return
         if claim.spec.volume_name:
             return  # waits for the volume that it names
@@ -186,8 +193,13 @@ class VolumeActor:
         if is_new:
             await self._client.create(replace(volume, metadata=replace(volume.metadata, uid="")))
         else:
+            # The version that was looked at: another claim may have taken the volume since then.
+            own = {
+                "annotations": volume.metadata.annotations,
+                "resourceVersion": self._objects(_VOLUME)[name].metadata.resource_version,
+            }
             patch = {
-                "metadata": {"annotations": volume.metadata.annotations},
+                "metadata": own,
                 "spec": {"claimRef": to_builtins(volume.spec.claim_ref)},
             }
             await self._client.patch(_VOLUME, name, patch)

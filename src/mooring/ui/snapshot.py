@@ -61,7 +61,8 @@ class SnapshotWriter:
             await self.reset()
         controllers = {item.metadata.get("uid") for item in items} - {None}
         applied = [item for item in items if not _controllers_of(item) & controllers]
-        applied.sort(key=lambda item: _order(str(item.raw.get("kind"))))
+        # Pods that have a node come before those that the scheduler would give its room.
+        applied.sort(key=lambda item: (_order(str(item.raw.get("kind"))), not _node_of(item)))
         return [await self._writer.apply_item(item) for item in applied if not _is_system(item)]
 
     async def reset(self) -> str:
@@ -89,6 +90,12 @@ def _order(kind: str) -> int:
     if kind in _FIRST:
         return _FIRST.index(kind)
     return len(_FIRST) + (kind in _OWNERS) + 2 * (kind == "Pod")
+
+
+def _node_of(item: Item) -> str:
+    """Returns the node of a pod; "" if it has none."""
+    spec = item.raw.get("spec")
+    return str(spec.get("nodeName") or "") if isinstance(spec, Mapping) else ""
 
 
 def _controllers_of(item: Item) -> set[Any]:

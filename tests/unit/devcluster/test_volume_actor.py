@@ -230,3 +230,23 @@ async def test_a_made_volume_is_deleted_with_its_claim() -> None:
         await life.client.delete("Pod", "web", "default")
         await life.client.delete("PersistentVolumeClaim", "data", "default")
         await life.until(lambda: life.service.cache.storage.volume(name) is None)
+
+
+@virtually
+async def test_two_claims_that_fit_a_volume_do_not_share_it() -> None:
+    async with run_scheduler(make_node("a")) as life, asyncio.TaskGroup() as tasks:
+        for name in ("one", "two"):
+            await store_claim(life, name, "manual")
+        await store_disk(life, "disk", "a", "manual")
+        status = {"status": {"phase": "Available"}}
+        await life.client.patch("PersistentVolume", "disk", status, subresource="status")
+        actor = VolumeActor(life.client, clock=life.clock, rng=seeded_random(0))
+        running = tasks.create_task(actor.run())
+        await asyncio.sleep(5)
+        claims = [await life.raw(name, "persistentvolumeclaims") for name in ("one", "two")]
+        bound = [claim["spec"].get("volumeName", "") for claim in claims]
+        assert sorted(bound) == ["", "disk"]
+        volume = json.loads(await life.client.read(_get("/api/v1/persistentvolumes/disk")))
+        owner = claims[bound.index("disk")]["metadata"]["name"]
+        assert volume["spec"]["claimRef"]["name"] == owner
+        running.cancel()

@@ -45,12 +45,14 @@ def test_an_import_keeps_or_replaces_the_others() -> None:
             "metadata": {"name": "urgent"},
             "value": 5,
         }
-        text = listed(pod("new", priorityClassName="urgent"), urgent, node("n2"))
+        placed = pod("placed", nodeName="n2")
+        text = listed(pod("new", priorityClassName="urgent"), placed, urgent, node("n2"))
         status, applied = await page.post("import", {"text": text, "replaces": False})
         assert status == 200
         assert [item["object"] for item in applied] == [
             "PriorityClass urgent",
             "Node n2",
+            "Pod placed",
             "Pod new",
         ]
         assert all(item["isOk"] for item in applied), applied
