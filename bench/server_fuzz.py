@@ -5,8 +5,9 @@ is one that a scenario of the contract suite creates, with one to three random c
 of its fields. Both servers get it as a create or an update, as a dry run; their answers must be
 equal but for what servers make up (``tests/integration/contract/api.py``). Each difference is
 printed with what was sent: the causes that one server alone gives, or where the objects differ.
-With ``--statuses`` they are random statuses of the stored objects instead. Some of those that both
-servers accept are stored, so later ones are changes of them.
+With ``--statuses`` they are random statuses of the stored objects instead, with ``--patches``
+random patches and applies of them. Some of those that both servers accept are stored, so later
+ones are changes of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -276,17 +277,28 @@ def _send_status(
         _change(place, rng)
     status = _with_own_texts(status, texts, rng)
     obj = {**stored, "status": status}
+    real, embedded, is_stored = _ask(
+        servers, lambda api, **query: api.put(address, obj, **query), rng
+    )
+    if is_stored:
+        statuses[address] = status
+    return obj, real, embedded
+
+
+def _ask(
+    servers: tuple[Api, Api], send: Callable[..., Any], rng: Rng
+) -> tuple[list[Any], list[Any], bool]:
+    """Returns the answers of both servers to a dry run, and whether both have stored it then."""
     answers = []
     for api in servers:
         api.notes.clear()
-        api.put(address, obj, dryRun="All")
+        send(api, dryRun="All")
         answers.append(_without_difference(api.transcript()[-1]))
     real, embedded = answers
-    if real == embedded and real[1] == HTTPStatus.OK and rng.random() < STORED:
-        for api in servers:
-            api.put(address, obj)
-        statuses[address] = status
-    return obj, real, embedded
+    is_stored = real == embedded and real[1] == HTTPStatus.OK and rng.random() < STORED
+    for api in servers if is_stored else ():
+        send(api)
+    return real, embedded, is_stored
 
 
 def _send_patch(
@@ -304,15 +316,9 @@ def _send_patch(
     if how == APPLY and rng.random() < 0.5:
         query["force"] = "true"
     url = _url(base.resource, name)
-    answers = []
-    for api in servers:
-        api.notes.clear()
-        api.patch(url, obj, how, dryRun="All", **query)
-        answers.append(_without_difference(api.transcript()[-1]))
-    real, embedded = answers
-    if real == embedded and real[1] == HTTPStatus.OK and rng.random() < STORED:
-        for api in servers:
-            api.patch(url, obj, how, **query)
+    real, embedded, _ = _ask(
+        servers, lambda api, **more: api.patch(url, obj, how, **query, **more), rng
+    )
     return {"how": how, **query, "patch": obj}, real, embedded
 
 

@@ -20,7 +20,7 @@ from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-_BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 #: The provisioner of classes whose volumes are created manually.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -78,13 +78,13 @@ def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str:
 
 def claim_class(claim: PersistentVolumeClaim) -> str:
     """Returns the StorageClass name of the claim; "" = none."""
-    beta = claim.metadata.annotations.get(_BETA_CLASS)
+    beta = claim.metadata.annotations.get(BETA_CLASS)
     return beta if beta is not None else claim.spec.storage_class_name or ""
 
 
 def volume_class(volume: PersistentVolume) -> str:
     """Returns the StorageClass name of the volume; "" = none."""
-    beta = volume.metadata.annotations.get(_BETA_CLASS)
+    beta = volume.metadata.annotations.get(BETA_CLASS)
     return beta if beta is not None else volume.spec.storage_class_name
 
 

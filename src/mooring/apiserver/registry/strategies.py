@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.registry.strategy import (
         Prepare,
         PrepareUpdate,
+        Repeats,
         Validate,
         ValidateUpdate,
     )
@@ -79,7 +80,7 @@ def _subresources(
     *,
     prepare_update: PrepareUpdate = keep_status,
     set_times: Prepare = nothing,
-    repeats: str = "all",
+    repeats: Repeats = "all",
     **others: SubresourceStrategy,
 ) -> Mapping[str, SubresourceStrategy]:
     """Returns the rules for changes of the main resource, the status and other subresources."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors
@@ -21,6 +22,7 @@ from mooring.apiserver.types import Object
 #: Takes the object and the current time.
 Prepare = Callable[[Object, str], None]
 PrepareUpdate = Callable[[Object, Object], None]
+Repeats = Literal["all", "change", ""]
 #: Takes the new object, the old one and the current time.
 Stamp = Callable[[Object, Object, str], None]
 Validate = Callable[[Object], Errors]
@@ -109,7 +111,7 @@ class SubresourceStrategy:
     raises_generation: bool = False
     set_times: Prepare = nothing
     stamp: Stamp = _no_times
-    repeats: str = "all"
+    repeats: Repeats = "all"
 
 
 #: The default for main resources.

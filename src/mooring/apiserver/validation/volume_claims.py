@@ -6,8 +6,7 @@ Differs: messages about immutable fields do not print the difference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, required
@@ -15,6 +14,7 @@ from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.rules import field_errors, immutable, one_of, required_fields
 from mooring.objects.quantity import Quantity
+from mooring.objects.volume_claims import BETA_CLASS, amount
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -24,8 +24,6 @@ _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnc
 _POSITIVE = "must be greater than zero"
 _STORAGE = "storage"
 _ATTRIBUTES_CLASS = "volumeAttributesClassName"
-#: Names the class of a claim in the old way.
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def validate_claim(claim: Object) -> Errors:
@@ -107,9 +105,10 @@ def validate_claim_update(new: Object, old: Object) -> Errors:
             "volumeAttributesClassName for bound claims\n"
         )
         yield forbidden_field("spec", problem)
-    size, before = _size(new["spec"].get("resources")), _size(old["spec"].get("resources"))
-    capacity = (old.get("status") or {}).get("capacity") or {}
-    if size < before and size <= Quantity.from_wire(capacity.get(_STORAGE, "0")).nanos:
+    size, before = (
+        amount((obj["spec"].get("resources") or {}).get("requests") or {}) for obj in (new, old)
+    )
+    if size < before and size <= amount((old.get("status") or {}).get("capacity") or {}):
         problem = "field can not be less than status.capacity"
         yield forbidden_field("spec.resources.requests.storage", problem)
     yield from immutable(new["spec"], old["spec"], "volumeMode")
@@ -122,7 +121,7 @@ def _fixed(new: Object, old: Object) -> Object:
     if not before.get("volumeName"):
         restore_fields(spec, before, "volumeName")
     if "storageClassName" in spec and "storageClassName" not in before:
-        annotation = old["metadata"].get("annotations", {}).get(_CLASS_ANNOTATION)
+        annotation = old["metadata"].get("annotations", {}).get(BETA_CLASS)
         if annotation in (None, spec["storageClassName"]):
             del spec["storageClassName"]
     if (new.get("status") or {}).get("phase") == "Bound":
@@ -133,12 +132,6 @@ def _fixed(new: Object, old: Object) -> Object:
             restore_fields(requests, before["resources"].get("requests") or {}, _STORAGE)
             spec["resources"] = {**resources, "requests": requests}
     return spec
-
-
-def _size(resources: Mapping[str, Any] | None) -> int:
-    """Returns the size that is requested, in billionths of a byte."""
-    requests = (resources or {}).get("requests") or {}
-    return Quantity.from_wire(requests.get(_STORAGE, "0")).nanos
 
 
 def _validate_class_change(name: str | None, old: Object) -> Errors:

@@ -78,9 +78,7 @@ def validate_job_status(new: Object, old: Object) -> Errors:
     """Validates a changed status of a Job."""
     change = _Change(new, old)
     status = change.new.status
-    yield from not_negative(
-        status, "status", "active", "succeeded", "failed", "ready", "terminating"
-    )
+    yield from not_negative(status, "status", *_COUNTS)
     yield from _validate_uncounted(status.get("uncountedTerminatedPods") or {})
     yield from _validate_completion(change)
     yield from _validate_finish(change)
