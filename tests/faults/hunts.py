@@ -30,6 +30,7 @@ from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
 from tests.faults.recent_mutations import RECENT_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
+from tests.faults.sampled_mutations import SAMPLED_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
@@ -49,6 +50,7 @@ ALL_BUGS: Final = (
     *UNSEEN_BUGS,
     *CLASS_BUGS,
     *REVIEWED_BUGS,
+    *SAMPLED_BUGS,
 )
 
 #: Seeds that are tried for each bug.

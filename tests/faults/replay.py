@@ -4,6 +4,10 @@ Options:
     --digest      print the trace's SHA-256 alone
     --pod NAME    print only the lines about a pod, and those about faults
     --shrink      look for the smallest scenario that breaks the same rule first
+    --kind KIND   run a seed of another kind, and print all that is recorded of it: one of
+                  ``recorded_kinds.KINDS``, such as crowded, leases, part-queue
+    --entries FIRST-END   print only a part of that: between two seconds, or of a run of a single
+                  part between two numbers of entries
 """
 
 from __future__ import annotations
@@ -12,11 +16,14 @@ import argparse
 import logging
 import sys
 
+from tests.faults.harness.recording import recording
+from tests.faults.harness.records import entries_between
 from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Scenario, drawn_faults, run_scenario
 from tests.faults.harness.shrink import shrink
 from tests.faults.harness.swarm import scenario_of
 from tests.faults.harness.trace import InvariantBroken, Trace
+from tests.faults.recorded_kinds import KINDS
 
 
 def main(arguments: list[str]) -> int:
@@ -26,13 +33,39 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--digest", action="store_true")
     parser.add_argument("--pod", default="", metavar="NAME")
     parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--kind", choices=KINDS, metavar="KIND")
+    parser.add_argument("--entries", type=_bounds, metavar="FIRST-END")
     words = parser.parse_args(arguments)
+    if words.entries and not words.kind:
+        parser.error("--entries needs --kind")
+    if words.kind:
+        return _print_entries(words.kind, words.seed, words.entries or (0, sys.maxsize))
     scenario = scenario_of(words.seed)
     if words.shrink:
         smallest = shrink(scenario)
         scenario = smallest.scenario
         print(f"after {smallest.n_runs} runs: {scenario}")
     return _replay(scenario, pod=words.pod, digest_only=words.digest)
+
+
+def _bounds(text: str) -> tuple[int, int]:
+    first, _, end = text.partition("-")
+    return int(first), int(end)
+
+
+def _print_entries(kind: str, seed: int, bounds: tuple[int, int]) -> int:
+    broken: Exception | None = None
+    with recording(kind) as recorded:
+        try:
+            KINDS[kind].run(seed)
+        except (AssertionError, ExceptionGroup) as error:
+            broken = error
+    for entry in entries_between(kind, recorded.entries, *bounds):
+        print(entry)
+    if broken is not None:
+        print(f"{kind} seed {seed} at commit {commit()}: {broken}")
+        return 1
+    return 0
 
 
 def _replay(scenario: Scenario, *, pod: str, digest_only: bool) -> int:

@@ -30,6 +30,7 @@ from tests.faults.fault_fixture import Lab
 from tests.faults.harness.checkers import SCHEDULER
 from tests.faults.harness.faults import Faults
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.harness.records import compared
 from tests.helpers.virtual_loop import LimitedLoop
 
 #: MOORING_SEEDS=1000 runs more of them.
@@ -242,7 +243,7 @@ def run_seed(seed: int) -> tuple[int, int]:
 def test_no_device_is_allocated_twice_and_no_claim_is_left_behind(first: int) -> None:
     faults = binds = 0
     for seed in range(first, first + BLOCK):
-        fired, bound = run_seed(seed)
+        fired, bound = compared("devices", seed, run_seed)
         faults, binds = faults + fired, binds + bound
     assert faults > BLOCK
     assert binds > 4 * BLOCK

@@ -15,6 +15,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import ApiError
 from mooring.extenders.http import NoResponse
 from tests.faults.fault_fixture import Lab, run_in_lab, small_node, small_pod
+from tests.faults.harness.records import compared
 from tests.helpers.extenders import Play, configured, extender, names_in
 
 NODES = 6
@@ -174,5 +175,5 @@ def run_extenders(seed: int) -> FaultyExtender:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_f22_extenders_extenders_and_a_cluster_that_changes_break_nothing(seed: int) -> None:
-    extenders = run_extenders(seed)
+    extenders = compared("extenders", seed, run_extenders)
     assert {verb for _, verb, _ in extenders.play.asked} == {"filter", "prioritize"}

@@ -38,6 +38,7 @@ from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.fault_fixture import PODS, small_node, small_pod
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.harness.records import compared
 from tests.faults.twins.attach import Twins
 from tests.faults.twins.attached_elector import AttachedElector
 from tests.helpers.virtual_loop import LimitedLoop
@@ -393,7 +394,8 @@ def run_seed(seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_only_the_holder_of_the_lease_writes_and_all_pods_are_bound(first: int) -> None:
-    paths = sum(map(run_seed, range(first, first + BLOCK)), Counter())
+    runs = partial(compared, "leases", run=run_seed)
+    paths = sum(map(runs, range(first, first + BLOCK)), Counter())
 
     assert {name: paths[name] for name in LEAST if paths[name] < LEAST[name]} == {}, paths
 

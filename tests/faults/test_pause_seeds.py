@@ -22,6 +22,7 @@ from mooring.clock import seeded_random
 from tests.faults.fault_fixture import PODS, small_node, small_pod
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.freezable_loop import FreezableLoop, context_of
+from tests.faults.harness.records import compared
 from tests.faults.harness.wire import Wire
 from tests.faults.test_lease_seeds import BOUND_S, LeaseLab, watch_steps
 
@@ -124,7 +125,8 @@ def run_seed(seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_a_process_that_was_stopped_writes_nothing_under_the_lease_of_another(first: int) -> None:
-    paths = sum(map(run_seed, range(first, first + BLOCK)), Counter())
+    runs = partial(compared, "pauses", run=run_seed)
+    paths = sum(map(runs, range(first, first + BLOCK)), Counter())
 
     assert {name: paths[name] for name in LEAST if paths[name] < LEAST[name]} == {}, paths
 

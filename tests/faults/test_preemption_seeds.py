@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tests.faults.harness.records import compared
 from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Report, run_scenario
 from tests.faults.harness.swarm import crowded
@@ -19,7 +20,7 @@ BLOCK = 10
 def run(seed: int) -> Report:
     """Runs more pods than fit; a third of them have a high priority, a third are protected."""
     try:
-        return run_scenario(crowded(seed))
+        return compared("crowded", seed, lambda _: run_scenario(crowded(seed)))
     except InvariantBroken as broken:
         message = f"crowded seed {seed} at commit {commit()}: {broken}"
         raise AssertionError(message) from broken

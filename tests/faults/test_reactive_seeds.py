@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from tests.faults.harness.records import compared
 from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Report, run_scenario
 from tests.faults.harness.swarm import reactive
@@ -30,7 +31,7 @@ LEAST: Final = {
 
 def run(seed: int) -> Report:
     try:
-        return run_scenario(reactive(seed))
+        return compared("reactive", seed, lambda _: run_scenario(reactive(seed)))
     except InvariantBroken as broken:
         message = f"reactive seed {seed} at commit {commit()}: {broken}"
         raise AssertionError(message) from broken

@@ -16,6 +16,7 @@ import pytest
 
 from tests.faults.harness.faults import Faults
 from tests.faults.harness.least_counts import LEAST, too_rare
+from tests.faults.harness.records import compared
 from tests.faults.harness.revision import commit
 from tests.faults.harness.scenario import Report, drawn_faults, run_scenario
 from tests.faults.harness.swarm import crowded, scenario_of
@@ -35,7 +36,7 @@ PATH_SEEDS_CROWDED = 4
 def run(seed: int) -> Report:
     scenario = scenario_of(seed)
     try:
-        return run_scenario(scenario)
+        return compared("plain", seed, lambda _: run_scenario(scenario))
     except InvariantBroken as broken:
         replay = f"replay: python -m tests.faults.replay {seed} [--shrink] [--pod NAME]"
         message = f"{broken}\n{drawn_faults(scenario)}\n{replay}"

@@ -247,7 +247,7 @@ class HandlersRun:
     def _restore(self) -> None:
         """Restores the server from a backup; all watches list anew."""
         self._server.restore(self._rng.randrange(1, BACK_MAX))
-        for name in {*self._live_names(), *self._server.stored}:
+        for name in sorted({*self._live_names(), *self._server.stored}):
             self._deliver(name, is_watched=False)
 
     # -- the watch --------------------------------------------------------------------------------

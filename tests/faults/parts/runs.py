@@ -10,6 +10,7 @@ from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.candidate_run import run_candidate
 from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claim_errors_run import run_claim_errors
+from tests.faults.parts.claim_store_run import run_claim_store
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
@@ -58,12 +59,13 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "claim_errors": run_claim_errors,
     "candidate": run_candidate,
     "conditions": run_conditions,
+    "claim_store": run_claim_store,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
-    "state": ("state", "handlers", "cycle"),
-    "framework": ("cycle", "preemption"),
+    "state": ("state", "claim_store", "handlers", "cycle"),
+    "framework": ("cycle", "preemption", "choice"),
     "client": ("client", "informer", "writes", "recorder", "elector", "errors", "candidate"),
     "scheduler": (
         "handlers",

@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+from tests.faults.harness.records import compared
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 
 #: Seeds of each kind: a tenth of those of whole runs, and twice as many of what is cheap.
@@ -21,7 +22,7 @@ SLOW = ("queue", "state", "status", "claims", "cycle", "elector", "slots", "volu
 def test_each_part_does_what_its_model_does(kind: str) -> None:
     for seed in range(SEEDS if kind in SLOW else CHEAP * SEEDS):
         try:
-            PART_RUNS[kind](seed)
+            compared(f"part-{kind}", seed, PART_RUNS[kind])
         except AssertionError as error:
             raise AssertionError(f"run_{kind}({seed}): {error}") from error
 
