@@ -34,12 +34,13 @@ RAISED_MAX: Final = 2
 #: Of the exceptions at these points one of so many is the cancellation of a plugin's own work.
 AWAITED: Final = ("PreBind", "Bind")
 LEAKED_EVERY: Final = 3
-#: What a request to bind that surely changed nothing may raise.
-ERRORS: Final[tuple[SchedulerError, ...]] = (
-    Conflict("changed", status=409),
-    Unreachable("refused"),
-    OutcomeUnknown("no response"),
-    ServerError("broken", status=500),
+#: What a request to bind that surely changed nothing may raise; each time a new one, since the
+#: framework adds notes.
+ERRORS: Final[tuple[Callable[[], SchedulerError], ...]] = (
+    lambda: Conflict("changed", status=409),
+    lambda: Unreachable("refused"),
+    lambda: OutcomeUnknown("no response"),
+    lambda: ServerError("broken", status=500),
 )
 UNSCHEDULABLE, ERROR, SCHEDULED = "unschedulable", "error", "scheduled"
 
@@ -224,7 +225,7 @@ class Script:
         await asyncio.sleep(self._step_s())
         if not self.is_passive and self._rng.random() < self._rates["Bind"] / 2:
             self.causes[uid] = ERROR
-            raise self._rng.choice(ERRORS)
+            raise self._rng.choice(ERRORS)()
         if (result := self._draw(cycle, "Bind")) is not None:
             return result
         if not self._bind(cycle.pod, node_name):
