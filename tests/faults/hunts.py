@@ -325,6 +325,10 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "lost_binding_in_old_version": ("verify", 2),
     "pause_without_limit": ("slots", 1),
     "eviction_backoff_is_first": ("queue", 2),
+    "assigned_deletion_is_silent": ("handlers", 11),
+    "last_nominated": ("choice", 15),
+    "silent_restore": ("claim_store", 0),
+    "reported_before_assumed": ("claim_store", 0),
 }
 
 
