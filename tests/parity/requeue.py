@@ -27,7 +27,10 @@ from tests.helpers.queue_cluster import QueueCluster
 from tests.parity.differential_cases import key_of
 from tests.parity.requeue_cases import RequeueCase, random_requeue_case
 
+#: Pods that this plugin refused may come back earlier here.
 AFFINITY = "InterPodAffinity"
+#: And those that this one refused, if it has ``addedAffinity``.
+NODE_AFFINITY = "NodeAffinity"
 
 Document = dict[str, Any]
 
@@ -78,7 +81,7 @@ def told_by_peer(program: Path, case: RequeueCase) -> list[Parked]:
 
 
 def told_by_us(case: RequeueCase) -> Iterator[tuple[Parked, set[str]]]:
-    """Yields the same of our queue, and the pods that InterPodAffinity refused.
+    """Yields the same of our queue, and the pods that may come back earlier here.
 
     Raises:
         AssertionError: the cache's audit reports something in the end.
@@ -88,8 +91,9 @@ def told_by_us(case: RequeueCase) -> Iterator[tuple[Parked, set[str]]]:
         cluster.tell(obj["kind"], None, convert(obj, obj["kind"]))
     while any(entry.queue_name is QueueName.ACTIVE for entry in cluster.queue.pods()):
         cluster.try_next()
+    early = {AFFINITY, NODE_AFFINITY} if "addedAffinity" in json.dumps(case.config) else {AFFINITY}
     refused_by_affinity = {
-        entry.pod.key for entry in cluster.queue.pods() if AFFINITY in entry.unschedulable_plugins
+        entry.pod.key for entry in cluster.queue.pods() if early & set(entry.unschedulable_plugins)
     }
     yield _parked(cluster), refused_by_affinity
     for change in case.changes:
@@ -111,8 +115,9 @@ def _parked(cluster: QueueCluster) -> Parked:
 def compared(case: RequeueCase, theirs: list[Parked]) -> list[str]:
     """Returns the differences in words.
 
-    A pod that InterPodAffinity refused may come back earlier here: its hints miss some changes
-    upstream, and the pod then waits for minutes. From there on it is not compared.
+    A pod that InterPodAffinity refused may come back earlier here, or NodeAffinity with
+    ``addedAffinity``: their hints miss some changes upstream, and the pod then waits for minutes.
+    From there on it is not compared.
     """
     found, earlier = [], set[str]()
     changes = [None, *case.changes]

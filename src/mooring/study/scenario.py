@@ -6,6 +6,7 @@ import html
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,7 +119,6 @@ class ScenarioResult:
         summary: Measure -> value; see docs/reference/measures.md.
         pods, jobs, nodes, groups, series: Tables.
         pending: Pod -> why it still waits.
-        digest: Equal for equal runs.
     """
 
     def __init__(self, result: Result) -> None:
@@ -130,7 +130,11 @@ class ScenarioResult:
         self.groups = Table(result.tables["groups"])
         self.series = Table(result.tables["series"])
         self.pending = dict(result.pending)
-        self.digest = result.digest
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for equal runs. It is computed when it is read first, from all tables."""
+        return self._result.digest
 
     @property
     def holds(self) -> bool:
