@@ -329,6 +329,12 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "last_nominated": ("choice", 15),
     "silent_restore": ("claim_store", 0),
     "reported_before_assumed": ("claim_store", 0),
+    "broken_at_the_share": ("queue", 6),
+    "capacity_hides_topology": ("volumes", 0),
+    "requested_wait_is_remembered": ("writes", 5),
+    "empty_line_is_fresh": ("informer", 0),
+    "terms_of_all_namespaces_missed": ("state", 2),
+    "rejected_wait_is_success": ("cycle", 0),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ CALLS: Final = (
     "retry_after_backoff",
     "flush",
 )
+#: Of fewer pods none shows that a plugin is broken.
+ATTEMPTED_MIN: Final = 10
 #: ``flush`` is called once a second, when it is due: it is so at two checks, and no more.
 DUE_MAX: Final = 2
 
@@ -165,6 +168,12 @@ class AttachedQueue:
         attempted = list(self._queue.quarantine._attempted.items())
         if attempted != self._twin.attempted:
             self._differ(f"attempted last: {attempted}, not {self._twin.attempted}")
+        n_pods, expected = len(self._twin.attempted), None
+        for plugin, count in Counter(plugin for _, plugin in self._twin.attempted).items():
+            if plugin and n_pods >= ATTEMPTED_MIN and 2 * count > n_pods:
+                expected = f'plugin "{plugin}" raises at {count} of the last {n_pods} pods'
+        if (broken := self._queue.quarantine.broken_plugin()) != expected:
+            self._differ(f"broken: {broken}, not {expected}")
 
     def _differ(self, message: str) -> None:
         if not self._differs:
