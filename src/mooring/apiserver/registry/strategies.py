@@ -101,7 +101,7 @@ def _as_new(validate: Validate) -> ValidateUpdate:
 
 def _validate_service_update(new: Object, old: Object) -> Errors:
     yield from validate_addresses(new, old)
-    yield from services.validate_service(new)
+    yield from services.validate_service(new, old)
 
 
 #: A resource with generations, which changes of the spec increment.
@@ -165,7 +165,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "endpoints"): Strategy(
             creates_on_update=True,
             validate=endpoints.validate_endpoints,
-            subresources=_subresources(_as_new(endpoints.validate_endpoints)),
+            subresources=_subresources(endpoints.validate_endpoints_update),
         ),
         ("", "events"): Strategy(
             creates_on_update=True,
@@ -377,7 +377,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("networking.k8s.io", "networkpolicies"): _with_generation(
             validate=networking.validate_network_policy,
-            subresources=_subresources(_as_new(networking.validate_network_policy)),
+            subresources=_subresources(networking.validate_network_policy_update),
         ),
         ("networking.k8s.io", "servicecidrs"): Strategy(
             validate=service_ranges.validate_service_cidr,

@@ -13,14 +13,22 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names as name_checks
-from mooring.apiserver.errors import Errors, duplicate, forbidden_field, invalid, required, too_long
+from mooring.apiserver.errors import (
+    Errors,
+    duplicate,
+    forbidden_field,
+    internal_field_error,
+    invalid,
+    required,
+    too_long,
+)
+from mooring.apiserver.validation.addresses import is_dual_stack, network_of, validate_cidr
 from mooring.apiserver.validation.affinity import validate_taints
 from mooring.apiserver.validation.metadata import (
     NOT_STANDARD,
     lacks_domain,
     validate_label_selector,
 )
-from mooring.apiserver.validation.networking import network_of, validate_cidr
 from mooring.apiserver.validation.resources import validate_node_resources
 from mooring.apiserver.validation.rules import (
     NOT_NEGATIVE,
@@ -48,6 +56,7 @@ _JSON_KEYS = {
 }
 _NO_JSON_OBJECT = "json: the content is not an object"
 _FEATURE_MAX = 253
+_FAMILIES_MAX = 2
 _feature = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _NO_FEATURE = (
     "start with an UpperCamelCase segment, with subsequent segments separated by '/' "
@@ -67,10 +76,28 @@ def validate_node(node: Object) -> Errors:
         ranges = [first]
     for number, text in enumerate(ranges):
         yield from validate_cidr(text, f"spec.podCIDRs[{number}]")
-    versions = [network.version for network in map(network_of, ranges) if network is not None]
-    if len(ranges) > 1 and (len(set(versions)) != 2 or len(ranges) > 2):
-        problem = "may specify no more than one CIDR for each IP family"
-        yield invalid("spec.podCIDRs", ranges, problem)
+    if len(ranges) > 1:
+        yield from _validate_families(ranges, "spec.podCIDRs")
+
+
+def _validate_families(ranges: Sequence[str], field: str) -> Errors:
+    """Validates that of two ranges of pods' addresses each is of another family."""
+    networks = []
+    for number, text in enumerate(ranges):
+        network = network_of(text)
+        if network is None:
+            detail = (
+                "invalid PodCIDRs. failed to check with dual stack with error:"
+                f"invalid CIDR[{number}]: <nil> (invalid CIDR address: {text})"
+            )
+            yield internal_field_error(field, detail)
+            break
+        networks.append(network)
+    else:
+        is_pair = is_dual_stack([network.network_address for network in networks])
+        if is_pair and len(ranges) == _FAMILIES_MAX:
+            return
+    yield invalid(field, ranges, "may specify no more than one CIDR for each IP family")
 
 
 def _validate_node_status(node: Object) -> Errors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -33,6 +33,8 @@ _INGRESS_CLASS = "kubernetes.io/ingress.class"
 _TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _OWN_CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
+_ENDPOINTS_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
+_ENDPOINTS_CONTROLLER = "endpoint-controller"
 _STATIC_SUFFIX = ".static.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
 _NOT_CALLED = "{subject} stored and not called: this server admits all objects"
@@ -42,7 +44,7 @@ def warnings_of(resource: Resource, new: Object, old: Object | None) -> list[str
     """Returns the warnings of a stored object.
 
     Args:
-        resource: Its resource; subresources have no warnings.
+        resource: Its resource.
         new: As it was stored, with defaults.
         old: What it replaced; None for a new object.
     """
@@ -57,6 +59,32 @@ def warnings_before(resource: Resource, new: Object) -> list[str]:
     if (resource.group, resource.name) != ("", "pods"):
         return []
     return list(preparation_warnings(new))
+
+
+def warnings_of_status(resource: Resource, new: Object) -> list[str]:
+    """Returns the warnings of an object whose status was written."""
+    fields = _STATUSES.get((resource.group, resource.name), ())
+    return [
+        warning
+        for names, suffix in fields
+        for number, item in enumerate(_items_of(new.get("status") or {}, names))
+        for warning in address_warnings(
+            f"status.{'.'.join(names)}[{number}]{suffix}", item.get("ip", "")
+        )
+    ]
+
+
+def _items_of(status: Object, names: Sequence[str]) -> Sequence[Object]:
+    *parents, last = names
+    for name in parents:
+        status = status.get(name) or {}
+    items: Sequence[Object] = status.get(last) or ()
+    return items
+
+
+def has_status_warnings(resource: Resource) -> bool:
+    """Returns True if a written status can have warnings."""
+    return (resource.group, resource.name) in _STATUSES
 
 
 def has_update_warnings(resource: Resource) -> bool:
@@ -283,6 +311,16 @@ def _of_csi_driver(new: Object, old: Object | None) -> Iterator[str]:
         )
 
 
+def _of_endpoints(new: Object, _old: Object | None) -> Iterator[str]:
+    if (new["metadata"].get("labels") or {}).get(_ENDPOINTS_MANAGED_BY) == _ENDPOINTS_CONTROLLER:
+        return
+    for number, subset in enumerate(new.get("subsets") or ()):
+        for name in ("addresses", "notReadyAddresses"):
+            for position, address in enumerate(subset.get(name) or ()):
+                field = f"subsets[{number}].{name}[{position}].ip"
+                yield from address_warnings(field, address.get("ip", ""))
+
+
 def _of_endpoint_slice(new: Object, old: Object | None) -> Iterator[str]:
     if old is None and new.get("addressType") == "FQDN":
         yield "spec.addressType: FQDN endpoints are deprecated"
@@ -311,10 +349,22 @@ def _of_admission(new: Object, _old: Object | None) -> Iterator[str]:
         yield _NOT_CALLED.format(subject="the policy is")
 
 
+#: Resource -> the lists of addresses in its status: their names, and the rest of a field's path.
+_LOAD_BALANCER: Final = ((("loadBalancer", "ingress"), ""),)
+_STATUSES: Final[Mapping[tuple[str, str], tuple[tuple[tuple[str, ...], str], ...]]] = (
+    MappingProxyType(
+        {
+            ("", "pods"): ((("podIPs",), ".ip"), (("hostIPs",), ".ip")),
+            ("", "services"): _LOAD_BALANCER,
+            ("networking.k8s.io", "ingresses"): _LOAD_BALANCER,
+        }
+    )
+)
 _KINDS: Final[Mapping[tuple[str, str], Warn]] = MappingProxyType(
     {
         ("", "pods"): _of_pod,
         ("", "services"): _of_service,
+        ("", "endpoints"): _of_endpoints,
         ("", "nodes"): _of_node,
         ("", "persistentvolumes"): _of_volume,
         ("", "persistentvolumeclaims"): _of_claim,
