@@ -280,7 +280,7 @@ def classes_of_volume_attributes_are_stored(api: Api, namespace: str) -> None:
 
 @scenario
 def storage_that_is_used_is_protected(api: Api, namespace: str) -> None:
-    """Objects that are in use stay until their finalizer goes, whoever removes it."""
+    """Objects that are in use stay until a controller or a client removes their finalizer."""
     claims = path("api/v1", namespace, "persistentvolumeclaims")
     volumes = path("api/v1", "", "persistentvolumes")
     classes = path("apis/storage.k8s.io/v1", "", "volumeattributesclasses")

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from mooring.clock import VirtualClock
 from mooring.simulation.engine.object_table import ObjectTable
-from mooring.simulation.engine.storage_protection import StorageProtection
-from mooring.simulation.engine.volume_controller import VolumeController
+from mooring.simulation.engine.storage_protection import start_volume_controllers
 from mooring.simulation.volume_controller import bind
 from tests.helpers.volume_objects import claim, user, volume
 
@@ -22,8 +21,7 @@ CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 
 def table_of(*objects: Any) -> ObjectTable:
     table = ObjectTable(objects, clock=VirtualClock())
-    VolumeController(table).start()
-    StorageProtection(table).start()
+    start_volume_controllers(table)
     return table
 
 

@@ -40,7 +40,11 @@ from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import as_of_today, is_view
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
-from mooring.apiserver.validation.metadata import validate_metadata, validate_metadata_update
+from mooring.apiserver.validation.metadata import (
+    finalizer_errors,
+    validate_metadata,
+    validate_metadata_update,
+)
 from mooring.clock import random_uuid, rfc3339, seeded_random
 from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import structs
@@ -303,10 +307,23 @@ class Registry:
         resource: Resource, rules: SubresourceStrategy, new: Object, old: Object
     ) -> list[FieldError]:
         metadata = new["metadata"]
-        as_new = [*_metadata_errors(resource, metadata, path_segment)]
-        as_change = [*validate_metadata_update(metadata, old["metadata"])]
-        again = {"all": [*as_new, *as_change], "change": as_change, "": []}[rules.repeats]
-        return [*as_new, *as_change, *again, *rules.validate(new, old)]
+        as_new = validate_metadata(
+            metadata,
+            namespaced=resource.namespaced,
+            check_name=path_segment,
+            any_finalizer=True,
+        )
+        errors = {
+            "new": [*as_new],
+            "change": [*validate_metadata_update(metadata, old["metadata"])],
+        }
+        # The rules that all API servers share, and then those of a kind with its metadata.
+        of_metadata = [*errors["new"], *errors["change"]]
+        is_any = _allows_any_finalizer(resource)
+        of_finalizers = [] if is_any else [*finalizer_errors(metadata.get("finalizers") or ())]
+        for way in rules.repeats:
+            of_metadata += [*errors[way], *of_finalizers]
+        return [*of_metadata, *rules.validate(new, old)]
 
     def replace(
         self, target: Target, new: Object, old: Object, *, dry_run: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +134,13 @@ def validate_namespace(namespace: Object) -> Errors:
 
 
 def validate_node_update(new: Object, old: Object) -> Errors:
-    """Validates a change of a node or of its status."""
+    """Validates a change of a node: as a new one, too."""
+    yield from validate_node(new)
+    yield from validate_node_status_update(new, old)
+
+
+def validate_node_status_update(new: Object, old: Object) -> Errors:
+    """Validates a change of a node's status."""
     yield from _validate_node_status(new)
     addresses: list[Any] = []
     for number, address in enumerate(new["status"].get("addresses", ())):
@@ -142,15 +149,18 @@ def validate_node_update(new: Object, old: Object) -> Errors:
             yield duplicate(f"status.addresses[{number}]", internal)
         addresses.append(address)
     spec, before = new["spec"], old["spec"]
-    for name, title in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+    ranges, old_ranges = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
+    changes = sum(map(operator.ne, ranges, old_ranges)) if len(ranges) == len(old_ranges) else 1
+    for name, title, count in (
+        ("podCIDRs", "podCIDR", changes if old_ranges else 0),
+        ("providerID", "providerID", 1),
+    ):
         if before.get(name) and before[name] != spec.get(name):
             problem = f'node updates may not change {title} except from "" to valid'
-            yield forbidden_field(f"spec.{name}", problem)
+            yield from [forbidden_field(f"spec.{name}", problem)] * count
     if spec.get("externalID", "") != before.get("externalID", ""):
         yield forbidden_field("spec.externalID", "may not be updated")
-    # Twice, as upstream: a changed node is also validated as a new one.
-    for _ in range(2):
-        yield from validate_taints(spec.get("taints", ()), "metadata.taints")
+    yield from validate_taints(spec.get("taints", ()), "metadata.taints")
 
 
 def validate_priority_class(priority_class: Object) -> Errors:

@@ -10,6 +10,7 @@ from mooring.apiserver.errors import quoted
 from mooring.apiserver.resources import RESOURCES, Resource
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import lacks_domain
+from mooring.apiserver.validation.storage import MOUNT_OPTIONS
 from mooring.apiserver.warnings.addresses import address_warnings, cidr_warnings
 from mooring.apiserver.warnings.node_labels import deprecation_of, key_warning, term_warnings
 from mooring.apiserver.warnings.pods import (
@@ -20,14 +21,13 @@ from mooring.apiserver.warnings.pods import (
     preparation_warnings,
     template_warnings,
 )
+from mooring.objects.volume_claims import BETA_CLASS
 
 #: Yields the warnings of a new object (the old one is None) or of a changed one.
 Warn = Callable[[Object, Object | None], Iterable[str]]
 
 _POD_NAMES = "Pod names and hostnames"
 _COMPLETIONS_MAX, _PARALLELISM_MAX = 100_000, 10_000
-_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
-_MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 _ENFORCED_SECRETS = "kubernetes.io/enforce-mountable-secrets"
 _INGRESS_CLASS = "kubernetes.io/ingress.class"
 _TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
@@ -220,8 +220,8 @@ def _of_node(new: Object, _old: Object | None) -> Iterator[str]:
 def _of_volume(new: Object, _old: Object | None) -> Iterator[str]:
     spec, annotations = new["spec"], new["metadata"].get("annotations") or {}
     replaced = (
-        (_STORAGE_CLASS, 'deprecated since v1.8; use "storageClassName" attribute instead'),
-        (_MOUNT_OPTIONS, 'deprecated since v1.31; use "mountOptions" attribute instead'),
+        (BETA_CLASS, 'deprecated since v1.8; use "storageClassName" attribute instead'),
+        (MOUNT_OPTIONS, 'deprecated since v1.31; use "mountOptions" attribute instead'),
     )
     for key, problem in replaced:
         if key in annotations:
@@ -241,9 +241,9 @@ def _of_volume(new: Object, _old: Object | None) -> Iterator[str]:
 
 
 def _of_claim(new: Object, _old: Object | None) -> Iterator[str]:
-    if _STORAGE_CLASS in (new["metadata"].get("annotations") or {}):
+    if BETA_CLASS in (new["metadata"].get("annotations") or {}):
         problem = 'deprecated since v1.8; use "storageClassName" attribute instead'
-        yield f"metadata.annotations[{_STORAGE_CLASS}]: {problem}"
+        yield f"metadata.annotations[{BETA_CLASS}]: {problem}"
     yield from claim_spec_warnings(new["spec"], "spec")
 
 

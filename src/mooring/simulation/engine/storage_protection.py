@@ -4,8 +4,7 @@ A claim that is deleted stays while a pod with a node mounts it, and a bound vol
 exists: they have a deletion timestamp, and go with what uses them.
 
 Source: pkg/controller/volume/{pvcprotection,pvprotection}.
-Differs: there are no finalizers; those that an object of the input has beside the protection's keep
-it, as no one removes them.
+Differs: new objects get no finalizers. An object of the input with finalizers of others stays.
 """
 
 from __future__ import annotations
@@ -17,10 +16,17 @@ from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.objects.volume_claims import claim_uses, is_bound_to, ownership_problem
 from mooring.simulation.engine.object_table import ObjectTable
+from mooring.simulation.engine.volume_controller import VolumeController
 
 _CLAIM: Final = "PersistentVolumeClaim"
 _VOLUME: Final = "PersistentVolume"
 _FINALIZERS: Final = {"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"}
+
+
+def start_volume_controllers(table: ObjectTable) -> None:
+    """Starts the controllers that bind and release volumes, and those that protect them."""
+    VolumeController(table).start()
+    StorageProtection(table).start()
 
 
 class StorageProtection:
