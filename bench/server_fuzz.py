@@ -245,6 +245,8 @@ def _headed(base: Base, obj: Document) -> Document:
     head = {"apiVersion": base.resource.api_version, "kind": base.resource.kind}
     metadata = {**obj.get("metadata", {})}
     metadata.pop("namespace", None)
+    if metadata.pop("generateName", ""):  # each server would make up another name
+        metadata.setdefault("name", "generated")
     return {**obj, **head, "metadata": metadata}
 
 

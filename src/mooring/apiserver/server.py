@@ -57,6 +57,7 @@ from mooring.apiserver.registry.registry import Registry, Target, check_namespac
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
 from mooring.apiserver.registry.root_certificates import RootCertificates
 from mooring.apiserver.registry.service_ranges import ServiceRanges
+from mooring.apiserver.registry.storage_protection import StorageProtection
 from mooring.apiserver.resources import (
     BINDINGS,
     BY_PATH,
@@ -149,6 +150,7 @@ class ApiServer:
             Definitions(self.registry, self.deleter),
             QuotaStatus(self.registry),
             ServiceRanges(self.registry, self.deleter),
+            StorageProtection(self.registry, self.deleter),
             self._event_expiry,  # it notes when Events are written
         )
         self._create_defaults()

@@ -54,7 +54,7 @@ from mooring.simulation.engine.engine import (
 from mooring.simulation.engine.kubelets import Kubelets
 from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
-from mooring.simulation.engine.volume_controller import VolumeController
+from mooring.simulation.engine.storage_protection import start_volume_controllers
 from mooring.simulation.engine.workload_controllers import WorkloadControllers
 from mooring.simulation.run import run_to_end
 from mooring.simulation.unsupported import without_extenders
@@ -224,7 +224,7 @@ class ScenarioRun:
             if self._hooks.on_change is not None:
                 self._table.listen(self._hooks.on_change)
             background = self._scheduler.start(tasks)
-            VolumeController(self._table).start()
+            start_volume_controllers(self._table)
             self._table.listen(ClaimController(self._table).on_change)
             self._begin()
             self._kubelets.start()

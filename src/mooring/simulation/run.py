@@ -31,7 +31,7 @@ from mooring.simulation.engine.engine import PHASE_ARRIVALS, PHASE_CONTROLLERS, 
 from mooring.simulation.engine.kubelets import Kubelets
 from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
-from mooring.simulation.engine.volume_controller import VolumeController
+from mooring.simulation.engine.storage_protection import start_volume_controllers
 from mooring.simulation.engine.workload_controllers import CRON_RUNS, WorkloadControllers
 from mooring.simulation.outcome import Outcome
 from mooring.simulation.results import (
@@ -266,7 +266,7 @@ class SimulationRun:
     async def _run(self) -> Simulation:
         async with asyncio.TaskGroup() as tasks:
             background = self._scheduler.start(tasks)
-            VolumeController(self._table).start()
+            start_volume_controllers(self._table)
             self._table.listen(ClaimController(self._table).on_change)
             self._kubelets.start()
             if self._workload.controlled:

@@ -4,7 +4,7 @@ Pure functions that return the bound volume and claim. Neither the offline sched
 embedded API server has a controller, so this stands in for it.
 
 Source: pkg/controller/volume/persistentvolume/pv_controller.go (bind); external-provisioner's
-naming of volumes. *Differs:* no finalizers, no deletion protection; provisioning takes no time.
+naming of volumes. *Differs:* provisioning takes no time.
 """
 
 from __future__ import annotations

@@ -27,9 +27,6 @@ APPLY = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
-PROTECTIONS = tuple(f"kubernetes.io/{name}-protection" for name in ("pvc", "pv", "vac"))
-
-
 class Answer(NamedTuple):
     """A code and what came with it; ``text`` if that is not JSON."""
 
@@ -216,20 +213,16 @@ class Tokens:
     def replaced(self, value: Any, field: str = "") -> Any:
         """Returns ``value`` with tokens, without fields that are irrelevant for behaviour."""
         if isinstance(value, dict):
-            found = {
+            return {
                 name: self.replaced(below, name)
                 for name, below in value.items()
                 if name != "selfLink"
             }
-            return {name: below for name, below in found.items() if name != "finalizers" or below}
         if field == "managedFields" and isinstance(value, list):
             # They stand in the order of their times, whose second may be another one by chance.
             value = sorted(
                 value, key=lambda entry: json.dumps({**entry, "time": ""}, sort_keys=True)
             )
-        if field == "finalizers" and isinstance(value, list):
-            # The embedded server has no controller that would take these two away again.
-            return [name for name in value if name not in PROTECTIONS]
         if isinstance(value, list | tuple):
             return [self.replaced(below, field) for below in value]
         if not isinstance(value, str):

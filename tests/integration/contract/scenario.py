@@ -38,6 +38,7 @@ SCENARIO_FILES = (
     "filled",
     "warnings",
     "statuses",
+    "addresses",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

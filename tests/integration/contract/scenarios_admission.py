@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.integration.contract.api import TABLE, Api
-from tests.integration.contract.scenario import path, scenario
+from tests.integration.contract.objects import pod
+from tests.integration.contract.scenario import path, pods, scenario
 from tests.integration.contract.scenarios_policies import document
 
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -275,3 +276,44 @@ def classes_of_volume_attributes_are_stored(api: Api, namespace: str) -> None:
     assert table.body["rows"][0]["cells"][1] == "Disk.example.com"
     for wrong in ({}, {"driverName": "a b"}, {**content, "parameters": {}}):
         _refuse(api, classes, document("VolumeAttributesClass", storage, "y", **wrong))
+
+
+@scenario
+def storage_that_is_used_is_protected(api: Api, namespace: str) -> None:
+    """Objects that are in use stay until a controller or a client removes their finalizer."""
+    claims = path("api/v1", namespace, "persistentvolumeclaims")
+    volumes = path("api/v1", "", "persistentvolumes")
+    classes = path("apis/storage.k8s.io/v1", "", "volumeattributesclasses")
+    name = f"used-{namespace}"
+    attributes_class: dict[str, Any] = {"metadata": {"name": name}, "parameters": {"iops": "1"}}
+    attributes_class["driverName"] = "d.example.com"
+    assert api.post(classes, attributes_class).code == 201
+    spec: dict[str, Any] = {"accessModes": ["ReadWriteOnce"]}
+    of_claim = {**spec, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": name}
+    of_claim |= {"volumeAttributesClassName": name, "storageClassName": ""}
+    metadata = {"name": "used", "finalizers": ["example.com/mine"]}
+    claim = api.post(claims, {"metadata": metadata, "spec": of_claim})
+    assert claim.body["metadata"]["finalizers"] == [
+        "example.com/mine",
+        "kubernetes.io/pvc-protection",
+    ]
+    reference = {"namespace": namespace, "name": "used", "uid": claim.body["metadata"]["uid"]}
+    of_volume = {**spec, "capacity": {"storage": "1Gi"}, "claimRef": reference}
+    of_volume["csi"] = {"driver": "d.example.com", "volumeHandle": "v"}
+    assert api.post(volumes, {"metadata": {"name": name}, "spec": of_volume}).code == 201
+    assert api.patch(f"{volumes}/{name}/status", {"status": {"phase": "Bound"}}).code == 200
+    mounted = [{"name": "data", "persistentVolumeClaim": {"claimName": "used"}}]
+    user = pod("user", nodeName="absent", volumes=mounted)
+    assert api.post(pods(namespace), user).code == 201
+    used = ((claims, "used"), (volumes, name), (classes, name))
+    for url, own_name in used:
+        for _ in range(2):
+            answer = api.delete(f"{url}/{own_name}")
+            assert answer.code == 200
+            assert answer.body["metadata"]["finalizers"]
+            assert api.get(f"{url}/{own_name}").code == 200
+        api.ask("GET", f"{url}/{own_name}", accept=TABLE)
+    for url, own_name in reversed(used):
+        changed = api.patch(f"{url}/{own_name}", {"metadata": {"finalizers": None}})
+        assert changed.code == 200
+        assert api.get(f"{url}/{own_name}").code == 404

@@ -422,3 +422,11 @@ def a_runtime_class_gives_pods_overhead_and_nodes(api: Api, ns: str) -> None:
     assert (missing.code, missing.reason) == (403, "Forbidden")
     for name in names:
         assert api.delete(f"{classes}/{name}").code == 200
+
+
+@scenario
+def defaults_depend_on_the_image_and_the_probe(api: Api, ns: str) -> None:
+    names = ("../a", "./a", "-x/a", "a..b/c", "a_b.c/d", "A/b", "[::1]:5000/a", "a-.b/c", "a:80/b")
+    for number, image in enumerate(names):
+        containers = [{"name": "c", "image": image, "livenessProbe": {"grpc": {"port": 1}}}]
+        assert api.post(pods(ns), pod(f"p{number}", containers=containers)).code == 201

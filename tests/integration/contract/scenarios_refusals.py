@@ -451,3 +451,81 @@ def a_template_of_claims_that_changes_is_validated_as_a_new_one(api: Api, ns: st
         "spec",
         "spec.spec.devices.requests[0].name",
     }
+
+
+#: Kind -> changes of stored objects, each refused alone.
+CHANGED: dict[str, list[tuple[str, Any]]] = {
+    "PersistentVolume": [
+        ("spec.accessModes", ["Never"]),
+        ("spec.capacity", {"storage": "-1"}),
+        ("metadata.finalizers", ["kubernetes.io/x", "plain"]),
+        ("metadata.deletionGracePeriodSeconds", 30),
+        ("metadata.labels", {"a": "a b"}),
+        ("metadata.annotations", {"volume.beta.kubernetes.io/mount-options": "ro"}),
+    ],
+    "CSINode": [
+        ("metadata.deletionGracePeriodSeconds", 30),
+        ("metadata.finalizers", ["plain"]),
+        ("metadata.labels", {"a": "a b"}),
+    ],
+    "VolumeAttachment": [
+        ("metadata.deletionGracePeriodSeconds", 30),
+        ("metadata.finalizers", ["plain"]),
+        ("spec.attacher", "../a"),
+        ("spec.source", {"persistentVolumeName": "other"}),
+        ("spec.source", {}),
+    ],
+    "StorageClass": [("metadata.finalizers", ["plain"]), ("metadata.labels", {"a": "a b"})],
+    "Node": [
+        ("spec.podCIDRs", ["10.0.0.0/8", "host"]),
+        ("spec.podCIDRs", ["10.0.0.1/8"]),
+        ("spec.taints", [{"key": "a b", "effect": "NoSchedule"}]),
+        ("metadata.finalizers", ["plain"]),
+        ("metadata.deletionGracePeriodSeconds", 30),
+    ],
+}
+
+
+@scenario
+def changed_objects_are_validated_as_often_as_upstream(api: Api, ns: str) -> None:
+    for kind, changes in CHANGED.items():
+        stored = api.post(url_of(kind, ns), document(kind, ns, "often")).body
+        url = url_of(kind, ns, stored["metadata"]["name"])
+        for field, value in changes:
+            answer = api.put(url, changed(copy.deepcopy(stored), field, value))
+            assert answer.code == 422, (kind, field, value, answer.message)
+    annotations = {"volume.beta.kubernetes.io/mount-options": "ro"}
+    volume = changed(document("PersistentVolume", ns, "ro"), "metadata.annotations", annotations)
+    assert api.post(url_of("PersistentVolume", ns), volume).code == 422
+
+
+@scenario
+def the_ranges_of_a_node_stay(api: Api, ns: str) -> None:
+    node = document("Node", ns, "ranges")
+    node["spec"] = {"podCIDR": "10.0.0.0/8", "podCIDRs": ["10.0.0.0/8", "1::/64"]}
+    stored = api.post(url_of("Node", ns), node).body
+    url = url_of("Node", ns, stored["metadata"]["name"])
+    for ranges in (["10.0.0.0/8"], ["11.0.0.0/8", "1::/64"], ["11.0.0.0/8", "2::/64"]):
+        spec = {"podCIDR": ranges[0], "podCIDRs": ranges}
+        assert api.put(url, {**stored, "spec": spec}).code == 422
+    status = {"status": {"capacity": {"cpu": "-1"}}, "metadata": {"finalizers": ["plain"]}}
+    assert api.patch(f"{url}/status", status).code == 422
+
+
+@scenario
+def fields_of_an_event_stay(api: Api, ns: str) -> None:
+    group = "apis/events.k8s.io/v1"
+    event: Document = {"eventTime": "2026-01-02T03:04:05.000000Z", "action": "a", "reason": "r"}
+    event |= {"metadata": {"name": "stays"}, "reportingInstance": "i", "type": "Normal"}
+    event |= {"reportingController": "a/b", "regarding": {"namespace": ns, "name": "p"}}
+    assert api.post(path(group, ns, "events"), event).code == 201
+    related = {"kind": "Pod", "namespace": ns, "name": "q", "fieldPath": "x"}
+    for fields in (
+        {"reason": "other"},
+        {"regarding": {"namespace": ns, "name": "q", "uid": "u"}},
+        {"related": related, "note": "n"},
+        {"deprecatedSource": {"component": "c"}, "deprecatedCount": 3},
+        {"action": None},
+    ):
+        answer = api.patch(path(group, ns, "events", "stays"), fields)
+        assert answer.code == 422, answer.message

@@ -1,12 +1,12 @@
 """The admission plugins, in their order.
 
-NamespaceLifecycle, LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass, PodTopologyLabels
-and DefaultStorageClass change an object in place before it is prepared and validated; RuntimeClass,
-LimitRanger and ResourceQuota validate it afterwards.
+NamespaceLifecycle, LimitRanger, Priority, DefaultTolerationSeconds, RuntimeClass,
+PodTopologyLabels, DefaultStorageClass and StorageObjectInUseProtection change an object in place
+before it is prepared and validated; RuntimeClass, LimitRanger and ResourceQuota validate it
+afterwards.
 
 Source: plugin/pkg/admission, k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle.
-Differs: no service accounts and webhooks, and no finalizers on claims and volumes, which no
-controller would remove.
+Differs: no service accounts and webhooks.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.admission.limit_ranges import claim_problems, pod_problems, set_defaults
+from mooring.apiserver.admission.protection import protect
 from mooring.apiserver.admission.quotas import quota_problem
 from mooring.apiserver.errors import Errors, forbidden, forbidden_field, not_found, quoted
 from mooring.apiserver.resources import Resource, resource_named
@@ -96,6 +97,7 @@ class Admission:
         Raises:
             ApiStatusError: 403.
         """
+        protect(resource, obj)
         if resource is _PODS:
             set_defaults(obj, self._in_namespace(_LIMIT_RANGES, obj))
             self._set_priority(obj)

@@ -14,6 +14,7 @@ from mooring.objects.pod import Pod
 from mooring.objects.qos_class import qos_class
 from mooring.objects.quantity import Quantity
 from mooring.objects.requests import pod_limits, pod_requests
+from mooring.objects.volume_claims import BETA_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,8 +125,7 @@ def compute_usage(requests: Amounts, limits: Amounts) -> Amounts:
 def _claim_usage(claim: Object) -> Amounts:
     spec = claim["spec"]
     annotations = claim["metadata"].get("annotations") or {}
-    storage_class = annotations.get("volume.beta.kubernetes.io/storage-class")
-    storage_class = storage_class or spec.get("storageClassName") or ""
+    storage_class = annotations.get(BETA_CLASS, spec.get("storageClassName") or "")
     usage = {"persistentvolumeclaims": ONE}
     text = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if text is not None:

@@ -63,7 +63,13 @@ from mooring.apiserver.schema.event_conversion import is_view, to_served, to_sto
 from mooring.apiserver.schema.type_errors import json_kind
 from mooring.apiserver.storage.selection import Selection, selection_of
 from mooring.apiserver.storage.stored_object import Stored
-from mooring.apiserver.warnings import has_update_warnings, warnings_before, warnings_of
+from mooring.apiserver.warnings import (
+    has_status_warnings,
+    has_update_warnings,
+    warnings_before,
+    warnings_of,
+    warnings_of_status,
+)
 
 if TYPE_CHECKING:
     from mooring.apiserver.auth.rbac import Authorizer
@@ -333,6 +339,9 @@ def _warn(request: Request, stored: Stored | Object, before: Stored | None) -> N
     """Adds the warnings of a stored object, and of what this server does not do with it."""
     resource = request.path.resource
     is_definition = resource is DEFINITIONS
+    if request.path.subresource == "status" and has_status_warnings(resource):
+        new = stored if isinstance(stored, dict) else stored.object()
+        request.warnings += warnings_of_status(resource, new)
     if request.path.subresource or not (
         is_definition or before is None or has_update_warnings(resource)
     ):

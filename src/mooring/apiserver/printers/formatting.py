@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver.schema.times import seconds_of
 from mooring.objects.types import Json
+from mooring.objects.volume_claims import BETA_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +108,7 @@ def access_modes(modes: Sequence[str] | None) -> str:
 def volume_class(obj: Json, _now_s: float) -> str:
     """Returns the storage class of a volume or a claim, from its beta annotation or its field."""
     annotations = obj["metadata"].get("annotations") or {}
-    beta_class = annotations.get("volume.beta.kubernetes.io/storage-class")
+    beta_class = annotations.get(BETA_CLASS)
     if beta_class is not None:
         return str(beta_class)
     return str((obj.get("spec") or {}).get("storageClassName") or "")

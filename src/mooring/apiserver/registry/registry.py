@@ -40,7 +40,11 @@ from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import as_of_today, is_view
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
-from mooring.apiserver.validation.metadata import validate_metadata, validate_metadata_update
+from mooring.apiserver.validation.metadata import (
+    finalizer_errors,
+    validate_metadata,
+    validate_metadata_update,
+)
 from mooring.clock import random_uuid, rfc3339, seeded_random
 from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import structs
@@ -290,23 +294,13 @@ class Registry:
         rules.set_times(new, writer.now)
         rules.stamp(new, old, writer.now)
         errors = [*self.admission.admin_access_errors(resource, new, old), *authorize(new, old)]
-        errors += self._validate_change(resource, rules, new, old)
+        errors += _errors_of_change(resource, rules, new, old)
         self._check_errors(resource, target.name, errors)
         self.admission.validate_update(resource, subresource, new, old)
         if resource is SERVICES and not subresource:
             self._addresses.assign(new)
         keep_timestamps_if_unchanged(new, old)
         return self.replace(target, new, old, dry_run=dry_run), False
-
-    @staticmethod
-    def _validate_change(
-        resource: Resource, rules: SubresourceStrategy, new: Object, old: Object
-    ) -> list[FieldError]:
-        metadata = new["metadata"]
-        as_new = [*_metadata_errors(resource, metadata, path_segment)]
-        as_change = [*validate_metadata_update(metadata, old["metadata"])]
-        again = {"all": [*as_new, *as_change], "change": as_change, "": []}[rules.repeats]
-        return [*as_new, *as_change, *again, *rules.validate(new, old)]
 
     def replace(
         self, target: Target, new: Object, old: Object, *, dry_run: bool = False
@@ -408,6 +402,29 @@ def _errors_of_new(resource: Resource, obj: Object) -> list[FieldError]:
     if not errors and path_segment(metadata["name"]):
         errors += _metadata_errors(resource, metadata, path_segment)
     return [*errors, *other_errors]
+
+
+def _errors_of_change(
+    resource: Resource, rules: SubresourceStrategy, new: Object, old: Object
+) -> list[FieldError]:
+    metadata = new["metadata"]
+    as_new = validate_metadata(
+        metadata,
+        namespaced=resource.namespaced,
+        check_name=path_segment,
+        any_finalizer=True,
+    )
+    errors = {
+        "new": [*as_new],
+        "change": [*validate_metadata_update(metadata, old["metadata"])],
+    }
+    # The rules that all API servers share, and then those of a kind with its metadata.
+    of_metadata = [*errors["new"], *errors["change"]]
+    is_any = _allows_any_finalizer(resource)
+    of_finalizers = [] if is_any else [*finalizer_errors(metadata.get("finalizers") or ())]
+    for way in rules.repeats:
+        of_metadata += [*errors[way], *of_finalizers]
+    return [*of_metadata, *rules.validate(new, old)]
 
 
 def _metadata_errors(resource: Resource, metadata: Object, check_name: Check) -> Errors:

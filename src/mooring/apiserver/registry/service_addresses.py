@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.apiserver.errors import Errors, FieldError, invalid, invalid_object
 from mooring.apiserver.registry.changes import Changes
 from mooring.apiserver.resources import resource_named
-from mooring.apiserver.validation.services import address_of
+from mooring.apiserver.validation.addresses import Address, sloppy_address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -79,7 +79,11 @@ def _assign_address(spec: Object, used: set[str | None]) -> Errors:
     spec.setdefault("ipFamilies", ["IPv4"])
     address = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
     if address:
-        problem = _address_problem(address, used)
+        parsed = sloppy_address_of(address)
+        if parsed is not None and parsed.version == 6:
+            problem = "IPv6 is not configured on this cluster"
+            return [invalid("spec.clusterIPs[0]", [address], problem)]
+        problem = _address_problem(address, parsed, used)
         if problem:
             text = f"failed to allocate IP {address}: {problem}"
             return [invalid("spec.clusterIPs", [address], text)]
@@ -89,10 +93,9 @@ def _assign_address(spec: Object, used: set[str | None]) -> Errors:
     return []
 
 
-def _address_problem(address: str, used: set[str | None]) -> str:
+def _address_problem(address: str, parsed: Address | None, used: set[str | None]) -> str:
     if address in used:
         return "provided IP is already allocated"
-    parsed = address_of(address)
     if parsed is None or parsed not in ADDRESSES:
         return (
             f"the provided IP ({address}) is not in the valid range. The range of valid IPs is "

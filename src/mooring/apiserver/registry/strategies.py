@@ -80,7 +80,7 @@ def _subresources(
     *,
     prepare_update: PrepareUpdate = keep_status,
     set_times: Prepare = nothing,
-    repeats: Repeats = "all",
+    repeats: Repeats = ("new", "change"),
     **others: SubresourceStrategy,
 ) -> Mapping[str, SubresourceStrategy]:
     """Returns the rules for changes of the main resource, the status and other subresources."""
@@ -101,7 +101,7 @@ def _as_new(validate: Validate) -> ValidateUpdate:
 
 def _validate_service_update(new: Object, old: Object) -> Errors:
     yield from validate_addresses(new, old)
-    yield from services.validate_service(new)
+    yield from services.validate_service(new, old)
 
 
 #: A resource with generations, which changes of the spec increment.
@@ -109,7 +109,7 @@ _with_generation = partial(Strategy, starts_generation=True, is_new_generation=s
 
 _WORKLOAD_STATUS = SubresourceStrategy(validate=validate_workload_status)
 _WORKLOAD_SUBRESOURCES = _subresources(
-    workloads.validate_workload_update, repeats="change", status=_WORKLOAD_STATUS
+    workloads.validate_workload_update, repeats=("change",), status=_WORKLOAD_STATUS
 )
 _WORKLOAD = _with_generation(
     validate=workloads.validate_workload, subresources=_WORKLOAD_SUBRESOURCES
@@ -165,7 +165,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "endpoints"): Strategy(
             creates_on_update=True,
             validate=endpoints.validate_endpoints,
-            subresources=_subresources(_as_new(endpoints.validate_endpoints)),
+            subresources=_subresources(endpoints.validate_endpoints_update),
         ),
         ("", "events"): Strategy(
             creates_on_update=True,
@@ -175,7 +175,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("events.k8s.io", "events"): Strategy(
             creates_on_update=True,
             validate=events.validate_new_event,
-            subresources=_subresources(events.validate_new_event_update, repeats="change"),
+            subresources=_subresources(events.validate_new_event_update, repeats=("change",)),
         ),
         ("", "namespaces"): Strategy(
             check_name=names.dns_label,
@@ -196,7 +196,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
                 other_kinds.validate_node_update,
                 prepare_update=preparation.prepare_node_update,
                 status=SubresourceStrategy(
-                    preparation.prepare_node_status, other_kinds.validate_node_update
+                    preparation.prepare_node_status,
+                    other_kinds.validate_node_status_update,
+                    repeats=("change",),
                 ),
             ),
         ),
@@ -215,6 +217,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=storage.validate_volume,
             subresources=_subresources(
                 storage.validate_volume_update,
+                repeats=("new", "new"),
                 status=SubresourceStrategy(stamp=preparation.stamp_phase),
             ),
             returns_deleted=True,
@@ -248,7 +251,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "replicationcontrollers"): _with_generation(
             validate=workloads.validate_controller,
             subresources=_subresources(
-                _as_new(workloads.validate_controller), repeats="change", status=_WORKLOAD_STATUS
+                _as_new(workloads.validate_controller), repeats=("change",), status=_WORKLOAD_STATUS
             ),
             orphans_dependents=True,
         ),
@@ -279,7 +282,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(
                 workloads.validate_workload_update,
                 prepare_update=preparation.prepare_daemon_set_update,
-                repeats="change",
+                repeats=("change",),
                 status=SubresourceStrategy(
                     preparation.prepare_daemon_set_status, validate_workload_status
                 ),
@@ -291,7 +294,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=workloads.validate_workload,
             subresources=_subresources(
                 workloads.validate_workload_update,
-                repeats="change",
+                repeats=("change",),
                 status=SubresourceStrategy(
                     preparation.keep_spec_and_labels, validate_workload_status
                 ),
@@ -327,7 +330,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("batch", "cronjobs"): _with_generation(
             validate=cron_jobs.validate_cron_job,
-            subresources=_subresources(cron_jobs.validate_cron_job_update, repeats="change"),
+            subresources=_subresources(cron_jobs.validate_cron_job_update, repeats=("change",)),
         ),
         ("batch", "jobs"): _with_generation(
             prepare_create=jobs.prepare_job,
@@ -377,7 +380,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("networking.k8s.io", "networkpolicies"): _with_generation(
             validate=networking.validate_network_policy,
-            subresources=_subresources(_as_new(networking.validate_network_policy)),
+            subresources=_subresources(networking.validate_network_policy_update),
         ),
         ("networking.k8s.io", "servicecidrs"): Strategy(
             validate=service_ranges.validate_service_cidr,
@@ -399,7 +402,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=other_kinds.validate_budget,
             subresources=_subresources(
                 _as_new(other_kinds.validate_budget),
-                repeats="",
+                repeats=(),
                 status=SubresourceStrategy(validate=validate_budget_status),
             ),
         ),
@@ -447,7 +450,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
                 slices.validate_slice_update,
                 prepare_update=slices.drop_lists,
                 set_times=preparation.set_taint_times,
-                repeats="change",
+                repeats=("change",),
             ),
             returns_deleted=True,
         ),
@@ -455,20 +458,22 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             starts_generation=True,
             validate=other_kinds.validate_priority_class,
             subresources=_subresources(
-                other_kinds.validate_priority_class_update, repeats="change"
+                other_kinds.validate_priority_class_update, repeats=("change",)
             ),
         ),
         ("storage.k8s.io", "csidrivers"): Strategy(
             is_new_generation=spec_differs,
             updates_unconditionally=False,
             validate=storage_kinds.validate_csi_driver,
-            subresources=_subresources(storage_kinds.validate_csi_driver_update, repeats="change"),
+            subresources=_subresources(
+                storage_kinds.validate_csi_driver_update, repeats=("change",)
+            ),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "csinodes"): Strategy(
             updates_unconditionally=False,
             validate=storage_kinds.validate_csi_node,
-            subresources=_subresources(storage_kinds.validate_csi_node_update, repeats="change"),
+            subresources=_subresources(storage_kinds.validate_csi_node_update, repeats=("new",)),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "csistoragecapacities"): Strategy(
@@ -486,7 +491,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=storage_kinds.validate_attachment,
             subresources=_subresources(
                 storage_kinds.validate_attachment_update,
-                repeats="change",
+                repeats=("new",),
                 status=SubresourceStrategy(keep_spec_and_metadata),
             ),
             returns_deleted=True,

@@ -22,7 +22,7 @@ from mooring.apiserver.types import Object
 #: Takes the object and the current time.
 Prepare = Callable[[Object, str], None]
 PrepareUpdate = Callable[[Object, Object], None]
-Repeats = Literal["all", "change", ""]
+Repeats = tuple[Literal["new", "change"], ...]
 #: Takes the new object, the old one and the current time.
 Stamp = Callable[[Object, Object, str], None]
 Validate = Callable[[Object], Errors]
@@ -102,7 +102,7 @@ class SubresourceStrategy:
         set_times: Sets times that clients omit, also in new objects. These are defaults: the
             writer owns them, so they are set before the change is tracked.
         repeats: How upstream's strategy validates the metadata once more, so that an error is a
-            cause again: "all" = as of a new object and as a change, "change", or "" = not at all.
+            cause again: "new" = as of a new object, "change" = as a change.
         stamp: Sets times of the new object that depend on the old one; they have no owner.
     """
 
@@ -111,7 +111,7 @@ class SubresourceStrategy:
     raises_generation: bool = False
     set_times: Prepare = nothing
     stamp: Stamp = _no_times
-    repeats: Repeats = "all"
+    repeats: Repeats = ("new", "change")
 
 
 #: The default for main resources.

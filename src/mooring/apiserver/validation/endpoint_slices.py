@@ -1,6 +1,6 @@
 """Validation of EndpointSlices, with kube-apiserver's messages.
 
-Source: pkg/apis/discovery/validation/validation.go. Differs: addresses are parsed by Python.
+Source: pkg/apis/discovery/validation/validation.go.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, duplicate, invalid, not_supported, required, too_many
-from mooring.apiserver.validation.endpoints import validate_network
+from mooring.apiserver.validation.addresses import (
+    address_of,
+    validate_canonical_ip,
+    validate_destination,
+    validate_ip,
+)
 from mooring.apiserver.validation.rules import field_errors, immutable, one_of
-from mooring.apiserver.validation.services import NO_ADDRESS, PROTOCOLS, address_of
+from mooring.apiserver.validation.services import PROTOCOLS
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -66,6 +71,19 @@ def _validate_ports(ports: list[Object]) -> Errors:
             yield from field_errors(f"{field}.appProtocol", protocol, names.qualified_name)
 
 
+def _validate_address(text: str, field: str, number: int, kind: str) -> Errors:
+    """Validates an address; those of IPv6 must be canonical."""
+    validate = validate_canonical_ip if kind == "IPv6" else validate_ip
+    problems = list(validate(text, f"{field}[{number}]"))
+    yield from problems
+    address = None if problems else address_of(text)
+    if address is None:
+        return
+    if f"IPv{address.version}" != kind:
+        yield invalid(field, text, f"must be an {kind} address")
+    yield from validate_destination(text, f"{field}[{number}]")
+
+
 def _validate_endpoint(endpoint: Object, field: str, kind: str) -> Errors:
     addresses, address_field = endpoint.get("addresses") or [], f"{field}.addresses"
     if not addresses:
@@ -75,15 +93,8 @@ def _validate_endpoint(endpoint: Object, field: str, kind: str) -> Errors:
     for number, text in enumerate(addresses):
         if kind == "FQDN":
             yield from field_errors(f"{address_field}[{number}]", text, names.dns_subdomain)
-        if kind not in ("IPv4", "IPv6"):
-            continue
-        address = address_of(text)
-        if address is None:
-            yield invalid(f"{address_field}[{number}]", text, NO_ADDRESS)
-            continue
-        if f"IPv{address.version}" != kind:
-            yield invalid(address_field, text, f"must be an {kind} address")
-        yield from validate_network(text, f"{address_field}[{number}]")
+        if kind in ("IPv4", "IPv6"):
+            yield from _validate_address(text, address_field, number, kind)
     if endpoint.get("nodeName") is not None:
         yield from field_errors(f"{field}.nodeName", endpoint["nodeName"], names.dns_subdomain)
     if endpoint.get("hostname") is not None:

@@ -5,7 +5,9 @@ Source: pkg/apis/core/validation/events.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver import names as name_checks
 from mooring.apiserver.errors import Errors, invalid, required
@@ -83,6 +85,7 @@ _IMMUTABLE_FIELDS = (
     "firstTimestamp",
     "lastTimestamp",
     "count",
+    "reason",  # twice, as upstream
     "type",
     "eventTime",
     "action",
@@ -90,6 +93,11 @@ _IMMUTABLE_FIELDS = (
     "reportingComponent",
     "reportingInstance",
 )
+
+
+_TEXTS = ("reason", "message", "type", "action", "reportingComponent", "reportingInstance")
+#: Values of fields that are absent, as messages print them; the others are null.
+_EMPTY = {**dict.fromkeys(_TEXTS, ""), "count": 0}
 
 
 def validate_new_event_update(new: Object, old: Object) -> Errors:
@@ -100,4 +108,26 @@ def validate_new_event_update(new: Object, old: Object) -> Errors:
     for name in _IMMUTABLE_FIELDS:
         if new.get(name) != old.get(name):
             field = "reportingController" if name == "reportingComponent" else name
-            yield invalid(field, new.get(name), IMMUTABLE)
+            value = new.get(name, _EMPTY.get(name))
+            if name in _STRUCTS and value is not None:
+                value = {title: value.get(own, "") for own, title in _STRUCTS[name].items()}
+            yield invalid(field, value, IMMUTABLE)
+
+
+#: Fields with structs -> the names of their fields; messages print those of Go's internal types.
+_REFERENCE: Final = {
+    "kind": "Kind",
+    "namespace": "Namespace",
+    "name": "Name",
+    "uid": "UID",
+    "apiVersion": "APIVersion",
+    "resourceVersion": "ResourceVersion",
+    "fieldPath": "FieldPath",
+}
+_STRUCTS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {
+        "involvedObject": _REFERENCE,
+        "related": _REFERENCE,
+        "source": {"component": "Component", "host": "Host"},
+    }
+)

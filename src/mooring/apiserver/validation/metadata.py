@@ -154,15 +154,21 @@ def lacks_domain(finalizer: str) -> bool:
     return "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
 
 
+def finalizer_errors(finalizers: Sequence[str]) -> Errors:
+    """Returns the errors of finalizers that are neither standard nor fully qualified."""
+    return [
+        invalid(f"metadata.finalizers[{number}]", finalizer, NOT_STANDARD)
+        for number, finalizer in enumerate(finalizers)
+        if lacks_domain(finalizer)
+    ]
+
+
 def _validate_finalizers(finalizers: Sequence[str], *, any_finalizer: bool) -> Errors:
     field = "metadata.finalizers"
     for finalizer in finalizers:
         yield from field_errors(field, finalizer, names.qualified_name)
-    yield from (
-        invalid(f"{field}[{number}]", finalizer, NOT_STANDARD)
-        for number, finalizer in enumerate(finalizers)
-        if lacks_domain(finalizer) and not any_finalizer
-    )
+    if not any_finalizer:
+        yield from finalizer_errors(finalizers)
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         problem = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
         yield invalid(field, list(finalizers), problem)

@@ -1,13 +1,12 @@
 """Validation of Ingresses, IngressClasses and NetworkPolicies, with kube-apiserver's messages.
 
 Source: pkg/apis/networking/validation/validation.go.
-Differs: warnings about annotations are not covered; CIDRs are parsed by Python. The status of an
-Ingress: ``status/addresses.py``.
+Differs: warnings about annotations are not covered. The status of an Ingress:
+``status/addresses.py``.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,18 @@ from mooring.apiserver.errors import (
     required,
     too_long,
 )
+from mooring.apiserver.validation.addresses import (
+    IS_ADDRESS,
+    is_strict_subset,
+    network_of,
+    sloppy_address_of,
+    validate_cidr,
+)
 from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.rules import field_errors, immutable, required_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from mooring.apiserver.types import Object
 
@@ -33,6 +39,7 @@ _PATH_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
 _PATH_SUFFIXES = ("/..", "/.")
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _DIRECTIONS = ("Ingress", "Egress")
+_PEERS = (("ingress", "from"), ("egress", "to"))
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _CONTROLLER_LENGTH_MAX = 250
 _WILDCARD = r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -86,9 +93,8 @@ def _validate_host(host: str, field: str) -> Errors:
 def _validate_rule(rule: Mapping[str, Any], field: str) -> Errors:
     host = rule.get("host")
     if host:
-        if _is_address(host):
-            problem = "must be a DNS name, not an IP address"
-            yield invalid(f"{field}.host", host, problem)
+        if sloppy_address_of(host) is not None:
+            yield invalid(f"{field}.host", host, IS_ADDRESS)
         yield from _validate_host(host, f"{field}.host")
     http = rule.get("http")
     if http is None:
@@ -184,17 +190,17 @@ def validate_ingress_class_update(new: Object, old: Object) -> Errors:
     yield from immutable(new["spec"], old["spec"], "controller", parent="spec.")
 
 
-def validate_network_policy(policy: Object) -> Errors:
-    """Validates a NetworkPolicy."""
+def validate_network_policy(policy: Object, earlier: Container[str] = ()) -> Errors:
+    """Validates a NetworkPolicy; ``earlier`` ranges stay valid."""
     spec = policy["spec"]
     yield from validate_label_selector(spec.get("podSelector"), "spec.podSelector")
-    for direction, peers in (("ingress", "from"), ("egress", "to")):
+    for direction, peers in _PEERS:
         for number, rule in enumerate(spec.get(direction) or ()):
             field = f"spec.{direction}[{number}]"
             for index, port in enumerate(rule.get("ports") or ()):
                 yield from _validate_port(port, f"{field}.ports[{index}]")
             for index, peer in enumerate(rule.get(peers) or ()):
-                yield from _validate_peer(peer, f"{field}.{peers}[{index}]")
+                yield from _validate_peer(peer, f"{field}.{peers}[{index}]", earlier)
     types = spec.get("policyTypes") or ()
     if len(types) > len(_DIRECTIONS):
         yield invalid("spec.policyTypes", types, "may not specify more than two policyTypes")
@@ -202,6 +208,19 @@ def validate_network_policy(policy: Object) -> Errors:
     for number, name in enumerate(types):
         if name not in _DIRECTIONS:
             yield not_supported(f"spec.policyTypes[{number}]", name, _DIRECTIONS)
+
+
+def validate_network_policy_update(new: Object, old: Object) -> Errors:
+    """Validates a changed NetworkPolicy: the ranges that it has already stay valid."""
+    blocks = [
+        peer["ipBlock"]
+        for direction, peers in _PEERS
+        for rule in old["spec"].get(direction) or ()
+        for peer in rule.get(peers) or ()
+        if "ipBlock" in peer
+    ]
+    texts = {text for block in blocks for text in (block.get("cidr"), *(block.get("except") or ()))}
+    yield from validate_network_policy(new, texts)
 
 
 def _validate_port(port: Mapping[str, Any], field: str) -> Errors:
@@ -222,68 +241,29 @@ def _validate_port(port: Mapping[str, Any], field: str) -> Errors:
         yield from field_errors(f"{field}.port", number, names.port_name)
 
 
-def _validate_peer(peer: Mapping[str, Any], field: str) -> Errors:
+def _validate_peer(peer: Mapping[str, Any], field: str, earlier: Container[str]) -> Errors:
     selectors = [name for name in ("podSelector", "namespaceSelector") if name in peer]
     for name in selectors:
         yield from validate_label_selector(peer[name], f"{field}.{name}")
     if "ipBlock" in peer:
-        yield from _validate_block(peer["ipBlock"], f"{field}.ipBlock")
+        yield from _validate_block(peer["ipBlock"], f"{field}.ipBlock", earlier)
         if selectors:
             yield forbidden_field(field, "may not specify both ipBlock and another peer")
     elif not selectors:
         yield required(field, "must specify a peer")
 
 
-def _validate_block(block: Mapping[str, Any], field: str) -> Errors:
+def _validate_block(block: Mapping[str, Any], field: str, earlier: Container[str]) -> Errors:
     text = block.get("cidr", "")
     if not text:
         yield required(f"{field}.cidr")
         return
-    yield from validate_cidr(text, f"{field}.cidr")
+    yield from validate_cidr(text, f"{field}.cidr", earlier)
     network = network_of(text)
     if network is None:
         return
     for number, inner_text in enumerate(block.get("except") or ()):
         inner, inner_field = network_of(inner_text), f"{field}.except[{number}]"
-        yield from validate_cidr(inner_text, inner_field)
-        if inner is not None and not _is_strict_subset(inner, network):
+        yield from validate_cidr(inner_text, inner_field, earlier)
+        if inner is not None and not is_strict_subset(inner, network):
             yield invalid(inner_field, inner_text, "must be a strict subset of `cidr`")
-
-
-def validate_cidr(text: str, field: str) -> Errors:
-    """Validates a range of addresses."""
-    if network_of(text) is None:
-        yield invalid(field, text, _CIDR_PROBLEM)
-    elif _has_host_bits(text):
-        yield invalid(field, text, _HOST_BITS)
-
-
-_CIDR_PROBLEM = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-_HOST_BITS = "must not have bits set beyond the prefix length"
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
-def network_of(text: str) -> _Network | None:
-    """Returns the range of addresses that a text names; None if it is invalid."""
-    try:
-        return ipaddress.ip_network(text, strict=False) if "/" in text else None
-    except ValueError:
-        return None
-
-
-def _has_host_bits(text: str) -> bool:
-    return ipaddress.ip_interface(text).ip != ipaddress.ip_network(text, strict=False)[0]
-
-
-def _is_strict_subset(inner: _Network, outer: _Network) -> bool:
-    if inner.version != outer.version:
-        return False
-    return inner.network_address in outer and outer.prefixlen < inner.prefixlen
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
 import re
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names as name_checks
-from mooring.apiserver.errors import Errors, duplicate, forbidden_field, invalid, required, too_long
+from mooring.apiserver.errors import (
+    Errors,
+    duplicate,
+    forbidden_field,
+    internal_field_error,
+    invalid,
+    required,
+    too_long,
+)
+from mooring.apiserver.validation.addresses import is_dual_stack, network_of, validate_cidr
 from mooring.apiserver.validation.affinity import validate_taints
 from mooring.apiserver.validation.metadata import (
     NOT_STANDARD,
     lacks_domain,
     validate_label_selector,
 )
-from mooring.apiserver.validation.networking import network_of, validate_cidr
 from mooring.apiserver.validation.resources import validate_node_resources
 from mooring.apiserver.validation.rules import (
     NOT_NEGATIVE,
@@ -48,6 +57,7 @@ _JSON_KEYS = {
 }
 _NO_JSON_OBJECT = "json: the content is not an object"
 _FEATURE_MAX = 253
+_FAMILIES_MAX = 2
 _feature = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*")
 _NO_FEATURE = (
     "start with an UpperCamelCase segment, with subsequent segments separated by '/' "
@@ -67,10 +77,28 @@ def validate_node(node: Object) -> Errors:
         ranges = [first]
     for number, text in enumerate(ranges):
         yield from validate_cidr(text, f"spec.podCIDRs[{number}]")
-    versions = [network.version for network in map(network_of, ranges) if network is not None]
-    if len(ranges) > 1 and (len(set(versions)) != 2 or len(ranges) > 2):
-        problem = "may specify no more than one CIDR for each IP family"
-        yield invalid("spec.podCIDRs", ranges, problem)
+    if len(ranges) > 1:
+        yield from _validate_families(ranges, "spec.podCIDRs")
+
+
+def _validate_families(ranges: Sequence[str], field: str) -> Errors:
+    """Validates that of two ranges of pods' addresses each is of another family."""
+    networks = []
+    for number, text in enumerate(ranges):
+        network = network_of(text)
+        if network is None:
+            detail = (
+                "invalid PodCIDRs. failed to check with dual stack with error:"
+                f"invalid CIDR[{number}]: <nil> (invalid CIDR address: {text})"
+            )
+            yield internal_field_error(field, detail)
+            break
+        networks.append(network)
+    else:
+        is_pair = is_dual_stack([network.network_address for network in networks])
+        if is_pair and len(ranges) == _FAMILIES_MAX:
+            return
+    yield invalid(field, ranges, "may specify no more than one CIDR for each IP family")
 
 
 def _validate_node_status(node: Object) -> Errors:
@@ -106,7 +134,13 @@ def validate_namespace(namespace: Object) -> Errors:
 
 
 def validate_node_update(new: Object, old: Object) -> Errors:
-    """Validates a change of a node or of its status."""
+    """Validates a change of a node: as a new one, too."""
+    yield from validate_node(new)
+    yield from validate_node_status_update(new, old)
+
+
+def validate_node_status_update(new: Object, old: Object) -> Errors:
+    """Validates a change of a node's status."""
     yield from _validate_node_status(new)
     addresses: list[Any] = []
     for number, address in enumerate(new["status"].get("addresses", ())):
@@ -115,15 +149,18 @@ def validate_node_update(new: Object, old: Object) -> Errors:
             yield duplicate(f"status.addresses[{number}]", internal)
         addresses.append(address)
     spec, before = new["spec"], old["spec"]
-    for name, title in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+    ranges, old_ranges = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
+    changes = sum(map(operator.ne, ranges, old_ranges)) if len(ranges) == len(old_ranges) else 1
+    for name, title, count in (
+        ("podCIDRs", "podCIDR", changes if old_ranges else 0),
+        ("providerID", "providerID", 1),
+    ):
         if before.get(name) and before[name] != spec.get(name):
             problem = f'node updates may not change {title} except from "" to valid'
-            yield forbidden_field(f"spec.{name}", problem)
+            yield from [forbidden_field(f"spec.{name}", problem)] * count
     if spec.get("externalID", "") != before.get("externalID", ""):
         yield forbidden_field("spec.externalID", "may not be updated")
-    # Twice, as upstream: a changed node is also validated as a new one.
-    for _ in range(2):
-        yield from validate_taints(spec.get("taints", ()), "metadata.taints")
+    yield from validate_taints(spec.get("taints", ()), "metadata.taints")
 
 
 def validate_priority_class(priority_class: Object) -> Errors:

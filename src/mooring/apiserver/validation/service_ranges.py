@@ -1,8 +1,6 @@
 """Validation of IPAddresses and ServiceCIDRs, with kube-apiserver's messages.
 
-Source: pkg/apis/networking/validation/validation.go (ValidateIPAddress, ValidateServiceCIDR);
-apimachinery pkg/util/validation/ip.go.
-Differs: an address or prefix length with leading zeros is called invalid.
+Source: pkg/apis/networking/validation/validation.go (ValidateIPAddress, ValidateServiceCIDR).
 """
 
 from __future__ import annotations
@@ -11,14 +9,19 @@ from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, invalid, required
-from mooring.apiserver.validation.networking import network_of, validate_cidr
+from mooring.apiserver.validation.addresses import (
+    canonical_ip_problem,
+    network_of,
+    sloppy_address_of,
+    unmapped,
+    validate_canonical_cidr,
+)
 from mooring.apiserver.validation.rules import (
     IMMUTABLE,
     field_errors,
     immutable,
     required_value,
 )
-from mooring.apiserver.validation.services import NO_ADDRESS, address_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -29,12 +32,8 @@ _CIDRS = "spec.cidrs"
 
 def address_name(text: str) -> names.Problems:
     """Validates the name of an IPAddress: an address in its shortest form."""
-    address = address_of(text)
-    if address is None:
-        return (NO_ADDRESS,)
-    if address.version == 6 and address.ipv4_mapped is not None:
-        return ("must not be an IPv4-mapped IPv6 address",)
-    return () if text == str(address) else (f'must be in canonical form ("{address}")',)
+    problem = canonical_ip_problem(text)
+    return (problem,) if problem else ()
 
 
 def validate_ip_address(ip_address: Object) -> Errors:
@@ -69,17 +68,11 @@ def validate_service_cidr(service_cidr: Object) -> Errors:
 
 
 def _validate_cidrs(cidrs: list[str]) -> Errors:
-    networks = []
     for number, text in enumerate(cidrs):
-        problems = list(validate_cidr(text, f"{_CIDRS}[{number}]"))
-        yield from problems
-        network = network_of(text)
-        networks.append(network)
-        if not problems and text != str(network):
-            problem = f'must be in canonical form ("{network}")'
-            yield invalid(f"{_CIDRS}[{number}]", text, problem)
-    versions = [None if network is None else network.version for network in networks]
-    if len(versions) == _CIDRS_MAX and versions[0] == versions[1] and versions[0] is not None:
+        yield from validate_canonical_cidr(text, f"{_CIDRS}[{number}]")
+    addresses = [sloppy_address_of(text.partition("/")[0]) for text in cidrs if network_of(text)]
+    versions = [unmapped(address).version for address in addresses if address is not None]
+    if len(versions) == _CIDRS_MAX and versions[0] == versions[1]:
         problem = (
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
             "2001:db8::/64"

@@ -2,19 +2,30 @@
 
 Source: pkg/apis/core/validation/validation.go (validateService, validateServicePort,
 ValidateServiceClusterIPsRelatedFields).
-Differs: the old ranges of a service that changes are validated again; addresses are parsed by
-Python.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names
-from mooring.apiserver.errors import Errors, duplicate, forbidden_field, invalid, required
+from mooring.apiserver.errors import (
+    Errors,
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid,
+    required,
+)
+from mooring.apiserver.validation.addresses import (
+    is_dual_stack,
+    sloppy_address_of,
+    unmapped,
+    validate_cidr,
+    validate_destination,
+    validate_ip,
+)
 from mooring.apiserver.validation.metadata import validate_labels
-from mooring.apiserver.validation.networking import validate_cidr
 from mooring.apiserver.validation.rules import field_errors, one_of, required_one_of
 
 if TYPE_CHECKING:
@@ -24,7 +35,6 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 HEADLESS = "None"
-NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")
 _FAMILIES = ("IPv4", "IPv6")
@@ -33,16 +43,21 @@ _TRAFFIC_POLICIES = ("Cluster", "Local")
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _EXTERNAL_TYPES = ("LoadBalancer", "NodePort")
 _AFFINITY_S_MAX = 86400
+_ADDRESSES_MAX = 2
+_SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_NO_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'"
 
 
-def validate_service(service: Object) -> Errors:
-    """Validates a new service.
+def validate_service(service: Object, old: Object | None = None) -> Errors:
+    """Validates a new or changed service; addresses and ranges that it has already stay valid.
 
     Its addresses are allocated first: what is wrong with them hides all else.
     """
     spec = service["spec"]
+    before: Object = {} if old is None else old["spec"]
     if spec.get("type") != "ExternalName":
-        problems = [*_validate_families(spec), *_validate_addresses(spec)]
+        earlier = before.get("clusterIPs") or ()
+        problems = [*_validate_families(spec), *_validate_addresses(spec, earlier)]
         if problems:
             yield from problems
             return
@@ -59,10 +74,12 @@ def validate_service(service: Object) -> Errors:
     yield from validate_labels(spec.get("selector") or {}, "spec.selector")
     yield from _validate_affinity(spec)
     for number, address in enumerate(spec.get("externalIPs") or ()):
-        if address_of(address) is None:
-            yield invalid(f"spec.externalIPs[{number}]", address, NO_ADDRESS)
+        field = f"spec.externalIPs[{number}]"
+        problems = list(validate_ip(address, field, before.get("externalIPs") or ()))
+        yield from problems or validate_destination(address, field)
     yield from required_one_of("spec.type", kind, _TYPES)
     yield from _validate_uniqueness(ports, kind)
+    yield from _validate_source_ranges(service, old)
     yield from _validate_traffic(spec)
 
 
@@ -138,30 +155,28 @@ def _validate_families(spec: Object) -> Errors:
     yield from one_of("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy"), _FAMILY_POLICIES)
 
 
-def _validate_addresses(spec: Object) -> Errors:
+def _validate_addresses(spec: Object, earlier: Sequence[str]) -> Errors:
     field, families = "spec.clusterIPs", spec.get("ipFamilies") or ()
     addresses = spec.get("clusterIPs") or [spec["clusterIP"]] if spec.get("clusterIP") else []
-    parsed = [address_of(address) for address in addresses]
-    has_problem = False
+    problems: list[FieldError] = []
     for number, address in enumerate(addresses):
-        if number == 0 and address == HEADLESS:
-            if len(addresses) > 1:
-                has_problem = True
-                yield invalid(field, addresses, "'None' must be the first and only value")
-        elif parsed[number] is None:
-            has_problem = True
-            yield invalid(f"{field}[{number}]", address, NO_ADDRESS)
-    if len(addresses) > 2:
+        if number or address != HEADLESS:
+            problems += validate_ip(address, f"{field}[{number}]", earlier)
+        elif len(addresses) > 1:
+            problem = "'None' must be the first and only value"
+            problems.append(invalid(field, addresses, problem))
+    yield from problems
+    if len(addresses) > _ADDRESSES_MAX:
         yield invalid(field, addresses, "may only hold up to 2 values")
-    if has_problem or HEADLESS in addresses:
+    if problems:
         return
-    versions = [address.version for address in parsed if address is not None]
-    if len(addresses) > 1 and len(set(versions)) < 2:
+    parsed = [address for address in map(sloppy_address_of, addresses) if address is not None]
+    if len(addresses) > 1 and not is_dual_stack(parsed):
         yield invalid(field, addresses, "may specify no more than one IP for each IP family")
-    for number, (address, family) in enumerate(zip(addresses, families, strict=False)):
-        if family in _FAMILIES and family != f"IPv{versions[number]}":
+    for number, (address, family) in enumerate(zip(parsed, families, strict=False)):
+        if family in _FAMILIES and family != f"IPv{unmapped(address).version}":
             problem = f"expected an {family} value as indicated by `ipFamilies[{number}]`"
-            yield invalid(f"{field}[{number}]", address, problem)
+            yield invalid(f"{field}[{number}]", addresses[number], problem)
 
 
 def _validate_uniqueness(ports: Sequence[Object], kind: str) -> Errors:
@@ -187,21 +202,41 @@ def _validate_uniqueness(ports: Sequence[Object], kind: str) -> Errors:
         keys.add((protocol, own))
 
 
+def _validate_source_ranges(service: Object, old: Object | None) -> Errors:
+    """Validates the ranges of a load balancer's clients, or those of the annotation before them."""
+    spec, annotation = service["spec"], _annotated_ranges(service)
+    before = {} if old is None else old["spec"]
+    ranges, earlier = (
+        [text.strip() for text in obj.get("loadBalancerSourceRanges") or ()]
+        for obj in (spec, before)
+    )
+    if not ranges and annotation is None:
+        return
+    field = "spec.LoadBalancerSourceRanges"
+    if not ranges:
+        field = f"metadata.annotations[{_SOURCE_RANGES}]"
+    if spec.get("type") != "LoadBalancer":
+        yield forbidden_field(field, _NO_LOAD_BALANCER)
+    for number, text in enumerate(ranges):
+        yield from validate_cidr(text, f"{field}[{number}]", earlier)
+    is_new = old is None or _annotated_ranges(old) != annotation
+    if not ranges and annotation and annotation.strip() and is_new:
+        for text in annotation.split(","):
+            yield from validate_cidr(text.strip(), field)
+
+
+def _annotated_ranges(service: Object) -> str | None:
+    annotations: dict[str, str] = service["metadata"].get("annotations") or {}
+    return annotations.get(_SOURCE_RANGES)
+
+
 def _validate_traffic(spec: Object) -> Errors:
     kind = spec.get("type", "")
-    problem = "may only be used when `type` is 'LoadBalancer'"
-    if spec.get("loadBalancerSourceRanges") and kind != "LoadBalancer":
-        yield forbidden_field("spec.LoadBalancerSourceRanges", problem)
-    yield from (
-        error
-        for number, text in enumerate(spec.get("loadBalancerSourceRanges") or ())
-        for error in validate_cidr(text.strip(), f"spec.LoadBalancerSourceRanges[{number}]")
-    )
     if kind != "LoadBalancer":
         if spec.get("allocateLoadBalancerNodePorts") is not None:
-            yield forbidden_field("spec.allocateLoadBalancerNodePorts", problem)
+            yield forbidden_field("spec.allocateLoadBalancerNodePorts", _NO_LOAD_BALANCER)
         if spec.get("loadBalancerClass") is not None:
-            yield forbidden_field("spec.loadBalancerClass", problem)
+            yield forbidden_field("spec.loadBalancerClass", _NO_LOAD_BALANCER)
     elif spec.get("loadBalancerClass") is not None:
         name = spec["loadBalancerClass"]
         yield from field_errors("spec.loadBalancerClass", name, names.qualified_name)
@@ -222,11 +257,3 @@ def _validate_traffic(spec: Object) -> Errors:
     yield from one_of("spec.internalTrafficPolicy", internal, _TRAFFIC_POLICIES)
     distribution = spec.get("trafficDistribution")
     yield from one_of("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
-
-
-def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Returns a parsed address; None if it is none. As in Go, a zone is not part of one."""
-    try:
-        return ipaddress.ip_address(text) if "%" not in text else None
-    except ValueError:
-        return None

@@ -36,12 +36,32 @@ if TYPE_CHECKING:
 
     from mooring.apiserver.types import Object
 
+MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
+_WITH_MOUNT_OPTIONS = frozenset(
+    {
+        *("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte"),
+        *("iscsi", "cinder", "cephfs", "azureFile", "vsphereVolume", "azureDisk"),
+        "photonPersistentDisk",
+    }
+)
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 
 
 def validate_volume(volume: Object) -> Errors:
     """Validates a new volume."""
-    spec = volume["spec"]
+    yield from _validate_spec(volume["spec"])
+    yield from _validate_mount_options(volume)
+
+
+def _validate_mount_options(volume: Object) -> Errors:
+    """Refuses the old annotation of options for volumes that are not mounted with options."""
+    annotations = volume["metadata"].get("annotations") or {}
+    if MOUNT_OPTIONS in annotations and not _WITH_MOUNT_OPTIONS.intersection(volume["spec"]):
+        problem = "may not specify mount options for this volume type"
+        yield forbidden_field(f"metadata.annotations.{MOUNT_OPTIONS}", problem)
+
+
+def _validate_spec(spec: Object) -> Errors:
     if not spec.get("accessModes"):
         yield required("spec.accessModes")
     yield from validate_access_modes(spec, "spec")
@@ -157,8 +177,10 @@ _SOURCE_NAMES = (
 
 def validate_volume_update(new: Object, old: Object) -> Errors:
     """Validates a change of a volume: what it is, and which nodes reach it, is immutable."""
-    yield from validate_volume(new)
     spec, before = new["spec"], old["spec"]
+    for _ in range(2):  # as upstream: its errors are given twice
+        yield from _validate_spec(spec)
+    yield from _validate_mount_options(new)
     if _compared(sources_of(spec), sources_of(before)) != sources_of(before):
         problem = "spec.persistentvolumesource is immutable after creation\n"
         yield forbidden_field("spec.persistentvolumesource", problem)

@@ -278,4 +278,15 @@ def validate_attachment(attachment: Object) -> Errors:
 def validate_attachment_update(new: Object, old: Object) -> Errors:
     """Validates a change of a VolumeAttachment: its spec is immutable."""
     yield from validate_attachment(new)
-    yield from immutable(new, old, "spec")
+    spec = new["spec"]
+    if spec == old["spec"]:
+        return
+    source = spec.get("source") or {}
+    if "inlineVolumeSpec" not in source:  # else it is printed with the names of v1
+        named = {"PersistentVolumeName": source.get("persistentVolumeName")}
+        spec = {
+            "Attacher": spec.get("attacher", ""),
+            "Source": {**named, "InlineVolumeSpec": None},
+            "NodeName": spec.get("nodeName", ""),
+        }
+    yield invalid("spec", spec, IMMUTABLE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -10,6 +10,7 @@ from mooring.apiserver.errors import quoted
 from mooring.apiserver.resources import RESOURCES, Resource
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import lacks_domain
+from mooring.apiserver.validation.storage import MOUNT_OPTIONS
 from mooring.apiserver.warnings.addresses import address_warnings, cidr_warnings
 from mooring.apiserver.warnings.node_labels import deprecation_of, key_warning, term_warnings
 from mooring.apiserver.warnings.pods import (
@@ -20,19 +21,20 @@ from mooring.apiserver.warnings.pods import (
     preparation_warnings,
     template_warnings,
 )
+from mooring.objects.volume_claims import BETA_CLASS
 
 #: Yields the warnings of a new object (the old one is None) or of a changed one.
 Warn = Callable[[Object, Object | None], Iterable[str]]
 
 _POD_NAMES = "Pod names and hostnames"
 _COMPLETIONS_MAX, _PARALLELISM_MAX = 100_000, 10_000
-_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
-_MOUNT_OPTIONS = "volume.beta.kubernetes.io/mount-options"
 _ENFORCED_SECRETS = "kubernetes.io/enforce-mountable-secrets"
 _INGRESS_CLASS = "kubernetes.io/ingress.class"
 _TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _OWN_CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
+_ENDPOINTS_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
+_ENDPOINTS_CONTROLLER = "endpoint-controller"
 _STATIC_SUFFIX = ".static.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
 _NOT_CALLED = "{subject} stored and not called: this server admits all objects"
@@ -42,7 +44,7 @@ def warnings_of(resource: Resource, new: Object, old: Object | None) -> list[str
     """Returns the warnings of a stored object.
 
     Args:
-        resource: Its resource; subresources have no warnings.
+        resource: Its resource.
         new: As it was stored, with defaults.
         old: What it replaced; None for a new object.
     """
@@ -57,6 +59,32 @@ def warnings_before(resource: Resource, new: Object) -> list[str]:
     if (resource.group, resource.name) != ("", "pods"):
         return []
     return list(preparation_warnings(new))
+
+
+def warnings_of_status(resource: Resource, new: Object) -> list[str]:
+    """Returns the warnings of an object whose status was written."""
+    fields = _STATUSES.get((resource.group, resource.name), ())
+    return [
+        warning
+        for names, suffix in fields
+        for number, item in enumerate(_items_of(new.get("status") or {}, names))
+        for warning in address_warnings(
+            f"status.{'.'.join(names)}[{number}]{suffix}", item.get("ip", "")
+        )
+    ]
+
+
+def _items_of(status: Object, names: Sequence[str]) -> Sequence[Object]:
+    *parents, last = names
+    for name in parents:
+        status = status.get(name) or {}
+    items: Sequence[Object] = status.get(last) or ()
+    return items
+
+
+def has_status_warnings(resource: Resource) -> bool:
+    """Returns True if a written status can have warnings."""
+    return (resource.group, resource.name) in _STATUSES
 
 
 def has_update_warnings(resource: Resource) -> bool:
@@ -192,8 +220,8 @@ def _of_node(new: Object, _old: Object | None) -> Iterator[str]:
 def _of_volume(new: Object, _old: Object | None) -> Iterator[str]:
     spec, annotations = new["spec"], new["metadata"].get("annotations") or {}
     replaced = (
-        (_STORAGE_CLASS, 'deprecated since v1.8; use "storageClassName" attribute instead'),
-        (_MOUNT_OPTIONS, 'deprecated since v1.31; use "mountOptions" attribute instead'),
+        (BETA_CLASS, 'deprecated since v1.8; use "storageClassName" attribute instead'),
+        (MOUNT_OPTIONS, 'deprecated since v1.31; use "mountOptions" attribute instead'),
     )
     for key, problem in replaced:
         if key in annotations:
@@ -213,9 +241,9 @@ def _of_volume(new: Object, _old: Object | None) -> Iterator[str]:
 
 
 def _of_claim(new: Object, _old: Object | None) -> Iterator[str]:
-    if _STORAGE_CLASS in (new["metadata"].get("annotations") or {}):
+    if BETA_CLASS in (new["metadata"].get("annotations") or {}):
         problem = 'deprecated since v1.8; use "storageClassName" attribute instead'
-        yield f"metadata.annotations[{_STORAGE_CLASS}]: {problem}"
+        yield f"metadata.annotations[{BETA_CLASS}]: {problem}"
     yield from claim_spec_warnings(new["spec"], "spec")
 
 
@@ -283,6 +311,16 @@ def _of_csi_driver(new: Object, old: Object | None) -> Iterator[str]:
         )
 
 
+def _of_endpoints(new: Object, _old: Object | None) -> Iterator[str]:
+    if (new["metadata"].get("labels") or {}).get(_ENDPOINTS_MANAGED_BY) == _ENDPOINTS_CONTROLLER:
+        return
+    for number, subset in enumerate(new.get("subsets") or ()):
+        for name in ("addresses", "notReadyAddresses"):
+            for position, address in enumerate(subset.get(name) or ()):
+                field = f"subsets[{number}].{name}[{position}].ip"
+                yield from address_warnings(field, address.get("ip", ""))
+
+
 def _of_endpoint_slice(new: Object, old: Object | None) -> Iterator[str]:
     if old is None and new.get("addressType") == "FQDN":
         yield "spec.addressType: FQDN endpoints are deprecated"
@@ -311,10 +349,22 @@ def _of_admission(new: Object, _old: Object | None) -> Iterator[str]:
         yield _NOT_CALLED.format(subject="the policy is")
 
 
+#: Resource -> the lists of addresses in its status: their names, and the rest of a field's path.
+_LOAD_BALANCER: Final = ((("loadBalancer", "ingress"), ""),)
+_STATUSES: Final[Mapping[tuple[str, str], tuple[tuple[tuple[str, ...], str], ...]]] = (
+    MappingProxyType(
+        {
+            ("", "pods"): ((("podIPs",), ".ip"), (("hostIPs",), ".ip")),
+            ("", "services"): _LOAD_BALANCER,
+            ("networking.k8s.io", "ingresses"): _LOAD_BALANCER,
+        }
+    )
+)
 _KINDS: Final[Mapping[tuple[str, str], Warn]] = MappingProxyType(
     {
         ("", "pods"): _of_pod,
         ("", "services"): _of_service,
+        ("", "endpoints"): _of_endpoints,
         ("", "nodes"): _of_node,
         ("", "persistentvolumes"): _of_volume,
         ("", "persistentvolumeclaims"): _of_claim,

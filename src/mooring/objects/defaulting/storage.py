@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from mooring.objects.types import Object
+from mooring.objects.volume_claims import BETA_CLASS
 
 DEFAULT_CLASS_ANNOTATIONS: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-#: Names the class of a claim in the old way.
-_CLAIM_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
 #: (API group, kind) of what a claim could be filled with by the old field.
 _OLD_SOURCES: Final = frozenset(
@@ -45,7 +44,7 @@ def default_storage_class(classes: Iterable[Object]) -> str | None:
 def has_class(claim: Object) -> bool:
     """Returns whether a claim says which class it wants; the empty name says "none"."""
     annotations = claim["metadata"].get("annotations") or {}
-    return "storageClassName" in claim["spec"] or _CLAIM_CLASS_ANNOTATION in annotations
+    return "storageClassName" in claim["spec"] or BETA_CLASS in annotations
 
 
 def prepare_claim_spec(claim: Object, old: Object | None = None) -> None:

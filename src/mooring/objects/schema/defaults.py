@@ -24,8 +24,10 @@ from mooring.objects.types import Object
 
 Default = Callable[[Object], None]
 
+_HOST_PART = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _REFERENCE = re.compile(
-    r"(?P<name>(?:[a-zA-Z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+    rf"(?P<name>(?:(?:{_HOST_PART}(?:\.{_HOST_PART})*|\[[a-fA-F0-9:]+\])(?::\d+)?/)?"
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
     r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*)"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?"
 )
@@ -70,7 +72,7 @@ def _constant(**values: Any) -> Default:
 
     def fill(obj: Object) -> None:
         for name, value in pairs:
-            if name not in obj:
+            if obj.get(name) is None:  # a pointer that is always printed is null
                 obj[name] = value
 
     return fill

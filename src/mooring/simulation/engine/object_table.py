@@ -40,6 +40,7 @@ class ObjectTable:
         #: Kind -> those of the listeners that follow it.
         self._listeners_of: dict[str, list[Listener]] = {}
         self._followers: dict[str, list[Callable[[ObjectChange], None]]] = {}
+        self._is_used: dict[str, Callable[[Any], bool]] = {}
         self._unreported: deque[tuple[str, ObjectChange]] = deque()
         self._is_reporting = False
         for obj in objects:
@@ -70,6 +71,10 @@ class ObjectTable:
     def follow(self, kind: str, follower: Callable[[ObjectChange], None]) -> None:
         """Calls ``follower`` in every write of a kind, before listeners; it writes nothing."""
         self._followers.setdefault(kind, []).append(follower)
+
+    def protect(self, kind: str, is_used: Callable[[Any], bool]) -> None:
+        """Keeps deleted objects of a kind, with a deletion timestamp, while they are in use."""
+        self._is_used[kind] = is_used
 
     # -- writes -----------------------------------------------------------------------------------
 
@@ -150,6 +155,8 @@ class ObjectTable:
     ) -> None:
         """Deletes an object; a pod on a node has time to end, and its kubelet removes it.
 
+        A claim or volume in use is marked as deleted, and goes later.
+
         Raises:
             NotFound: there is none.
             Conflict: it has another UID.
@@ -160,17 +167,25 @@ class ObjectTable:
             if grace_s:
                 self._terminate(obj, grace_s)
                 return
+        is_used = self._is_used.get(kind)
+        if is_used is not None and is_used(obj):
+            if obj.metadata.deletion_timestamp is None:
+                self._mark_deleted(obj, 0)
+            return
         del self.objects(kind)[object_key]
         self._report(kind, ObjectChange(obj, None, obj))
 
     def _terminate(self, pod: Pod, grace_s: int) -> None:
         """Marks a pod as being deleted, unless it is already."""
-        metadata = pod.metadata
-        if metadata.deletion_timestamp is not None:
-            return
+        if pod.metadata.deletion_timestamp is None:
+            self._mark_deleted(pod, grace_s)
+
+    def _mark_deleted(self, obj: Any, grace_s: int) -> None:
         ends = rfc3339(self._clock.wall_s() + grace_s)
-        metadata = replace(metadata, deletion_timestamp=ends, deletion_grace_period_seconds=grace_s)
-        self.put(replace(pod, metadata=metadata))
+        metadata = replace(
+            obj.metadata, deletion_timestamp=ends, deletion_grace_period_seconds=grace_s
+        )
+        self.put(replace(obj, metadata=metadata))
 
     def _report(self, kind: str, change: ObjectChange) -> None:
         for follower in self._followers.get(kind, ()):

@@ -22,6 +22,7 @@ from mooring.apiserver.errors import (
     too_long,
     too_many,
 )
+from mooring.apiserver.validation.addresses import validate_interface_address
 from mooring.apiserver.validation.affinity import validate_node_selector
 from mooring.apiserver.validation.conditions import validate_conditions
 from mooring.apiserver.validation.devices.common import (
@@ -44,7 +45,6 @@ from mooring.apiserver.validation.devices.common import (
 from mooring.apiserver.validation.devices.internal_form import internal_form
 from mooring.apiserver.validation.metadata import validate_template_metadata
 from mooring.apiserver.validation.rules import IMMUTABLE, field_errors
-from mooring.apiserver.validation.status.addresses import validate_interface_address
 from mooring.objects.requests import is_extended_resource_name
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, required, too_long
+from mooring.apiserver.validation.addresses import validate_ip
 from mooring.apiserver.validation.rules import field_errors
-from mooring.apiserver.validation.services import NO_ADDRESS, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +43,7 @@ def validate_dns_config(spec: Object, field: str) -> Errors:
         problem = f"must not have more than {_SERVERS_MAX} nameservers"
         yield invalid(f"{field}.nameservers", servers, problem)
     for number, server in enumerate(servers):
-        if address_of(server) is None:
-            yield invalid(f"{field}.nameservers[{number}]", server, NO_ADDRESS)
+        yield from validate_ip(server, f"{field}.nameservers[{number}]")
     yield from _validate_searches(config.get("searches") or (), f"{field}.searches")
     for number, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
@@ -70,9 +69,7 @@ def _validate_searches(searches: Sequence[str], field: str) -> Errors:
 def validate_host_aliases(aliases: Sequence[Object], field: str) -> Errors:
     """Validates the entries for the hosts file of a pod."""
     for number, alias in enumerate(aliases):
-        address = alias.get("ip", "")
-        if address_of(address) is None:
-            yield invalid(f"{field}[{number}].ip", address, NO_ADDRESS)
+        yield from validate_ip(alias.get("ip", ""), f"{field}[{number}].ip")
         for position, name in enumerate(alias.get("hostnames") or ()):
             child_field = f"{field}[{number}].hostnames[{position}]"
             yield from field_errors(child_field, name, names.dns_subdomain)

@@ -1,16 +1,13 @@
 """Validation of addresses in statuses, with kube-apiserver's messages.
 
-Source: k8s.io/apimachinery pkg/util/validation/ip.go (with the gate StrictIPCIDRValidation, which
-is on by default), pkg/apis/core/validation/validation.go (validatePodIPs, validateHostIPs,
+Source: pkg/apis/core/validation/validation.go (validatePodIPs, validateHostIPs,
 ValidateLoadBalancerStatus), pkg/apis/networking/validation/validation.go
 (ValidateIngressLoadBalancerStatus).
 """
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,18 +21,19 @@ from mooring.apiserver.errors import (
     not_supported,
     required,
 )
+from mooring.apiserver.validation.addresses import (
+    IS_ADDRESS,
+    is_dual_stack,
+    sloppy_address_of,
+    validate_ip,
+)
 from mooring.apiserver.validation.rules import field_errors
-from mooring.apiserver.validation.services import NO_ADDRESS, address_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
-_LEADING_ZEROS: Final = re.compile(r"(?<![\d:a-fA-F])0+(?=\d)")
-_NO_INTERFACE_ADDRESS: Final = (
-    "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
-)
 _IP_MODES: Final = ("Proxy", "VIP")
-_FAMILIES: Final = {4, 6}
+_ADDRESSES_MAX: Final = 2
 _ONE_OF_EACH_FAMILY: Final = "may specify no more than one IP for each IP family"
 _LOAD_BALANCER_IPS: Final = "status.loadBalancer.ingress"
 
@@ -44,36 +42,6 @@ class _Address(msgspec.Struct, rename={"ip": "IP"}):
     """An address as Go's errors print it."""
 
     ip: str
-
-
-def _sloppy_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Returns a parsed address, whose IPv4 parts may have leading zeros; None if it is none."""
-    return address_of(text) or address_of(_LEADING_ZEROS.sub("", text))
-
-
-def validate_ip(text: str, field: str, earlier: Iterable[str] = ()) -> Errors:
-    """Validates an address; ``earlier`` ones stay valid."""
-    if text in earlier:
-        return
-    address = address_of(text)
-    if address is None:
-        is_sloppy = _sloppy_address(text) is not None
-        yield invalid(field, text, "must not have leading 0s" if is_sloppy else NO_ADDRESS)
-    elif isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        yield invalid(field, text, "must not be an IPv4-mapped IPv6 address")
-
-
-def validate_interface_address(text: str, field: str) -> Errors:
-    """Validates an address with the length of its prefix, in its shortest form."""
-    address, slash, length = text.partition("/")
-    parsed = _sloppy_address(address)
-    is_number = length.isascii() and length.isdecimal()
-    if parsed is None or not slash or not is_number or int(length) > parsed.max_prefixlen:
-        yield invalid(field, text, _NO_INTERFACE_ADDRESS)
-        return
-    canonical = f"{parsed}/{int(length)}"
-    if text != canonical:
-        yield invalid(field, text, f'must be in canonical form ("{canonical}")')
 
 
 def validate_ips(status: Object, before: Object, name: str) -> Errors:
@@ -88,17 +56,16 @@ def validate_ips(status: Object, before: Object, name: str) -> Errors:
 
 
 def _validate_families(items: Sequence[str], field: str) -> Errors:
-    families = set()
+    addresses = []
     for number, text in enumerate(items):
-        address = _sloppy_address(text)
+        address = sloppy_address_of(text)
         if address is None:
             detail = f"failed to check for dual stack with error:invalid IP[{number}]: {text}"
             yield internal_field_error(field, detail)
             break
-        is_mapped = isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
-        families.add(4 if is_mapped else address.version)
+        addresses.append(address)
     else:
-        if families == _FAMILIES and len(items) == len(_FAMILIES):
+        if is_dual_stack(addresses) and len(items) == _ADDRESSES_MAX:
             return
     yield invalid(field, list(map(_Address, items)), _ONE_OF_EACH_FAMILY)
 
@@ -147,9 +114,8 @@ def _validate_load_balancer(items: Sequence[Any], old: Object, *, has_modes: boo
             yield from _validate_mode(item.get("ipMode"), address, f"{field}.ipMode")
         if host := item.get("hostname", ""):
             yield from field_errors(f"{field}.hostname", host, names.dns_subdomain)
-            if _sloppy_address(host) is not None:
-                problem = "must be a DNS name, not an IP address"
-                yield invalid(f"{field}.hostname", host, problem)
+            if sloppy_address_of(host) is not None:
+                yield invalid(f"{field}.hostname", host, IS_ADDRESS)
 
 
 def _validate_mode(mode: str | None, address: str, field: str) -> Errors:
