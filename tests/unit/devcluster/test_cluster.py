@@ -119,7 +119,8 @@ def test_kubelets_and_the_scheduler_write_without_keeping_other_tasks_waiting() 
             return [later - earlier for earlier, later in itertools.pairwise(versions)]
 
     steps = asyncio.run(writes_between_turns())
-    assert sum(steps) > 300
+    # Each pod is at least set to Running; events and bindings may come earlier or later.
+    assert sum(steps) >= len(pods)
     assert max(steps) < 60
 
 
