@@ -164,6 +164,17 @@ def test_a_gated_pod_names_its_gates() -> None:
     )
 
 
+def test_a_pod_that_a_plugin_gates_names_the_plugin_and_no_node() -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "nope"}]
+    pod = make_pod("new", spec={"resourceClaims": claims})
+    lines = explained("new", make_node("a", unschedulable=True), pod).splitlines()
+    assert lines[0] == (
+        "Pod default/new is gated by plugin DynamicResources:"
+        " it is not scheduled until the plugin allows it."
+    )
+    assert lines[-1] == "No change was found that helps: no single one, no pair, no set for one node."
+
+
 def test_the_pods_before_it_are_scheduled_first_and_ties_are_as_in_a_simulation() -> None:
     nodes = [make_node(f"n{index}") for index in range(3)]
     pods = [make_pod(f"p{index}", requests={"cpu": "3"}) for index in range(4)]
