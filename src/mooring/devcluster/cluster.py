@@ -42,6 +42,9 @@ BATCH: Final = 25
 POLL_INTERVAL_S: Final = 0.02
 #: A pod with so many consecutive errors is not waited for.
 ERRORS_MAX: Final = 3
+#: Without a bound or a new pod for so many seconds, pods that are retried are not waited for:
+#: longer than the flush of unschedulable pods and the longest wait in Permit take together.
+STALLED_S: Final = 1800.0
 
 
 class Stages(Protocol):
@@ -142,6 +145,7 @@ class InMemoryCluster:
         if with_claims:
             self._claims = ClaimActor(self.client, clock=clock, rng=rng, events=events)
         self._devices = devices
+        self._progress, self._progress_s = (0, 0), clock.monotonic_s()
 
     def _make_service(self, config: KubeSchedulerConfiguration | None) -> Service:
         return Service(
@@ -243,7 +247,8 @@ class InMemoryCluster:
     def is_settled(self) -> bool:
         """True if the scheduler has seen all created objects and has nothing to do.
 
-        Pods that fail repeatedly are retried for ever; they are not waited for.
+        Pods that fail repeatedly are retried for ever; they are not waited for. Nor are pods that
+        wait in Permit for each other: each end of a wait requeues the others.
         """
         if not self._has_seen("Pod", self.seeder.last_version) or not self._has_claims:
             return False
@@ -253,7 +258,8 @@ class InMemoryCluster:
             or (self._stages is not None and not self._stages.is_idle)
         ):
             return False
-        if not (self.service.is_settled or self._has_only_failing_pods):
+        is_stalled = self._is_stalled()
+        if not (self.service.is_settled or self._has_only_failing_pods or is_stalled):
             return False
         return not self._has_terminating_pods
 
@@ -325,6 +331,15 @@ class InMemoryCluster:
             for entry in queue.pods()
             if entry.queue_name is QueueName.BACKOFF
         )
+
+    def _is_stalled(self) -> bool:
+        """Returns whether pods are only retried: none was created or bound for a long time."""
+        now_s, cache = self._clock.monotonic_s(), self.service.cache
+        progress = (self.seeder.last_version, len(cache.pods) - cache.assumed_count())
+        if progress != self._progress:
+            self._progress, self._progress_s = progress, now_s
+        is_idle = not self.service.queue.counts()[QueueName.ACTIVE]
+        return is_idle and now_s - self._progress_s > STALLED_S
 
     async def settle(self) -> None:
         """Waits until the cluster is settled."""

@@ -172,7 +172,9 @@ def test_a_pod_that_a_plugin_gates_names_the_plugin_and_no_node() -> None:
         "Pod default/new is gated by plugin DynamicResources:"
         " it is not scheduled until the plugin allows it."
     )
-    assert lines[-1] == "No change was found that helps: no single one, no pair, no set for one node."
+    assert (
+        lines[-1] == "No change was found that helps: no single one, no pair, no set for one node."
+    )
 
 
 def test_the_pods_before_it_are_scheduled_first_and_ties_are_as_in_a_simulation() -> None:
