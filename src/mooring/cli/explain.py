@@ -228,7 +228,7 @@ def _explain_remote(
     print_note("explain", fetched.not_asked)
     print_not_listed("explain", fetched.not_listed)
     workload = fetched.workload
-    pod_object = _find(pod, (*workload.pods, *workload.omitted), place=f"on {access.server}")
+    pod_object = _find(pod, (*workload.pods, *workload.omitted), place="in the cluster")
     workload = for_plugins(workload, config, plugins, command="explain", gates=gates)
     # On the current cluster: other pending pods are not placed first.
     offline = Source(workload, config, plugins, seed, schedules_queue=False, gates=gates)

@@ -15,6 +15,7 @@ from mooring.simulation.workload import workload_of
 from mooring.testing import make_node, make_pod
 
 MODULE = "tests.unit.explain.test_offline"
+MIRROR = "kubernetes.io/config.mirror"
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -132,6 +133,11 @@ def test_a_pod_on_a_node_is_decided_again_without_itself() -> None:
             make_pod("x", scheduler_name="other", node="a"),
             "Pod default/x is on a; it is scheduled by other, not by a profile of this"
             " configuration (default-scheduler, batch).",
+        ),
+        (
+            make_pod("x", node="a", metadata={"annotations": {MIRROR: "0123"}}),
+            "Pod default/x on a is a static pod: its kubelet runs it from a manifest, and no"
+            " scheduler decides it.",
         ),
         (
             make_pod("x", node="a", status={"phase": "Succeeded"}),
