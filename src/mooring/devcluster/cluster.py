@@ -145,7 +145,7 @@ class InMemoryCluster:
         if with_claims:
             self._claims = ClaimActor(self.client, clock=clock, rng=rng, events=events)
         self._devices = devices
-        self._progress, self._progress_s = (0, 0), clock.monotonic_s()
+        self._stall = _Stall(clock)
 
     def _make_service(self, config: KubeSchedulerConfiguration | None) -> Service:
         return Service(
@@ -258,9 +258,11 @@ class InMemoryCluster:
             or (self._stages is not None and not self._stages.is_idle)
         ):
             return False
-        is_stalled = self._is_stalled()
-        if not (self.service.is_settled or self._has_only_failing_pods or is_stalled):
-            return False
+        if not (self.service.is_settled or _has_only_failing_pods(self.service)):
+            cache = self.service.cache
+            bound = len(cache.pods) - cache.assumed_count()
+            if not self._stall.has_lasted(self.service, (self.seeder.last_version, bound)):
+                return False
         return not self._has_terminating_pods
 
     @property
@@ -319,28 +321,6 @@ class InMemoryCluster:
         is_idle = workloads.is_idle and (self._kubelets is None or self._kubelets.is_idle)
         return is_idle and self._has_seen("Pod", workloads.written_version("Pod"))
 
-    @property
-    def _has_only_failing_pods(self) -> bool:
-        """True if only pods with repeated errors remain."""
-        queue = self.service.queue
-        counts = queue.counts()
-        if counts[QueueName.ACTIVE] or counts[QueueName.IN_FLIGHT] or not self.service.is_idle:
-            return False
-        return all(
-            entry.consecutive_errors >= ERRORS_MAX
-            for entry in queue.pods()
-            if entry.queue_name is QueueName.BACKOFF
-        )
-
-    def _is_stalled(self) -> bool:
-        """Returns whether pods are only retried: none was created or bound for a long time."""
-        now_s, cache = self._clock.monotonic_s(), self.service.cache
-        progress = (self.seeder.last_version, len(cache.pods) - cache.assumed_count())
-        if progress != self._progress:
-            self._progress, self._progress_s = progress, now_s
-        is_idle = not self.service.queue.counts()[QueueName.ACTIVE]
-        return is_idle and now_s - self._progress_s > STALLED_S
-
     async def settle(self) -> None:
         """Waits until the cluster is settled."""
         while not self.is_settled:
@@ -351,3 +331,38 @@ class InMemoryCluster:
         while True:
             await self._sleep(SERVER_TICK_S)
             self.api.tick()
+
+
+def _has_only_failing_pods(service: Service) -> bool:
+    """Returns whether only pods with repeated errors remain."""
+    queue = service.queue
+    counts = queue.counts()
+    if counts[QueueName.ACTIVE] or counts[QueueName.IN_FLIGHT] or not service.is_idle:
+        return False
+    return all(
+        entry.consecutive_errors >= ERRORS_MAX
+        for entry in queue.pods()
+        if entry.queue_name is QueueName.BACKOFF
+    )
+
+
+class _Stall:
+    """Measures for how long pods have only been retried."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._progress = (0, 0)
+        self._since_s = clock.monotonic_s()
+
+    def has_lasted(self, service: Service, progress: tuple[int, int]) -> bool:
+        """Returns whether no pod was created or bound for a long time, and none is to be tried.
+
+        Args:
+            service: The scheduler.
+            progress: The version of the last created object, and how many pods are bound.
+        """
+        now_s = self._clock.monotonic_s()
+        if progress != self._progress:
+            self._progress, self._since_s = progress, now_s
+        is_idle = not service.queue.counts()[QueueName.ACTIVE]
+        return is_idle and now_s - self._since_s > STALLED_S

@@ -116,8 +116,8 @@ class InformerHealth:
             _log.error("API server does not accept the credentials", extra=fields)
         elif before is not None and not any(errors.values()):
             self._unauthorized = None
-            fields = {"after_s": round(now_s - before.since_s, 1)}
-            _log.info("API server accepts the credentials again", extra=fields)
+            after_s = round(now_s - before.since_s, 1)
+            _log.info("API server accepts the credentials again", extra={"after_s": after_s})
 
     def _check_kind(self, informer: Informer, error: SchedulerError | None) -> None:
         kind, now_s = informer.kind.name, self._clock.monotonic_s()
