@@ -37,7 +37,7 @@ def test_a_dump_is_simulated_as_the_cluster_itself(
 ) -> None:
     file = tmp_path / "dump.json"
     assert main(["dump", "--kubeconfig", server.kubeconfig, "-o", str(file)]) == 0
-    assert "2 Pod" in capsys.readouterr().err
+    assert ", 2 Pods" in capsys.readouterr().err
     kinds = {item["kind"] for item in json.loads(file.read_text())["items"]}
     assert {"Node", "Pod", "Namespace"} <= kinds
     assert not kinds & {"Secret", "Event", "Lease"}
@@ -53,6 +53,16 @@ def test_a_dump_is_simulated_as_the_cluster_itself(
     cluster = mooring.Cluster.from_kubeconfig(server.kubeconfig)
     assert cluster.pods["default/web"].spec.node_name == "a"
     assert cluster.simulate()["big"].outcome == "refused"
+
+
+def test_an_unknown_pod_of_a_live_cluster_is_not_in_the_cluster(
+    server: mooring.Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "wbe", "--kubeconfig", server.kubeconfig]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == "mooring explain: no pod 'wbe' in the cluster (did you mean 'web'?)"
+    # One note: the certificate of a server that does not answer is no topic.
+    assert [line for line in lines if "not verified" in line] == []
 
 
 def test_a_cluster_that_cannot_be_reached_is_an_error(

@@ -36,6 +36,16 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -
     return seconds
 
 
+def _not_empty(
+    context: click.Context, parameter: click.Parameter, value: Path | None
+) -> Path | None:
+    """Returns the name of a file; an empty one would stand for the current folder."""
+    del context, parameter
+    if value == Path():
+        raise click.BadParameter("must name a file, got ''")
+    return value
+
+
 @click.command("apiserver")
 @click.option(
     "--port",
@@ -48,6 +58,7 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, value: str) -
 @click.option(
     "--data",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=_not_empty,
     metavar="FILE",
     help="Load all objects from FILE if it exists, and save them to it.",
 )

@@ -13,6 +13,7 @@ import click
 from mooring.cli.inputs import Live, list_live
 from mooring.cli.options import file_option
 from mooring.errors import ConfigError
+from mooring.objects.counts import counted
 from mooring.objects.kinds import kind_named
 
 
@@ -52,7 +53,7 @@ def command(
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", path=output) from error
     counts = Counter(obj["kind"] for obj in listed.objects)
-    text = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    text = ", ".join(counted(count, kind) for kind, count in counts.items())
     click.echo(f"mooring dump: {output}: {text}", err=True)
 
 

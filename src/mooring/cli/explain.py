@@ -228,7 +228,7 @@ def _explain_remote(
     print_note("explain", fetched.not_asked)
     print_not_listed("explain", fetched.not_listed)
     workload = fetched.workload
-    pod_object = _find(pod, (*workload.pods, *workload.omitted))
+    pod_object = _find(pod, (*workload.pods, *workload.omitted), place="in the cluster")
     workload = for_plugins(workload, config, plugins, command="explain", gates=gates)
     # On the current cluster: other pending pods are not placed first.
     offline = Source(workload, config, plugins, seed, schedules_queue=False, gates=gates)
@@ -253,8 +253,8 @@ def _named(text: str, pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if text in (key(pod), pod.metadata.name)]
 
 
-def _find(text: str, pods: Iterable[Pod]) -> Pod:
-    """Returns the pod with this name or key.
+def _find(text: str, pods: Iterable[Pod], *, place: str = "in the input") -> Pod:
+    """Returns the pod with this name or key; ``place`` is where errors say that it is not.
 
     Raises:
         ConfigError: no pod, or several pods, have this name.
@@ -272,9 +272,9 @@ def _find(text: str, pods: Iterable[Pod]) -> Pod:
     if kind in _WORKLOAD_KINDS:
         of_workload = [item for item in by_key if item.rpartition("/")[2].startswith(f"{name}-")]
         if not of_workload:
-            raise ConfigError(f"{text!r} is not a pod; it has no pods in the input")
+            raise ConfigError(f"{text!r} is not a pod; it has no pods {place}")
         first = ", ".join(of_workload[:_NAMED]) + (", ..." if len(of_workload) > _NAMED else "")
         raise ConfigError(f"{text!r} is not a pod; its pods are explained by their names: {first}")
     names = [name if "/" in text else name.rpartition("/")[2] for name in by_key]
     near = get_close_matches(text, names, n=1)
-    raise ConfigError(f"no pod {text!r} in the input", suggestion=near[0] if near else None)
+    raise ConfigError(f"no pod {text!r} {place}", suggestion=near[0] if near else None)

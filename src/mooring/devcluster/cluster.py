@@ -42,6 +42,9 @@ BATCH: Final = 25
 POLL_INTERVAL_S: Final = 0.02
 #: A pod with so many consecutive errors is not waited for.
 ERRORS_MAX: Final = 3
+#: Without a bound or a new pod for so many seconds, pods that are retried are not waited for:
+#: longer than the flush of unschedulable pods and the longest wait in Permit take together.
+STALLED_S: Final = 1800.0
 
 
 class Stages(Protocol):
@@ -142,6 +145,7 @@ class InMemoryCluster:
         if with_claims:
             self._claims = ClaimActor(self.client, clock=clock, rng=rng, events=events)
         self._devices = devices
+        self._stall = _Stall(clock)
 
     def _make_service(self, config: KubeSchedulerConfiguration | None) -> Service:
         return Service(
@@ -243,7 +247,8 @@ class InMemoryCluster:
     def is_settled(self) -> bool:
         """True if the scheduler has seen all created objects and has nothing to do.
 
-        Pods that fail repeatedly are retried for ever; they are not waited for.
+        Pods that fail repeatedly are retried for ever; they are not waited for. Nor are pods that
+        wait in Permit for each other: each end of a wait requeues the others.
         """
         if not self._has_seen("Pod", self.seeder.last_version) or not self._has_claims:
             return False
@@ -253,8 +258,11 @@ class InMemoryCluster:
             or (self._stages is not None and not self._stages.is_idle)
         ):
             return False
-        if not (self.service.is_settled or self._has_only_failing_pods):
-            return False
+        if not (self.service.is_settled or _has_only_failing_pods(self.service)):
+            cache = self.service.cache
+            bound = len(cache.pods) - cache.assumed_count()
+            if not self._stall.has_lasted(self.service, (self.seeder.last_version, bound)):
+                return False
         return not self._has_terminating_pods
 
     @property
@@ -313,19 +321,6 @@ class InMemoryCluster:
         is_idle = workloads.is_idle and (self._kubelets is None or self._kubelets.is_idle)
         return is_idle and self._has_seen("Pod", workloads.written_version("Pod"))
 
-    @property
-    def _has_only_failing_pods(self) -> bool:
-        """True if only pods with repeated errors remain."""
-        queue = self.service.queue
-        counts = queue.counts()
-        if counts[QueueName.ACTIVE] or counts[QueueName.IN_FLIGHT] or not self.service.is_idle:
-            return False
-        return all(
-            entry.consecutive_errors >= ERRORS_MAX
-            for entry in queue.pods()
-            if entry.queue_name is QueueName.BACKOFF
-        )
-
     async def settle(self) -> None:
         """Waits until the cluster is settled."""
         while not self.is_settled:
@@ -336,3 +331,38 @@ class InMemoryCluster:
         while True:
             await self._sleep(SERVER_TICK_S)
             self.api.tick()
+
+
+def _has_only_failing_pods(service: Service) -> bool:
+    """Returns whether only pods with repeated errors remain."""
+    queue = service.queue
+    counts = queue.counts()
+    if counts[QueueName.ACTIVE] or counts[QueueName.IN_FLIGHT] or not service.is_idle:
+        return False
+    return all(
+        entry.consecutive_errors >= ERRORS_MAX
+        for entry in queue.pods()
+        if entry.queue_name is QueueName.BACKOFF
+    )
+
+
+class _Stall:
+    """Measures for how long pods have only been retried."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._progress = (0, 0)
+        self._since_s = clock.monotonic_s()
+
+    def has_lasted(self, service: Service, progress: tuple[int, int]) -> bool:
+        """Returns whether no pod was created or bound for a long time, and none is to be tried.
+
+        Args:
+            service: The scheduler.
+            progress: The version of the last created object, and how many pods are bound.
+        """
+        now_s = self._clock.monotonic_s()
+        if progress != self._progress:
+            self._progress, self._since_s = progress, now_s
+        is_idle = not service.queue.counts()[QueueName.ACTIVE]
+        return is_idle and now_s - self._since_s > STALLED_S

@@ -68,15 +68,18 @@ class Sampler:
 
     def now(self) -> PodCounts:
         """Returns the current counts; call it a few times a second for a steady rate."""
-        counts = self.cluster.service.queue.counts()
+        queue, cache = self.cluster.service.queue, self.cluster.service.cache
+        counts = queue.counts()
+        # A pod that waits in Permit is assumed and in flight: it counts once.
+        is_bound_next = [
+            queue.queue_of(uid) is not QueueName.IN_FLIGHT for uid in cache.assumed_uids()
+        ]
         unschedulable = counts[QueueName.UNSCHEDULABLE] + counts[QueueName.GATED]
         waiting = min(self.progress.waiting_count(), unschedulable)
         fill = self.progress.utilization
         return PodCounts(
-            bound=len(self.cluster.service.cache.pods) - self.cluster.service.cache.assumed_count(),
-            pending=sum(counts.values())
-            - unschedulable
-            + self.cluster.service.cache.assumed_count(),
+            bound=len(cache.pods) - cache.assumed_count(),
+            pending=sum(counts.values()) - unschedulable + sum(is_bound_next),
             waiting=waiting,
             refused=unschedulable - waiting,
             used_nodes=sum(bool(node.requested.get(PODS)) for node in fill.nodes.values()),

@@ -145,9 +145,7 @@ class Explained:
                 )
             return f"{name} goes to {decision.node}{kind}."
         if decision.result == GATED:
-            gates = ", ".join(gate.name for gate in self.pod.spec.scheduling_gates)
-            by = f" by {gates}" if gates else ""
-            return f"{name} is gated{by}: it is not scheduled until its gates are removed."
+            return f"{name} is gated{_gates_text(self.pod, decision)}"
         if decision.result == ERROR:
             return f"{name} was not scheduled: the attempt failed with an error."
         count = len(self.utilization.nodes)
@@ -208,7 +206,9 @@ class Explained:
         if self.decision.message:
             yield from ("", f"Message: {self.decision.message}")
         if self.remedies is not None:
-            yield from remedy_lines(self.remedies, self._nearest_causes(self.remedies.nearest))
+            is_gated = self.decision.result == GATED  # whatever the node is
+            causes = [] if is_gated else self._nearest_causes(self.remedies.nearest)
+            yield from remedy_lines(self.remedies, causes)
 
 
 def explain(
@@ -237,6 +237,15 @@ def explain(
 def text_of(explained: Explained) -> str:
     """Returns an explanation as text."""
     return "\n".join(explained.lines())
+
+
+def _gates_text(pod: Pod, decision: Decision) -> str:
+    """Returns what gates a pod, and until when: its scheduling gates or a plugin (PreEnqueue)."""
+    if gates := ", ".join(gate.name for gate in pod.spec.scheduling_gates):
+        return f" by {gates}: it is not scheduled until its gates are removed."
+    plugins = sorted({*decision.unschedulable_plugins, *decision.pending_plugins})
+    by = f" by plugin {', '.join(plugins)}" if plugins else " by a plugin"
+    return f"{by}: it is not scheduled until the plugin allows it."
 
 
 def _requests_text(amounts: Amounts, utilization: Utilization) -> str:

@@ -79,6 +79,7 @@ class SchedulerAddress:
                 own,
                 authority=None,
                 is_unverified=True,
+                warns_unverified=False,
                 token=None,
                 token_file=None,
                 plugin=None,

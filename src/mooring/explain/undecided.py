@@ -1,4 +1,4 @@
-"""Pods for which no decision is made: finished, being deleted, or of another scheduler."""
+"""Pods for which no decision is made: finished, being deleted, static, or of another scheduler."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from mooring.objects.pod import Pod
 from mooring.queue import profile_of
 
 FINISHED = frozenset({"Succeeded", "Failed"})
+#: The annotation of the API server's copy of a static pod.
+MIRROR = "kubernetes.io/config.mirror"
 
 
 def reason_without_decision(pod: Pod, profiles: Iterable[str]) -> str:
@@ -26,6 +28,9 @@ def reason_without_decision(pod: Pod, profiles: Iterable[str]) -> str:
     since = pod.metadata.deletion_timestamp
     if since is not None:
         return f"{name} is being deleted{where} since {since}: it is not scheduled."
+    if MIRROR in pod.metadata.annotations and where:
+        text = "is a static pod: its kubelet runs it from a manifest, and no scheduler decides it"
+        return f"{name}{where} {text}."
     if scheduler not in names:
         near = similar(scheduler, names)
         hint = f"; did you mean {near}?" if near else ""

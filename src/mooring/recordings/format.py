@@ -14,6 +14,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, cast
@@ -243,7 +244,7 @@ class RecordingWriter:
         try:
             self._file: IO[bytes] = open(self._partial, "wb")  # noqa: SIM115 - closed in __exit__
         except OSError as error:
-            raise ConfigError(f"cannot be written: {error.strerror}", file=self._path) from error
+            raise self._unwritten(error) from error
         if self._path.endswith(".gz"):
             self._compressor = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
         #: None = it is written.
@@ -282,16 +283,29 @@ class RecordingWriter:
         trace: TracebackType | None,
     ) -> None:
         """Completes the file and renames it, or removes it if the run failed."""
-        if kind is None:
-            self._write_header()
-            self._write((b"\n" if self._separator else b"") + b"]}\n")
-        if self._compressor is not None:
-            self._compressor.close()
-        self._file.close()
-        if kind is None:
-            os.replace(self._partial, self._path)
-        else:
-            os.unlink(self._partial)
+        try:
+            if kind is None:
+                self._write_header()
+                self._write((b"\n" if self._separator else b"") + b"]}\n")
+                self._close()
+                os.replace(self._partial, self._path)
+        except OSError as problem:  # the disk is full
+            raise self._unwritten(problem) from problem
+        finally:
+            with suppress(OSError):
+                self._close()
+            with suppress(FileNotFoundError):
+                os.unlink(self._partial)
+
+    def _close(self) -> None:
+        try:
+            if self._compressor is not None:
+                self._compressor.close()
+        finally:
+            self._file.close()
+
+    def _unwritten(self, error: OSError) -> ConfigError:
+        return ConfigError(f"cannot be written: {error.strerror}", file=self._path)
 
     def _write_header(self) -> None:
         header, self._header = self._header, None
@@ -300,7 +314,10 @@ class RecordingWriter:
             self._write(text.removesuffix(b"]}") + b"\n")
 
     def _write(self, data: bytes) -> None:
-        (self._compressor or self._file).write(data)
+        try:
+            (self._compressor or self._file).write(data)
+        except OSError as error:  # the disk is full
+            raise self._unwritten(error) from error
 
 
 class _Format(msgspec.Struct):

@@ -1,7 +1,8 @@
 """Logs what keeps informers from following the API server: each cause once, and when it has ended.
 
-All informers fail together when the API server is away: that is one line, not one for each kind. A
-kind that is refused is an error of its own, repeated after waits that double.
+All informers fail together when the API server is away, or does not accept the credentials: that is
+one line, not one for each kind. A kind that is refused is an error of its own. Errors are repeated
+after waits that double.
 
 A new leader waits here for objects that are fresh.
 """
@@ -31,11 +32,21 @@ _log = logging.getLogger(__name__)
 
 
 class _Failing(NamedTuple):
-    """A kind that cannot be followed: since when, and when it is logged again."""
+    """An error that lasts: since when, and when it is logged again."""
 
     since_s: float
     repeat_at_s: float
     repeat_s: float
+
+
+def _repeated(before: _Failing | None, now_s: float) -> _Failing | None:
+    """Returns the next state of an error that lasts; None: it is not logged again yet."""
+    if before is None:
+        return _Failing(now_s, now_s + REPEAT_S, REPEAT_S)
+    if now_s < before.repeat_at_s:
+        return None
+    repeat_s = min(2 * before.repeat_s, REPEAT_S_MAX)
+    return _Failing(before.since_s, now_s + repeat_s, repeat_s)
 
 
 class InformerHealth:
@@ -58,6 +69,7 @@ class InformerHealth:
         self._clock = clock
         self._sleep = sleep
         self._unreachable_since_s: float | None = None
+        self._unauthorized: _Failing | None = None
         self._failing: dict[str, _Failing] = {}
 
     async def run(self) -> None:
@@ -70,8 +82,10 @@ class InformerHealth:
         """Logs what has changed since the last check."""
         errors = {informer: informer.last_error for informer in self._informers()}
         self._check_reachable(errors)
+        self._check_credentials(errors)
         for informer, error in errors.items():
-            self._check_kind(informer, None if isinstance(error, Unreachable) else error)
+            is_common = isinstance(error, Unreachable | Unauthorized)
+            self._check_kind(informer, None if is_common else error)
 
     def _check_reachable(self, errors: dict[Informer, SchedulerError | None]) -> None:
         now_s, since_s = self._clock.monotonic_s(), self._unreachable_since_s
@@ -90,26 +104,37 @@ class InformerHealth:
             fields = {"after_s": round(now_s - since_s, 1)}
             _log.warning("API server can be reached again", extra=fields)
 
+    def _check_credentials(self, errors: dict[Informer, SchedulerError | None]) -> None:
+        now_s, before = self._clock.monotonic_s(), self._unauthorized
+        refused = [informer for informer, error in errors.items() if type(error) is Unauthorized]
+        if refused and (failing := _repeated(before, now_s)):
+            self._unauthorized = failing
+            fields = {
+                "error": str(refused[0].last_error),
+                "scheduling": "not started" if _are_unsynced(refused) else "paused",
+            }
+            _log.error("API server does not accept the credentials", extra=fields)
+        elif before is not None and not any(errors.values()):
+            self._unauthorized = None
+            after_s = round(now_s - before.since_s, 1)
+            _log.info("API server accepts the credentials again", extra={"after_s": after_s})
+
     def _check_kind(self, informer: Informer, error: SchedulerError | None) -> None:
         kind, now_s = informer.kind.name, self._clock.monotonic_s()
         before = self._failing.get(kind)
         if error is None:
-            if before is not None and not isinstance(informer.last_error, Unreachable):
+            if before is not None and informer.last_error is None:
                 del self._failing[kind]
                 fields = {"kind": kind, "after_s": round(now_s - before.since_s, 1)}
                 _log.info("kind can be listed and watched again", extra=fields)
             return
-        if informer.has_synced and not isinstance(error, Forbidden | Unauthorized):
+        if informer.has_synced and not isinstance(error, Forbidden):
             return  # a watch that broke is started again at once
-        if before is not None and now_s < before.repeat_at_s:
+        failing = _repeated(before, now_s)
+        if failing is None:
             return
-        since_s, repeat_s = (
-            (now_s, REPEAT_S)
-            if before is None
-            else (before.since_s, min(2 * before.repeat_s, REPEAT_S_MAX))
-        )
-        self._failing[kind] = _Failing(since_s, now_s + repeat_s, repeat_s)
-        level = logging.ERROR if isinstance(error, Forbidden | Unauthorized) else logging.WARNING
+        self._failing[kind] = failing
+        level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
         message = "cannot watch a kind" if informer.has_synced else "cannot list a kind"
         suffix = "" if informer.has_synced else ", scheduling has not started"
         _log.log(level, message + suffix, extra={"kind": kind, "error": str(error)})

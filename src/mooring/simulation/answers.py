@@ -108,7 +108,7 @@ def _cell(value: Any) -> Any:
 
 
 def named_pods(simulation: Simulation, *, limit: int | None = NAMED) -> list[Section]:
-    """Returns tables of placed, refused, waiting and evicted pods; None = without a limit."""
+    """Returns tables of pods by outcome; None = without a limit."""
     report = report_of(simulation)
     placed = [(result.pod, result.node) for result in report.placements]
     refused = [
@@ -119,11 +119,14 @@ def named_pods(simulation: Simulation, *, limit: int | None = NAMED) -> list[Sec
         for result in report.waiting_pods
     ]
     evicted = [(result.pod, result.node, result.by) for result in report.evictions]
+    live = simulation.pods
+    not_ours = [(name, live[name].spec.scheduler_name) for name in report.not_ours_pods]
     return [
         _section("Placed", ("pod", "node"), placed, limit),
         _section("Refused, by name", ("pod", "plugins", "reasons"), refused, limit),
         _section("Waiting for victims to leave", ("pod", "node", "victims"), waiting, limit),
         _section("Evicted", ("pod", "node", "for"), evicted, limit),
+        _section("Of other schedulers, not counted", ("pod", "scheduler"), not_ours, limit),
     ]
 
 

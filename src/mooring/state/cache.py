@@ -281,6 +281,10 @@ class Cache:
         """Returns whether the pod is counted on a node that the API server has not confirmed."""
         return uid in self._assumed
 
+    def assumed_uids(self) -> list[str]:
+        """Returns the UIDs of the assumed pods."""
+        return list(self._assumed)
+
     def assumed_count(self) -> int:
         """Returns the number of assumed pods; 0 when no pod is being bound."""
         return len(self._assumed)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from mooring.config import KubeSchedulerConfiguration, loads
 from mooring.errors import SchedulerError
+from mooring.explain.undecided import MIRROR
 from mooring.objects.codec.decode import convert
 from mooring.objects.kinds import KINDS
 from mooring.objects.meta import KubernetesObject, key
@@ -29,8 +30,6 @@ from mooring.ui.what_if import Line, Request, WhatIfResult, WhatIfRow
 ROWS_MAX: Final = 5_000
 #: Pods between two lines of progress.
 _STEP: Final = 100
-#: A static pod: its kubelet runs it, and no scheduler decides it.
-_MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 def main() -> None:
@@ -129,7 +128,7 @@ def _run(
 
 def _unbound(obj: KubernetesObject) -> KubernetesObject:
     """Returns a pod as it was before it was bound; static pods and finished ones stay."""
-    if not isinstance(obj, Pod) or not obj.spec.node_name or _MIRROR in obj.metadata.annotations:
+    if not isinstance(obj, Pod) or not obj.spec.node_name or MIRROR in obj.metadata.annotations:
         return obj
     if obj.status.phase in FINISHED_PHASES or obj.metadata.deletion_timestamp is not None:
         return obj

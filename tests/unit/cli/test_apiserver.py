@@ -94,6 +94,17 @@ def test_a_file_that_is_no_snapshot_is_named_and_left_alone(
     assert [one.name for one in tmp_path.iterdir()] == ["data.json"]
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("", "'--data': must name a file, got ''"), ("/", "'--data': File '/' is a directory.")],
+)
+def test_a_data_file_must_have_the_name_of_a_file(
+    name: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["apiserver", "--port=0", f"--data={name}"]) == 2
+    assert problem in capsys.readouterr().err
+
+
 def test_a_data_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none" / "data.json"
 

@@ -15,6 +15,7 @@ from mooring.config import KubeSchedulerConfiguration, loads
 from mooring.devcluster.cluster import ERRORS_MAX, InMemoryCluster
 from mooring.devcluster.seeding import Seed, seeds_of_objects
 from mooring.errors import ConfigError, InvariantViolation
+from mooring.framework import Wait
 from mooring.queue import QueueName
 from mooring.scheduler.service import ServiceOptions
 from mooring.testing import make_node, make_pod
@@ -35,6 +36,15 @@ class Fails:
         if cycle.pod.metadata.name == "poison":
             self.calls += 1
             raise self.error
+
+
+class Holds:
+    """Lets every pod wait in Permit until it times out; any event brings it back."""
+
+    name = "Holds"
+
+    def permit(self, cycle: Any, node_name: str) -> Wait:
+        return Wait(30.0)
 
 
 @asynccontextmanager
@@ -93,6 +103,18 @@ async def test_pods_that_fail_for_ever_do_not_keep_it_from_being_settled() -> No
         await found.settle()
         assert plugin.calls == ERRORS_MAX
         assert len(found.service.cache.pods) == 1
+
+
+@virtually
+async def test_pods_that_wait_in_permit_for_ever_do_not_keep_it_from_being_settled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mooring.devcluster.cluster.STALLED_S", 100.0)
+    members = [make_pod("first"), make_pod("second")]
+    async with cluster(make_node("a"), *members, plugins=[Holds()]) as found:
+        async with asyncio.timeout(200):
+            await found.settle()
+        assert len(found.service.cache.pods) == found.service.cache.assumed_count()
 
 
 @virtually

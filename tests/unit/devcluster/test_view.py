@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,21 +15,23 @@ from mooring.devcluster.cluster import InMemoryCluster
 from mooring.devcluster.observer import ProgressObserver
 from mooring.devcluster.seeding import seeds_of_objects
 from mooring.devcluster.view import TEXT_WIDTH, PodCounts, Sampler, picture, watched
+from mooring.framework import Wait
 from mooring.scheduler.service import ServiceOptions
 from mooring.simulation.utilization import Utilization
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.running_scheduler import virtually
+from tests.helpers.scripted_plugins import Permits
 
 
 class Scene:
     """A cluster with one node, and an observer."""
 
-    def __init__(self) -> None:
+    def __init__(self, plugins: Sequence[Any] = ()) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.node = make_node("a", allocatable={"cpu": "2", "example.com/gpu": "1"})
         self.progress = ProgressObserver(Utilization([self.node]), self.clock)
-        options = ServiceOptions(observer=self.progress)
+        options = ServiceOptions(observer=self.progress, plugins=plugins)
         self.cluster = InMemoryCluster(clock=self.clock, rng=seeded_random(0), options=options)
         self.sampler = Sampler(self.cluster, self.progress, clock=self.clock)
 
@@ -147,3 +150,18 @@ async def test_a_long_text_is_cut() -> None:
         console.print(picture(scene.sampler, "t"))
     assert "x" * (TEXT_WIDTH - 3) + "..." in captured.get()
     assert "x" * TEXT_WIDTH not in captured.get()
+
+
+@virtually
+async def test_a_pod_that_waits_in_permit_is_one_pending_pod() -> None:
+    scene = Scene([Permits(Wait(60.0))])
+    async with asyncio.TaskGroup() as tasks:
+        await scene.cluster.seed(seeds_of_objects([scene.node]))
+        running = tasks.create_task(scene.cluster.run())
+        await scene.cluster.service.wait_until_synced()
+        await scene.cluster.submit(seeds_of_objects(pods("web")))
+        await asyncio.sleep(5.0)
+        counts = scene.sampler.now()
+        assert (counts.bound, counts.pending, counts.refused) == (0, 1, 0)
+        scene.cluster.service.stop()
+        await running

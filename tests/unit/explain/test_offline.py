@@ -15,6 +15,7 @@ from mooring.simulation.workload import workload_of
 from mooring.testing import make_node, make_pod
 
 MODULE = "tests.unit.explain.test_offline"
+MIRROR = "kubernetes.io/config.mirror"
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -134,6 +135,11 @@ def test_a_pod_on_a_node_is_decided_again_without_itself() -> None:
             " configuration (default-scheduler, batch).",
         ),
         (
+            make_pod("x", node="a", metadata={"annotations": {MIRROR: "0123"}}),
+            "Pod default/x on a is a static pod: its kubelet runs it from a manifest, and no"
+            " scheduler decides it.",
+        ),
+        (
             make_pod("x", node="a", status={"phase": "Succeeded"}),
             "Pod default/x is finished (Succeeded) on a: it is not scheduled again.",
         ),
@@ -161,6 +167,19 @@ def test_a_gated_pod_names_its_gates() -> None:
     )
     assert lines[-1] == (
         "  - remove the scheduling gates quota, image from the pod: the pod goes to a"
+    )
+
+
+def test_a_pod_that_a_plugin_gates_names_the_plugin_and_no_node() -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "nope"}]
+    pod = make_pod("new", spec={"resourceClaims": claims})
+    lines = explained("new", make_node("a", unschedulable=True), pod).splitlines()
+    assert lines[0] == (
+        "Pod default/new is gated by plugin DynamicResources:"
+        " it is not scheduled until the plugin allows it."
+    )
+    assert (
+        lines[-1] == "No change was found that helps: no single one, no pair, no set for one node."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,19 @@ def test_a_run_that_fails_leaves_no_file(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError):
         run()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["r.json", "r.json.gz"])
+def test_a_full_disk_names_the_recording_and_leaves_no_file(tmp_path: Path, name: str) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as a full disk: no byte more
+    try:
+        with pytest.raises(ConfigError) as caught:
+            write_recording(tmp_path / name, recording(*map(step, map(str, range(99)))))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(caught.value) == f"{tmp_path / name}: cannot be written: File too large"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -330,6 +330,13 @@ def test_an_event_is_noted(tmp_path: Path) -> None:
     assert scenario.notes == ["events have no effect, and are not recorded: those of stage e"]
 
 
+def test_a_stage_that_deletes_its_object_notes_what_it_does_not_patch(tmp_path: Path) -> None:
+    leave = stage("leave", next={"delete": True, "statusTemplate": "phase: Failed"})
+    scenario = read(tmp_path, staged(tmp_path, POD_DELETE, leave))
+    [note] = scenario.notes
+    assert note.endswith(": stage leave deletes its object: next.statusTemplate has no effect")
+
+
 #: Changes of a stage -> path and beginning of the error.
 WRONG: list[tuple[Json, str, str]] = [
     ({"resourceRef": {"kind": "Deployment"}}, "spec.resourceRef.kind", "must be Pod or Node"),

@@ -200,6 +200,15 @@ def test_what_has_no_effect_is_noted(tmp_path: Path) -> None:
     ]
 
 
+def test_the_note_of_a_single_operation_is_in_the_singular(tmp_path: Path) -> None:
+    operations = [create(0, a_node("n")), create(0, a_config_map("a")), done(2)]
+    scenario = read_scenario(write_steps(tmp_path, steps(*operations)))
+    assert scenario.notes == [
+        "ConfigMap of v1: left out, it has no part in scheduling "
+        "(1 operation, the first on default/a)",
+    ]
+
+
 def test_operations_on_objects_without_a_part_in_scheduling_are_left_out(tmp_path: Path) -> None:
     maps = [a_config_map(name) for name in ("a", "b")]
     meta = {"typeMeta": {"apiVersion": "v1", "kind": "ConfigMap"}, "objectMeta": {"name": "a"}}

@@ -119,6 +119,10 @@ async def forbidden(*_: Any) -> tuple[int, dict[str, str], bytes]:
     return 403, {}, told
 
 
+async def unauthorized(*_: Any) -> tuple[int, dict[str, str], bytes]:
+    return 401, {}, b'{"kind":"Status","code":401,"reason":"Unauthorized","message":"Unauthorized"}'
+
+
 async def away(*_: Any) -> tuple[int, dict[str, str], bytes]:
     raise Unreachable("nobody listens")
 
@@ -152,6 +156,17 @@ def test_a_kind_that_is_refused_is_an_error_repeated_after_longer_and_longer_wai
     assert {vars(each)["kind"] for each in lines} == kinds
     assert "nodes is forbidden" in vars(lines[0])["error"]
     assert "scheduling has not started" in lines[0].getMessage()
+
+
+def test_credentials_that_are_not_accepted_are_one_error_for_all_kinds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run_alone(unauthorized, 20.5)  # logged at 1, 6 and 16 s
+    lines = health_lines(caplog)
+    assert [each.levelno for each in lines] == [logging.ERROR] * 3
+    assert {each.getMessage() for each in lines} == {"API server does not accept the credentials"}
+    assert "Unauthorized" in vars(lines[0])["error"]
+    assert vars(lines[0])["scheduling"] == "not started"
 
 
 def test_an_api_server_that_is_away_is_one_warning_and_one_when_it_is_back(

@@ -76,6 +76,7 @@ def test_the_tables_name_the_pods() -> None:
         ("default/gated", "SchedulingGates", "waiting for scheduling gates: [x.io/later]"),
     ]
     assert tables["Evicted"] == [("default/low", "a", "default/vip")]
+    assert tables["Of other schedulers, not counted"] == [("default/theirs", "other")]
     limited = {section.title: section.rows for section in named_pods(simulation, limit=1)}
     assert limited["Placed"][1][0] == "... and 1 more"
 

@@ -239,7 +239,9 @@ def tls_context(access: Access) -> ssl.SSLContext | None:
             raise ConfigError(problem, file=file, path="certificate-authority") from error
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if access.is_unverified:
-        _log.warning("certificate of the server is not verified", extra={"server": access.server})
+        if access.warns_unverified:
+            fields = {"server": access.server}
+            _log.warning("certificate of the server is not verified", extra=fields)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if access.certificate is not None:

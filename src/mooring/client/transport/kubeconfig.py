@@ -57,6 +57,7 @@ class Access:
     server_name: str | None = None
     proxy: str | None = None
     is_unverified: bool = False
+    warns_unverified: bool = True
     certificate: bytes | Path | None = field(default=None, repr=False)
     key: bytes | Path | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)

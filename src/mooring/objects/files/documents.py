@@ -19,7 +19,12 @@ from typing import Any, NamedTuple, NoReturn, Protocol, cast
 import yaml
 
 from mooring.errors import ConfigError
-from mooring.objects.files.limits import ALIASED_VALUES_MAX, DEPTH_MAX, DOCUMENTS_MAX
+from mooring.objects.files.limits import (
+    ALIASED_VALUES_MAX,
+    DEPTH_MAX,
+    DOCUMENTS_MAX,
+    PATH_STEPS_MAX,
+)
 from mooring.objects.files.scalars import INTEGER_DIGITS_MAX, resolve
 
 #: Where a value stands: keys and list positions from the top.
@@ -413,7 +418,7 @@ class _Reader:
             problem,
             document=self._number,
             line=mark.line + 1 if mark else None,
-            path=path_text(self._path()) or None,
+            path=path_text(self._path()[:PATH_STEPS_MAX]) or None,
             value=value,
         )
 

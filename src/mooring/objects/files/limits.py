@@ -37,6 +37,10 @@ OBJECTS_MAX = 2_000_000
 #: would create the pods of a larger number until the memory is full.
 WORKLOAD_PODS_MAX = 500_000
 
+#: Steps of the path in an error; the longest paths of Kubernetes' fields have some twenty. The rest
+#: of a text that nests too deeply would only fill the screen.
+PATH_STEPS_MAX = 24
+
 #: Maximum number of errors in one report: enough to correct a file at once, and fits on a screen.
 ERRORS_MAX = 20
 

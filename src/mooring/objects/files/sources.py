@@ -23,6 +23,21 @@ _LIST = "List"
 _ANSWERS = {"Status": ("v1",), "Table": ("meta.k8s.io/v1", "meta.k8s.io/v1beta1")}
 
 
+#: The lists of what kube-scheduler-simulator exports -> what their items are.
+#: Source: kubernetes-sigs/kube-scheduler-simulator, simulator/snapshot/snapshot.go.
+_EXPORT = {
+    "namespaces": ("v1", "Namespace"),
+    "priorityClasses": ("scheduling.k8s.io/v1", "PriorityClass"),
+    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
+    "pvcs": ("v1", "PersistentVolumeClaim"),
+    "nodes": ("v1", "Node"),
+    "pods": ("v1", "Pod"),
+    "pvs": ("v1", "PersistentVolume"),
+}
+#: A part of an export that is no object: ``--config`` reads it from a file of its own.
+_EXPORTED_CONFIG = "schedulerConfig"
+
+
 class Source(NamedTuple):
     """The location of a value: file, text, document number and path in the document."""
 
@@ -80,11 +95,14 @@ def iter_values(
 ) -> Iterator[tuple[Source, dict[str, Any]]]:
     """Yields every object as a plain dict, also those in lists, with its location.
 
-    ``apiVersion`` and ``kind`` are filled in for items of a ``PodList`` and the like, which leave
-    them out.
+    ``apiVersion`` and ``kind`` are filled in for items of a ``PodList`` and the like, and of an
+    export of kube-scheduler-simulator, which leave them out.
     """
     for source, value in iter_documents(paths):
-        yield from _unfold(source, value, {})
+        if _is_export(value):
+            yield from _unfold_export(source, value)
+        else:
+            yield from _unfold(source, value, {})
 
 
 def _documents(path: str, data: bytes) -> Iterator[Document]:
@@ -125,14 +143,36 @@ def _unfold(
         return
     if "items" not in raw:
         raise source.fault("must be a list", "items")
-    items = [] if raw["items"] is None else raw["items"]
-    if not isinstance(items, list):
-        raise source.fault("must be a list", "items", value=items)
     of_items = {}
     if kind != _LIST:
         of_items = {"apiVersion": raw["apiVersion"], "kind": kind.removesuffix(_LIST)}
+    yield from _unfold_list(source, "items", raw["items"], of_items)
+
+
+def _unfold_list(
+    source: Source, name: str, items: Any, of_items: dict[str, Any]
+) -> Iterator[tuple[Source, dict[str, Any]]]:
+    if items is None:
+        return
+    if not isinstance(items, list):
+        raise source.fault("must be a list", name, value=items)
     for position in range(len(items)):
         # Each raw item is released once it is decoded: it takes ten times the memory of its struct.
         item, items[position] = items[position], None
-        inside = source._replace(path=(*source.path, "items", position))
+        inside = source._replace(path=(*source.path, name, position))
         yield from _unfold(inside, item, of_items)
+
+
+def _is_export(value: Any) -> bool:
+    """Returns whether a document is an export of kube-scheduler-simulator."""
+    if not isinstance(value, dict) or not ("nodes" in value or "pods" in value):
+        return False
+    return value.keys() <= {*_EXPORT, _EXPORTED_CONFIG}
+
+
+def _unfold_export(
+    source: Source, value: dict[str, Any]
+) -> Iterator[tuple[Source, dict[str, Any]]]:
+    for name, (api_version, kind) in _EXPORT.items():
+        of_items = {"apiVersion": api_version, "kind": kind}
+        yield from _unfold_list(source, name, value.get(name), of_items)

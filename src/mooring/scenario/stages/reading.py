@@ -130,6 +130,12 @@ def _stage(
     return None if problems else stage
 
 
+def _patches(following: document.Next) -> list[str]:
+    """Returns the fields that patch an object, in the order of the file."""
+    parts = {"statusTemplate": following.status_template, "patches": following.patches}
+    return [name for name, value in parts.items() if value]
+
+
 def _located(source: Source, error: FieldError) -> ConfigError:
     located = source.fault(error.problem, *error.path, value=error.value)
     return ConfigError(
@@ -167,6 +173,9 @@ class _Reading:
         where = self._source.fault("").file or ""
         if selector is None:
             notes.append(f"{where}: stage {name} has no selector: it is for no object")
+        if spec.next is not None and spec.next.delete and _patches(spec.next):
+            parts = ", ".join(f"next.{part}" for part in _patches(spec.next))
+            notes.append(f"{where}: stage {name} deletes its object: {parts} has no effect")
         chosen = selector or document.Selector()
         has_jitter = delay.jitter_duration_from or delay.jitter_duration_milliseconds is not None
         path: Path = ("spec", "delay")

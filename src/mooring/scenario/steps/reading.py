@@ -12,6 +12,7 @@ from mooring.config.field_errors import FieldError
 from mooring.config.strict import nearest
 from mooring.config.strict_document import read_strict
 from mooring.errors import ConfigError
+from mooring.objects.counts import counted
 from mooring.objects.files.documents import Path, json_document, yaml_documents
 from mooring.objects.files.paths import Text
 from mooring.objects.files.sources import Source
@@ -198,7 +199,7 @@ class _Reading:
             count = sum(self._left_out[reference] for reference in references)
             self.notes.append(
                 f"{kind} of {version}: left out, it has no part in scheduling "
-                f"({count} operations, the first on {references[0].key})"
+                f"({counted(count, 'operation')}, the first on {references[0].key})"
             )
 
     def _source(self, path: Path) -> Source:

@@ -114,6 +114,7 @@ def test_yaml_may_nest_to_the_limit_and_no_deeper() -> None:
     assert values("[" * DEPTH_MAX + "]" * DEPTH_MAX) != []
     error = refusal("[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1))
     assert "nests deeper" in error.problem
+    assert error.path == "[0]" * 24  # not all 64
 
 
 def test_json_may_nest_to_the_limit_and_no_deeper() -> None:

@@ -93,6 +93,35 @@ spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}
 """
 
 
+def test_an_export_of_kube_scheduler_simulator_has_lists_without_kinds(tmp_path: Path) -> None:
+    export = {
+        "pods": [{"metadata": {"name": "p", "namespace": "own"}}],
+        "nodes": [{"metadata": {"name": "n"}}],
+        "pvs": [],
+        "pvcs": None,
+        "storageClasses": [{"metadata": {"name": "s"}, "provisioner": "example.com/x"}],
+        "priorityClasses": [{"metadata": {"name": "high"}, "value": 7}],
+        "schedulerConfig": {"kind": "KubeSchedulerConfiguration"},
+        "namespaces": [{"metadata": {"name": "own"}}],
+    }
+    path = write(tmp_path / "export.json", json.dumps(export))
+    read = [(type(obj).__name__, obj.metadata.name) for obj in read_objects([path])]
+    assert read == [
+        ("Namespace", "own"),
+        ("PriorityClass", "high"),
+        ("StorageClass", "s"),
+        ("Node", "n"),
+        ("Pod", "p"),
+    ]
+    path = write(tmp_path / "wrong.json", json.dumps({"nodes": [{"metadata": {"name": 5}}]}))
+    assert refusal(path).path == "nodes[0].metadata.name"
+
+
+def test_a_mapping_with_other_keys_is_no_export(tmp_path: Path) -> None:
+    path = write(tmp_path / "values.yaml", "nodes: []\nreplicas: 2\n")
+    assert (refusal(path).path, refusal(path).problem) == ("kind", "must name the kind of object")
+
+
 def test_other_kinds_are_skipped_and_counted(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.yaml",
