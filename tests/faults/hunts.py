@@ -159,7 +159,6 @@ SEED_OF: Final[Mapping[str, int]] = {
     "any_progress_is_fresh": 0,
     "fresh_since_doubt": 1,
     "equal_nominated": 0,
-    "deleted_claim_is_assumed": 0,
 }
 #: Bug -> the run and the seed that detect it: first those of single parts, which are short.
 PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
@@ -266,6 +265,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "older_removal": ("claims", 23),
     "protected_last": ("choice", 4),
     "stored_nomination_first": ("choice", 12),
+    "deleted_claim_is_assumed": ("handlers", 345),
 }
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
