@@ -227,6 +227,36 @@ def test_a_stream_that_is_silent_for_too_long_is_broken() -> None:
     run(says(CHUNKED, chunk(b"one\n")), test)
 
 
+def test_a_server_that_closes_plain_connections_may_serve_tls() -> None:
+    async def closes(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def test(_: Server, transport: HttpTransport) -> None:
+        hint = "GET /a: the server closed the connection; if it serves TLS, .* begin with https://"
+        request = Request("GET", "/a", deadline_s=5)
+        with pytest.raises(OutcomeUnknown, match=hint):
+            await transport.request(request)
+        with pytest.raises(Unreachable, match=hint):
+            async with transport.stream(request, idle_s=5):
+                pass
+
+    run(closes, test)
+
+
+def test_a_server_that_cannot_be_reached_gets_no_hint_about_tls() -> None:
+    async def test() -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            transport = HttpTransport(f"http://127.0.0.1:{unused.getsockname()[1]}")
+            try:
+                with pytest.raises(Unreachable, match=r"Connection refused$"):
+                    await transport.request(Request("GET", "/", deadline_s=5))
+            finally:
+                await transport.close()
+
+    asyncio.run(test())
+
+
 def test_a_stream_whose_head_does_not_come_was_not_reached() -> None:
     async def silent(_: bytes, writer: asyncio.StreamWriter) -> None:
         return

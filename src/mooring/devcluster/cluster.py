@@ -30,6 +30,7 @@ from mooring.devcluster.workload_actor import WorkloadActor
 from mooring.event_loop import TICK_S as SERVER_TICK_S
 from mooring.queue import QueueName
 from mooring.scheduler.service import Service, ServiceOptions
+from mooring.simulation.engine.engine import ERRORS_MAX, STALLED_S
 
 if TYPE_CHECKING:
     from mooring.clock import Clock, Rng
@@ -40,11 +41,6 @@ if TYPE_CHECKING:
 BATCH: Final = 25
 #: Poll interval of ``settle``.
 POLL_INTERVAL_S: Final = 0.02
-#: A pod with so many consecutive errors is not waited for.
-ERRORS_MAX: Final = 3
-#: Without a bound or a new pod for so many seconds, pods that are retried are not waited for:
-#: longer than the flush of unschedulable pods and the longest wait in Permit take together.
-STALLED_S: Final = 1800.0
 
 
 class Stages(Protocol):

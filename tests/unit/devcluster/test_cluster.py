@@ -12,12 +12,13 @@ import pytest
 
 from mooring.clock import seeded_random
 from mooring.config import KubeSchedulerConfiguration, loads
-from mooring.devcluster.cluster import ERRORS_MAX, InMemoryCluster
+from mooring.devcluster.cluster import InMemoryCluster
 from mooring.devcluster.seeding import Seed, seeds_of_objects
 from mooring.errors import ConfigError, InvariantViolation
 from mooring.framework import Wait
 from mooring.queue import QueueName
 from mooring.scheduler.service import ServiceOptions
+from mooring.simulation.engine.engine import ERRORS_MAX
 from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import LoopClock
 from tests.helpers.running_scheduler import virtually

@@ -55,6 +55,8 @@ BUFFER_BYTES: Final = 1 << 17
 RETIRED_MAX: Final = 8
 
 _UNAUTHORIZED: Final = 401
+#: For a server whose URL begins with http:// and that closes connections.
+_TLS_HINT: Final = "; if it serves TLS, its URL must begin with https://"
 
 #: Errors of a network, or of a server that does not speak HTTP.
 _FAILURES: Final = (aiohttp.ClientError, HttpProcessingError, *HTTP_FAILURES)
@@ -139,7 +141,7 @@ class HttpTransport:
                 response = await self._once(request, is_sent, due_s)
             return response
         except _FAILURES as error:
-            message = _error_text(request, error)
+            message = self._error_text(request, error)
             if is_sent.value:
                 raise OutcomeUnknown(message) from error
             raise Unreachable(message) from error
@@ -193,7 +195,7 @@ class HttpTransport:
                     response = await self._head(request, due_s)
                 return response
         except _FAILURES as error:
-            raise Unreachable(_error_text(request, error)) from error
+            raise Unreachable(self._error_text(request, error)) from error
 
     async def _head(self, request: Request, due_s: float) -> aiohttp.ClientResponse:
         sent = await self._headers(request.headers, due_s)
@@ -220,6 +222,12 @@ class HttpTransport:
             if not any(sock.fileno() >= 0 for sock in self._sockets):
                 break
             await asyncio.sleep(CLOSE_POLL_S)
+
+    def _error_text(self, request: Request, error: Exception) -> str:
+        """Returns what failed; a server that closes a connection may have received no TLS."""
+        is_closed = isinstance(error, ConnectionResetError | aiohttp.ServerDisconnectedError)
+        hint = _TLS_HINT if is_closed and self._server.startswith("http://") else ""
+        return f"{request.method} {request.path}: {failure_text(error)}{hint}"
 
     def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         family, kind, protocol, _, _ = address
@@ -403,10 +411,6 @@ async def _whole(response: aiohttp.ClientResponse, request: Request) -> bytes:
             message = f"{request.method} {request.path}: more than {request.bytes_max} bytes"
             raise AnswerTooLong(message)
     return b"".join(parts)
-
-
-def _error_text(request: Request, error: Exception) -> str:
-    return f"{request.method} {request.path}: {failure_text(error)}"
 
 
 def failure_text(error: BaseException) -> str:

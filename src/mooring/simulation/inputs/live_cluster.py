@@ -171,9 +171,7 @@ async def _pages(client: Client, path: str) -> list[dict[str, Any]]:
 
 def not_reached(access: Access, error: Unreachable | OutcomeUnknown) -> ConfigError:
     """Returns the error of an API server that sends no response, with its URL."""
-    is_closed = isinstance(error, OutcomeUnknown) and access.server.startswith("http://")
-    hint = "; if it serves TLS, its URL must begin with https://" if is_closed else ""
-    return ConfigError(f"cannot be reached: {error}{hint}", path=access.server)
+    return ConfigError(f"cannot be reached: {error}", path=access.server)
 
 
 def _refused(kind: str, error: NotFound | Forbidden, not_listed: dict[str, str]) -> None:
