@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: How similar a misspelt kind is to the kind that was meant: NodePools are no Nodes.
 NEAR: Final = 0.8
 
+#: Kinds that an API server applies to new pods; a dump has pods to which they were applied.
+ADMISSION_KINDS: Final = frozenset({"LimitRange", "ResourceQuota"})
+
 NO_EXTENDERS: Final = "extenders are not called offline"
 
 
@@ -49,7 +52,12 @@ def notes(
         for kind, count in gated.items():
             gate = GATED_KINDS[kind]
             texts.append(f"ignored, since the feature gate {gate} is off: {counted(count, kind)}")
-    if others := {kind: count for kind, count in skipped.items() if kind not in gated}:
+    admission = {kind: count for kind, count in skipped.items() if kind in ADMISSION_KINDS}
+    if admission:
+        why = "an API server applies them to new pods, as in mooring start"
+        texts.append(f"ignored, since {why}: {_counts(admission)}")
+    named = {*gated, *admission}
+    if others := {kind: count for kind, count in skipped.items() if kind not in named}:
         texts.append(f"ignored, since no scheduler reads these kinds: {_counts(others)}")
     return texts
 

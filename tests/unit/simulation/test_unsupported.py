@@ -47,6 +47,14 @@ def test_kinds_of_a_feature_gate_are_named_apart() -> None:
     ]
 
 
+def test_kinds_of_an_api_servers_admission_are_named_apart() -> None:
+    assert notes(None, {"ConfigMap": 1, "LimitRange": 1, "ResourceQuota": 2}) == [
+        "ignored, since an API server applies them to new pods, as in mooring start: 1 LimitRange,"
+        " 2 ResourceQuotas",
+        "ignored, since no scheduler reads these kinds: 1 ConfigMap",
+    ]
+
+
 def test_extenders_are_not_asked_offline() -> None:
     document = {**CONFIG, "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}]}
 
