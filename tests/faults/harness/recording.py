@@ -11,7 +11,7 @@
     log records from WARNING on ────────────────────┤
     at the end: moves of the queue, counters ───────┘
 
-An entry has the virtual time and no address, id or order of a hash table. The methods are wrapped
+An entry has the virtual time and no address, id, folder or order of a hash table. The methods are wrapped
 while a run is recorded; a wrapped method does what it does otherwise, with the same steps of the
 loop.
 """
@@ -323,8 +323,8 @@ def recording(kind: str) -> Iterator[Recording]:
 
 def _short(content: bytes) -> str:
     """Returns the length of a body and a hash of it, and its text if it is short."""
-    digest = hashlib.sha256(without_addresses(content.decode()).encode()).hexdigest()[:8]
-    return f"{len(content)} bytes {digest}"
+    text = without_addresses(content.decode()).encode()
+    return f"{len(text)} bytes {hashlib.sha256(text).hexdigest()[:8]}"
 
 
 def _counters(metrics: Metrics) -> Iterator[str]:

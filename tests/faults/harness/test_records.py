@@ -138,6 +138,14 @@ def test_texts_have_no_address_and_no_order_of_a_set() -> None:
     assert "0x " in text_of(ValueError(f"{object()!r} is wrong".replace(">", " >")))
 
 
+@pytest.mark.parametrize("folder", ["/work/a", "/tmp/b c/d", "relative"])
+def test_texts_have_no_folder_and_no_line_of_a_place(folder: str) -> None:
+    error = ValueError(f"a plugin failed (at: {folder}/plugins.py:184)")
+    assert text_of(error).endswith("plugins.py)")
+    assert "184" not in text_of(error)
+    assert text_of({"path": "/api/v1/pods"}) == "{path: /api/v1/pods}"
+
+
 def test_every_seed_of_every_kind_is_recorded_in_small_files() -> None:
     assert {path.stem for path in FOLDER.glob("*.txt")} == set(KINDS)
     assert {kind: list(read_records(kind)) for kind in KINDS} == {

@@ -1,4 +1,4 @@
-"""Texts of values that are the same in every process: no address, no order of a set."""
+"""Texts of values that are the same everywhere: no address, no folder or line, no order of a set."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from mooring.queue import QueuedPod
 from mooring.state import PodInfo
 
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
+#: A place in a file: its folder differs by checkout, and its line changes with every edit.
+_PLACE: Final = re.compile(r"[^\s:\"'(]*/([\w-]+\.py):\d+")
 _PLAIN: Final = (bool, int, str, type(None))
 
 
 def without_addresses(text: str) -> str:
-    """Returns a text without addresses of objects."""
-    return _ADDRESS.sub("0x", text)
+    """Returns a text without addresses of objects, and without the folders and lines of places."""
+    return _PLACE.sub(r"\1", _ADDRESS.sub("0x", text))
 
 
 def text_of(value: Any) -> str:
