@@ -11,9 +11,9 @@
     log records from WARNING on ────────────────────┤
     at the end: moves of the queue, counters ───────┘
 
-An entry has the virtual time and no address, id, folder or order of a hash table. The methods are wrapped
-while a run is recorded; a wrapped method does what it does otherwise, with the same steps of the
-loop.
+An entry has the virtual time and no address, id, folder or order of a hash table. The methods are
+wrapped while a run is recorded; a wrapped method does what it does otherwise, with the same steps
+of the loop.
 """
 
 from __future__ import annotations

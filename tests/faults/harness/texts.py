@@ -1,4 +1,4 @@
-"""Texts of values that are the same everywhere: no address, no folder or line, no order of a set."""
+"""Texts of values that are the same everywhere: no address, folder, line or order of a set."""
 
 from __future__ import annotations
 
