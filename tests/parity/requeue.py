@@ -92,17 +92,17 @@ def told_by_us(case: RequeueCase) -> Iterator[tuple[Parked, set[str]]]:
     while any(entry.queue_name is QueueName.ACTIVE for entry in cluster.queue.pods()):
         cluster.try_next()
     early = {AFFINITY, NODE_AFFINITY} if "addedAffinity" in json.dumps(case.config) else {AFFINITY}
-    refused_by_affinity = {
+    may_be_earlier = {
         entry.pod.key for entry in cluster.queue.pods() if early & set(entry.unschedulable_plugins)
     }
-    yield _parked(cluster), refused_by_affinity
+    yield _parked(cluster), may_be_earlier
     for change in case.changes:
         kind = change.object["kind"]
         old, new = (
             convert(each, kind) if each is not None else None for each in (change.old, change.new)
         )
         cluster.tell(kind, old, new)
-        yield _parked(cluster), refused_by_affinity
+        yield _parked(cluster), may_be_earlier
     assert audit(cluster.cache) == []
 
 
@@ -121,8 +121,8 @@ def compared(case: RequeueCase, theirs: list[Parked]) -> list[str]:
     """
     found, earlier = [], set[str]()
     changes = [None, *case.changes]
-    for change, their, (our, by_affinity) in zip(changes, theirs, told_by_us(case), strict=True):
-        earlier |= (set(our.queued) & set(their.parked)) & by_affinity
+    for change, their, (our, may_be_earlier) in zip(changes, theirs, told_by_us(case), strict=True):
+        earlier |= (set(our.queued) & set(their.parked)) & may_be_earlier
         for name in Parked._fields:
             upstream, here = (set(getattr(each, name)) - earlier for each in (their, our))
             if upstream != here:

@@ -21,6 +21,9 @@ BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+#: Finalizers of claims and volumes that may be in use.
+CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 
 #: The provisioner of classes whose volumes are created manually.
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"

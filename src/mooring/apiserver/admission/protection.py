@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver.resources import Resource, resource_named
+from mooring.objects.volume_claims import CLAIM_PROTECTION, VOLUME_PROTECTION
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -22,8 +23,8 @@ CLASSES: Final = resource_named("storage.k8s.io", "volumeattributesclasses")
 #: Resource -> the finalizer of its objects.
 PROTECTIONS: Final[Mapping[Resource, str]] = MappingProxyType(
     {
-        CLAIMS: "kubernetes.io/pvc-protection",
-        VOLUMES: "kubernetes.io/pv-protection",
+        CLAIMS: CLAIM_PROTECTION,
+        VOLUMES: VOLUME_PROTECTION,
         CLASSES: "kubernetes.io/vac-protection",
     }
 )

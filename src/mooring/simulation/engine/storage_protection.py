@@ -14,13 +14,19 @@ from typing import Final
 from mooring.client import ObjectChange
 from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.objects.volume_claims import claim_uses, is_bound_to, ownership_problem
+from mooring.objects.volume_claims import (
+    CLAIM_PROTECTION,
+    VOLUME_PROTECTION,
+    claim_uses,
+    is_bound_to,
+    ownership_problem,
+)
 from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.volume_controller import VolumeController
 
 _CLAIM: Final = "PersistentVolumeClaim"
 _VOLUME: Final = "PersistentVolume"
-_FINALIZERS: Final = {"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"}
+_FINALIZERS: Final = {CLAIM_PROTECTION, VOLUME_PROTECTION}
 
 
 def start_volume_controllers(table: ObjectTable) -> None:
