@@ -18,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 
 #: Longer than any answer takes; a watch that stays silent for so long has failed its test.
 ANSWER_S_MAX = 30.0
+_STARTING_CACHE_S = 0.1
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
@@ -41,6 +42,10 @@ class Answer(NamedTuple):
     @property
     def message(self) -> str:
         return str(self.body.get("message")) if isinstance(self.body, dict) else str(self.body)
+
+
+def _is_of_a_starting_cache(answer: Answer) -> bool:
+    return answer.code == 429 and "storage is (re)initializing" in answer.message
 
 
 class Watch:
@@ -92,7 +97,29 @@ class Api:
         accept: str = JSON,
         **query: str,
     ) -> Answer:
-        """Sends a request; ``body`` is dumped as JSON unless it is bytes."""
+        """Sends a request; ``body`` is dumped as JSON unless it is bytes.
+
+        kube-apiserver answers 429 while the cache of a kind starts, which happens anew after
+        each change of a definition; such a request is sent again, as client-go does.
+        """
+        deadline = time.monotonic() + ANSWER_S_MAX
+        while True:
+            answer = self._ask(method, path, body, content_type, accept, query)
+            if not _is_of_a_starting_cache(answer) or time.monotonic() > deadline:
+                break
+            time.sleep(_STARTING_CACHE_S)
+        self.note(f"{method} {path} {sorted(query.items())}", answer.code, answer.body)
+        return answer
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        content_type: str,
+        accept: str,
+        query: dict[str, str],
+    ) -> Answer:
         connection = self._connect()
         try:
             response = self._send(connection, method, path, body, content_type, accept, query)
@@ -106,7 +133,6 @@ class Api:
         parsed: Any = content.decode("utf-8", "replace")
         if headers.get("content-type", "").startswith("application/json"):
             parsed = json.loads(content)
-        self.note(f"{method} {path} {sorted(query.items())}", response.status, parsed)
         return Answer(response.status, parsed, headers)
 
     def get(self, path: str, **query: str) -> Answer:
