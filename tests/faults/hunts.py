@@ -28,6 +28,7 @@ from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.planted import PlantedBug
+from tests.faults.pool_mutations import POOL_BUGS
 from tests.faults.recent_mutations import RECENT_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.sampled_mutations import SAMPLED_BUGS
@@ -51,6 +52,7 @@ ALL_BUGS: Final = (
     *CLASS_BUGS,
     *REVIEWED_BUGS,
     *SAMPLED_BUGS,
+    *POOL_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -159,6 +161,28 @@ SEED_OF: Final[Mapping[str, int]] = {
     "any_progress_is_fresh": 0,
     "fresh_since_doubt": 1,
     "equal_nominated": 0,
+    "oldest_idle_first": 2,
+    "limit_is_one_less": 0,
+    "failed_connect_wakes_none": 0,
+    "lost_connection_wakes_none": 0,
+    "woken_at_its_deadline": 15,
+    "failed_connection_is_kept": 0,
+    "close_is_not_read": 0,
+    "unasked_response_is_ignored": 0,
+    "limit_of_last_request": 0,
+    "timer_of_later_deadline": 0,
+    "last_deadline_is_next": 0,
+    "newest_idle_sets_timer": 48,
+    "cancelled_turn_is_lost": 71,
+    "early_hints_are_final": 0,
+    "sizes_add_up": 6,
+    "last_waiting_first": 0,
+    "cut_response_is_complete": 0,
+    "one_idle_is_retired": 317,
+    "slow_counts": 0,
+    "opening_does_not_count": 0,
+    "closed_while_connecting": 154,
+    "second_address_is_enough": 5,
 }
 #: Bug -> the run and the seed that detect it: first those of single parts, which are short.
 PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {

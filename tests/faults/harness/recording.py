@@ -87,6 +87,10 @@ CALLS_OF_PART: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             *("create", "reserve", "record", "unreserve", "delete", "apply", "start"),
         )
     },
+    "part-pool": {
+        "tests.faults.parts.pool_network:Network": ("received", "aborted", "connect"),
+        "tests.faults.parts.pool_run:PoolRun": ("_check_response", "_check_error"),
+    },
     "part-claim_store": {
         "mooring.state.devices.claims:Claims": ("put", "remove", "assume", "restore")
     },

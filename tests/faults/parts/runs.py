@@ -21,6 +21,7 @@ from tests.faults.parts.extender_run import run_extender
 from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
@@ -60,13 +61,23 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "candidate": run_candidate,
     "conditions": run_conditions,
     "claim_store": run_claim_store,
+    "pool": run_pool,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
     "state": ("state", "claim_store", "handlers", "cycle"),
     "framework": ("cycle", "preemption", "choice"),
-    "client": ("client", "informer", "writes", "recorder", "elector", "errors", "candidate"),
+    "client": (
+        "client",
+        "informer",
+        "writes",
+        "recorder",
+        "elector",
+        "errors",
+        "candidate",
+        "pool",
+    ),
     "scheduler": (
         "handlers",
         "cycle",

@@ -196,6 +196,8 @@ class Http1Pool:
                 return connection
             now_s = loop.time()
             if now_s >= due_s:
+                # It may just have been woken: that was for a request that can still be sent.
+                self._turns.wake_next()
                 raise TimeoutError
             if len(self._all) + self._opening - self._slow_count(now_s) < self._limit:
                 return await self._open(min(due_s, now_s + CONNECT_S_MAX))
@@ -229,6 +231,9 @@ class Http1Pool:
             raise
         finally:
             self._opening -= 1
+        if self._is_closed:
+            connection.abort()
+            raise Unreachable("the transport is closed")
         self._all.add(connection)
         return connection
 
@@ -361,7 +366,9 @@ class _Connection(asyncio.Protocol):
         self._fail(TimeoutError())
 
     def abort(self) -> None:
-        """Closes the connection at once, without a shutdown."""
+        """Closes the connection at once, without a shutdown; its request fails."""
+        # A response without a length would else end here, as if it were complete.
+        self._has_head = False
         if self._transport is not None:
             self._transport.abort()
 
