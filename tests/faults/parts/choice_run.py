@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from mooring.clock import Rng, VirtualClock, seeded_random
+from mooring.config.types import DefaultPreemptionArgs
 from mooring.framework import Diagnosis
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
@@ -41,9 +42,14 @@ class ChoiceRun:
 
     Attributes:
         problems: Differences to the reference.
+        node_names: The nodes.
+        n_choices: How many preemptors are tried.
     """
 
-    def __init__(self, seed: int) -> None:
+    node_names: tuple[str, ...] = NODES
+    n_choices = CHOICES
+
+    def __init__(self, seed: int, args: DefaultPreemptionArgs | None = None) -> None:
         self.problems: list[str] = []
         self._rng = rng = seeded_random(seed)
         #: Of pods that leave, and nominations; they change nothing else that is drawn.
@@ -54,14 +60,15 @@ class ChoiceRun:
         self._priorities = rng.choice(((0,), (0, 5), (-10, 0, 5, 50)))
         self._minutes = rng.choice(((1,), (1, 2, 3), (1, 2, 3, None)))
         cache = Cache()
-        nodes = [make_node(name, allocatable={"cpu": str(CPU), "pods": "20"}) for name in NODES]
+        amounts = {"cpu": str(CPU), "pods": "20"}
+        nodes = [make_node(name, allocatable=amounts) for name in self.node_names]
         handle = OfflineHandle(cache, VirtualClock(), seeded_random(seed + 1))
-        plugin = DefaultPreemption(None, handle)
+        plugin = DefaultPreemption(args, handle)
         self._harness = Harness(nodes, [NodeResourcesFit(), plugin])
         self._harness.cache = self._cache = cache
         for node in nodes:
             cache.put_node(node)
-        budgets = {f"default/{name}": _budget(rng, name) for name in "xyz" if rng.random() < 0.5}
+        self._budgets = budgets = self._first_budgets()
         for budget in budgets.values():
             cache.put_object("PodDisruptionBudget", budget)
         service: Any = SimpleNamespace(
@@ -72,11 +79,16 @@ class ChoiceRun:
         self._plugin = plugin
         self.model = AttachedChoice(service, self.problems.append)
 
+    def _first_budgets(self) -> dict[str, PodDisruptionBudget]:
+        """Draws the budgets, by the names under which they are stored."""
+        rng = self._rng
+        return {f"default/{name}": _budget(rng, name) for name in "xyz" if rng.random() < 0.5}
+
     def run(self) -> None:
         """Fills the nodes, and tries preemptors, whose victims go."""
-        for node in NODES:
+        for node in self.node_names:
             self._fill(node)
-        for _ in range(CHOICES):
+        for _ in range(self.n_choices):
             self._choose()
 
     def _fill(self, node: str) -> None:
@@ -112,7 +124,7 @@ class ChoiceRun:
         more, spec, status, metadata = self._more, pod.spec, pod.status, pod.metadata
         if not spec.node_name:
             policy = more.choice(("PreemptLowerPriority",) * 7 + ("Never",))
-            nominated = more.choice(("", *NODES, "nowhere"))
+            nominated = more.choice(("", *self.node_names, "nowhere"))
             return replace(
                 pod,
                 spec=replace(spec, preemption_policy=policy),
@@ -143,7 +155,7 @@ class ChoiceRun:
         info = PodInfo(pod)
         snapshot = self._cache.snapshot()
         if self._has_leaving and self._more.random() < 0.5:
-            self._cache.nominator.nominate(info, self._more.choice(NODES))
+            self._cache.nominator.nominate(info, self._more.choice(self.node_names))
         cycle = self._harness.framework.new_cycle(info, snapshot)
         diagnosis = schedule_pod(self._harness.framework, cycle, Attempt(snapshot))
         if not isinstance(diagnosis, Diagnosis):

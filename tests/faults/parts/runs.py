@@ -18,14 +18,18 @@ from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extender_run import run_extender
+from tests.faults.parts.filter_extender_run import run_filter_extender
 from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.limited_choice_run import run_limited_choice
+from tests.faults.parts.node_devices_run import run_node_devices
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.slots_run import run_slots
+from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.verify_run import run_verify
@@ -60,12 +64,18 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "candidate": run_candidate,
     "conditions": run_conditions,
     "claim_store": run_claim_store,
+    "limited_choice": run_limited_choice,
+    "spreading": run_spreading,
+    "node_devices": run_node_devices,
+    "filter_extender": run_filter_extender,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
-    "state": ("state", "claim_store", "handlers", "cycle"),
-    "framework": ("cycle", "preemption", "choice"),
+    "state": ("state", "claim_store", "spreading", "node_devices", "handlers", "cycle"),
+    "framework": ("filter_extender", "limited_choice", "cycle", "preemption", "choice"),
+    "dra": ("node_devices",),
+    "cel": ("node_devices",),
     "client": ("client", "informer", "writes", "recorder", "elector", "errors", "candidate"),
     "scheduler": (
         "handlers",
@@ -81,8 +91,9 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handle",
         "claim_errors",
     ),
-    "plugins/dynamic_resources": ("claims", "conditions"),
-    "plugins/default_preemption": ("choice",),
+    "plugins/dynamic_resources": ("node_devices", "claims", "conditions"),
+    "plugins/default_preemption": ("choice", "limited_choice"),
+    "plugins/pod_topology_spread": ("spreading",),
     "plugins/volume_binding": ("volumes",),
-    "extenders": ("bind_extender", "preempt_extender"),
+    "extenders": ("bind_extender", "preempt_extender", "filter_extender"),
 }

@@ -49,6 +49,7 @@ WEIGHTS: Final = {
     "remove_node": 1,
     "read_label": 1,
     "assume": 4,
+    "succeed": 2,
     "settle": 4,
     "place": 4,
     "change": 6,
@@ -200,6 +201,22 @@ class StateRun:
             if self._rng.random() < 0.7:
                 reservation.keep()
                 self._pods[info.uid] = info.pod, node, True
+
+    def _succeed(self) -> None:
+        """Assumes a pod of the same name before the deletion of the older one is known."""
+        if (chosen := self._any()) is None:
+            return
+        old_uid, (old, _, _) = chosen
+        node, pod = self._rng.choice(NODES), self._new_pod()
+        names = {"name": old.metadata.name, "namespace": old.metadata.namespace}
+        pod = replace(pod, metadata=replace(pod.metadata, **names))
+        info = PodInfo(pod).on_node(node)
+        with self._cache.assume(info, node) as reservation:
+            reservation.keep()
+        self._cache.remove_pod(old_uid)
+        self._nominated.remove(lambda other: other.uid == old_uid)
+        del self._pods[old_uid]
+        self._pods[info.uid] = info.pod, node, True
 
     def _settle(self) -> None:
         """Confirms an assumed pod, on its node or another, or forgets it."""
