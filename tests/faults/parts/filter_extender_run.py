@@ -146,9 +146,7 @@ class FilterExtenderRun:
     def _attempt(self, name: str) -> None:
         rng, plugin = self.rng, self._plugin
         plugin.rejections = {
-            node: (rng.random() < 0.5, rng.choice(MESSAGES))
-            for node in NODES
-            if rng.random() < 0.2
+            node: (rng.random() < 0.5, rng.choice(MESSAGES)) for node in NODES if rng.random() < 0.2
         }
         plugin.scores = {node: rng.choice((0, 50, 100)) for node in NODES}
         nominated = rng.choice(("", "", *NODES))

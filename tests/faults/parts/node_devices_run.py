@@ -29,7 +29,6 @@ from tests.faults.parts.node_devices_model import (
     DeviceSearch,
     Taken,
     devices_on,
-    reach_of,
     reaches,
 )
 
@@ -145,16 +144,15 @@ class NodeDevicesRun:
         """Publishes a pool in one or two slices; one of them may come later."""
         rng = self._rng
         count = rng.choice((1, 1, 2))
-        for number in range(count):
+        sizes = [rng.choice((1, 2, 3)) for _ in range(count)]
+        for number, size in enumerate(sizes):
             if self._has_incomplete and rng.random() < 0.15:
                 continue
             name = f"{pool}-{number}"
             spec: dict[str, Any] = {
                 "driver": DRIVER,
                 "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
-                "devices": [
-                    self._device(f"{number}-{index}", pool) for index in range(rng.choice((1, 2, 3)))
-                ],
+                "devices": [self._device(f"{number}-{index}", pool) for index in range(size)],
                 **self._nodes_of(pool),
             }
             body = self._slices[name] = {"metadata": {"name": name}, "spec": spec}
@@ -334,9 +332,7 @@ class NodeDevicesRun:
         devices = devices_on(self._slices.values(), name, zone)
         return DeviceSearch(devices, in_use, CLASSES).run(specs)
 
-    def _special_on(
-        self, name: str, claims: list[ClaimInUse], amount: int
-    ) -> list[dict[str, Any]]:
+    def _special_on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[dict[str, Any]]:
         """Returns the claim for the extended resource on a node.
 
         It has no requests where a device plugin serves the resource, and is left out if the pod has
@@ -450,7 +446,7 @@ def _is_usable(claim: ClaimInUse, node: str, zone: str) -> bool:
 
 
 def _is_for_all(request: dict[str, Any]) -> bool:
-    return request.get("exactly", {}).get("allocationMode") == "All"
+    return "exactly" in request and request["exactly"]["allocationMode"] == "All"
 
 
 def _in_zone(zone: str) -> dict[str, Any]:

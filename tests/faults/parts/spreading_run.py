@@ -8,12 +8,13 @@ fits a node that rejected it before must requeue the pod, by the plugin's hints.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from mooring.clock import VirtualClock, seeded_random
-from mooring.cluster_event import QueueingHint
+from mooring.cluster_event import EventResource, QueueingHint
 from mooring.config.types import PodTopologySpreadArgs
 from mooring.objects.meta import key
 from mooring.objects.node import Node
@@ -146,7 +147,7 @@ class SpreadingRun:
 
     def _is_queued(self, pod: Pod, kind: str, old: Any, new: Any) -> bool:
         """Returns whether a hint for any change of this kind of object queues the pod."""
-        hints = [it.hint for it in self._hints if it.event.resource.value == kind]
+        hints = [it.hint for it in self._hints if it.event.resource == EventResource(kind)]
         return any(
             hint is None or hint(PodInfo(pod), old, new) is QueueingHint.QUEUE for hint in hints
         )
@@ -190,7 +191,7 @@ class SpreadingRun:
             name = self._rng.choice(list(self._nodes))
             for uid in [uid for uid, pod in self._placed.items() if pod.spec.node_name == name]:
                 pod = self._placed.pop(uid)
-                self._follow("Pod", pod, None, lambda uid=uid: self._cache.remove_pod(uid))
+                self._follow("Pod", pod, None, partial(self._cache.remove_pod, uid))
             node = self._nodes.pop(name)
             self._follow("Node", node, None, lambda: self._cache.remove_node(name))
 
