@@ -16,17 +16,30 @@ Document = Mapping[str, Any]
 
 
 class ModelDevice(NamedTuple):
-    """A device: its pool, its name, its attributes, and which nodes can use it."""
+    """A device: its pool, its name, its attributes, which nodes can use it, and its taints.
+
+    A taint is a key and an effect; those of rules are not among them.
+    """
 
     pool: str
     name: str
     attributes: Mapping[str, str]
     reach: tuple[str, str]
+    taints: tuple[tuple[str, str], ...]
 
     @property
     def id(self) -> tuple[str, str]:
         """Pool and name."""
         return self.pool, self.name
+
+
+class TaintRule(NamedTuple):
+    """A rule that taints devices; None = any pool, any device."""
+
+    pool: str | None
+    device: str | None
+    key: str
+    effect: str
 
 
 class Taken(NamedTuple):
@@ -80,7 +93,8 @@ def _devices(spec: Document) -> Iterator[ModelDevice]:
     for device in spec["devices"]:
         attributes = {name: value["string"] for name, value in device["attributes"].items()}
         reach = reach_of(device if spec.get("perDeviceNodeSelection") else spec)
-        yield ModelDevice(spec["pool"]["name"], device["name"], attributes, reach)
+        taints = tuple((taint["key"], taint["effect"]) for taint in device["taints"])
+        yield ModelDevice(spec["pool"]["name"], device["name"], attributes, reach, taints)
 
 
 class DeviceSearch:
@@ -90,6 +104,7 @@ class DeviceSearch:
         devices: Those that the node can use, in order.
         in_use: Those that other claims have.
         classes: Name of a class -> the conditions of its devices: attribute and value.
+        rules: The rules that taint devices: pool and device, None = any, and the taint.
     """
 
     def __init__(
@@ -97,10 +112,12 @@ class DeviceSearch:
         devices: Sequence[ModelDevice],
         in_use: set[tuple[str, str]],
         classes: Mapping[str, Mapping[str, str]],
+        rules: Sequence[TaintRule] = (),
     ) -> None:
         self._devices = devices
         self._in_use = in_use
         self._classes = classes
+        self._rules = rules
         self._taken: list[Taken] = []
         self._specs: Sequence[Document] = ()
 
@@ -183,4 +200,13 @@ class DeviceSearch:
 
     def _matches(self, choice: Document, device: ModelDevice) -> bool:
         conditions = {**self._classes[choice["deviceClassName"]], **choice.get("where", {})}
-        return all(device.attributes.get(name) == value for name, value in conditions.items())
+        is_meant = all(device.attributes.get(name) == value for name, value in conditions.items())
+        return is_meant and all(
+            effect == "None" or key in choice.get("tolerated", ())
+            for key, effect in (*device.taints, *self._taints_of_rules(device))
+        )
+
+    def _taints_of_rules(self, device: ModelDevice) -> Iterator[tuple[str, str]]:
+        for rule in self._rules:
+            if rule.pool in (None, device.pool) and rule.device in (None, device.name):
+                yield rule.key, rule.effect

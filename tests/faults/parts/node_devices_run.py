@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from mooring.clock import VirtualClock, seeded_random
+from mooring.dra.features import DeviceFeatures
 from mooring.framework import NodeView
 from mooring.framework.runtime.filter import run_filters
 from mooring.objects.codec.decode import convert
@@ -24,9 +25,11 @@ from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import audit
+from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
 from tests.faults.parts.node_devices_model import (
     DeviceSearch,
+    TaintRule,
     Taken,
     devices_on,
     reaches,
@@ -80,8 +83,7 @@ class NodeDevicesRun:
         self.problems: list[str] = []
         self.paths = dict.fromkeys(("fits", "rejected", "reserved", "special"), 0)
         self._rng = rng = seeded_random(seed)
-        self._harness = Harness([], [])
-        self._cache = self._harness.cache
+        self._cache = Cache(DeviceFeatures(has_taint_rules=True))
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
         self._plugin = DynamicResources(handle=self._handle)
         # With a filter whose results are cached, as in every profile.
@@ -97,6 +99,9 @@ class NodeDevicesRun:
         #: Whether pools are incomplete at times; claims for all devices of a pool fail then.
         self._has_incomplete = rng.random() < 0.5
         self._has_resource = rng.random() < 0.6
+        self._has_taints = rng.random() < 0.5
+        self._has_all = not self._has_incomplete and not self._has_taints
+        self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
         for name, where in CLASSES.items():
@@ -116,6 +121,7 @@ class NodeDevicesRun:
             *(self._release,) * 3,
             self._republish,
             self._change_node,
+            self._change_rule,
         )
         for _ in range(STEPS):
             rng.choice(actions)()
@@ -178,7 +184,34 @@ class NodeDevicesRun:
                 ({"nodeName": rng.choice(NODES)}, _in_zone(rng.choice(ZONES)), {"allNodes": True})
             )
         attributes = {key: {"string": text} for key, text in texts.items()}
-        return {"name": name, "attributes": attributes, **reach}
+        taints = [self._taint()] if self._has_taints and rng.random() < 0.15 else []
+        return {"name": name, "attributes": attributes, "taints": taints, **reach}
+
+    def _taint(self) -> dict[str, str]:
+        rng = self._rng
+        effect = rng.choice(("NoSchedule", "NoSchedule", "NoExecute", "None"))
+        return {"key": rng.choice(("old", "hot")), "value": "", "effect": effect}
+
+    def _change_rule(self) -> None:
+        """Adds, changes or removes a rule that taints devices."""
+        rng = self._rng
+        name = rng.choice(("rule-1", "rule-2"))
+        if not self._has_taints:
+            return
+        if rng.random() < 0.4:
+            self._rules.pop(name, None)
+            self._cache.remove_object("DeviceTaintRule", name)
+            return
+        pool = rng.choice((None, *self._pools))
+        device = rng.choice((None, "0-0", "0-1"))
+        taint = self._taint()
+        self._rules[name] = TaintRule(pool, device, taint["key"], taint["effect"])
+        selector = {"driver": DRIVER, "pool": pool, "device": device}
+        body = {
+            "metadata": {"name": name},
+            "spec": {"deviceSelector": selector, "taint": taint},
+        }
+        self._put("DeviceTaintRule", convert(body, "DeviceTaintRule"))
 
     def _republish(self) -> None:
         """Publishes a pool anew, or removes one of its slices."""
@@ -234,7 +267,7 @@ class NodeDevicesRun:
         ]
         if scores != worth:
             self.problems.append(f"{pod.metadata.name} has the scores {scores}, not {worth}")
-        elif fitting and rng.random() < 0.8:
+        elif fitting and rng.random() < 0.8 and not self._are_in_progress(of_pod):
             self._reserve(Reserved(pod, rng.choice(fitting), cycle, of_pod), amount)
 
     def _filter(self, cycle: Any, view: NodeView) -> tuple[list[str], list[str]]:
@@ -257,8 +290,13 @@ class NodeDevicesRun:
         score = 0
         for claim in claims:
             devices = claim.taken or [item for item in taken if item.claim == free.index(claim)]
-            names = {(item.request, item.alternative) for item in devices if item.alternative}
-            score += sum(8 - "xy".index(alternative) for _, alternative in names)
+            taken_names = {(item.request, item.alternative) for item in devices}
+            score += sum(
+                8 - index
+                for request in claim.spec["requests"]
+                for index, item in enumerate(request.get("firstAvailable", ()))
+                if (request["name"], item["name"]) in taken_names
+            )
         return score
 
     def _claims_for(self) -> list[str]:
@@ -285,13 +323,14 @@ class NodeDevicesRun:
             count = 1 if is_distinct else rng.choice((1, 1, 2))
             name = f"r{number}"
             if not is_distinct and rng.random() < 0.2:
-                items = [self._exactly(1) | {"name": class_name} for class_name in "xy"]
-                for item, class_name in zip(items, "xy", strict=True):
+                names = rng.choice(("xy", "xy", "x", "y"))
+                items = [self._exactly(1) | {"name": class_name} for class_name in names]
+                for item, class_name in zip(items, names, strict=True):
                     item["deviceClassName"] = class_name
                 requests.append({"name": name, "firstAvailable": items})
                 continue
             exactly = self._exactly(count)
-            if not is_distinct and not self._has_incomplete and rng.random() < 0.1:
+            if not is_distinct and self._has_all and rng.random() < 0.1:
                 exactly = {**exactly, "allocationMode": "All", "count": 0}
             requests.append({"name": name, "exactly": exactly})
         constraints: list[dict[str, Any]] = []
@@ -308,11 +347,13 @@ class NodeDevicesRun:
     def _exactly(self, count: int) -> dict[str, Any]:
         rng = self._rng
         where = {"bus": rng.choice("12")} if rng.random() < 0.2 else {}
+        tolerated = ["old"] if self._has_taints and rng.random() < 0.3 else []
         return {
             "deviceClassName": rng.choice(("gpu", "gpu", "x")),
             "allocationMode": "ExactCount",
             "count": count,
             "where": where,
+            "tolerated": tolerated,
         }
 
     def _on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[Taken] | None:
@@ -330,7 +371,7 @@ class NodeDevicesRun:
             for taken in claim.taken
         }
         devices = devices_on(self._slices.values(), name, zone)
-        return DeviceSearch(devices, in_use, CLASSES).run(specs)
+        return DeviceSearch(devices, in_use, CLASSES, list(self._rules.values())).run(specs)
 
     def _special_on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[dict[str, Any]]:
         """Returns the claim for the extended resource on a node.
@@ -408,10 +449,7 @@ class NodeDevicesRun:
 
         A claim that another pod is about to reserve stays: ``claims_run`` has such races.
         """
-        in_progress = {id(claim) for it in self._reserved for claim in it.claims}
-        removable = [
-            it for it in self._bound if in_progress.isdisjoint(id(claim) for claim in it.claims)
-        ]
+        removable = [it for it in self._bound if not self._are_in_progress(it.claims)]
         if not removable:
             return
         reserved = self._rng.choice(removable)
@@ -427,6 +465,10 @@ class NodeDevicesRun:
             for name in unused[:2]:
                 del self._claims[name]
                 self._cache.remove_object("ResourceClaim", f"default/{name}")
+
+    def _are_in_progress(self, claims: list[ClaimInUse]) -> bool:
+        """Returns whether one of the claims is being reserved for another pod."""
+        return any(claim in it.claims for it in self._reserved for claim in claims)
 
     def _is_unused(self, claim: ClaimInUse) -> bool:
         of_pods = [it.claims for it in (*self._reserved, *self._bound)]
@@ -480,8 +522,9 @@ def _claim(name: str, spec: dict[str, Any]) -> ResourceClaim:
     """Returns a claim with the selectors of ``where`` in CEL."""
 
     def written(choice: dict[str, Any]) -> dict[str, Any]:
-        rest = {key: value for key, value in choice.items() if key != "where"}
-        return {**rest, "selectors": _selectors(choice["where"])}
+        rest = {key: it for key, it in choice.items() if key not in ("where", "tolerated")}
+        tolerations = [{"key": key, "operator": "Exists"} for key in choice["tolerated"]]
+        return {**rest, "selectors": _selectors(choice["where"]), "tolerations": tolerations}
 
     requests: list[dict[str, Any]] = []
     for request in spec["requests"]:

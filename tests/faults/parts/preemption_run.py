@@ -127,6 +127,8 @@ class PreemptionRun:
         #: All moments are multiples of half a second: many things happen at the same time.
         self._has_steps = rng.random() < 0.5
         self._is_lease_lost, self._writes_without_lease = False, 0
+        #: Whether the lease is lost while evictions are in progress, some of which fail.
+        self._is_losing = False
         self._loop, self._unbound = loop, UnboundVictims(LoopClock(loop), rng, self._bind)
         self._reports = Reports()
         handle: Any = SimpleNamespace(
@@ -173,7 +175,7 @@ class PreemptionRun:
 
     def _on_retry(self, uid: str) -> None:
         self._reports.retries += 1
-        if self._is_lease_lost:
+        if self._is_lease_lost or (self._is_losing and self._writes_without_lease):
             self.problems.append(f"{uid} is retried, but the lease is lost")
         for listener in self._listeners:
             listener("retry_after_backoff", (uid,), {})
@@ -205,7 +207,8 @@ class PreemptionRun:
     async def _lose_lease(self) -> None:
         """Preempts without a lease: the first write ends the task group, and so the scheduler."""
         self._loop.on_step = lambda: None  # what is cancelled has no result
-        self._is_lease_lost = True
+        self._is_losing = self._rng.random() < 0.5
+        self._is_lease_lost = not self._is_losing
         self._queue.add(self._new("preemptor", priority=10))
         self._preempt()
         await asyncio.sleep(QUIET_S)
@@ -316,7 +319,11 @@ class PreemptionRun:
         if self._is_lease_lost:
             self._writes_without_lease += 1
             raise LeaseLost("the lease is another's")
-        if rng.random() < self._failing:
+        if self._is_losing and rng.random() < 0.5:
+            await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s)
+            self._writes_without_lease += 1
+            raise LeaseLost("the lease is another's")
+        if rng.random() < (0.7 if self._is_losing else self._failing):
             self._reports.expected[f"{info.uid} failed"] += 1
             await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s)
             raise rng.choice(ERRORS)

@@ -72,7 +72,15 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
-    "state": ("state", "claim_store", "spreading", "node_devices", "handlers", "cycle"),
+    "state": (
+        "state",
+        "claim_store",
+        "spreading",
+        "node_devices",
+        "volumes",
+        "handlers",
+        "cycle",
+    ),
     "framework": ("filter_extender", "limited_choice", "cycle", "preemption", "choice"),
     "dra": ("node_devices",),
     "cel": ("node_devices",),
