@@ -8,6 +8,7 @@ already, evicted by a scheduler or otherwise, and preemptors are nominated or mu
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from mooring.simulation.offline import OfflineHandle
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
+from tests.faults.harness.reference_preemption import priority_of
 from tests.faults.twins.attached_choice import AttachedChoice
 
 NODES: Final = ("a", "b", "c", "d")
@@ -35,6 +37,8 @@ CHOICES: Final = 6
 DELETED: Final = "2026-01-01T00:00:00Z"
 #: The share of the placed pods that leave, in a run with such pods.
 LEAVING_SHARE: Final = 0.3
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+NO_HELP: Final = "Preemption is not helpful for scheduling"
 
 
 class ChoiceRun:
@@ -164,12 +168,38 @@ class ChoiceRun:
         post_filter: Any = self._plugin.post_filter
         self.model._calls = -1  # each choice is compared
         result = post_filter(cycle, diagnosis)
+        self._check_reasons(info.pod, diagnosis, result)
         for victim in result.victims:
             self._cache.remove_pod(victim.uid)
         if result.node_name and rng.random() < 0.5:
             self._cache.nominator.nominate(info, result.node_name)
         elif result.node_name:
             self._cache.put_pod(info.on_node(result.node_name).pod)
+
+    def _check_reasons(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
+        """Compares the reasons why no node is a candidate: each node has one, cpu is short."""
+        cluster = self.model._cluster()
+        if result.victims or self.model._may_not(pod, diagnosis, cluster):
+            return
+        reasons: Counter[str] = Counter()
+        helpful = list(self.model._helpful(diagnosis))
+        for node in helpful:
+            has_lower = any(
+                name == node and priority_of(other) < priority_of(pod)
+                for other, name in cluster.placed
+            )
+            reasons["Insufficient cpu" if has_lower else NO_VICTIMS] += 1
+        if others := len(self.node_names) - len(helpful):
+            reasons[NO_HELP] += others
+        expected = _message(len(self.node_names), reasons)
+        if result.status.message != expected:
+            self.problems.append(f"{result.status.message!r}, not {expected!r}")
+
+
+def _message(n_nodes: int, reasons: Counter[str]) -> str:
+    """Returns the message of kube-scheduler's FitError: the counts are sorted as texts."""
+    texts = sorted(f"{count} {reason}" for reason, count in reasons.items())
+    return f"preemption: 0/{n_nodes} nodes are available: {', '.join(texts)}."
 
 
 def _budget(rng: Rng, app: str) -> PodDisruptionBudget:
