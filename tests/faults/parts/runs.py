@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.faults.parts.audit_run import run_audit
+from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.candidate_run import run_candidate
 from tests.faults.parts.choice_run import run_choice
@@ -68,6 +69,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "spreading": run_spreading,
     "node_devices": run_node_devices,
     "filter_extender": run_filter_extender,
+    "batch": run_batch,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -81,7 +83,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handlers",
         "cycle",
     ),
-    "framework": ("filter_extender", "limited_choice", "cycle", "preemption", "choice"),
+    "framework": ("batch", "filter_extender", "limited_choice", "cycle", "preemption", "choice"),
     "dra": ("node_devices",),
     "cel": ("node_devices",),
     "client": ("client", "informer", "writes", "recorder", "elector", "errors", "candidate"),
