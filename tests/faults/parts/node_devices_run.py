@@ -100,6 +100,8 @@ class NodeDevicesRun:
         self._has_incomplete = rng.random() < 0.5
         self._has_resource = rng.random() < 0.6
         self._has_taints = rng.random() < 0.5
+        #: So many claims read no attribute: what others read later begins the signatures anew.
+        self._n_plain = rng.choice((0, 4, 10))
         self._has_all = not self._has_incomplete and not self._has_taints
         self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]
@@ -317,6 +319,9 @@ class NodeDevicesRun:
     def _spec(self) -> dict[str, Any]:
         """Draws the requests and constraints of a claim; few differ, so that pods share results."""
         rng = self._rng
+        if self._n_plain:
+            self._n_plain -= 1
+            return {"requests": [{"name": "r0", "exactly": _plain(1)}], "constraints": []}
         requests: list[dict[str, Any]] = []
         is_distinct = rng.random() < 0.2
         for number in range(2 if is_distinct else rng.choice((1, 1, 2))):
@@ -487,6 +492,17 @@ def _is_usable(claim: ClaimInUse, node: str, zone: str) -> bool:
     return all(reaches(it, node, zone) for it in reach)
 
 
+def _plain(count: int) -> dict[str, Any]:
+    """Returns a request for any devices."""
+    return {
+        "deviceClassName": "gpu",
+        "allocationMode": "ExactCount",
+        "count": count,
+        "where": {},
+        "tolerated": [],
+    }
+
+
 def _is_for_all(request: dict[str, Any]) -> bool:
     return "exactly" in request and request["exactly"]["allocationMode"] == "All"
 
@@ -497,8 +513,7 @@ def _in_zone(zone: str) -> dict[str, Any]:
 
 
 def _special(amount: int) -> dict[str, Any]:
-    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": amount}
-    request = {"name": "container-0-request-0", "exactly": exactly}
+    request = {"name": "container-0-request-0", "exactly": _plain(amount)}
     requests = [request] if amount else []
     return {"requests": requests, "constraints": [], "special": True}
 
