@@ -28,7 +28,7 @@ OFFSET: Final = 2**31
 
 
 class Limits(NamedTuple):
-    """How many candidates are searched for.
+    """Limits the number of candidates that are searched for.
 
     Attributes:
         percent: Of the nodes where a preemption may help (minCandidateNodesPercentage).

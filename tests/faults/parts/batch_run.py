@@ -40,8 +40,8 @@ class GoHeap:
         self._down(0, end)
         return self._items.pop()[0]
 
-    def _is_before(self, one: int, other: int) -> bool:
-        return self._items[one][1] > self._items[other][1]
+    def _is_before(self, index: int, other: int) -> bool:
+        return self._items[index][1] > self._items[other][1]
 
     def _down(self, start: int, end: int) -> None:
         parent = start

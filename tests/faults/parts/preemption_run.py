@@ -126,9 +126,9 @@ class PreemptionRun:
         assert isinstance(loop, VirtualLoop)
         #: All moments are multiples of half a second: many things happen at the same time.
         self._has_steps = rng.random() < 0.5
-        self._is_lease_lost, self._writes_without_lease = False, 0
-        #: Whether the lease is lost while evictions are in progress, some of which fail.
-        self._is_losing = False
+        #: The lease is lost; or it is lost while evictions are in progress, some of which fail.
+        self._is_lease_lost = self._is_losing = False
+        self._writes_without_lease = 0
         self._loop, self._unbound = loop, UnboundVictims(LoopClock(loop), rng, self._bind)
         self._reports = Reports()
         handle: Any = SimpleNamespace(
@@ -137,13 +137,7 @@ class PreemptionRun:
             until=self._until,
         )
         evictor: Any = SimpleNamespace(evict=self._evict, clear_nomination=self._clear)
-        reporting: Any = SimpleNamespace(
-            preempted=lambda victim, *_: self._on_report(victim, "preempted"),
-            eviction_failed=lambda victim, *_: self._on_report(victim, "failed"),
-        )
-        recorder: Any = SimpleNamespace(
-            now=lambda: 0.0, preemption_started=_ignore, preemption_ended=self._reports.on_end
-        )
+        reporting, recorder = _reporting(self._on_report), _recorder(self._reports)
         self._executor = PreemptionExecutor(
             self._queue, self._nominator, handle, self._pods, evictor, reporting, recorder
         )
@@ -195,8 +189,7 @@ class PreemptionRun:
         self._failing = 0.0
         await asyncio.sleep(QUIET_S)
         ticking.cancel()
-        gated = [e.pod.key for e in self._queue.pods() if e.queue_name is QueueName.GATED]
-        if gated:
+        if gated := [e.pod.key for e in self._queue.pods() if e.queue_name is QueueName.GATED]:
             self.problems.append(f"{gated} are still gated")
         if len(self._executor):
             self.problems.append("a preemption has not ended")
@@ -393,6 +386,20 @@ def _stays(live: Pod | None, uid: str) -> bool:
     if live is None or live.metadata.uid != uid:
         return False
     return live.metadata.deletion_timestamp is None and bool(live.spec.node_name)
+
+
+def _reporting(on_report: Callable[[PodInfo, str], None]) -> Any:
+    """Returns the reports of victims."""
+    return SimpleNamespace(
+        preempted=lambda victim, *_: on_report(victim, "preempted"),
+        eviction_failed=lambda victim, *_: on_report(victim, "failed"),
+    )
+
+
+def _recorder(reports: Reports) -> Any:
+    return SimpleNamespace(
+        now=lambda: 0.0, preemption_started=_ignore, preemption_ended=reports.on_end
+    )
 
 
 def _ignore(*_: object) -> None:
