@@ -30,6 +30,7 @@ from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.picked_mutations import PICKED_BUGS
 from tests.faults.planted import PlantedBug
 from tests.faults.recent_mutations import RECENT_BUGS
+from tests.faults.repicked_mutations import REPICKED_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.sampled_mutations import SAMPLED_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
@@ -53,6 +54,7 @@ ALL_BUGS: Final = (
     *REVIEWED_BUGS,
     *SAMPLED_BUGS,
     *PICKED_BUGS,
+    *REPICKED_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -270,7 +272,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "deleted_claim_is_assumed": ("handlers", 345),
     "attachment_of_unknown_volume": ("volumes", 1),
     "own_namespace_as_well": ("state", 3),
-    "last_rule_stays": ("node_devices", 39),
+    "last_rule_stays": ("node_devices", 3),
     "first_value_of_volume": ("volumes", 5),
     "one_violation_at_most": ("preempt_extender", 10),
     "claim_of_same_name": ("volumes", 5),
@@ -293,12 +295,21 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "mixed_claim_never_times_out": ("conditions", 2),
     "one_violating_less": ("limited_choice", 10),
     "other_services_forgotten": ("spreading", 2),
-    "special_node_as_shared": ("node_devices", 9),
-    "special_verdict_is_shared": ("node_devices", 30),
+    "special_node_as_shared": ("node_devices", 16),
+    "special_verdict_is_shared": ("node_devices", 9),
     "plans_of_old_epoch": ("node_devices", 36),
     "distinct_is_not_read": ("node_devices", 118),
     "deleted_claim_is_unanswered": ("claims", 186),
     "binding_after_read": ("binding", 181),
+    "device_of_other_node": ("node_devices", 1),
+    "violations_are_ours": ("preempt_extender", 3),
+    "one_of_each_heap": ("queue", 0),
+    "removed_node_is_tainted": ("state", 0),
+    "equal_victim_leaves": ("limited_choice", 6),
+    "unbound_victim_is_deleted": ("errors", 36),
+    "equal_capacity_queues": ("volumes", 3),
+    "same_number_of_devices": ("node_devices", 2),
+    "deleted_is_refused": ("claims", 249),
 }
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from mooring.client import Request
@@ -341,8 +342,12 @@ def _requests_after_the_end(answers: list[Answer]) -> int:
     """Returns how many requests followed a read of a claim that does not exist any more.
 
     Such a read ends the attempt, if all requests before have an answer: one that the server failed
-    just before the read counts as answered by it.
+    just before the read counts as answered by it. After a conflict it does so in any case.
     """
+    for index, (before, answer) in enumerate(pairwise(answers)):
+        is_read = answer.request.method == "GET"
+        if before.status == 409 and is_read and answer.status == 404:
+            return len(answers) - index - 2
     for index, answer in enumerate(answers):
         is_failed_write = answer.request.method != "GET" and answer.status >= 500
         is_judged = is_failed_write and index + 1 < len(answers)

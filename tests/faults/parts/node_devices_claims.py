@@ -6,11 +6,15 @@ A spec has the documents of the API, but ``where`` (attribute and value) for sel
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
+
+import msgspec
 
 from mooring.clock import Rng
 from mooring.objects.codec.decode import convert
-from mooring.objects.resource import ResourceClaim
+from mooring.objects.resource import AllocationResult, ResourceClaim
+from tests.faults.parts.node_devices_model import Taken
 
 DRIVER: Final = "gpu.test"
 
@@ -128,3 +132,29 @@ def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
     }
     claim: ResourceClaim = convert(body, "ResourceClaim")
     return claim
+
+
+def allocation_of(taken: Sequence[Taken], node: str) -> AllocationResult:
+    """Returns the allocation of devices, with the nodes that can use all of them."""
+    results = [
+        {
+            "request": f"{item.request}/{item.alternative}" if item.alternative else item.request,
+            "driver": DRIVER,
+            "pool": item.device.pool,
+            "device": item.device.name,
+        }
+        for item in taken
+    ]
+    zones = [
+        {"key": "zone", "operator": "In", "values": [value]}
+        for kind, value in (item.device.reach for item in taken)
+        if kind == "zone"
+    ]
+    term: dict[str, Any] = {"matchExpressions": zones}
+    if any(item.device.reach[0] == "node" for item in taken):
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        term = {"matchFields": [field]}
+    body: dict[str, Any] = {"devices": {"results": results}}
+    if zones or "matchFields" in term:
+        body["nodeSelector"] = {"nodeSelectorTerms": [term]}
+    return msgspec.convert(body, AllocationResult)

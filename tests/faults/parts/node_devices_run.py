@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from mooring.clock import VirtualClock, seeded_random
 from mooring.framework import NodeView
@@ -23,8 +24,8 @@ from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import audit
 from mooring.testing import Harness, make_pod
-from tests.faults.parts.node_devices_claims import ClaimSpecs, claim_of, special_of
-from tests.faults.parts.node_devices_cluster import CLASSES, RESOURCE, DeviceCluster
+from tests.faults.parts.node_devices_claims import ClaimSpecs, allocation_of, claim_of, special_of
+from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, DeviceCluster
 from tests.faults.parts.node_devices_model import DeviceSearch, Taken, devices_on, reaches
 
 STEPS: Final = 30
@@ -92,6 +93,7 @@ class NodeDevicesRun(DeviceCluster):
             self._republish,
             self._change_node,
             self._change_rule,
+            self._reallocate,
         )
         for _ in range(STEPS):
             rng.choice(actions)()
@@ -132,7 +134,7 @@ class NodeDevicesRun(DeviceCluster):
             return
         scores = self._plugin.score(cycle, _view_of(view, fitting)).tolist()
         worth = [
-            self._score(of_pod, expected[name] or [])
+            _score(of_pod, expected[name] or [])
             if self._special_on(name, of_pod, amount) or any(not it.taken for it in of_pod)
             else 0
             for name in fitting
@@ -155,21 +157,6 @@ class NodeDevicesRun(DeviceCluster):
         codes = self._plugin.filter(cycle, part).codes.tolist()
         pairs = zip(part.names, codes, strict=True)
         return list(part.names), [name for name, code in pairs if not code]
-
-    def _score(self, claims: list[ClaimInUse], taken: list[Taken]) -> int:
-        """Returns the score of a node: 8 for each first alternative, 7 for each second one."""
-        free = [claim for claim in claims if not claim.taken]
-        score = 0
-        for claim in claims:
-            devices = claim.taken or [item for item in taken if item.claim == free.index(claim)]
-            taken_names = {(item.request, item.alternative) for item in devices}
-            score += sum(
-                8 - index
-                for request in claim.spec["requests"]
-                for index, item in enumerate(request.get("firstAvailable", ()))
-                if (request["name"], item["name"]) in taken_names
-            )
-        return score
 
     def _claims_for(self) -> list[str]:
         """Returns the claims of a pod: new ones, or those of others."""
@@ -296,6 +283,29 @@ class NodeDevicesRun(DeviceCluster):
                 del self._claims[name]
                 self._cache.remove_object("ResourceClaim", f"default/{name}")
 
+    def _reallocate(self) -> None:
+        """Frees a claim and allocates it elsewhere; the watch shows only the last version."""
+        names = [
+            name
+            for name, claim in self._claims.items()
+            if claim.users and not claim.is_in_flight and not self._are_in_progress([claim])
+        ]
+        if not names:
+            return
+        name, node = self._rng.choice(names), self._rng.choice(NODES)
+        claim = self._claims[name]
+        before, claim.taken = claim.taken, []
+        taken = self._on(node, [claim], 0)
+        if not taken:
+            claim.taken = before
+            return
+        claim.taken, claim.node = taken, node
+        stored = self._cache.devices.claims.get(f"default/{name}")
+        assert stored is not None
+        status = replace(stored.status, allocation=allocation_of(taken, node))
+        metadata = replace(stored.metadata, resource_version="")
+        self._put("ResourceClaim", replace(stored, metadata=metadata, status=status))
+
     def _are_in_progress(self, claims: list[ClaimInUse]) -> bool:
         """Returns whether one of the claims is being reserved for another pod."""
         return any(claim in it.claims for it in self._reserved for claim in claims)
@@ -303,6 +313,22 @@ class NodeDevicesRun(DeviceCluster):
     def _is_unused(self, claim: ClaimInUse) -> bool:
         of_pods = [it.claims for it in (*self._reserved, *self._bound)]
         return not claim.taken and not any(claim in claims for claims in of_pods)
+
+
+def _score(claims: list[ClaimInUse], taken: list[Taken]) -> int:
+    """Returns the score of a node: 8 for each first alternative, 7 for each second one."""
+    free = [claim for claim in claims if not claim.taken]
+    score = 0
+    for claim in claims:
+        devices = claim.taken or [item for item in taken if item.claim == free.index(claim)]
+        taken_names = {(item.request, item.alternative) for item in devices}
+        score += sum(
+            8 - index
+            for request in claim.spec["requests"]
+            for index, item in enumerate(request.get("firstAvailable", ()))
+            if (request["name"], item["name"]) in taken_names
+        )
+    return score
 
 
 def _view_of(view: NodeView, names: list[str]) -> NodeView:
