@@ -27,9 +27,11 @@ from tests.faults.joint_mutations import JOINT_BUGS
 from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
+from tests.faults.picked_mutations import PICKED_BUGS
 from tests.faults.planted import PlantedBug
 from tests.faults.pool_mutations import POOL_BUGS
 from tests.faults.recent_mutations import RECENT_BUGS
+from tests.faults.repicked_mutations import REPICKED_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.sampled_mutations import SAMPLED_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
@@ -53,6 +55,8 @@ ALL_BUGS: Final = (
     *REVIEWED_BUGS,
     *SAMPLED_BUGS,
     *POOL_BUGS,
+    *PICKED_BUGS,
+    *REPICKED_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -219,13 +223,13 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "bound_pod_read_every_time": ("verify", 0),
     "older_stored_version": ("status", 1),
     "queued_nomination_lost": ("status", 0),
-    "written_nomination_kept": ("status", 0),
+    "written_nomination_kept": ("status", 6),
     "gated_for_all_victims": ("preemption", 0),
     "gated_preemptor": ("preemption", 11),
     "any_failure_is_eviction": ("preemption", 0),
-    "second_wait_forgotten": ("client", 8),
+    "second_wait_forgotten": ("client", 3),
     "bindings_do_not_wait": ("client", 3),
-    "refused_again_is_oldest": ("client", 69),
+    "refused_again_is_oldest": ("client", 117),
     "server_error_is_refusal": ("client", 0),
     "old_wait_ends": ("writes", 4),
     "deleted_while_listed": ("informer", 0),
@@ -242,12 +246,12 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "flush_is_no_event": ("queue", 0),
     "quarantine_outlives_attempt": ("queue", 25),
     "annotations_are_no_edit": ("queue", 35),
-    "first_nomination_by_name": ("state", 0),
+    "first_nomination_by_name": ("state", 1),
     "victims_in_any_order": ("choice", 6),
     "unknown_reservation_fails": ("claims", 0),
     "reservation_is_not_removed": ("claims", 0),
     "allocated_elsewhere": ("claims", 4),
-    "last_driver_is_limited": ("volumes", 0),
+    "last_driver_is_limited": ("volumes", 5),
     "created_and_written_again": ("recorder", 0),
     "leaked_cancellation_ends_task": ("cycle", 7),
     "place_of_first_attempt": ("queue", 0),
@@ -262,7 +266,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "read_goes_on": ("binding", 0),
     "restored_claim": ("volumes", 1),
     "assumed_claim": ("volumes", 1),
-    "restored_volume": ("volumes", 3),
+    "restored_volume": ("volumes", 8),
     "replaced_announcement": ("status", 1),
     "arrival_after_read": ("bind_extender", 29),
     "first_victim_decides": ("cycle", 39),
@@ -290,6 +294,46 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "protected_last": ("choice", 4),
     "stored_nomination_first": ("choice", 12),
     "deleted_claim_is_assumed": ("handlers", 345),
+    "attachment_of_unknown_volume": ("volumes", 1),
+    "own_namespace_as_well": ("state", 3),
+    "last_rule_stays": ("node_devices", 3),
+    "first_value_of_volume": ("volumes", 5),
+    "one_violation_at_most": ("preempt_extender", 10),
+    "claim_of_same_name": ("volumes", 5),
+    "wait_in_body_of_429": ("client", 4),
+    "urgent_for_ever": ("writes", 5),
+    "ignored_nodes_are_scored": ("spreading", 19),
+    "node_without_victims": ("preempt_extender", 25),
+    "name_of_namesake": ("state", 0),
+    "announcement_replaced_by_nomination": ("status", 1),
+    "repeated_preference_counts_once": ("state", 7),
+    "flushed_for_ever": ("queue", 2),
+    "number_of_attempts_in_flight": ("queue", 0),
+    "failed_is_refused": ("queue", 3),
+    "lost_lease_after_failure": ("preemption", 4),
+    "assumed_stays_in_flight": ("handlers", 0),
+    "single_event_never_ends": ("recorder", 0),
+    "rejected_binding_is_skipped": ("cycle", 0),
+    "second_of_equal_nodes": ("batch", 0),
+    "each_reason_once": ("choice", 3),
+    "mixed_claim_never_times_out": ("conditions", 2),
+    "one_violating_less": ("limited_choice", 10),
+    "other_services_forgotten": ("spreading", 2),
+    "special_node_as_shared": ("node_devices", 16),
+    "special_verdict_is_shared": ("node_devices", 9),
+    "plans_of_old_epoch": ("node_devices", 36),
+    "distinct_is_not_read": ("node_devices", 118),
+    "deleted_claim_is_unanswered": ("claims", 186),
+    "binding_after_read": ("binding", 181),
+    "device_of_other_node": ("node_devices", 1),
+    "violations_are_ours": ("preempt_extender", 3),
+    "one_of_each_heap": ("queue", 0),
+    "removed_node_is_tainted": ("state", 0),
+    "equal_victim_leaves": ("limited_choice", 6),
+    "unbound_victim_is_deleted": ("errors", 36),
+    "equal_capacity_queues": ("volumes", 3),
+    "same_number_of_devices": ("node_devices", 2),
+    "deleted_is_refused": ("claims", 249),
 }
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
@@ -307,7 +351,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "restored_is_silent": ("handlers", 1),
     "nominated_in_memory": ("handlers", 0),
     "preempted_goes_on": ("preemption", 32),
-    "lost_lease_is_failure": ("preemption", 5),
+    "lost_lease_is_failure": ("preemption", 4),
     "activated_twice": ("cycle", 4),
     "busy_series_ends": ("recorder", 22),
     "announced_is_forgotten": ("cycle", 0),
@@ -354,10 +398,10 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "silent_restore": ("claim_store", 0),
     "reported_before_assumed": ("claim_store", 0),
     "broken_at_the_share": ("queue", 6),
-    "capacity_hides_topology": ("volumes", 0),
+    "capacity_hides_topology": ("volumes", 3),
     "requested_wait_is_remembered": ("writes", 5),
     "empty_line_is_fresh": ("informer", 0),
-    "terms_of_all_namespaces_missed": ("state", 2),
+    "terms_of_all_namespaces_missed": ("state", 0),
     "rejected_wait_is_success": ("cycle", 0),
 }
 

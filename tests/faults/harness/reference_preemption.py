@@ -26,9 +26,21 @@ from tests.faults.harness.reference_topology import World
 #: Added to each priority, so that one more victim is never better.
 OFFSET: Final = 2**31
 
-#: How many of the nodes are searched for candidates by default: a tenth, and at least 100.
-SHARE_PERCENT: Final = 10
-CANDIDATES_MIN: Final = 100
+
+class Limits(NamedTuple):
+    """Limits the number of candidates that are searched for.
+
+    Attributes:
+        percent: Of the nodes where a preemption may help (minCandidateNodesPercentage).
+        at_least: But no fewer than these (minCandidateNodesAbsolute).
+    """
+
+    percent: int
+    at_least: int
+
+
+#: Those of kube-scheduler.
+DEFAULT_LIMITS: Final = Limits(10, 100)
 
 
 class Choice(NamedTuple):
@@ -104,16 +116,19 @@ class Cluster(NamedTuple):
                 violations += other in protected
         return Choice(node, sorted(victims, key=importance), violations) if victims else None
 
-    def candidates(self, pod: Pod, nodes: Sequence[str], share: float) -> Iterator[Choice]:
+    def candidates(
+        self, pod: Pod, nodes: Sequence[str], share: float, limits: Limits = DEFAULT_LIMITS
+    ) -> Iterator[Choice]:
         """Yields the candidates, from a random place in the list of the nodes on.
 
         Args:
             pod: The preemptor.
             nodes: Those where a preemption may help, in order.
             share: Where to begin, in [0, 1).
+            limits: How many candidates are searched for.
         """
         start = int(share * len(nodes))
-        limit = min(len(nodes), max(len(nodes) * SHARE_PERCENT // 100, CANDIDATES_MIN))
+        limit = min(len(nodes), max(len(nodes) * limits.percent // 100, limits.at_least))
         count, has_sound = 0, False
         for name in [*nodes[start:], *nodes[:start]]:
             if has_sound and count >= limit:

@@ -8,12 +8,14 @@ already, evicted by a scheduler or otherwise, and preemptors are nominated or mu
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from mooring.clock import Rng, VirtualClock, seeded_random
+from mooring.config.types import DefaultPreemptionArgs
 from mooring.framework import Diagnosis
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
@@ -26,6 +28,7 @@ from mooring.simulation.offline import OfflineHandle
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
+from tests.faults.harness.reference_preemption import priority_of
 from tests.faults.twins.attached_choice import AttachedChoice
 
 NODES: Final = ("a", "b", "c", "d")
@@ -34,6 +37,8 @@ CHOICES: Final = 6
 DELETED: Final = "2026-01-01T00:00:00Z"
 #: The share of the placed pods that leave, in a run with such pods.
 LEAVING_SHARE: Final = 0.3
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+NO_HELP: Final = "Preemption is not helpful for scheduling"
 
 
 class ChoiceRun:
@@ -41,9 +46,14 @@ class ChoiceRun:
 
     Attributes:
         problems: Differences to the reference.
+        node_names: The nodes.
+        n_choices: How many preemptors are tried.
     """
 
-    def __init__(self, seed: int) -> None:
+    node_names: tuple[str, ...] = NODES
+    n_choices = CHOICES
+
+    def __init__(self, seed: int, args: DefaultPreemptionArgs | None = None) -> None:
         self.problems: list[str] = []
         self._rng = rng = seeded_random(seed)
         #: Of pods that leave, and nominations; they change nothing else that is drawn.
@@ -54,14 +64,15 @@ class ChoiceRun:
         self._priorities = rng.choice(((0,), (0, 5), (-10, 0, 5, 50)))
         self._minutes = rng.choice(((1,), (1, 2, 3), (1, 2, 3, None)))
         cache = Cache()
-        nodes = [make_node(name, allocatable={"cpu": str(CPU), "pods": "20"}) for name in NODES]
+        amounts = {"cpu": str(CPU), "pods": "20"}
+        nodes = [make_node(name, allocatable=amounts) for name in self.node_names]
         handle = OfflineHandle(cache, VirtualClock(), seeded_random(seed + 1))
-        plugin = DefaultPreemption(None, handle)
+        plugin = DefaultPreemption(args, handle)
         self._harness = Harness(nodes, [NodeResourcesFit(), plugin])
         self._harness.cache = self._cache = cache
         for node in nodes:
             cache.put_node(node)
-        budgets = {f"default/{name}": _budget(rng, name) for name in "xyz" if rng.random() < 0.5}
+        self._budgets = budgets = self._first_budgets()
         for budget in budgets.values():
             cache.put_object("PodDisruptionBudget", budget)
         service: Any = SimpleNamespace(
@@ -72,11 +83,16 @@ class ChoiceRun:
         self._plugin = plugin
         self.model = AttachedChoice(service, self.problems.append)
 
+    def _first_budgets(self) -> dict[str, PodDisruptionBudget]:
+        """Draws the budgets, by the names under which they are stored."""
+        rng = self._rng
+        return {f"default/{name}": _budget(rng, name) for name in "xyz" if rng.random() < 0.5}
+
     def run(self) -> None:
         """Fills the nodes, and tries preemptors, whose victims go."""
-        for node in NODES:
+        for node in self.node_names:
             self._fill(node)
-        for _ in range(CHOICES):
+        for _ in range(self.n_choices):
             self._choose()
 
     def _fill(self, node: str) -> None:
@@ -112,7 +128,7 @@ class ChoiceRun:
         more, spec, status, metadata = self._more, pod.spec, pod.status, pod.metadata
         if not spec.node_name:
             policy = more.choice(("PreemptLowerPriority",) * 7 + ("Never",))
-            nominated = more.choice(("", *NODES, "nowhere"))
+            nominated = more.choice(("", *self.node_names, "nowhere"))
             return replace(
                 pod,
                 spec=replace(spec, preemption_policy=policy),
@@ -143,7 +159,7 @@ class ChoiceRun:
         info = PodInfo(pod)
         snapshot = self._cache.snapshot()
         if self._has_leaving and self._more.random() < 0.5:
-            self._cache.nominator.nominate(info, self._more.choice(NODES))
+            self._cache.nominator.nominate(info, self._more.choice(self.node_names))
         cycle = self._harness.framework.new_cycle(info, snapshot)
         diagnosis = schedule_pod(self._harness.framework, cycle, Attempt(snapshot))
         if not isinstance(diagnosis, Diagnosis):
@@ -152,12 +168,38 @@ class ChoiceRun:
         post_filter: Any = self._plugin.post_filter
         self.model._calls = -1  # each choice is compared
         result = post_filter(cycle, diagnosis)
+        self._check_reasons(info.pod, diagnosis, result)
         for victim in result.victims:
             self._cache.remove_pod(victim.uid)
         if result.node_name and rng.random() < 0.5:
             self._cache.nominator.nominate(info, result.node_name)
         elif result.node_name:
             self._cache.put_pod(info.on_node(result.node_name).pod)
+
+    def _check_reasons(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
+        """Compares the reasons why no node is a candidate: each node has one, cpu is short."""
+        cluster = self.model._cluster()
+        if result.victims or self.model._may_not(pod, diagnosis, cluster):
+            return
+        reasons: Counter[str] = Counter()
+        helpful = list(self.model._helpful(diagnosis))
+        for node in helpful:
+            has_lower = any(
+                name == node and priority_of(other) < priority_of(pod)
+                for other, name in cluster.placed
+            )
+            reasons["Insufficient cpu" if has_lower else NO_VICTIMS] += 1
+        if others := len(self.node_names) - len(helpful):
+            reasons[NO_HELP] += others
+        expected = _message(len(self.node_names), reasons)
+        if result.status.message != expected:
+            self.problems.append(f"{result.status.message!r}, not {expected!r}")
+
+
+def _message(n_nodes: int, reasons: Counter[str]) -> str:
+    """Returns the message of kube-scheduler's FitError: the counts are sorted as texts."""
+    texts = sorted(f"{count} {reason}" for reason, count in reasons.items())
+    return f"preemption: 0/{n_nodes} nodes are available: {', '.join(texts)}."
 
 
 def _budget(rng: Rng, app: str) -> PodDisruptionBudget:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from mooring.client import Request
@@ -181,6 +182,8 @@ class ClaimsRun:
         latest = self._process.model.get(name)
         if problem := _without_reason(claimed, latest, claim, text, answers):
             self.problems.append(f"{what} {problem}")
+        if (missed := _requests_after_the_end(answers)) > 0:
+            self.problems.append(f"{what} only {missed} requests after it was seen to be gone")
 
     # -- the server -------------------------------------------------------------------------------
 
@@ -333,6 +336,28 @@ def run_claims(seed: int) -> None:
 
     problems = run_virtually(run(), seeded_random(seed + 2_000_000))
     assert not problems, problems[0]
+
+
+def _requests_after_the_end(answers: list[Answer]) -> int:
+    """Returns how many requests followed a read of a claim that does not exist any more.
+
+    Such a read ends the attempt, if all requests before have an answer: one that the server failed
+    just before the read counts as answered by it. After a conflict it does so in any case.
+    """
+    for index, (before, answer) in enumerate(pairwise(answers)):
+        is_read = answer.request.method == "GET"
+        if before.status == 409 and is_read and answer.status == 404:
+            return len(answers) - index - 2
+    for index, answer in enumerate(answers):
+        is_failed_write = answer.request.method != "GET" and answer.status >= 500
+        is_judged = is_failed_write and index + 1 < len(answers)
+        if answer.request.method == "GET" and answer.status == 404:
+            return len(answers) - index - 1
+        if not (0 < answer.status < 300 or answer.status == 409 or is_judged):
+            return 0
+        if is_judged and answers[index + 1].status not in (200, 404):
+            return 0
+    return 0
 
 
 def _without_reason(

@@ -117,7 +117,8 @@ class ScriptedServer:
         is_creation = request.method == "POST" and not request.path.endswith("/binding")
         if wait_s and not is_creation:
             self._note(key, wait_s)
-        return _response(code, wait_s)
+        is_in_body = wait_s > 0 and self._rng.random() < 0.3
+        return _response(code, wait_s, is_in_body=is_in_body)
 
     def note_other(self, request: Request, wait_s: float) -> None:
         """Records the refusal of one of them."""
@@ -168,11 +169,14 @@ class ScriptedServer:
             self.problems.append(f"a call gave up after {call.answers}")
 
 
-def _response(code: int, wait_s: float) -> Response:
+def _response(code: int, wait_s: float, *, is_in_body: bool) -> Response:
+    """Returns an answer; the wait is in a header, or in the body alone."""
     headers = {"content-type": "application/json"}
-    if wait_s:
+    status: dict[str, Any] = {"kind": "Status", "code": code, "message": f"injected: {code}"}
+    if is_in_body:
+        status["details"] = {"retryAfterSeconds": int(wait_s)}
+    elif wait_s:
         headers["retry-after"] = str(int(wait_s))
-    status = {"kind": "Status", "code": code, "reason": "", "message": f"injected: {code}"}
     return Response(code, headers, msgspec.json.encode(status))
 
 

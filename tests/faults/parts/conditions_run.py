@@ -140,6 +140,8 @@ class ConditionsRun:
         #: Since when the end is certain, and since when all claims are ready.
         self._certain_s: float | None = None
         self._ready_s: float | None = None
+        #: The first claim that is not ready, and since when it is that one.
+        self._first: tuple[Claim | None, float] = None, 0.0
         self._failing_share = self._rng.choice((0.0, 0.05, 0.3))
 
     async def run(self) -> None:
@@ -164,7 +166,8 @@ class ConditionsRun:
         attempt: Any = SimpleNamespace(claims=claims, created=created)
         snapshot = SimpleNamespace(devices=SimpleNamespace(claims=self._store))
         cycle: Any = SimpleNamespace(snapshot=snapshot, framework=None, pod=None)
-        self._certain_s = self._ready_s = None
+        self._certain_s, self._ready_s = None, None
+        self._first = None, self._now_s()
         self._note()
         changing = asyncio.create_task(self._change())
         started_s, result = self._now_s(), ""
@@ -217,6 +220,13 @@ class ConditionsRun:
         self._ready_s = _since(self._ready_s, now_s) if is_ready else None
         is_certain = self._first_failing(states) is not None
         self._certain_s = _since(self._certain_s, now_s) if is_certain else None
+        first = self._first_pending(states)
+        if first is not self._first[0]:
+            self._first = first, now_s
+
+    def _first_pending(self, states: list[str]) -> Claim | None:
+        pairs = zip(self._claims, states, strict=True)
+        return next((claim for claim, state in pairs if state is not READY), None)
 
     def _first_failing(self, states: list[str]) -> Claim | None:
         """Returns the claim that has failed, if no claim before it is to be waited for."""
@@ -246,15 +256,23 @@ class ConditionsRun:
             self.problems.append(f"{what}: ready for {now_s - self._ready_s:.2f} s")
         if self._certain_s is not None and now_s > self._certain_s + POLL_S + ROUNDING_S:
             self.problems.append(f"{what}: failed for {now_s - self._certain_s:.2f} s")
+        if self._overdue_s(now_s) > POLL_S + ROUNDING_S:
+            self.problems.append(f"{what}: timed out for {self._overdue_s(now_s):.2f} s")
         if now_s > started_s + self._timeout_s + ROUNDING_S:
             self.problems.append(f"{what}: longer than {self._timeout_s} s")
 
     def _is_timeout(self, states: list[str], lasted_s: float) -> bool:
-        first = next(
-            claim for claim, state in zip(self._claims, states, strict=True) if state is not READY
-        )
+        first = self._first_pending(states)
+        assert first is not None
         is_old = self.wall_s() - first.allocated_s > self._timeout_s
         return lasted_s >= self._timeout_s - ROUNDING_S or is_old
+
+    def _overdue_s(self, now_s: float) -> float:
+        """Returns for how long the first claim that is not ready has been allocated too long."""
+        first, since_s = self._first
+        if first is None:
+            return 0.0
+        return now_s - max(since_s, first.allocated_s + self._timeout_s - START_S)
 
     # -- the handle of the plugin -----------------------------------------------------------------
 

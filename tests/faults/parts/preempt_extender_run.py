@@ -175,11 +175,22 @@ class PreemptExtenderRun(ChoiceRun):
         return json.dumps(
             {
                 rng.choice(("NodeNameToMetaVictims", "nodenametometavictims")): {
-                    node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations}
+                    node: self._written(uids, violations)
                     for node, (uids, violations) in answer.items()
                 }
             }
         ).encode()
+
+    def _written(self, uids: list[str], violations: int) -> dict[str, Any]:
+        """Returns the victims of a node in one of the forms that mean the same."""
+        rng = self.more
+        if not uids and not violations and rng.random() < 0.7:
+            return rng.choice(({}, {"Pods": None}, {"Pods": []}, {"numPDBViolations": 0}))
+        pods: Any = [{"UID": uid} for uid in uids]
+        body = {rng.choice(("Pods", "pods")): pods, "NumPDBViolations": violations}
+        if not violations and rng.random() < 0.3:
+            del body["NumPDBViolations"]
+        return body
 
     def _sent(self, play: Play, arguments: Any) -> Offer:
         if play.is_capable:
@@ -228,6 +239,8 @@ class PreemptExtenderRun(ChoiceRun):
             if rng.random() < 0.2:
                 continue
             left = [uid for uid in uids if rng.random() < 0.85]
+            if rng.random() < 0.1:
+                left, violations = [], 0
             if rng.random() < 0.3:
                 rng.shuffle(left)
             if rng.random() < 0.1:

@@ -126,7 +126,9 @@ class PreemptionRun:
         assert isinstance(loop, VirtualLoop)
         #: All moments are multiples of half a second: many things happen at the same time.
         self._has_steps = rng.random() < 0.5
-        self._is_lease_lost, self._writes_without_lease = False, 0
+        #: The lease is lost; or it is lost while evictions are in progress, some of which fail.
+        self._is_lease_lost = self._is_losing = False
+        self._writes_without_lease = 0
         self._loop, self._unbound = loop, UnboundVictims(LoopClock(loop), rng, self._bind)
         self._reports = Reports()
         handle: Any = SimpleNamespace(
@@ -135,13 +137,7 @@ class PreemptionRun:
             until=self._until,
         )
         evictor: Any = SimpleNamespace(evict=self._evict, clear_nomination=self._clear)
-        reporting: Any = SimpleNamespace(
-            preempted=lambda victim, *_: self._on_report(victim, "preempted"),
-            eviction_failed=lambda victim, *_: self._on_report(victim, "failed"),
-        )
-        recorder: Any = SimpleNamespace(
-            now=lambda: 0.0, preemption_started=_ignore, preemption_ended=self._reports.on_end
-        )
+        reporting, recorder = _reporting(self._on_report), _recorder(self._reports)
         self._executor = PreemptionExecutor(
             self._queue, self._nominator, handle, self._pods, evictor, reporting, recorder
         )
@@ -173,7 +169,7 @@ class PreemptionRun:
 
     def _on_retry(self, uid: str) -> None:
         self._reports.retries += 1
-        if self._is_lease_lost:
+        if self._is_lease_lost or (self._is_losing and self._writes_without_lease):
             self.problems.append(f"{uid} is retried, but the lease is lost")
         for listener in self._listeners:
             listener("retry_after_backoff", (uid,), {})
@@ -193,8 +189,7 @@ class PreemptionRun:
         self._failing = 0.0
         await asyncio.sleep(QUIET_S)
         ticking.cancel()
-        gated = [e.pod.key for e in self._queue.pods() if e.queue_name is QueueName.GATED]
-        if gated:
+        if gated := [e.pod.key for e in self._queue.pods() if e.queue_name is QueueName.GATED]:
             self.problems.append(f"{gated} are still gated")
         if len(self._executor):
             self.problems.append("a preemption has not ended")
@@ -205,7 +200,8 @@ class PreemptionRun:
     async def _lose_lease(self) -> None:
         """Preempts without a lease: the first write ends the task group, and so the scheduler."""
         self._loop.on_step = lambda: None  # what is cancelled has no result
-        self._is_lease_lost = True
+        self._is_losing = self._rng.random() < 0.5
+        self._is_lease_lost = not self._is_losing
         self._queue.add(self._new("preemptor", priority=10))
         self._preempt()
         await asyncio.sleep(QUIET_S)
@@ -316,7 +312,11 @@ class PreemptionRun:
         if self._is_lease_lost:
             self._writes_without_lease += 1
             raise LeaseLost("the lease is another's")
-        if rng.random() < self._failing:
+        if self._is_losing and rng.random() < 0.5:
+            await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s)
+            self._writes_without_lease += 1
+            raise LeaseLost("the lease is another's")
+        if rng.random() < (0.7 if self._is_losing else self._failing):
             self._reports.expected[f"{info.uid} failed"] += 1
             await _take(self._rng, has_steps=self._has_steps, longest_s=self._slow_s)
             raise rng.choice(ERRORS)
@@ -386,6 +386,20 @@ def _stays(live: Pod | None, uid: str) -> bool:
     if live is None or live.metadata.uid != uid:
         return False
     return live.metadata.deletion_timestamp is None and bool(live.spec.node_name)
+
+
+def _reporting(on_report: Callable[[PodInfo, str], None]) -> Any:
+    """Returns the reports of victims."""
+    return SimpleNamespace(
+        preempted=lambda victim, *_: on_report(victim, "preempted"),
+        eviction_failed=lambda victim, *_: on_report(victim, "failed"),
+    )
+
+
+def _recorder(reports: Reports) -> Any:
+    return SimpleNamespace(
+        now=lambda: 0.0, preemption_started=_ignore, preemption_ended=reports.on_end
+    )
 
 
 def _ignore(*_: object) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.faults.parts.audit_run import run_audit
+from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.candidate_run import run_candidate
 from tests.faults.parts.choice_run import run_choice
@@ -18,15 +19,19 @@ from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extender_run import run_extender
+from tests.faults.parts.filter_extender_run import run_filter_extender
 from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.limited_choice_run import run_limited_choice
+from tests.faults.parts.node_devices_run import run_node_devices
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.slots_run import run_slots
+from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.verify_run import run_verify
@@ -62,12 +67,27 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "conditions": run_conditions,
     "claim_store": run_claim_store,
     "pool": run_pool,
+    "limited_choice": run_limited_choice,
+    "spreading": run_spreading,
+    "node_devices": run_node_devices,
+    "filter_extender": run_filter_extender,
+    "batch": run_batch,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue",),
-    "state": ("state", "claim_store", "handlers", "cycle"),
-    "framework": ("cycle", "preemption", "choice"),
+    "state": (
+        "state",
+        "claim_store",
+        "spreading",
+        "node_devices",
+        "volumes",
+        "handlers",
+        "cycle",
+    ),
+    "framework": ("batch", "filter_extender", "limited_choice", "cycle", "preemption", "choice"),
+    "dra": ("node_devices",),
+    "cel": ("node_devices",),
     "client": (
         "client",
         "informer",
@@ -92,8 +112,9 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handle",
         "claim_errors",
     ),
-    "plugins/dynamic_resources": ("claims", "conditions"),
-    "plugins/default_preemption": ("choice",),
+    "plugins/dynamic_resources": ("node_devices", "claims", "conditions"),
+    "plugins/default_preemption": ("choice", "limited_choice"),
+    "plugins/pod_topology_spread": ("spreading",),
     "plugins/volume_binding": ("volumes",),
-    "extenders": ("bind_extender", "preempt_extender"),
+    "extenders": ("bind_extender", "preempt_extender", "filter_extender"),
 }

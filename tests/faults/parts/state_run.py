@@ -8,7 +8,7 @@ pod, and the order of nominations, each computed from a dict of pods.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -49,6 +49,7 @@ WEIGHTS: Final = {
     "remove_node": 1,
     "read_label": 1,
     "assume": 4,
+    "succeed": 2,
     "settle": 4,
     "place": 4,
     "change": 6,
@@ -193,13 +194,27 @@ class StateRun:
     def _assume(self) -> None:
         """Assumes a pod, which fails at once, or is kept."""
         node, pod = self._rng.choice(NODES), self._new_pod()
-        if self._of_key(pod):
+        if _of_key(self._pods, pod):
             return
         info = PodInfo(pod).on_node(node)
         with self._cache.assume(info, node) as reservation:
             if self._rng.random() < 0.7:
                 reservation.keep()
                 self._pods[info.uid] = info.pod, node, True
+
+    def _succeed(self) -> None:
+        """Assumes a pod of the same name before the deletion of the older one is known."""
+        if (chosen := self._any()) is None:
+            return
+        old_uid, (old, _, _) = chosen
+        node, pod = self._rng.choice(NODES), _named_like(self._new_pod(), old)
+        info = PodInfo(pod).on_node(node)
+        with self._cache.assume(info, node) as reservation:
+            reservation.keep()
+        self._cache.remove_pod(old_uid)
+        self._nominated.remove(lambda other: other.uid == old_uid)
+        del self._pods[old_uid]
+        self._pods[info.uid] = info.pod, node, True
 
     def _settle(self) -> None:
         """Confirms an assumed pod, on its node or another, or forgets it."""
@@ -230,7 +245,7 @@ class StateRun:
         """Puts a pod that is on a node already; it replaces one of its name."""
         node = self._rng.choice(NODES)
         pod = self._new_pod(node)
-        for uid in self._of_key(pod):
+        for uid in _of_key(self._pods, pod):
             del self._pods[uid]
         self._nominated.remove(lambda other: other.uid == pod.metadata.uid)
         self._cache.put_pod(pod)
@@ -287,10 +302,6 @@ class StateRun:
     def _any(self) -> tuple[str, tuple[Pod, str, bool]] | None:
         return self._rng.choice(list(self._pods.items())) if self._pods else None
 
-    def _of_key(self, pod: Pod) -> list[str]:
-        key = PodInfo(pod).key
-        return [uid for uid, (other, _, _) in self._pods.items() if PodInfo(other).key == key]
-
     # -- nominations ------------------------------------------------------------------------------
 
     def _nominate(self) -> None:
@@ -344,19 +355,30 @@ class StateRun:
                 actual.update({(names[row], *key): n for row, n in shared.rows.items()})
             expected = Counter(
                 (node, term.key, term.weight)
-                for node, term in self._terms(sort)
+                for node, term in _terms(self._pods, sort)
                 if term.matches(new, of_namespace)
             )
             if actual != expected:
                 self.problems.append(f"{sort} of {new.key}: {actual}, not {expected}")
 
-    def _terms(self, sort: str) -> Iterator[tuple[str, Term]]:
-        """Yields the terms of all pods, with their nodes."""
-        twin = AffinityTwin()
-        for pod, node, _ in self._pods.values():
-            for of_twin in SORTS.get(sort, ("preferred", "unpreferred")):
-                for term in twin.terms(PodInfo(pod), of_twin):
-                    yield node, term
+
+def _of_key(pods: Mapping[str, tuple[Pod, str, bool]], pod: Pod) -> list[str]:
+    key = PodInfo(pod).key
+    return [uid for uid, (other, _, _) in pods.items() if PodInfo(other).key == key]
+
+
+def _named_like(pod: Pod, other: Pod) -> Pod:
+    name, namespace = other.metadata.name, other.metadata.namespace
+    return replace(pod, metadata=replace(pod.metadata, name=name, namespace=namespace))
+
+
+def _terms(pods: Mapping[str, tuple[Pod, str, bool]], sort: str) -> Iterator[tuple[str, Term]]:
+    """Yields the terms of all pods, with their nodes."""
+    twin = AffinityTwin()
+    for pod, node, _ in pods.values():
+        for of_twin in SORTS.get(sort, ("preferred", "unpreferred")):
+            for term in twin.terms(PodInfo(pod), of_twin):
+                yield node, term
 
 
 def _keys(infos: list[PodInfo]) -> list[str]:

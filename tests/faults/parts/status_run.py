@@ -42,7 +42,7 @@ MESSAGES: Final = ("no node fits", "another reason")
 #: Requests that arrive late, after newer ones, are excluded: no writer could help.
 KINDS: Final = ("unreachable", "too_many", "server_error", "lost", "refused_status")
 
-WEIGHTS: Final = {"fail": 12, "announce": 3, "place": 2, "replace": 1}
+WEIGHTS: Final = {"fail": 12, "announce": 3, "overtake": 3, "place": 2, "replace": 1}
 
 
 @dataclass
@@ -133,6 +133,8 @@ class StatusRun:
             name = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
             action: Callable[[str], Awaitable[None]] = getattr(self, f"_{name}")
             await action(f"pod{rng.randrange(PODS)}")
+        if rng.random() < 0.5:
+            await self._overtake(f"pod{rng.randrange(PODS)}")
         self._network.heal()
         self._is_quiet = True
         await asyncio.sleep(QUIET_S)
@@ -173,16 +175,18 @@ class StatusRun:
         nominated = rng.choice((None, None, "", *NODES))
         self._enqueue(name, nominated)
 
-    def _enqueue(self, name: str, nominated: str | None, announced: str | None = None) -> None:
-        message, expected = self._rng.choice(MESSAGES), self._expected[name]
+    def _enqueue(
+        self, name: str, nominated: str | None, announced: str | None = None, message: str = ""
+    ) -> None:
+        message, expected = message or self._rng.choice(MESSAGES), self._expected[name]
         update = StatusUpdate(self._pods[name], "Unschedulable", message, nominated, announced)
         self._writer.enqueue(update)
         expected.message = message
         if nominated is not None:
             expected.nominated = nominated
 
-    async def _announce(self, name: str) -> None:
-        """Writes the node before a binding, which fails."""
+    async def _announce(self, name: str, message: str = "") -> None:
+        """Writes the node before a binding, which fails, with a message or any one."""
         self._announced += 1
         node, uid = f"node-{self._announced}", self._pods[name].metadata.uid
         self._writer.cancel_update(uid)
@@ -198,13 +202,24 @@ class StatusRun:
                 self._expected[name].is_forgotten = True
                 self._writer._stored.pop(uid, None)
                 self._transitions.forget(uid)
-            self._enqueue(name, "", node if is_announced else None)
+            self._enqueue(name, "", node if is_announced else None, message)
+            if not message and self._rng.random() < 0.3:
+                # The next attempt fails before that is written, with a nomination or without.
+                self._enqueue(name, self._rng.choice((None, "", *NODES)))
             # What was in progress when it was cancelled may have been stored after all.
             if not is_announced:
                 self._expected[name].nominated = None
                 stored = await self._user.get("Pod", name, "default")
                 if stored.status.nominated_node_name == node:
                     self.problems.append(f"{name} has {node!r}, which counts as not written")
+
+    async def _overtake(self, name: str) -> None:
+        """Writes the node before a binding while another message is being written."""
+        before = self._expected[name].message
+        message, other = reversed(MESSAGES) if before == MESSAGES[1] else MESSAGES
+        self._enqueue(name, None, message=other)
+        await asyncio.sleep(self._rng.choice((0.0, 0.01, self._rng.random() * self._pause_s)))
+        await self._announce(name, message)
 
     async def _place(self, name: str) -> None:
         """Begins a binding: what is not written yet is not written any more."""

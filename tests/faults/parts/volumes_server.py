@@ -149,7 +149,10 @@ class StoredVolumes:
             "volumeMode": rng.choice((None,) * 5 + ("Block",)),
         }
         if key_:
-            rule = {"key": key_, "operator": "In", "values": [value]}
+            others = [other for other in (ZONES if key_ == ZONE else NODES) if other != value]
+            values = [value, rng.choice(others)] if rng.random() < 0.25 else [value]
+            rng.shuffle(values)
+            rule = {"key": key_, "operator": "In", "values": values}
             term = {"matchExpressions": [rule]}
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
         labels = rng.choice(({}, {"disk": "fast"}))

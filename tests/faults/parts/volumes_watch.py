@@ -11,6 +11,7 @@ from mooring.clock import seeded_random
 from mooring.cluster_event import ActionType, EventResource, QueueingHint
 from mooring.config.types import VolumeBindingArgs
 from mooring.objects.pod import Pod
+from mooring.objects.quantity import Quantity
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.state import PodInfo
@@ -92,6 +93,9 @@ class VolumeWatch:
                 store[full_name] = obj
             self._handle.changed(kind, full_name)
         queued = self._queued(kind, before, obj)
+        is_capacity = kind == "CSIStorageCapacity" and before is not None and obj is not None
+        if queued and is_capacity and _limit(obj) <= _limit(before):
+            self.problems.append(f"{sorted(queued)} are queued by {name}, which has not grown")
         for uid, pod in list(self._rejected.items()):
             helps = not fitted[uid] and self._fits(pod)
             # Like the API of upstream, a driver that stops to report its capacity queues no pod
@@ -155,3 +159,9 @@ class VolumeWatch:
         buffered, self._buffered = self._buffered, None
         for change in buffered or ():
             self._deliver(*change)
+
+
+def _limit(capacity: Any) -> int:
+    """Returns the largest volume that a capacity allows, in bytes; -1 if it says nothing."""
+    raw = capacity.maximum_volume_size or capacity.capacity
+    return -1 if raw is None else Quantity.from_wire(raw).value()

@@ -10,6 +10,7 @@ from mooring.objects.pod import Pod
 from mooring.scheduler.service import Service
 from mooring.state import PodInfo
 from tests.faults.harness.reference_preemption import (
+    DEFAULT_LIMITS,
     Choice,
     Cluster,
     importance,
@@ -42,6 +43,7 @@ class AttachedChoice:
     Attributes:
         compared: Number of choices that were compared.
         with_victims: How many of them had victims.
+        limits: How many candidates the plugin has to search for.
 
     Args:
         service: Has not begun yet.
@@ -50,6 +52,7 @@ class AttachedChoice:
 
     def __init__(self, service: Service, report: Callable[[str], None]) -> None:
         self.compared = self.with_victims = 0
+        self.limits = DEFAULT_LIMITS
         self._service = service
         self._report = report
         self._calls = 0
@@ -81,16 +84,19 @@ class AttachedChoice:
         candidates: list[Choice] = []
         if not self._may_not(pod, diagnosis, cluster):
             helpful = list(self._helpful(diagnosis))
-            candidates = list(cluster.candidates(pod, helpful, share))
+            candidates = list(cluster.candidates(pod, helpful, share, self.limits))
         best = min(candidates, key=lambda choice: choice.cost, default=None)
         key = cycle.pod.key
+        expected = [(it.node, _names(it.victims), it.violations) for it in candidates]
+        if (offered := _offered(result)) != expected:
+            self._report(f"{key} has the candidates {offered}, not {expected}")
         if best is None:
             if victims:
                 self._report(f"{key} evicts {_names(victims)} on {chosen}, but must not")
             return
         if chosen != best.node:
-            offered = {choice.node: (choice.cost, _names(choice.victims)) for choice in candidates}
-            self._report(f"{key} preempts on {chosen!r}, not on {best.node}, of {offered}")
+            costs = {choice.node: (choice.cost, _names(choice.victims)) for choice in candidates}
+            self._report(f"{key} preempts on {chosen!r}, not on {best.node}, of {costs}")
             return
         if _names(victims) != _names(best.victims):
             self._report(f"{key} evicts {_names(victims)}, not {_names(best.victims)}")
@@ -154,6 +160,14 @@ def _leaves(pod: Pod) -> bool:
     is_evicted = target is not None and target.reason == "PreemptionByScheduler"
     is_true = target is not None and target.status == "True"
     return pod.metadata.deletion_timestamp is not None and is_evicted and is_true
+
+
+def _offered(result: PostFilterResult) -> list[tuple[str, list[str], int]]:
+    """Returns the candidates that extenders would get, with victims and violations."""
+    return [
+        (it.node_name, _names([victim.pod for victim in it.victims]), it.violations)
+        for it in (result.candidates() if result.candidates is not None else ())
+    ]
 
 
 def _names(pods: list[Pod]) -> list[str]:

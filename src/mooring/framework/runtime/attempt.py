@@ -150,6 +150,9 @@ class Attempt:
             if self.results.refused_by[row] == NOT_VISITED:
                 diagnosis.reasons.update(status.reasons)
                 diagnosis.absent_count -= 1
+            elif self.results.refused_by[row] == 0 and row not in self.by_extenders:
+                # Extenders gave a reason for the nominated node alone, and none among all nodes.
+                diagnosis.reasons.update(status.reasons)
         diagnosis.statuses = statuses = _Statuses(self)
         diagnosis.find_rows = statuses.rows_of
         return diagnosis

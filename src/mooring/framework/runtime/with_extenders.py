@@ -134,12 +134,12 @@ def _confirm_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> 
     """Returns True if the extenders accept the nominated node; if not, all nodes are filtered."""
     name = cycle.pod.status.nominated_node_name
     statuses: dict[str, Reject] = {}
+    remaining: list[str] = []
     try:
         remaining = yield from _call_filters(framework, cycle, attempt, [name], statuses)
     except ExtenderError as error:
         log_fields = {"node": name, "error": str(error)}
         _log.warning("extender failed to filter the nominated node", extra=log_fields)
-        return False
     if remaining:
         return True
     for node_name, status in statuses.items():

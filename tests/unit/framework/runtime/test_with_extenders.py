@@ -125,6 +125,32 @@ def test_questions_and_answers_of_a_whole_decision() -> None:
     assert [call.url for call in decision.extenders] == ["x", "y"]
 
 
+def test_the_reason_at_the_nominated_node_stays_if_it_is_rejected_again_without_one() -> None:
+    framework, cycle, attempt = opened(
+        [Says("x", "filter")], "a", "b", pod=make_pod("web", nominated_node="b")
+    )
+    rejected = FilterResult([], {"b": "no licence"}, {})
+    answers = [rejected], [FilterResult([], {"a": "no disk"}, {})]
+    found, asked = driven(schedule_pod(framework, cycle, attempt), *answers)
+    assert asked == [[["b"]], [["a", "b"]]]
+    assert found.reasons == {"no licence": 1, "no disk": 1}
+    assert found.message == "0/2 nodes are available: 1 no disk, 1 no licence."
+
+
+def test_the_reason_at_the_nominated_node_stays_if_the_next_extender_fails() -> None:
+    framework, cycle, attempt = opened(
+        [Says("x", "filter"), Says("y", "filter")],
+        *("a", "b"),
+        pod=make_pod("web", nominated_node="b"),
+    )
+    contradictory = FilterResult(["b"], {}, {"b": "no licence"})
+    silent = FilterResult([], {}, {})
+    answers = [contradictory], [ExtenderError("away")], [silent]
+    found, _ = driven(schedule_pod(framework, cycle, attempt), *answers)
+    assert found.reasons == {"no licence": 1}
+    assert found.status_of("b") == Reject("no licence", resolvable=False)
+
+
 @pytest.mark.parametrize(("draw", "node"), [(0.0, "a"), (0.4, "b"), (0.99, "c")])
 def test_ties_are_drawn_among_those_that_were_scored(draw: float, node: str) -> None:
     framework, cycle, attempt = opened([Says("x", "prioritize")], *"abcd", draw=draw)

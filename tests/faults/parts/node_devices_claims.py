@@ -1,0 +1,160 @@
+"""Claims of devices: their requests and constraints, drawn, and as the API has them.
+
+A spec has the documents of the API, but ``where`` (attribute and value) for selectors, and
+``tolerated`` (keys) for tolerations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mooring.clock import Rng
+from mooring.objects.codec.decode import convert
+from mooring.objects.resource import AllocationResult, ResourceClaim
+from tests.faults.parts.node_devices_model import Taken
+
+DRIVER: Final = "gpu.test"
+
+
+class ClaimSpecs:
+    """Draws specs of claims.
+
+    Args:
+        rng: Draws them.
+        n_plain: So many of the first read no attribute.
+        has_all: Whether some request all devices.
+        has_taints: Whether some tolerate taints.
+    """
+
+    def __init__(self, rng: Rng, *, n_plain: int, has_all: bool, has_taints: bool) -> None:
+        self._rng = rng
+        self._n_plain = n_plain
+        self._has_all = has_all
+        self._has_taints = has_taints
+
+    def draw(self) -> dict[str, Any]:
+        """Draws the requests and constraints of a claim; few differ, so that pods share results."""
+        rng = self._rng
+        if self._n_plain:
+            self._n_plain -= 1
+            return {"requests": [{"name": "r0", "exactly": _plain(1)}], "constraints": []}
+        requests: list[dict[str, Any]] = []
+        is_distinct = rng.random() < 0.2
+        for number in range(2 if is_distinct else rng.choice((1, 1, 2))):
+            count = 1 if is_distinct else rng.choice((1, 1, 2))
+            name = f"r{number}"
+            if not is_distinct and rng.random() < 0.2:
+                names = rng.choice(("xy", "xy", "x", "y"))
+                items = [self._exactly(1) | {"name": class_name} for class_name in names]
+                for item, class_name in zip(items, names, strict=True):
+                    item["deviceClassName"] = class_name
+                requests.append({"name": name, "firstAvailable": items})
+                continue
+            exactly = self._exactly(count)
+            if not is_distinct and self._has_all and rng.random() < 0.1:
+                exactly = {**exactly, "allocationMode": "All", "count": 0}
+            requests.append({"name": name, "exactly": exactly})
+        constraints: list[dict[str, Any]] = []
+        if is_distinct:
+            constraints.append({"distinctAttribute": f"{DRIVER}/slot"})
+        elif rng.random() < 0.3 and not any(_is_for_all(request) for request in requests):
+            # A request for all devices that violates a constraint ends the attempt.
+            attribute = rng.choice(("slot", "bus"))
+            constraints.append({"matchAttribute": f"{DRIVER}/{attribute}"})
+        if constraints and rng.random() < 0.2:
+            constraints[0]["requests"] = ["r0"]
+        return {"requests": requests, "constraints": constraints}
+
+    def _exactly(self, count: int) -> dict[str, Any]:
+        rng = self._rng
+        where = {"bus": rng.choice("12")} if rng.random() < 0.2 else {}
+        tolerated = ["old"] if self._has_taints and rng.random() < 0.3 else []
+        return {
+            "deviceClassName": rng.choice(("gpu", "gpu", "x")),
+            "allocationMode": "ExactCount",
+            "count": count,
+            "where": where,
+            "tolerated": tolerated,
+        }
+
+
+def _plain(count: int) -> dict[str, Any]:
+    """Returns a request for any devices."""
+    return {
+        "deviceClassName": "gpu",
+        "allocationMode": "ExactCount",
+        "count": count,
+        "where": {},
+        "tolerated": [],
+    }
+
+
+def _is_for_all(request: dict[str, Any]) -> bool:
+    return "exactly" in request and request["exactly"]["allocationMode"] == "All"
+
+
+def special_of(amount: int) -> dict[str, Any]:
+    """Returns the spec of the claim for an extended resource; 0 = without requests."""
+    request = {"name": "container-0-request-0", "exactly": _plain(amount)}
+    requests = [request] if amount else []
+    return {"requests": requests, "constraints": [], "special": True}
+
+
+def selectors_of(where: dict[str, str]) -> list[dict[str, Any]]:
+    """Returns the selectors of devices with these attributes, in CEL."""
+    return [
+        {"cel": {"expression": f'device.attributes["{DRIVER}"].{name} == "{value}"'}}
+        for name, value in where.items()
+    ]
+
+
+def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
+    """Returns a claim with the selectors of ``where`` in CEL."""
+
+    def written(choice: dict[str, Any]) -> dict[str, Any]:
+        rest = {key: it for key, it in choice.items() if key not in ("where", "tolerated")}
+        tolerations = [{"key": key, "operator": "Exists"} for key in choice["tolerated"]]
+        return {**rest, "selectors": selectors_of(choice["where"]), "tolerations": tolerations}
+
+    requests: list[dict[str, Any]] = []
+    for request in spec["requests"]:
+        if "exactly" in request:
+            requests.append({"name": request["name"], "exactly": written(request["exactly"])})
+        else:
+            items = [written(item) for item in request["firstAvailable"]]
+            requests.append({"name": request["name"], "firstAvailable": items})
+    body = {
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"devices": {"requests": requests, "constraints": spec["constraints"]}},
+    }
+    claim: ResourceClaim = convert(body, "ResourceClaim")
+    return claim
+
+
+def allocation_of(taken: Sequence[Taken], node: str) -> AllocationResult:
+    """Returns the allocation of devices, with the nodes that can use all of them."""
+    results = [
+        {
+            "request": f"{item.request}/{item.alternative}" if item.alternative else item.request,
+            "driver": DRIVER,
+            "pool": item.device.pool,
+            "device": item.device.name,
+        }
+        for item in taken
+    ]
+    zones = [
+        {"key": "zone", "operator": "In", "values": [value]}
+        for kind, value in (item.device.reach for item in taken)
+        if kind == "zone"
+    ]
+    term: dict[str, Any] = {"matchExpressions": zones}
+    if any(item.device.reach[0] == "node" for item in taken):
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        term = {"matchFields": [field]}
+    body: dict[str, Any] = {"devices": {"results": results}}
+    if zones or "matchFields" in term:
+        body["nodeSelector"] = {"nodeSelectorTerms": [term]}
+    return msgspec.convert(body, AllocationResult)

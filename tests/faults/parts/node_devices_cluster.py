@@ -1,0 +1,158 @@
+"""Nodes, and slices for a node, a zone, all nodes, or nodes of each device; they are replaced."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mooring.clock import seeded_random
+from mooring.dra.features import DeviceFeatures
+from mooring.objects.codec.decode import convert
+from mooring.objects.node import Node
+from mooring.objects.resource import DeviceClass, ResourceSlice
+from mooring.state.cache import Cache
+from mooring.testing import make_node
+from tests.faults.parts.node_devices_claims import DRIVER, selectors_of
+from tests.faults.parts.node_devices_model import TaintRule
+
+NODES: Final = ("n0", "n1", "n2", "n3", "n4")
+ZONES: Final = ("a", "b")
+RESOURCE: Final = "example.com/gpu"
+#: Class -> the conditions of its devices.
+CLASSES: Final = {"gpu": {}, "x": {"model": "x"}, "y": {"model": "y"}}
+
+
+class DeviceCluster:
+    """A cache with nodes, slices, classes and rules, and their documents."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = rng = seeded_random(seed)
+        self._cache = Cache(DeviceFeatures(has_taint_rules=True))
+        self._count = 0
+        self._nodes: dict[str, Node] = {}
+        self._slices: dict[str, dict[str, Any]] = {}
+        #: Whether pools are incomplete at times; claims for all devices of a pool fail then.
+        self._has_incomplete = rng.random() < 0.5
+        self._has_resource = rng.random() < 0.6
+        self._has_taints = rng.random() < 0.5
+        #: So many claims read no attribute: what others read later begins the signatures anew.
+        self._n_plain = rng.choice((0, 4, 10))
+        self._has_all = not self._has_incomplete and not self._has_taints
+        self._rules: dict[str, TaintRule] = {}
+        self._pools = [f"own-{node}" for node in NODES]
+        self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
+        for name, where in CLASSES.items():
+            resource = RESOURCE if name == "gpu" and self._has_resource else None
+            self._put("DeviceClass", _device_class(name, where, resource))
+        for name in NODES:
+            self._put_node(name)
+        for pool in self._pools:
+            self._publish(pool)
+
+    def _put(self, kind: str, obj: Any) -> None:
+        self._cache.put_object(kind, obj)
+
+    def _put_node(self, name: str) -> None:
+        amounts: dict[str, str] = {"cpu": "8", "pods": "20"}
+        if self._rng.random() < 0.3:
+            amounts[RESOURCE] = self._rng.choice(("0", "4"))
+        zone = self._rng.choice(ZONES)
+        node = self._nodes[name] = make_node(name, labels={"zone": zone}, allocatable=amounts)
+        self._cache.put_node(node)
+
+    def _change_node(self) -> None:
+        """Moves a node to another zone, or gives it a device plugin."""
+        self._put_node(self._rng.choice(NODES))
+
+    def _publish(self, pool: str, generation: int = 1) -> None:
+        """Publishes a pool in one or two slices; one of them may come later."""
+        rng = self._rng
+        count = rng.choice((1, 1, 2))
+        sizes = [rng.choice((1, 2, 3)) for _ in range(count)]
+        for number, size in enumerate(sizes):
+            if self._has_incomplete and rng.random() < 0.15:
+                continue
+            name = f"{pool}-{number}"
+            spec: dict[str, Any] = {
+                "driver": DRIVER,
+                "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
+                "devices": [self._device(f"{number}-{index}", pool) for index in range(size)],
+                **self._nodes_of(pool),
+            }
+            body = self._slices[name] = {"metadata": {"name": name}, "spec": spec}
+            slice_: ResourceSlice = convert(body, "ResourceSlice")
+            self._put("ResourceSlice", slice_)
+
+    def _nodes_of(self, pool: str) -> dict[str, Any]:
+        if pool.startswith("own-"):
+            return {"nodeName": pool.removeprefix("own-")}
+        if pool == "zone":
+            return _in_zone(self._rng.choice(ZONES))
+        return {"allNodes": True} if pool == "all" else {"perDeviceNodeSelection": True}
+
+    def _device(self, name: str, pool: str) -> dict[str, Any]:
+        rng = self._rng
+        self._count += 1
+        texts = {"model": rng.choice("xy"), "bus": rng.choice("12"), "serial": str(self._count)}
+        if rng.random() < 0.8:
+            texts["slot"] = rng.choice("12")
+        reach: dict[str, Any] = {}
+        if pool.startswith("mixed"):
+            reach = rng.choice(
+                ({"nodeName": rng.choice(NODES)}, _in_zone(rng.choice(ZONES)), {"allNodes": True})
+            )
+        attributes = {key: {"string": text} for key, text in texts.items()}
+        taints = [self._taint()] if self._has_taints and rng.random() < 0.15 else []
+        return {"name": name, "attributes": attributes, "taints": taints, **reach}
+
+    def _taint(self) -> dict[str, str]:
+        rng = self._rng
+        effect = rng.choice(("NoSchedule", "NoSchedule", "NoExecute", "None"))
+        return {"key": rng.choice(("old", "hot")), "value": "", "effect": effect}
+
+    def _change_rule(self) -> None:
+        """Adds, changes or removes a rule that taints devices."""
+        rng = self._rng
+        name = rng.choice(("rule-1", "rule-2"))
+        if not self._has_taints:
+            return
+        if rng.random() < 0.4:
+            self._rules.pop(name, None)
+            self._cache.remove_object("DeviceTaintRule", name)
+            return
+        pool = rng.choice((None, *self._pools))
+        device = rng.choice((None, "0-0", "0-1"))
+        taint = self._taint()
+        self._rules[name] = TaintRule(pool, device, taint["key"], taint["effect"])
+        selector = {"driver": DRIVER, "pool": pool, "device": device}
+        body = {
+            "metadata": {"name": name},
+            "spec": {"deviceSelector": selector, "taint": taint},
+        }
+        self._put("DeviceTaintRule", convert(body, "DeviceTaintRule"))
+
+    def _republish(self) -> None:
+        """Publishes a pool anew, or removes one of its slices."""
+        pool = self._rng.choice(self._pools)
+        names = [name for name in self._slices if name.rpartition("-")[0] == pool]
+        generation = 1 + max(
+            (self._slices[name]["spec"]["pool"]["generation"] for name in names), default=0
+        )
+        keeps_old = self._has_incomplete and self._rng.random() < 0.3
+        for name in names if not keeps_old else names[1:]:
+            del self._slices[name]
+            self._cache.remove_object("ResourceSlice", name)
+        if self._rng.random() < 0.8:
+            self._publish(pool, generation)
+
+
+def _in_zone(zone: str) -> dict[str, Any]:
+    expression = {"key": "zone", "operator": "In", "values": [zone]}
+    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
+def _device_class(name: str, where: dict[str, str], resource: str | None) -> DeviceClass:
+    spec: dict[str, Any] = {"selectors": selectors_of(where)}
+    if resource is not None:
+        spec["extendedResourceName"] = resource
+    result: DeviceClass = convert({"metadata": {"name": name}, "spec": spec}, "DeviceClass")
+    return result

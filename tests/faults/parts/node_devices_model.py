@@ -1,0 +1,212 @@
+"""The devices that a node can use, and the first allocation of claims there: slow and simple.
+
+It reads the documents of the API alone. A search tries all devices in their order, request by
+request, and takes the first complete solution, as the allocator of kube-scheduler does.
+
+Source: k8s.io/dynamic-resource-allocation structured/internal/incubating
+(pools_incubating.go, allocator_incubating.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Document = Mapping[str, Any]
+
+
+class ModelDevice(NamedTuple):
+    """A device: its pool, its name, its attributes, which nodes can use it, and its taints.
+
+    A taint is a key and an effect; those of rules are not among them.
+    """
+
+    pool: str
+    name: str
+    attributes: Mapping[str, str]
+    reach: tuple[str, str]
+    taints: tuple[tuple[str, str], ...]
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """Pool and name."""
+        return self.pool, self.name
+
+
+class TaintRule(NamedTuple):
+    """A rule that taints devices; None = any pool, any device."""
+
+    pool: str | None
+    device: str | None
+    key: str
+    effect: str
+
+
+class Taken(NamedTuple):
+    """A device for a claim: the number of the claim, the request, the alternative or ""."""
+
+    claim: int
+    request: str
+    alternative: str
+    device: ModelDevice
+
+
+def reach_of(spec: Document) -> tuple[str, str]:
+    """Returns the nodes that a slice or device is for: ("node", name), ("zone", zone), or all."""
+    if "nodeName" in spec:
+        return "node", spec["nodeName"]
+    if "nodeSelector" in spec:
+        return "zone", spec["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"][0][
+            "values"
+        ][0]
+    return "all", ""
+
+
+def reaches(reach: tuple[str, str], node: str, zone: str) -> bool:
+    """Returns whether a node is one of those."""
+    return {"node": node, "zone": zone, "all": ""}[reach[0]] == reach[1]
+
+
+def devices_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelDevice]:
+    """Returns the devices that a node can use, in the order of the allocator."""
+    everywhere = [item["spec"] | {"slice": item["metadata"]["name"]} for item in slices]
+    pools: dict[str, list[Document]] = {}
+    for spec in everywhere:
+        if any(reaches(device.reach, node, zone) for device in _devices(spec)):
+            pools.setdefault(spec["pool"]["name"], []).append(spec)
+    devices: list[ModelDevice] = []
+    for name in sorted(pools):
+        newest = max(spec["pool"]["generation"] for spec in pools[name])
+        mine = [spec for spec in pools[name] if spec["pool"]["generation"] == newest]
+        count = mine[0]["pool"]["resourceSliceCount"]
+        if len(mine) != count:
+            others = [spec["pool"] for spec in everywhere if spec["pool"]["name"] == name]
+            generations = [pool["generation"] for pool in others]
+            if max(generations) > newest or generations.count(newest) != count:
+                continue
+        for spec in sorted(mine, key=lambda spec: spec["slice"]):
+            devices += [item for item in _devices(spec) if reaches(item.reach, node, zone)]
+    return devices
+
+
+def _devices(spec: Document) -> Iterator[ModelDevice]:
+    for device in spec["devices"]:
+        attributes = {name: value["string"] for name, value in device["attributes"].items()}
+        reach = reach_of(device if spec.get("perDeviceNodeSelection") else spec)
+        taints = tuple((taint["key"], taint["effect"]) for taint in device["taints"])
+        yield ModelDevice(spec["pool"]["name"], device["name"], attributes, reach, taints)
+
+
+class DeviceSearch:
+    """A search for devices on one node.
+
+    Args:
+        devices: Those that the node can use, in order.
+        in_use: Those that other claims have.
+        classes: Name of a class -> the conditions of its devices: attribute and value.
+        rules: The rules that taint devices: pool and device, None = any, and the taint.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[ModelDevice],
+        in_use: set[tuple[str, str]],
+        classes: Mapping[str, Mapping[str, str]],
+        rules: Sequence[TaintRule] = (),
+    ) -> None:
+        self._devices = devices
+        self._in_use = in_use
+        self._classes = classes
+        self._rules = rules
+        self._taken: list[Taken] = []
+        self._specs: Sequence[Document] = ()
+
+    def run(self, specs: Sequence[Document]) -> list[Taken] | None:
+        """Returns the devices of claims with these specs; None = there are too few."""
+        self._specs = specs
+        return list(self._taken) if self._request(0, 0) else None
+
+    def _request(self, claim: int, number: int) -> bool:
+        """Takes devices from this request of this claim on."""
+        if claim == len(self._specs):
+            return True
+        requests = self._specs[claim]["requests"]
+        if number == len(requests):
+            return self._request(claim + 1, 0)
+        request = requests[number]
+        choices = [("", request.get("exactly"))]
+        if "firstAvailable" in request:
+            choices = [(item["name"], item) for item in request["firstAvailable"]]
+        return any(self._choice(claim, number, name, choice) for name, choice in choices)
+
+    def _choice(self, claim: int, number: int, alternative: str, choice: Any) -> bool:
+        matching = [device for device in self._devices if self._matches(choice, device)]
+        if choice["allocationMode"] == "All":
+            return bool(matching) and self._all(claim, number, alternative, matching)
+        return self._some(claim, number, alternative, matching, choice["count"])
+
+    def _all(
+        self, claim: int, number: int, alternative: str, devices: Sequence[ModelDevice]
+    ) -> bool:
+        before = len(self._taken)
+        for device in devices:
+            if not self._take(claim, number, alternative, device):
+                break
+        else:
+            if self._request(claim, number + 1):
+                return True
+        del self._taken[before:]
+        return False
+
+    def _some(
+        self, claim: int, number: int, alternative: str, left: Sequence[ModelDevice], count: int
+    ) -> bool:
+        if not count:
+            return self._request(claim, number + 1)
+        for index, device in enumerate(left):
+            if self._take(claim, number, alternative, device):
+                if self._some(claim, number, alternative, left[index + 1 :], count - 1):
+                    return True
+                self._taken.pop()
+        return False
+
+    def _take(self, claim: int, number: int, alternative: str, device: ModelDevice) -> bool:
+        """Takes a device, unless it is in use, or a constraint forbids it."""
+        spec = self._specs[claim]
+        taken = Taken(claim, spec["requests"][number]["name"], alternative, device)
+        is_free = device.id not in self._in_use | {other.device.id for other in self._taken}
+        if not is_free or not all(self._allows(it, taken) for it in spec["constraints"]):
+            return False
+        self._taken.append(taken)
+        return True
+
+    def _allows(self, constraint: Document, taken: Taken) -> bool:
+        """Returns whether the devices so far and this one satisfy a constraint."""
+        requests = constraint.get("requests")
+        if requests and taken.request not in requests:
+            return True
+        is_equal = "matchAttribute" in constraint
+        attribute = constraint["matchAttribute" if is_equal else "distinctAttribute"]
+        name = attribute.partition("/")[2]
+        value = taken.device.attributes.get(name)
+        others = [
+            other.device.attributes[name]
+            for other in self._taken
+            if other.claim == taken.claim and (not requests or other.request in requests)
+        ]
+        if value is None:
+            return False
+        return all((value == other) is is_equal for other in others)
+
+    def _matches(self, choice: Document, device: ModelDevice) -> bool:
+        conditions = {**self._classes[choice["deviceClassName"]], **choice.get("where", {})}
+        is_meant = all(device.attributes.get(name) == value for name, value in conditions.items())
+        return is_meant and all(
+            effect == "None" or key in choice.get("tolerated", ())
+            for key, effect in (*device.taints, *self._taints_of_rules(device))
+        )
+
+    def _taints_of_rules(self, device: ModelDevice) -> Iterator[tuple[str, str]]:
+        for rule in self._rules:
+            if rule.pool in (None, device.pool) and rule.device in (None, device.name):
+                yield rule.key, rule.effect

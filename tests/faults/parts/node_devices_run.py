@@ -1,0 +1,365 @@
+"""Nodes with devices of their own beside shared pools, with claims that come and go.
+
+Slices are for a node, a zone, all nodes, or list nodes for each device; they are replaced, and some
+pools are incomplete for a while. Pods have claims, share them, or request an extended resource that
+some nodes have by a device plugin. The plugin, its results that pods share, and the cache are real;
+on each node, Filter and the devices of Reserve are those of ``node_devices_model``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from mooring.clock import VirtualClock, seeded_random
+from mooring.framework import NodeView
+from mooring.framework.runtime.filter import run_filters
+from mooring.objects.pod import Pod
+from mooring.objects.resource import ResourceClaim
+from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.node_unschedulable import NodeUnschedulable
+from mooring.simulation.offline import OfflineHandle, run_to_end
+from mooring.state import audit
+from mooring.testing import Harness, make_pod
+from tests.faults.parts.node_devices_claims import ClaimSpecs, allocation_of, claim_of, special_of
+from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, DeviceCluster
+from tests.faults.parts.node_devices_model import DeviceSearch, Taken, devices_on, reaches
+
+STEPS: Final = 30
+CLAIMS: Final = 6
+
+
+class ClaimInUse:
+    """A claim as the run knows it.
+
+    Attributes:
+        spec: Its requests and constraints, with ``where`` for the selectors.
+        taken: Its devices, of an allocated claim or one in flight; none = it has none.
+        node: The node for which it was allocated.
+        users: The pods that have reserved it.
+        is_in_flight: It is reserved, and not written yet.
+    """
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec = spec
+        self.taken: list[Taken] = []
+        self.node = ""
+        self.users: set[str] = set()
+        self.is_in_flight = False
+
+
+class Reserved:
+    """A pod between Reserve and the end of its binding."""
+
+    def __init__(self, pod: Pod, node: str, cycle: Any, claims: list[ClaimInUse]) -> None:
+        self.pod, self.node, self.cycle, self.claims = pod, node, cycle, claims
+
+
+class NodeDevicesRun(DeviceCluster):
+    """One run.
+
+    Attributes:
+        problems: Differences to the model.
+        paths: What happened, and how often.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.problems: list[str] = []
+        self.paths = dict.fromkeys(("fits", "rejected", "reserved", "special"), 0)
+        self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
+        self._plugin = DynamicResources(handle=self._handle)
+        # With a filter whose results are cached, as in every profile.
+        self._harness = Harness([], [NodeUnschedulable(), self._plugin])
+        self._harness.cache = self._cache
+        self._specs = ClaimSpecs(
+            self._rng, n_plain=self._n_plain, has_all=self._has_all, has_taints=self._has_taints
+        )
+        self._claims: dict[str, ClaimInUse] = {}
+        self._reserved: list[Reserved] = []
+        #: Bound pods, and their claims.
+        self._bound: list[Reserved] = []
+
+    def run(self) -> None:
+        """Makes all steps, and compares."""
+        rng = self._rng
+        actions: tuple[Callable[[], None], ...] = (
+            *(self._attempt,) * 8,
+            *(self._end,) * 2,
+            *(self._release,) * 3,
+            self._republish,
+            self._change_node,
+            self._change_rule,
+            self._reallocate,
+        )
+        for _ in range(STEPS):
+            rng.choice(actions)()
+            if self.problems:
+                return
+        self.problems += audit(self._cache)
+
+    # -- attempts ---------------------------------------------------------------------------------
+
+    def _attempt(self) -> None:
+        """Filters the nodes for a pod, and reserves a node at times."""
+        rng = self._rng
+        claims = self._claims_for()
+        amount = rng.choice((1, 1, 2)) if self._has_resource and rng.random() < 0.35 else 0
+        if not claims and not amount:
+            return
+        self._count += 1
+        pod = make_pod(
+            f"pod-{self._count}",
+            uid=f"pod-{self._count}",
+            requests={RESOURCE: str(amount)} if amount else None,
+            spec={"resourceClaims": [{"name": n, "resourceClaimName": n} for n in claims]},
+        )
+        cycle, view, refusal = self._harness.begin(pod)
+        of_pod = [self._claims[name] for name in claims]
+        is_refused = any(claim.is_in_flight for claim in of_pod)
+        if (refusal is not None) is not is_refused:
+            self.problems.append(f"{pod.metadata.name}: PreFilter returns {refusal}")
+        if refusal is not None or is_refused:
+            return
+        names, actual = self._filter(cycle, view)
+        expected = {name: self._on(name, of_pod, amount) for name in names}
+        fitting = [name for name, taken in expected.items() if taken is not None]
+        self.paths["fits"] += len(fitting)
+        self.paths["rejected"] += len(expected) - len(fitting)
+        if actual != fitting:
+            self.problems.append(f"{pod.metadata.name} fits {actual}, not {fitting}")
+            return
+        scores = self._plugin.score(cycle, _view_of(view, fitting)).tolist()
+        worth = [
+            _score(of_pod, expected[name] or [])
+            if self._special_on(name, of_pod, amount) or any(not it.taken for it in of_pod)
+            else 0
+            for name in fitting
+        ]
+        if scores != worth:
+            self.problems.append(f"{pod.metadata.name} has the scores {scores}, not {worth}")
+        elif fitting and rng.random() < 0.8 and not self._are_in_progress(of_pod):
+            self._reserve(Reserved(pod, rng.choice(fitting), cycle, of_pod), amount)
+
+    def _filter(self, cycle: Any, view: NodeView) -> tuple[list[str], list[str]]:
+        """Filters all nodes with cached results, or some; returns these, and where the pod fits."""
+        rng = self._rng
+        if rng.random() < 0.5:
+            results = run_filters(self._harness.framework, cycle, None)
+            refused_by = results.refused_by[view.rows].tolist()
+            pairs = zip(view.names, refused_by, strict=True)
+            return list(view.names), [name for name, number in pairs if not number]
+        size = rng.randint(1, len(view))
+        part = view.subset(np.array(rng.sample(range(len(view)), k=size), dtype=np.intp))
+        codes = self._plugin.filter(cycle, part).codes.tolist()
+        pairs = zip(part.names, codes, strict=True)
+        return list(part.names), [name for name, code in pairs if not code]
+
+    def _claims_for(self) -> list[str]:
+        """Returns the claims of a pod: new ones, or those of others."""
+        rng = self._rng
+        names = []
+        for _ in range(rng.choice((0, 1, 1, 1, 2))):
+            if len(self._claims) < CLAIMS or (rng.random() < 0.5 and not self._claims):
+                self._count += 1
+                name = f"claim-{self._count}"
+                self._claims[name] = ClaimInUse(self._specs.draw())
+                self._put("ResourceClaim", claim_of(name, self._claims[name].spec))
+            else:
+                name = rng.choice(list(self._claims))
+            names.append(name)
+        return list(dict.fromkeys(names))
+
+    def _on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[Taken] | None:
+        """Returns the devices on a node for the claims that have none; None = it does not fit."""
+        node = self._nodes[name]
+        zone = node.metadata.labels["zone"]
+        for claim in claims:
+            if claim.taken and not _is_usable(claim, name, zone):
+                return None
+        specs = [claim.spec for claim in claims if not claim.taken]
+        specs += self._special_on(name, claims, amount)
+        in_use = {
+            taken.device.id
+            for claim in (*self._claims.values(), *self._specials())
+            for taken in claim.taken
+        }
+        devices = devices_on(self._slices.values(), name, zone)
+        return DeviceSearch(devices, in_use, CLASSES, list(self._rules.values())).run(specs)
+
+    def _special_on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[dict[str, Any]]:
+        """Returns the claim for the extended resource on a node.
+
+        It has no requests where a device plugin serves the resource, and is left out if the pod has
+        no other claims.
+        """
+        is_served = self._nodes[name].status.allocatable.get(RESOURCE, "0") != "0"
+        if not amount or (is_served and not claims):
+            return []
+        return [special_of(0 if is_served else amount)]
+
+    def _specials(self) -> list[ClaimInUse]:
+        """Returns the claims for extended resources of the pods with a node."""
+        of_pods = [it.claims for it in (*self._reserved, *self._bound)]
+        return [claim for claims in of_pods for claim in claims if "special" in claim.spec]
+
+    # -- reservations -----------------------------------------------------------------------------
+
+    def _reserve(self, reserved: Reserved, amount: int) -> None:
+        """Reserves a node, and compares the devices; ends the binding now or later."""
+        node, free = reserved.node, [claim for claim in reserved.claims if not claim.taken]
+        expected = self._on(node, reserved.claims, amount)
+        assert expected is not None
+        status = self._plugin.reserve(reserved.cycle, node)
+        if status is not None:
+            self.problems.append(f"{reserved.pod.metadata.name} is not reserved: {status}")
+            return
+        for spec in self._special_on(node, reserved.claims, amount):
+            free.append(ClaimInUse(spec))
+            reserved.claims = [*reserved.claims, free[-1]]
+            self.paths["special"] += 1
+        self.paths["reserved"] += 1
+        attempt = reserved.cycle[self._plugin]
+        actual = [_results(claim) for claim in attempt.reserved]
+        due = [
+            [_result_of(taken) for taken in expected if taken.claim == number]
+            for number in range(len(free))
+        ]
+        if actual != due:
+            self.problems.append(f"{reserved.pod.metadata.name} gets {actual}, not {due}")
+            return
+        for number, claim in enumerate(free):
+            claim.taken = [taken for taken in expected if taken.claim == number]
+            claim.node, claim.is_in_flight = node, True
+        self._reserved.append(reserved)
+        if self._rng.random() < 0.7:
+            self._end()
+
+    def _end(self) -> None:
+        """Ends a binding: it succeeds, or Unreserve gives the devices back."""
+        if not self._reserved:
+            return
+        reserved = self._reserved.pop(self._rng.randrange(len(self._reserved)))
+        cycle, uid = reserved.cycle, reserved.pod.metadata.uid
+        if self._rng.random() < 0.7:
+            run_to_end(self._plugin.pre_bind(cycle, reserved.node))
+            for claim in reserved.claims:
+                claim.users.add(uid)
+                claim.is_in_flight = False
+            self._bound.append(reserved)
+            return
+        attempt = reserved.cycle[self._plugin]
+        own = {item.metadata.name for item in attempt.reserved}
+        self._plugin.unreserve(cycle, reserved.node)
+        for claim in reserved.claims:
+            if "special" in claim.spec or self._name_of(claim) in own:
+                claim.taken, claim.node, claim.is_in_flight = [], "", False
+
+    def _name_of(self, claim: ClaimInUse) -> str:
+        return next((name for name, other in self._claims.items() if other is claim), "")
+
+    def _release(self) -> None:
+        """Deletes a bound pod; the controller frees the claims that have no other user.
+
+        A claim that another pod is about to reserve stays: ``claims_run`` has such races.
+        """
+        removable = [it for it in self._bound if not self._are_in_progress(it.claims)]
+        if not removable:
+            return
+        reserved = self._rng.choice(removable)
+        self._bound.remove(reserved)
+        pod = reserved.pod
+        self._handle.claim_writer.release(pod)
+        for claim in reserved.claims:
+            claim.users.discard(pod.metadata.uid)
+            if not claim.users and not claim.is_in_flight:
+                claim.taken, claim.node = [], ""
+        if self._rng.random() < 0.3:
+            unused = [name for name, it in self._claims.items() if self._is_unused(it)]
+            for name in unused[:2]:
+                del self._claims[name]
+                self._cache.remove_object("ResourceClaim", f"default/{name}")
+
+    def _reallocate(self) -> None:
+        """Frees a claim and allocates it elsewhere; the watch shows only the last version."""
+        names = [
+            name
+            for name, claim in self._claims.items()
+            if claim.users and not claim.is_in_flight and not self._are_in_progress([claim])
+        ]
+        if not names:
+            return
+        name, node = self._rng.choice(names), self._rng.choice(NODES)
+        claim = self._claims[name]
+        before, claim.taken = claim.taken, []
+        taken = self._on(node, [claim], 0)
+        if not taken:
+            claim.taken = before
+            return
+        claim.taken, claim.node = taken, node
+        stored = self._cache.devices.claims.get(f"default/{name}")
+        assert stored is not None
+        status = replace(stored.status, allocation=allocation_of(taken, node))
+        metadata = replace(stored.metadata, resource_version="")
+        self._put("ResourceClaim", replace(stored, metadata=metadata, status=status))
+
+    def _are_in_progress(self, claims: list[ClaimInUse]) -> bool:
+        """Returns whether one of the claims is being reserved for another pod."""
+        return any(claim in it.claims for it in self._reserved for claim in claims)
+
+    def _is_unused(self, claim: ClaimInUse) -> bool:
+        of_pods = [it.claims for it in (*self._reserved, *self._bound)]
+        return not claim.taken and not any(claim in claims for claims in of_pods)
+
+
+def _score(claims: list[ClaimInUse], taken: list[Taken]) -> int:
+    """Returns the score of a node: 8 for each first alternative, 7 for each second one."""
+    free = [claim for claim in claims if not claim.taken]
+    score = 0
+    for claim in claims:
+        devices = claim.taken or [item for item in taken if item.claim == free.index(claim)]
+        taken_names = {(item.request, item.alternative) for item in devices}
+        score += sum(
+            8 - index
+            for request in claim.spec["requests"]
+            for index, item in enumerate(request.get("firstAvailable", ()))
+            if (request["name"], item["name"]) in taken_names
+        )
+    return score
+
+
+def _view_of(view: NodeView, names: list[str]) -> NodeView:
+    return view.subset(np.array([list(view.names).index(name) for name in names], dtype=np.intp))
+
+
+def _is_usable(claim: ClaimInUse, node: str, zone: str) -> bool:
+    """Returns whether a node can use the devices of an allocated claim."""
+    reach = [taken.device.reach for taken in claim.taken]
+    if any(kind == "node" for kind, _ in reach):
+        return node == claim.node
+    return all(reaches(it, node, zone) for it in reach)
+
+
+def _results(claim: ResourceClaim) -> list[tuple[str, str, str]]:
+    assert claim.status.allocation is not None
+    results = claim.status.allocation.devices.results
+    return [(result.request, result.pool, result.device) for result in results]
+
+
+def _result_of(taken: Taken) -> tuple[str, str, str]:
+    request = f"{taken.request}/{taken.alternative}" if taken.alternative else taken.request
+    return request, *taken.device.id
+
+
+def run_node_devices(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a pod fits another node, or gets other devices, than by the model.
+    """
+    run = NodeDevicesRun(seed)
+    run.run()
+    assert not run.problems, run.problems[0]
