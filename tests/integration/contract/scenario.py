@@ -39,6 +39,7 @@ SCENARIO_FILES = (
     "warnings",
     "statuses",
     "addresses",
+    "paths",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}
