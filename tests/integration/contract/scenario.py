@@ -40,6 +40,7 @@ SCENARIO_FILES = (
     "statuses",
     "addresses",
     "paths",
+    "resize",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

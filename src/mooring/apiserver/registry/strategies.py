@@ -47,6 +47,7 @@ from mooring.apiserver.validation import (
 from mooring.apiserver.validation.admission import policies, webhooks
 from mooring.apiserver.validation.batch import cron_jobs, jobs
 from mooring.apiserver.validation.devices import claims, slices, taint_rules
+from mooring.apiserver.validation.pods.resize import validate_resize
 from mooring.apiserver.validation.status.addresses import (
     validate_ingress_status,
     validate_service_status,
@@ -236,7 +237,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
                 ),
                 resize=SubresourceStrategy(
                     pod_strategy.prepare_resize,
-                    pod_subresources.validate_resize,
+                    validate_resize,
                     raises_generation=True,
                 ),
             ),
