@@ -41,6 +41,7 @@ SCENARIO_FILES = (
     "addresses",
     "paths",
     "resize",
+    "patches",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

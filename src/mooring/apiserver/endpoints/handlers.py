@@ -22,6 +22,8 @@ from mooring.apiserver.endpoints.body import (
     convert_object,
     decode_yaml,
     media_type_of,
+    patch_problems,
+    with_reset_fields,
 )
 from mooring.apiserver.endpoints.listing import check_read_version, list_page, list_page_steps
 from mooring.apiserver.endpoints.request import (
@@ -52,7 +54,13 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.patch.apply import apply
 from mooring.apiserver.patch.apply_errors import find_apply_errors
 from mooring.apiserver.patch.managed_fields import FieldManager
-from mooring.apiserver.patch.patch import APPLY_PATCH, PATCH_TYPES, STRATEGIC_PATCH, apply_patch
+from mooring.apiserver.patch.patch import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    PATCH_TYPES,
+    STRATEGIC_PATCH,
+    apply_patch,
+)
 from mooring.apiserver.patch.strategic_merge import conversion_problem, go_text
 from mooring.apiserver.registry.delete_options import DeleteOptions, options_of
 from mooring.apiserver.registry.deletion import Deleter
@@ -261,26 +269,9 @@ class ResourceHandlers:
         resource = request.path.resource
         original = to_served(resource, present) if is_view(resource) else present
         patched = apply_patch(media_type, original, patch, struct_of(resource))
-        obj = self._convert_patched(request, patched, patch, media_type, options)
+        obj = _convert_patched(request, patched, patch, media_type, options)
         check_name(request, obj)
         return to_stored(resource, obj) if is_view(resource) else obj
-
-    def _convert_patched(
-        self, request: Request, patched: Object, patch: Any, media_type: str, options: WriteOptions
-    ) -> Object:
-        try:
-            return convert_object(
-                patched, expected_object(request), options.validation, request.warnings
-            )
-        except ApiStatusError as error:
-            problem = error.message.partition(f"as a {request.path.resource.kind}: ")[2]
-            if media_type == STRATEGIC_PATCH:
-                value = go_text(patch)
-                problem = conversion_problem(patched, struct_of(request.path.resource)) or problem
-            else:
-                value = msgspec.json.encode(patched).decode()
-            field_error = invalid("patch", value, problem or error.message)
-            raise invalid_object("", "", [field_error]) from None
 
     def _server_side_apply(
         self, request: Request, media_type: str, present: Object | None, options: WriteOptions
@@ -351,6 +342,37 @@ def _warn(request: Request, stored: Stored | Object, before: Stored | None) -> N
     request.warnings += ignored_parts(new) if is_definition else warnings_of(resource, new, old)
 
 
+def _convert_patched(
+    request: Request, patched: Object, patch: Any, media_type: str, options: WriteOptions
+) -> Object:
+    """Returns the object that a patch leaves.
+
+    Raises:
+        ApiStatusError: 422.
+    """
+    problems: list[str] = []
+    if options.validation != "Ignore":
+        is_json_patch = media_type == JSON_PATCH
+        problems = patch_problems(request.body, patch, is_json_patch=is_json_patch)
+    try:
+        return convert_object(
+            with_reset_fields(patched),
+            expected_object(request),
+            options.validation,
+            request.warnings,
+            patch_problems=problems,
+        )
+    except ApiStatusError as error:
+        problem = error.message.partition(f"as a {request.path.resource.kind}: ")[2]
+        if media_type == STRATEGIC_PATCH:
+            value = go_text(patch)
+            problem = conversion_problem(patched, struct_of(request.path.resource)) or problem
+        else:
+            value = msgspec.json.encode(patched).decode()
+        field_error = invalid("patch", value, problem or error.message)
+        raise invalid_object("", "", [field_error]) from None
+
+
 def _field_errors(
     authorizer: Authorizer, request: Request, new: Object, old: Object
 ) -> Iterator[FieldError]:
@@ -387,8 +409,12 @@ def _check_apply_body(request: Request, config: Any, present: Object | None) -> 
     # An existing object has its name already; the applied configuration may omit it.
     live = {"name": request.path.name} if present is not None else {}
     check_name(request, {"metadata": {**live, **metadata}})
+    if metadata.get("uid") and present is None:
+        problem = f"the provided object specified uid {metadata['uid']}, and no existing object was"
+        name = request.path.name
+        raise conflict(resource.group, resource.name, name, f"uid mismatch: {problem} found")
     version = metadata.get("resourceVersion", "")
-    if version and (present is None or version != present["metadata"]["resourceVersion"]):
+    if version and present is not None and version != present["metadata"]["resourceVersion"]:
         name = request.path.name
         raise conflict(resource.group, resource.name, name, MODIFIED)
 

@@ -274,7 +274,13 @@ class Registry:
                     self.admission.check_update(resource, target.namespace)
                 raise not_found(resource, target.name)
             new = change(None)
-            _remove_system_fields(target, new["metadata"])
+            metadata = new["metadata"]
+            _version_of(metadata)
+            if uid:
+                raise storage_conflict(target, f"UID in precondition: {uid}", "UID", _NOTHING)
+            _remove_system_fields(target, metadata)
+            if not dry_run:
+                metadata.pop("resourceVersion", None)  # that of another object, now deleted
             if not create_if_missing:
                 track_create(new, writer)
             return self._create_tracked(target, new, writer.now, dry_run=dry_run), True
@@ -320,10 +326,7 @@ class Registry:
     ) -> None:
         """Checks that a change is based on the current version."""
         resource = target.resource
-        text = new["metadata"].get("resourceVersion", "")
-        if text and not text.isdecimal():
-            raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
-        version = int(text or 0)
+        version = _version_of(new["metadata"])
         if version == 0 and strategy.updates_unconditionally:
             return
         if version == 0:
@@ -331,6 +334,22 @@ class Registry:
             raise invalid_object(resource.name, target.name, [error], group=resource.group)
         if version != present.version:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
+
+
+#: What upstream's storage has instead of an absent object.
+_NOTHING: Object = {"metadata": {"uid": "", "resourceVersion": ""}}
+
+
+def _version_of(metadata: Object) -> int:
+    """Returns the resourceVersion that a client has sent, as a number; 0 = none.
+
+    Raises:
+        ApiStatusError: 500, it is not a number.
+    """
+    text = metadata.get("resourceVersion", "")
+    if text and not text.isdecimal():
+        raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    return int(text or 0)
 
 
 def derived_uid(registry: Registry, target: Target) -> str:

@@ -252,7 +252,7 @@ def validate_config_map(config_map: Object) -> Errors:
             yield from field_errors(f"{field}[{key}]", key, name_checks.config_key)
             size += len(value)
     if size > DATA_BYTES_MAX:
-        yield too_long("", DATA_BYTES_MAX)
+        yield too_long("[]", DATA_BYTES_MAX)
 
 
 def validate_secret(secret: Object) -> Errors:
