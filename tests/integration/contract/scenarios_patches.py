@@ -31,7 +31,8 @@ def managers(answer: Answer) -> list[str]:
 def empty_managed_fields_clear_them(api: Api, ns: str) -> None:
     api.post(maps(ns), config_map("a", x="1"))
     for how in (MERGE, STRATEGIC):
-        for empty in ([], [{}]):
+        empties: tuple[Any, ...] = ([], [{}])
+        for empty in empties:
             patch: dict[str, Any] = {"metadata": {"managedFields": empty}}
             assert managers(api.patch(maps(ns, "a"), patch, how, dryRun="All")) == []
             patch["data"] = {"y": "1"}

@@ -22,8 +22,6 @@ from mooring.apiserver.endpoints.body import (
     convert_object,
     decode_yaml,
     media_type_of,
-    patch_problems,
-    with_reset_fields,
 )
 from mooring.apiserver.endpoints.listing import check_read_version, list_page, list_page_steps
 from mooring.apiserver.endpoints.request import (
@@ -31,6 +29,7 @@ from mooring.apiserver.endpoints.request import (
     HttpResponse,
     Request,
     check_name,
+    convert_patched,
     decode_patch,
     expected_object,
     json_response,
@@ -44,8 +43,6 @@ from mooring.apiserver.errors import (
     FieldError,
     bad_request,
     conflict,
-    invalid,
-    invalid_object,
     method_not_allowed,
     no_such_path,
     not_found,
@@ -56,12 +53,10 @@ from mooring.apiserver.patch.apply_errors import find_apply_errors
 from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.patch.patch import (
     APPLY_PATCH,
-    JSON_PATCH,
     PATCH_TYPES,
     STRATEGIC_PATCH,
     apply_patch,
 )
-from mooring.apiserver.patch.strategic_merge import conversion_problem, go_text
 from mooring.apiserver.registry.delete_options import DeleteOptions, options_of
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.registry import MODIFIED
@@ -269,7 +264,8 @@ class ResourceHandlers:
         resource = request.path.resource
         original = to_served(resource, present) if is_view(resource) else present
         patched = apply_patch(media_type, original, patch, struct_of(resource))
-        obj = _convert_patched(request, patched, patch, media_type, options)
+        expected = expected_object(request)
+        obj = convert_patched(request, expected, patched, patch, options)
         check_name(request, obj)
         return to_stored(resource, obj) if is_view(resource) else obj
 
@@ -340,37 +336,6 @@ def _warn(request: Request, stored: Stored | Object, before: Stored | None) -> N
     new = stored if isinstance(stored, dict) else stored.object()
     old = None if before is None else before.object()
     request.warnings += ignored_parts(new) if is_definition else warnings_of(resource, new, old)
-
-
-def _convert_patched(
-    request: Request, patched: Object, patch: Any, media_type: str, options: WriteOptions
-) -> Object:
-    """Returns the object that a patch leaves.
-
-    Raises:
-        ApiStatusError: 422.
-    """
-    problems: list[str] = []
-    if options.validation != "Ignore":
-        is_json_patch = media_type == JSON_PATCH
-        problems = patch_problems(request.body, patch, is_json_patch=is_json_patch)
-    try:
-        return convert_object(
-            with_reset_fields(patched),
-            expected_object(request),
-            options.validation,
-            request.warnings,
-            patch_problems=problems,
-        )
-    except ApiStatusError as error:
-        problem = error.message.partition(f"as a {request.path.resource.kind}: ")[2]
-        if media_type == STRATEGIC_PATCH:
-            value = go_text(patch)
-            problem = conversion_problem(patched, struct_of(request.path.resource)) or problem
-        else:
-            value = msgspec.json.encode(patched).decode()
-        field_error = invalid("patch", value, problem or error.message)
-        raise invalid_object("", "", [field_error]) from None
 
 
 def _field_errors(
