@@ -71,10 +71,7 @@ def validate_node(node: Object) -> Errors:
     """Validates a new node; the field paths of taints are upstream's."""
     yield from validate_taints(node["spec"].get("taints", ()), "metadata.taints")
     yield from _validate_node_status(node)
-    spec = node["spec"]
-    ranges, first = spec.get("podCIDRs") or [], spec.get("podCIDR")
-    if first and ranges[:1] != [first]:
-        ranges = [first]
+    ranges = node["spec"].get("podCIDRs") or []
     for number, text in enumerate(ranges):
         yield from validate_cidr(text, f"spec.podCIDRs[{number}]")
     if len(ranges) > 1:
