@@ -47,7 +47,7 @@ from mooring.apiserver.validation import (
 from mooring.apiserver.validation.admission import policies, webhooks
 from mooring.apiserver.validation.batch import cron_jobs, jobs
 from mooring.apiserver.validation.devices import claims, slices, taint_rules
-from mooring.apiserver.validation.pods.resize import validate_resize
+from mooring.apiserver.validation.pod_resize import validate_resize
 from mooring.apiserver.validation.status.addresses import (
     validate_ingress_status,
     validate_service_status,

@@ -1,7 +1,7 @@
 """Validation of added ephemeral containers, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go (ValidatePodEphemeralContainersUpdate). Other
-subresources of pods: ``status/pods.py``, ``pods/resize.py``.
+subresources of pods: ``status/pods.py``, ``pod_resize.py``.
 """
 
 from __future__ import annotations
