@@ -42,6 +42,7 @@ SCENARIO_FILES = (
     "paths",
     "resize",
     "patches",
+    "metadata",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -443,6 +443,8 @@ def _errors_of_change(
     of_finalizers = [] if is_any else [*finalizer_errors(metadata.get("finalizers") or ())]
     for way in rules.repeats:
         of_metadata += [*errors[way], *of_finalizers]
+        if way == "new" and rules.as_new is not None:
+            of_metadata += rules.as_new(new)
     return [*of_metadata, *rules.validate(new, old)]
 
 

@@ -131,13 +131,7 @@ def validate_namespace(namespace: Object) -> Errors:
 
 
 def validate_node_update(new: Object, old: Object) -> Errors:
-    """Validates a change of a node: as a new one, too."""
-    yield from validate_node(new)
-    yield from validate_node_status_update(new, old)
-
-
-def validate_node_status_update(new: Object, old: Object) -> Errors:
-    """Validates a change of a node's status."""
+    """Validates a change of a node, or of its status."""
     yield from _validate_node_status(new)
     addresses: list[Any] = []
     for number, address in enumerate(new["status"].get("addresses", ())):
