@@ -163,6 +163,15 @@ def tables_include_what_is_asked_for(api: Api, ns: str) -> None:
 
 
 @scenario
+def a_weight_of_zero_comes_last(api: Api, ns: str) -> None:
+    for accept in ("application/json;q=0", f"{TABLE.partition(',')[0]};q=0, application/json"):
+        for url in (maps(ns), "/api/v1/namespaces"):
+            answer = api.ask("GET", url, accept=accept, limit="1", fieldSelector="metadata.name=a")
+            assert answer.body["kind"] != "Table"
+            assert answer.code == 200
+
+
+@scenario
 def too_much_data_is_refused(api: Api, ns: str) -> None:
     big = api.post(maps(ns), config_map("a", x="x" * (1 << 20) + "x"))
     assert big.body["details"]["causes"][0]["field"] == "[]"
