@@ -139,3 +139,36 @@ def errors_of_a_new_object_stand_before_those_of_a_change(api: Api, ns: str) -> 
     refused(api, f"{volumes}/{name}", spec={"accessModes": ["A"]})
     api.delete(f"{volumes}/{name}")
     api.notes.pop()
+
+
+@scenario
+def a_stop_signal_needs_its_gate(api: Api, ns: str) -> None:
+    pre_stop = {"preStop": {"exec": {"command": ["true"]}}}
+    containers = [
+        {"name": "c", "image": "i", "lifecycle": {**pre_stop, "stopSignal": "SIGTERM"}},
+        {"name": "d", "image": "i", "lifecycle": {"stopSignal": "SIGTERM"}},
+    ]
+    spec = {"containers": containers, "os": {"name": "linux"}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+    job = {"template": {"spec": {**spec, "restartPolicy": "Never"}}}
+    selector = {"matchLabels": {"a": "b"}}
+    workload = {"spec": {"template": template, "selector": selector}}
+    claimed = {"spec": {**workload["spec"], "serviceName": "a"}}
+    cron = {"schedule": "* * * * *", "jobTemplate": {"spec": job}}
+    for group, resource, obj in (
+        ("api/v1", "pods", {"spec": spec}),
+        ("api/v1", "podtemplates", {"template": template}),
+        ("api/v1", "replicationcontrollers", {"spec": {"template": template}}),
+        ("apis/apps/v1", "deployments", workload),
+        ("apis/apps/v1", "statefulsets", claimed),
+        ("apis/batch/v1", "jobs", {"spec": job}),
+        ("apis/batch/v1", "cronjobs", {"spec": cron}),
+    ):
+        url = path(group, ns, resource)
+        stored = api.post(url, {"metadata": {"name": "a"}, **obj})
+        assert stored.code == 201
+        generation = stored.body["metadata"].get("generation")
+        without = {name: part for name, part in stored.body.items() if name != "metadata"}
+        assert "stopSignal" not in str(without)
+        changed = api.patch(f"{url}/a", {"metadata": {"labels": {"c": "d"}}, **obj})
+        assert changed.body["metadata"].get("generation") == generation

@@ -34,6 +34,7 @@ from mooring.apiserver.patch.managed_fields import (
     track_create,
     track_update,
 )
+from mooring.apiserver.registry.disabled_fields import drop_disabled_fields
 from mooring.apiserver.registry.service_addresses import SERVICES, ServiceAddresses
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import struct_of
@@ -217,6 +218,7 @@ class Registry:
         if strategy.starts_generation:
             obj["metadata"]["generation"] = 1
         strategy.prepare_create(obj, now)
+        drop_disabled_fields(resource, obj, None)
         strategy.subresources[""].set_times(obj, now)
 
     def _check_errors(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
@@ -296,7 +298,7 @@ class Registry:
         check_namespace(target, new["metadata"])
         if not subresource:
             self.admission.admit_update(resource, new, old)
-        _prepare_update(strategy, rules, new, old)
+        _prepare_update(resource, rules, new, old)
         rules.set_times(new, writer.now)
         rules.stamp(new, old, writer.now)
         errors = [*self.admission.admin_access_errors(resource, new, old), *authorize(new, old)]
@@ -374,13 +376,14 @@ def _remove_system_fields(target: Target, metadata: Object) -> None:
 
 
 def _prepare_update(
-    strategy: Strategy, rules: SubresourceStrategy, new: Object, old: Object
+    resource: Resource, rules: SubresourceStrategy, new: Object, old: Object
 ) -> None:
     """Copies the fields that a client cannot change from the old object."""
     metadata, before = new["metadata"], old["metadata"]
     restore_fields(metadata, before, "generation")
     rules.prepare(new, old)
-    is_new = strategy.is_new_generation
+    drop_disabled_fields(resource, new, old)
+    is_new = strategy_of(resource).is_new_generation
     if is_new is not None and rules.raises_generation and is_new(new, old):
         metadata["generation"] = before.get("generation", 0) + 1
     if not metadata.get("uid"):
