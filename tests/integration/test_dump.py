@@ -55,6 +55,17 @@ def test_a_dump_is_simulated_as_the_cluster_itself(
     assert cluster.simulate()["big"].outcome == "refused"
 
 
+def test_the_bound_pods_of_a_live_cluster_are_replayed(
+    server: mooring.Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "dump.json"
+    assert main(["dump", "--kubeconfig", server.kubeconfig, "-o", str(file)]) == 0
+    capsys.readouterr()
+    for words in (["--kubeconfig", server.kubeconfig], ["--cluster", str(file)]):
+        assert main(["replay", *words]) == 0
+        assert ": 1 pod decided again, no difference" in capsys.readouterr().out
+
+
 def test_an_unknown_pod_of_a_live_cluster_is_not_in_the_cluster(
     server: mooring.Server, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,7 +68,7 @@ COMMANDS = {
     "report": Entry("mooring.cli.report", "Write an HTML report over results of runs and sweeps."),
     "explain": Entry("mooring.cli.explain", "Explain a placement or a pending pod."),
     "dump": Entry("mooring.cli.dump", "Write a live cluster's objects to one file."),
-    "replay": Entry("mooring.cli.replay", "Replay a recording and report differences."),
+    "replay": Entry("mooring.cli.replay", "Replay a recording, or the bound pods of a cluster."),
     "ui": Entry("mooring.cli.ui", "Show a recording, results or a cluster in a browser."),
     "config": Entry(
         "mooring.cli.config", "Validate, complete or convert a scheduler configuration."

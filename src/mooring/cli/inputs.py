@@ -13,7 +13,7 @@ import click
 from mooring.clock import SystemClock, seeded_random
 from mooring.objects.generic import GenericObject
 from mooring.simulation.inputs.gated_kinds import with_gated_kinds
-from mooring.simulation.unsupported import notes
+from mooring.simulation.inputs.unsupported import notes
 from mooring.simulation.workload import Workload, read_sources, workload_of
 
 if TYPE_CHECKING:

@@ -31,8 +31,11 @@ def write_text(path: str, text: str) -> None:
 
 
 @contextmanager
-def progress_bar(*, is_shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """Gives a function that is called after every run, with the number of runs done and of all."""
+def progress_bar(*, is_shown: bool, name: str = "runs") -> Iterator[Callable[[int, int], None]]:
+    """Gives a function that is called after every run, with the number of runs done and of all.
+
+    ``name`` is what is counted.
+    """
     if not is_shown:
         yield lambda *_: None
         return
@@ -40,5 +43,5 @@ def progress_bar(*, is_shown: bool) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("runs", total=None)
+        task = progress.add_task(name, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -1,54 +1,90 @@
-"""``mooring replay``: replays recordings and reports differences."""
+"""``mooring replay``: replays recordings, or the bound pods of a cluster."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 import msgspec
 
-from mooring.cli.inputs import print_note
-from mooring.cli.options import feature_gates_option, file_names, file_option, output_option
-from mooring.config import DEFAULT_FILTER_ORDER, KubeSchedulerConfiguration
+from mooring.cli.inputs import Live, for_plugins, print_note, read_live
+from mooring.cli.options import (
+    feature_gates_option,
+    file_names,
+    file_option,
+    output_option,
+    plugins_option,
+)
+from mooring.cli.outputs import progress_bar
+from mooring.config import DEFAULT_FILTER_ORDER, KubeSchedulerConfiguration, load
 from mooring.errors import ConfigError
+from mooring.objects.counts import counted
 from mooring.recordings.difference import Difference
 from mooring.recordings.format import RecordingReader
-from mooring.recordings.moves import ComparedStep, Moves
+from mooring.recordings.moves import ComparedStep, Moves, why
 from mooring.simulation.build import configuration_of, driver_of
-from mooring.simulation.inputs.gated_kinds import ignored_kinds
+from mooring.simulation.inputs.gated_kinds import gated_kinds, ignored_kinds
+from mooring.simulation.inputs.missing_objects import missing_objects, notes_of
+from mooring.simulation.inputs.plugin_kinds import generic_kinds
+from mooring.simulation.inputs.unsupported import NO_EXTENDERS, notes
+from mooring.simulation.placements import ReplayedPlacements, replay_placements
 from mooring.simulation.replay import ReplayedStep, replay
-from mooring.simulation.unsupported import NO_EXTENDERS, notes
 from mooring.simulation.weights import score_weights
+from mooring.simulation.workload import Workload, read_workload
 
 EXIT_SAME: Final = 0
 EXIT_DIFFERENT: Final = 1
 
 OWN: Final = "own"
+#: The word before the node that a pod of a cluster has.
+BOUND_TO: Final = "bound to"
 #: Further differences of a recording are counted, not printed: one cause can make thousands.
 DIFFERENCES_SHOWN: Final = 100
 
 
 @click.command("replay")
-@click.argument(
-    "recordings", nargs=-1, required=True, metavar="RECORDING...", shell_complete=file_names
-)
+@click.argument("recordings", nargs=-1, metavar="[RECORDING]...", shell_complete=file_names)
 @click.option(
     "--only-plugins",
     metavar="A,B|own",
     help="Compare only these plugins; own = all plugins that mooring has.",
 )
+@file_option("--kubeconfig", help="Replay the bound pods of this live cluster.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
 @file_option(
-    "--config", "config_file", help="KubeSchedulerConfiguration to use instead of the recorded one."
+    "--cluster",
+    multiple=True,
+    help="Replay the bound pods of this cluster: YAML or JSON file, folder, or -.",
 )
+@click.option(
+    "--skip-validation",
+    is_flag=True,
+    help="Accept unknown fields and invalid values in files of --cluster.",
+)
+@file_option(
+    "--config",
+    "config_file",
+    help="KubeSchedulerConfiguration to use instead of the recorded one. For a cluster: default,"
+    " all defaults.",
+)
+@plugins_option(help="Additional plugin, for a cluster; the current folder is searched first.")
+@click.option("--seed", default=0, show_default=True, help="Random seed, for a cluster.")
 @feature_gates_option
 @output_option("text", "json")
 def command(
     recordings: tuple[str, ...],
     only_plugins: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    cluster: tuple[str, ...],
+    skip_validation: bool,
     config_file: str | None,
+    plugins: tuple[str, ...],
+    seed: int,
     gates: dict[str, bool],
     output: str,
 ) -> int:
@@ -58,7 +94,130 @@ def command(
     of mooring; another configuration shows what it would have decided, and begins with a summary:
     which pods go to other nodes, and why the first one does.
 
+    With --kubeconfig or --cluster instead of recordings, the bound pods of a cluster are decided
+    again, in the order in which they were bound, and compared with the nodes that they have.
+
     Exit code: 0 no difference, 1 differences, 2 invalid input.
+    """
+    if kubeconfig is not None or cluster:
+        if recordings or only_plugins is not None:
+            problem = "--kubeconfig and --cluster cannot be combined with "
+            raise click.UsageError(problem + ("recordings" if recordings else "--only-plugins"))
+        config = load(config_file) if config_file else None
+        if kubeconfig is None:
+            if context is not None:
+                raise click.UsageError("--context needs --kubeconfig")
+            workload = read_workload(cluster, skip_validation=skip_validation)
+        elif cluster or skip_validation:
+            problem = "--kubeconfig cannot be combined with --cluster or --skip-validation"
+            raise click.UsageError(problem)
+        else:
+            kinds = (*generic_kinds(config, plugins), *gated_kinds(gates))
+            live = Live("replay", kubeconfig, context, kinds)
+            workload = read_live(live, (), skip_validation=False)
+        workload = for_plugins(workload, config, plugins, command="replay", gates=gates)
+        for note in notes_of(missing_objects(workload)):
+            print_note("replay", note)
+        return _replay_cluster(workload, Decider(config, plugins, seed, gates), output)
+    if not recordings:
+        raise click.UsageError("a RECORDING, --kubeconfig or --cluster is needed")
+    if plugins or context is not None or skip_validation:
+        raise click.UsageError(
+            "--plugin, --context and --skip-validation need --kubeconfig or --cluster"
+        )
+    return _replay_recordings(recordings, only_plugins, config_file, gates, output)
+
+
+# ---- clusters ----
+
+
+class Decider(NamedTuple):
+    """Configuration, plugins, seed and feature gates that decide pods again."""
+
+    config: KubeSchedulerConfiguration | None
+    plugins: tuple[str, ...]
+    seed: int
+    gates: dict[str, bool]
+
+
+def _replay_cluster(workload: Workload, decider: Decider, output: str) -> int:
+    """Decides the bound pods of a cluster again, prints how that ends, and returns the exit code.
+
+    Raises:
+        ConfigError: the configuration or a plugin cannot be used.
+    """
+    config, plugins, seed, gates = decider
+    replayed = replay_placements(workload, config=config, plugins=plugins, seed=seed, gates=gates)
+    moves = Moves(past=BOUND_TO)
+    differences: list[ComparedStep] = []
+    total = len(replayed.pods)
+    with progress_bar(is_shown=sys.stderr.isatty(), name="pods") as on_progress:
+        for step in replayed.steps:
+            moves.add(step)
+            if step.is_other_node:
+                differences.append(step)
+            on_progress(step.number + 1, total)
+    if output == "json":
+        document = {
+            "cluster": workload.name,
+            "pods": total,
+            "difference_count": len(differences),
+            "not_decided": replayed.not_decided,
+            "summary": moves.as_dict(),
+            "differences": [_placement(step) for step in differences],
+        }
+        click.echo(json.dumps(document, indent=2))
+    else:
+        click.echo("\n".join(_text_of_cluster(workload.name, replayed, moves, differences)))
+    return EXIT_DIFFERENT if differences else EXIT_SAME
+
+
+def _placement(step: ComparedStep) -> dict[str, Any]:
+    decided = step.decided
+    return {
+        "pod": step.pod,
+        "node": step.recorded.node,
+        "decided": decided.node,
+        "tied": list(decided.tied),
+        "why": why(step, BOUND_TO),
+    }
+
+
+def _text_of_cluster(
+    name: str,
+    replayed: ReplayedPlacements,
+    moves: Moves,
+    differences: list[ComparedStep],
+) -> Iterator[str]:
+    decided = counted(len(replayed.pods), "pod")
+    yield f"{name}: {decided} decided again, {_differences(len(differences))}"
+    for reason, count in replayed.not_decided.items():
+        yield f"  not decided: {counted(count, 'pod')} {reason}"
+    if not differences:
+        return
+    yield from moves.lines()
+    yield "Differences:"
+    for step in differences[:DIFFERENCES_SHOWN]:
+        yield f"  pod {step.pod}: {why(step, BOUND_TO)}"
+    rest = len(differences) - DIFFERENCES_SHOWN
+    if rest > 0:
+        yield f"  ... and {rest} more"
+
+
+# ---- recordings ----
+
+
+def _replay_recordings(
+    recordings: tuple[str, ...],
+    only_plugins: str | None,
+    config_file: str | None,
+    gates: dict[str, bool],
+    output: str,
+) -> int:
+    """Replays recordings, prints their differences, and returns the exit code.
+
+    Raises:
+        ConfigError: a recording or the configuration cannot be used.
     """
     reports = []
     for file in recordings:

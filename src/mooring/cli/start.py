@@ -182,7 +182,7 @@ def command(
 
 def _config(file: str | None, *, is_virtual: bool) -> KubeSchedulerConfiguration | None:
     """Returns the configuration; without extenders on virtual time: they answer in real time."""
-    from mooring.simulation.unsupported import notes, without_extenders
+    from mooring.simulation.inputs.unsupported import notes, without_extenders
 
     config = load(file) if file else None
     for text in notes(config, {}, is_offline=is_virtual):

@@ -29,7 +29,7 @@ from mooring.config.types import (
 from mooring.config.validation.configuration import check
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.documents import Path, json_document, line_of, path_text, yaml_documents
-from mooring.objects.files.limits import CONFIG_BYTES_MAX
+from mooring.objects.files.limits import ALIASED_VALUES_MAX, CONFIG_BYTES_MAX
 from mooring.objects.files.paths import read_bytes, shown_name
 
 _GROUP = API_VERSION.partition("/")[0]
@@ -101,7 +101,7 @@ def only_document(data: bytes | str, *, kind: str) -> Any:
             return json_document(text).value
         except ConfigError:
             pass  # flow style is YAML, and its errors say more
-    documents = list(yaml_documents(text, with_aliases=True))
+    documents = list(yaml_documents(text, aliased_max=ALIASED_VALUES_MAX))
     if not documents:
         raise ConfigError(f"is empty; it must hold a {kind}")
     if len(documents) > 1:

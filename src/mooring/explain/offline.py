@@ -16,7 +16,7 @@ from mooring.explain.explain import DEFAULTS, Explained, Options, text_of
 from mooring.explain.pod_state import PodState, encoded, state_of
 from mooring.explain.undecided import reason_without_decision
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
+from mooring.objects.pod import Pod, unbound
 from mooring.queue import profile_of
 from mooring.simulation.before_attempt import before_attempt
 from mooring.simulation.build import make_driver
@@ -85,8 +85,7 @@ def explain_offline(
         )
         driver.remove("Pod", pod.metadata.namespace, pod.metadata.name)
         utilization.remove(key(pod))
-        status = replace(pod.status, nominated_node_name="", start_time=None)
-        pod = replace(pod, spec=replace(pod.spec, node_name=""), status=status)
+        pod = unbound(pod)
     elif source.schedules_queue:
         keys = [key(other) for other in workload.pending]
         # Pods of controllers are created when the pending ones are in the queue.

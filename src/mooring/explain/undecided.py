@@ -6,12 +6,10 @@ from collections.abc import Iterable
 
 from mooring.explain.reasons.case import similar
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
+from mooring.objects.pod import MIRROR, Pod
 from mooring.queue import profile_of
 
 FINISHED = frozenset({"Succeeded", "Failed"})
-#: The annotation of the API server's copy of a static pod.
-MIRROR = "kubernetes.io/config.mirror"
 
 
 def reason_without_decision(pod: Pod, profiles: Iterable[str]) -> str:

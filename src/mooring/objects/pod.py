@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import field
+from msgspec.structs import replace
 
 from mooring.objects.meta import (
     ApiStruct,
@@ -34,6 +35,9 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 #: The phases of a pod that will not run any more.
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
+#: The annotation of the API server's copy of a static pod, which no scheduler decides.
+MIRROR = "kubernetes.io/config.mirror"
 
 
 class ContainerPort(ApiStruct, frozen=True, kw_only=True):
@@ -291,3 +295,9 @@ class Pod(ApiStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+def unbound(pod: Pod) -> Pod:
+    """Returns a pod as it was before it was bound."""
+    status = replace(pod.status, phase="Pending", nominated_node_name="", start_time=None)
+    return replace(pod, spec=replace(pod.spec, node_name=""), status=status)

@@ -14,6 +14,8 @@ from mooring.objects.counts import counted
 
 #: Pairs of nodes that are shown, and names of pods in a list.
 ROUTES_SHOWN: Final = 5
+#: The word before a node of the recording.
+RECORDED: Final = "recorded"
 PODS_SHOWN: Final = 3
 
 
@@ -45,7 +47,9 @@ class ComparedStep(NamedTuple):
 class Moves:
     """Collects the steps of a replay; a pod with several steps counts with its last one."""
 
-    def __init__(self) -> None:
+    def __init__(self, past: str = RECORDED) -> None:
+        """Begins without steps; ``past`` is the word before what is not decided now."""
+        self._past = past
         self._last: dict[str, ComparedStep] = {}
         self._first: ComparedStep | None = None
 
@@ -73,7 +77,7 @@ class Moves:
             if steps:
                 yield f"  {title}: {_names(steps)}"
         if self._first is not None:
-            yield f"First: step {self._first.number}, pod {self._first.pod}: {why(self._first)}"
+            yield f"First: step {self._first.number}, pod {self._first.pod}: {self._why()}"
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the summary as JSON values."""
@@ -90,8 +94,12 @@ class Moves:
             "newly_refused": [step.pod for step in refused],
             "first": None
             if first is None
-            else {"step": first.number, "pod": first.pod, "why": why(first)},
+            else {"step": first.number, "pod": first.pod, "why": self._why()},
         }
+
+    def _why(self) -> str:
+        assert self._first is not None
+        return why(self._first, self._past)
 
     def _by_kind(self) -> tuple[list[ComparedStep], list[ComparedStep], list[ComparedStep]]:
         changed = [step for step in self._last.values() if step.is_other_node]
@@ -116,14 +124,17 @@ def _names(steps: list[ComparedStep]) -> str:
 # ---- why ----
 
 
-def why(step: ComparedStep) -> str:
-    """Returns why a pod gets another node: the rejection or the score that makes the difference."""
+def why(step: ComparedStep, past: str = RECORDED) -> str:
+    """Returns why a pod gets another node: the rejection or the score that makes the difference.
+
+    ``past`` is the word before the node of ``step.recorded``.
+    """
     before, after = step.recorded.node, step.decided.node
     if after is None:
-        return f"no node, recorded {before}{_rejected_now(step)}"
+        return f"no node, {past} {before}{_rejected_now(step)}"
     if before is None:
-        return f"{after}, recorded no node{_rejected_then(step)}"
-    text = f"{after}, recorded {before}"
+        return f"{after}, {past} no node{_rejected_then(step)}"
+    text = f"{after}, {past} {before}"
     cause = _rejected_now(step) or _rejected_then(step) or _score(step, before, after)
     return text + cause
 
@@ -157,7 +168,7 @@ def _score(step: ComparedStep, before: str, after: str) -> str:
     if now is None:
         return ": nodes are not scored now; the first feasible one is taken"
     if then is None:
-        return ": nodes were not scored when it was recorded"
+        return f": {_totals(step, before, after)}"
     if not {before, after} <= then.keys() & now.keys():
         return ": one of the nodes was not scored in both"
     if now[before] == now[after]:
@@ -173,6 +184,23 @@ def _score(step: ComparedStep, before: str, after: str) -> str:
     return (
         f": {plugin} scores {_pair(scores, before, after, weight)};"
         f" recorded {_pair(old, before, after, old_weight)}"
+    )
+
+
+def _totals(step: ComparedStep, before: str, after: str) -> str:
+    """Returns the scores of this decision alone, since the recorded one has none."""
+    totals = step.decided.total or {}
+    if not {before, after} <= totals.keys():
+        return "nodes were not scored when it was recorded"
+    gains = {
+        plugin: _lead(step.decided, plugin, step.weights, before, after)
+        for plugin in step.decided.scores or {}
+    }
+    plugin = max(gains, key=lambda name: gains[name])
+    scores = (step.decided.scores or {})[plugin]
+    return (
+        f"the total scores are {_pair(totals, before, after, 1)}; {plugin} makes most of it:"
+        f" {_pair(scores, before, after, step.weights.get(plugin, 1))}"
     )
 
 

@@ -56,8 +56,8 @@ from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
 from mooring.simulation.engine.storage_protection import start_volume_controllers
 from mooring.simulation.engine.workload_controllers import WorkloadControllers
+from mooring.simulation.inputs.unsupported import without_extenders
 from mooring.simulation.run import run_to_end
-from mooring.simulation.unsupported import without_extenders
 from mooring.virtual_loop import LoopClock, VirtualLoop
 
 #: A CronJob goes on for as long as the run.

@@ -19,8 +19,8 @@ from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.objects.requests import allocatable_units, pod_requests, scheduler_units
 from mooring.scenario.object_reader import named_node
 from mooring.simulation.driver import Driver
+from mooring.simulation.inputs.unsupported import without_extenders
 from mooring.simulation.outcome import Outcome
-from mooring.simulation.unsupported import without_extenders
 
 if TYPE_CHECKING:
     from mooring.client import ObjectChange

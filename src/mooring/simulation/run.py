@@ -33,6 +33,7 @@ from mooring.simulation.engine.object_table import ObjectTable
 from mooring.simulation.engine.scheduler import EngineScheduler
 from mooring.simulation.engine.storage_protection import start_volume_controllers
 from mooring.simulation.engine.workload_controllers import CRON_RUNS, WorkloadControllers
+from mooring.simulation.inputs.unsupported import without_extenders
 from mooring.simulation.outcome import Outcome
 from mooring.simulation.results import (
     EVICTED,
@@ -47,7 +48,6 @@ from mooring.simulation.results import (
     PodResult,
     Tracker,
 )
-from mooring.simulation.unsupported import without_extenders
 from mooring.state import PodInfo
 from mooring.virtual_loop import LoopClock, VirtualLoop, no_running_loop
 

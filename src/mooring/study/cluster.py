@@ -24,9 +24,9 @@ from mooring.objects.pod import Pod
 from mooring.objects.types import Object
 from mooring.simulation.generated_claims import with_controller_results
 from mooring.simulation.inputs.gated_kinds import gated_kind, ignored_kinds, with_gated_kinds
+from mooring.simulation.inputs.unsupported import notes
 from mooring.simulation.inputs.workloads import merged, scaled
 from mooring.simulation.run import SimulationOptions, SimulationRun
-from mooring.simulation.unsupported import notes
 from mooring.simulation.utilization import Utilization
 from mooring.simulation.weights import score_weights
 from mooring.simulation.workload import Workload, read_sources, read_workload, workload_of

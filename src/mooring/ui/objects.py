@@ -11,7 +11,7 @@ import msgspec
 
 from mooring.client import Client, Patch, Request
 from mooring.errors import ApiError, ConfigError, NotFound, SchedulerError
-from mooring.objects.files.documents import line_of, yaml_documents
+from mooring.objects.files.documents import aliased_max_of, line_of, yaml_documents
 from mooring.objects.kinds import KINDS
 from mooring.simulation.inputs.live_cluster import NOT_USED, WORKLOADS
 from mooring.ui.board import Applied
@@ -177,7 +177,7 @@ def items_of(text: str) -> list[Item]:
         ConfigError: it cannot be read, or has no object.
     """
     items: list[Item] = []
-    for document in yaml_documents(text):
+    for document in yaml_documents(text, aliased_max=aliased_max_of(text)):
         line = line_of(text, document.number, ()) or 1
         items += [Item(line, raw) for raw in _unfolded(document.value, line)]
     if not items:

@@ -11,18 +11,16 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from mooring.config import KubeSchedulerConfiguration, loads
 from mooring.errors import SchedulerError
-from mooring.explain.undecided import MIRROR
 from mooring.objects.codec.decode import convert
 from mooring.objects.kinds import KINDS
 from mooring.objects.meta import KubernetesObject, key
-from mooring.objects.pod import FINISHED_PHASES, Pod
+from mooring.objects.pod import FINISHED_PHASES, MIRROR, Pod, unbound
+from mooring.simulation.inputs.unsupported import notes
 from mooring.simulation.results import EVICTED, NOT_OURS, PLACED, WAITING, PodResult
 from mooring.simulation.run import Simulation, SimulationOptions, run_simulation
-from mooring.simulation.unsupported import notes
 from mooring.simulation.workload import Workload, workload_of
 from mooring.ui.what_if import Line, Request, WhatIfResult, WhatIfRow
 
@@ -132,8 +130,7 @@ def _unbound(obj: KubernetesObject) -> KubernetesObject:
         return obj
     if obj.status.phase in FINISHED_PHASES or obj.metadata.deletion_timestamp is not None:
         return obj
-    status = replace(obj.status, phase="Pending", nominated_node_name="", start_time=None)
-    return replace(obj, spec=replace(obj.spec, node_name=""), status=status)
+    return unbound(obj)
 
 
 def _rows(nodes: dict[str, str], before: Simulation, after: Simulation) -> list[WhatIfRow]:

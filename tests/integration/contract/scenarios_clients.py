@@ -61,6 +61,20 @@ def keys_that_stand_twice_are_told_in_the_order_of_the_text(api: Api, ns: str) -
 
 
 @scenario
+def yaml_may_have_aliases_and_merge_keys(api: Api, ns: str) -> None:
+    lead = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &l {m: x, k: z}}\n"
+    for data in (
+        b"data: *l\n",
+        b"data: {<<: *l}\n",
+        b"data:\n  <<: *l\n  o: p\n",
+        b"data: {<<: [*l, {k: w, q: r}]}\n",
+    ):
+        api.ask("POST", maps(ns), lead + data, content_type=YAML, dryRun="All")
+    answer = api.ask("POST", maps(ns), lead + b"data: {<<: *l}\n", content_type=YAML)
+    assert answer.body["data"] == {"m": "x", "k": "z"}
+
+
+@scenario
 def keys_of_yaml_that_stand_twice_are_told_with_their_lines(api: Api, ns: str) -> None:
     lead = b"\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
     bodies = (

@@ -170,7 +170,7 @@ def test_replay_says_what_is_wrong_and_where(
 def test_replay_needs_a_recording(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run_command(capsys, "replay")
     assert code == 2
-    assert "Missing argument 'RECORDING...'" in err
+    assert "a RECORDING, --kubeconfig or --cluster is needed" in err
 
 
 def test_what_was_replayed_before_a_bad_file_is_not_lost(

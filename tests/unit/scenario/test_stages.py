@@ -463,7 +463,7 @@ def test_what_cannot_be_simulated_is_refused_by_name(
             "must be a mapping",
         ),
         ("kind: Stage\napiVersion: kwok.x-k8s.io/v1alpha1\nmetadata: {}\nspec:", "is required"),
-        ("a: &x [1]\nb: *x", "anchors"),
+        ("a: &x [1]\nb: *z", "no such anchor"),
         ("[" * 5000, "nests deeper"),
     ],
 )

@@ -22,6 +22,7 @@ from mooring.apiserver.resources import RESOURCES
 from mooring.apiserver.schema.type_errors import find_type_errors, json_kind
 from mooring.errors import ConfigError
 from mooring.objects.files.documents import RepeatedKey, yaml_documents
+from mooring.objects.files.limits import ALIASED_VALUES_MAX
 from mooring.objects.schema.decoding import WrongType, reader_of
 
 if TYPE_CHECKING:
@@ -375,11 +376,12 @@ def decode_yaml(body: bytes) -> YamlValue:
     """Returns the value in the first document of a YAML text, as upstream; others are not read.
 
     Raises:
-        ValueError: It is not YAML, or has anchors, or too many levels.
+        ValueError: It is not YAML, or has too many levels, or aliases for too many values.
     """
     repeated: list[RepeatedKey] = []
     try:
-        document = next(yaml_documents(body, repeated=repeated), None)
+        documents = yaml_documents(body, aliased_max=ALIASED_VALUES_MAX, repeated=repeated)
+        document = next(documents, None)
     except ConfigError as error:
         raise ValueError(f"error converting YAML to JSON: {error}") from error
     except UnicodeDecodeError as error:

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from mooring.client.transport.impersonation import HeaderPairs, impersonation_headers
 from mooring.errors import ConfigError
 from mooring.objects.files.documents import yaml_documents
+from mooring.objects.files.limits import ALIASED_VALUES_MAX
 from mooring.objects.files.paths import read_bytes
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -229,7 +230,7 @@ class _Merged:
 
     def add(self, path: str) -> None:
         try:
-            documents = list(yaml_documents(_read(path)))
+            documents = list(yaml_documents(_read(path), aliased_max=ALIASED_VALUES_MAX))
         except ConfigError as error:
             raise error.located(file=path) from None
         if not documents:

@@ -1,9 +1,9 @@
 """YAML and JSON text to plain Python values, strictly: one value for each document.
 
 Only what JSON can say comes out: dict with string keys, list, str, int, float, bool, None. What
-YAML has beyond that, and what makes a text mean something else than it shows, is refused: anchors
-and aliases (unless the caller allows them, and then up to a limit), tags, merge keys, equal keys in
-one mapping, infinite numbers. So is what is too deep.
+YAML has beyond that, and what makes a text mean something else than it shows, is refused: tags,
+equal keys in one mapping, infinite numbers, and anchors, aliases and merge keys (unless the caller
+allows them, and then up to a limit). So is what is too deep.
 
 Values carry no positions, which would cost more than the parsing. When an error is found in a
 value, ``line_of`` reads the text once more and says on which line the path stands.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
@@ -29,6 +30,12 @@ from mooring.objects.files.scalars import INTEGER_DIGITS_MAX, resolve
 
 #: Where a value stands: keys and list positions from the top.
 Path = tuple[str | int, ...]
+
+#: Finds where a value ends; ``json_document`` reads it.
+_ANY_JSON = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
+#: The key whose value, a mapping or a list of mappings, gives entries to the mapping it stands in.
+_MERGE_KEY = "<<"
 
 _PlainLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -74,21 +81,27 @@ def path_text(path: Path) -> str:
 
 
 def yaml_documents(
-    data: bytes | str, *, with_aliases: bool = False, repeated: list[RepeatedKey] | None = None
+    data: bytes | str, *, aliased_max: int = 0, repeated: list[RepeatedKey] | None = None
 ) -> Iterator[Document]:
     """Yields the documents of a YAML text; empty ones are left out but counted.
 
     Args:
         data: The text.
-        with_aliases: Whether an alias stands for a copy of the value at its anchor; else both are
-            errors.
+        aliased_max: For how many values aliases may stand: an alias stands for a copy of the value
+            at its anchor, and a merge key for the entries that its mapping has not. 0 = anchors,
+            aliases and merge keys are errors.
         repeated: If given, equal keys in one mapping are appended to it when their values end, and
             the last one counts; else they are errors.
 
     Raises:
         ConfigError: With document, line and path; the file is for the caller to add.
     """
-    yield from _Reader(data, with_aliases=with_aliases, repeated=repeated).documents()
+    yield from _Reader(data, aliased_max=aliased_max, repeated=repeated).documents()
+
+
+def aliased_max_of(data: bytes | str) -> int:
+    """Returns for how many values the aliases of a file may stand: its memory grows with it."""
+    return max(ALIASED_VALUES_MAX, len(data))
 
 
 def json_document(data: bytes | str) -> Document:
@@ -123,6 +136,63 @@ def json_document(data: bytes | str) -> Document:
     return Document(1, value)
 
 
+def is_json_stream(data: bytes | str) -> bool:
+    """Returns whether a text is JSON objects one after another, as ``kubectl -o json -w`` prints.
+
+    Only the first one is read.
+    """
+    try:
+        text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        _, end = _ANY_JSON.raw_decode(text, _after_space(text, 0))
+    except (ValueError, RecursionError):
+        return False
+    return text.startswith("{", _after_space(text, end))
+
+
+def json_documents(data: bytes | str) -> Iterator[Document]:
+    """Yields the values of a JSON text, which stand one after another without separators.
+
+    Raises:
+        ConfigError: With document and line, and the path if a key stands twice.
+    """
+    for number, line, text in _json_texts(data):
+        try:
+            yield Document(number, json_document(text).value)
+        except ConfigError as error:
+            inside = line + (error.line or 1) - 1
+            raise ConfigError(
+                error.problem, document=number, line=inside, path=error.path, value=error.value
+            ) from None
+
+
+def _json_texts(data: bytes | str) -> Iterator[tuple[int, int, str]]:
+    """Yields number, first line and text of each value of a JSON stream."""
+    stream = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+    number, line, before = 0, 1, 0
+    position = _after_space(stream, 0)
+    while position < len(stream):
+        number += 1
+        line += stream.count("\n", before, position)
+        before = position
+        if number > DOCUMENTS_MAX:
+            raise ConfigError(f"more than {DOCUMENTS_MAX} documents", line=line)
+        try:
+            _, end = _ANY_JSON.raw_decode(stream, position)
+        except json.JSONDecodeError as error:
+            problem = f"is not JSON: {error.msg} (column {error.colno})"
+            raise ConfigError(problem, document=number, line=error.lineno) from None
+        except RecursionError:
+            problem = f"nests deeper than {DEPTH_MAX} levels"
+            raise ConfigError(problem, document=number, line=line) from None
+        yield number, line, stream[position:end]
+        position = _after_space(stream, end)
+
+
+def _after_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
+
+
 def is_shallow(value: Any) -> bool:
     """Returns whether a value nests at most ``DEPTH_MAX`` levels of dict and list."""
     level = [value]
@@ -144,7 +214,9 @@ def line_of(data: bytes | str, number: int, path: Path) -> int | None:
 
 def lines_of(data: bytes | str, places: Sequence[tuple[int, Path]]) -> list[int | None]:
     """Returns for each document number and path what ``line_of`` says, in one reading."""
-    reader = _Reader(data, places=places, with_aliases=True)
+    if is_json_stream(data):
+        return _lines_of_stream(data, places)
+    reader = _Reader(data, places=places, aliased_max=aliased_max_of(data))
     last = max((number for number, _ in places), default=0)
     try:
         for document in reader.documents():
@@ -153,6 +225,19 @@ def lines_of(data: bytes | str, places: Sequence[tuple[int, Path]]) -> list[int 
     except ConfigError:
         pass
     return reader.lines
+
+
+def _lines_of_stream(data: bytes | str, places: Sequence[tuple[int, Path]]) -> list[int | None]:
+    lines: list[int | None] = [None] * len(places)
+    try:
+        for number, first, text in _json_texts(data):
+            paths = {place: path for place, (own, path) in enumerate(places) if own == number}
+            inside = lines_of(text, [(1, path) for path in paths.values()])
+            for place, line in zip(paths, inside, strict=True):
+                lines[place] = None if line is None else first + line - 1
+    except ConfigError:
+        pass
+    return lines
 
 
 class _DuplicateKeyError(ValueError):
@@ -207,16 +292,18 @@ class _Reader:
         data: bytes | str,
         *,
         places: Sequence[tuple[int, Path]] = (),
-        with_aliases: bool = False,
+        aliased_max: int = 0,
         repeated: list[RepeatedKey] | None = None,
     ) -> None:
-        self._with_aliases = with_aliases
+        self._aliased_max = aliased_max
         self._repeated = repeated
         #: The key that was read last, if its mapping has had it before.
         self._repeated_key: str | None = None
         #: Such keys whose values are open, with the number of holders around the value.
         self._repeated_open: list[tuple[int, RepeatedKey]] = []
         self._anchors: dict[str, Any] = {}
+        #: Open mappings with a merge key: the mapping, its keys before that, and the place.
+        self._merging: list[tuple[dict[str, Any], frozenset[str], _Mark]] = []
         self._copied_count = 0
         self.lines: list[int | None] = [None] * len(places)
         self._data = data
@@ -270,8 +357,10 @@ class _Reader:
             elif kind is yaml.SequenceStartEvent:
                 value = self._open(event, [])
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
-                holders.pop()
+                closed = holders.pop()
                 steps.pop()
+                if self._merging and self._merging[-1][0] is closed:
+                    self._merge(*self._merging.pop())
                 self._note_closed()
                 self._next()
                 continue
@@ -292,7 +381,9 @@ class _Reader:
 
     def _open(self, event: Any, value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
         if self._steps and self._steps[-1] is None:
-            self._refuse("a key must be a plain word", event.start_mark)
+            is_template = isinstance(event, yaml.MappingStartEvent) and event.flow_style
+            hint = "; is this a template? helm template renders a chart" if is_template else ""
+            self._refuse(f"a key must be a plain word{hint}", event.start_mark)
         self._check_plain(event)
         self._note_repeated(event.start_mark, is_open=True)
         # The value of a key stands where its key does, though it may begin on the next line.
@@ -316,10 +407,8 @@ class _Reader:
         """Takes a scalar as the key of the next entry."""
         key = event.value
         if event.implicit[0]:
-            if key == "<<":
-                self._refuse(
-                    "YAML merge keys are not supported; write the entries out", event.start_mark
-                )
+            if key == _MERGE_KEY:
+                self._begin_merge(event)
             key = _key_text(key)
         self._steps[-1] = key
         self._check_plain(event)
@@ -331,6 +420,29 @@ class _Reader:
             if self._repeated is None:
                 self._refuse("duplicate key", event.start_mark)
             self._repeated_key = cast(str, key)
+
+    def _begin_merge(self, event: Any) -> None:
+        if not self._aliased_max:
+            problem = "YAML merge keys are not supported; write the entries out"
+            self._refuse(problem, event.start_mark)
+        holder = cast("dict[str, Any]", self._holders[-1])
+        if _MERGE_KEY not in holder:
+            self._merging.append((holder, frozenset(holder), event.start_mark))
+
+    def _merge(self, holder: dict[str, Any], before: frozenset[str], mark: _Mark) -> None:
+        """Gives a complete mapping the entries of its merge key; those of its own come first.
+
+        Go's reader lets the merge key replace what stands before it, and other readers do not, so
+        that is refused.
+        """
+        merged = holder.pop(_MERGE_KEY)
+        for source in merged if isinstance(merged, list) else [merged]:
+            if not isinstance(source, dict):
+                self._refuse("a merge key needs a mapping or a list of mappings", mark, source)
+            for key, value in source.items():
+                if key in before:
+                    self._refuse("must stand after the merge key that also has it", mark, key)
+                holder.setdefault(key, value)
 
     def _note_repeated(self, mark: _Mark, *, is_open: bool = False) -> None:
         """Notes a repeated key at its value: what is inside the value comes before it."""
@@ -363,7 +475,7 @@ class _Reader:
         return value
 
     def _check_plain(self, event: Any) -> None:
-        if event.anchor is not None and not self._with_aliases:
+        if event.anchor is not None and not self._aliased_max:
             self._refuse("YAML anchors are not supported", event.start_mark, f"&{event.anchor}")
         if event.tag is not None:
             self._refuse("YAML tags are not supported", event.start_mark, event.tag)
@@ -374,7 +486,7 @@ class _Reader:
         if is_key:
             self._steps.pop()
         name = f"*{event.anchor}"
-        if is_key or not self._with_aliases:
+        if is_key or not self._aliased_max:
             problem = "YAML aliases are not supported; write the value out"
             self._refuse(problem, event.start_mark, name)
         if event.anchor not in self._anchors:
@@ -388,10 +500,9 @@ class _Reader:
     def _copy(self, value: Any, depth: int, event: Any) -> Any:
         """Returns a copy, within the limits: a few aliases of aliases can stand for gigabytes."""
         self._copied_count += 1
-        if self._copied_count > ALIASED_VALUES_MAX:
-            self._refuse(
-                f"aliases stand for more than {ALIASED_VALUES_MAX} values", event.start_mark
-            )
+        if self._copied_count > self._aliased_max:
+            problem = f"aliases stand for more than {self._aliased_max} values"
+            self._refuse(problem, event.start_mark)
         if depth > DEPTH_MAX:
             self._refuse(f"nests deeper than {DEPTH_MAX} levels", event.start_mark)
         if isinstance(value, dict):

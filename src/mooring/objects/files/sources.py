@@ -10,7 +10,10 @@ from mooring.errors import ConfigError
 from mooring.objects.files.documents import (
     Document,
     Path,
+    aliased_max_of,
+    is_json_stream,
     json_document,
+    json_documents,
     line_of,
     path_text,
     yaml_documents,
@@ -110,16 +113,20 @@ def _documents(path: str, data: bytes) -> Iterator[Document]:
     is_json = path.removesuffix(".gz").endswith(".json")
     start = data[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
     if not is_json and not start.startswith(b"{"):
-        yield from yaml_documents(data)
+        yield from yaml_documents(data, aliased_max=aliased_max_of(data))
         return
     if not start and is_json:
         return
     try:
         document = json_document(data)
     except ConfigError:
+        if is_json_stream(data):
+            yield from json_documents(data)
+            return
         if is_json:
             raise
-        yield from yaml_documents(data)  # flow style, or JSON values with --- between them
+        # Flow style, or JSON values with --- between them.
+        yield from yaml_documents(data, aliased_max=aliased_max_of(data))
         return
     yield document
 

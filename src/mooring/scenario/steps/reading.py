@@ -13,7 +13,12 @@ from mooring.config.strict import nearest
 from mooring.config.strict_document import read_strict
 from mooring.errors import ConfigError
 from mooring.objects.counts import counted
-from mooring.objects.files.documents import Path, json_document, yaml_documents
+from mooring.objects.files.documents import (
+    Path,
+    aliased_max_of,
+    json_document,
+    yaml_documents,
+)
 from mooring.objects.files.paths import Text
 from mooring.objects.files.sources import Source
 from mooring.objects.generic import GenericObject
@@ -85,8 +90,9 @@ def first_document(data: bytes) -> Any:
         StopIteration: there is none.
     """
     start = data.lstrip()
-    documents = [json_document(start)] if start.startswith(b"{") else yaml_documents(data)
-    return next(iter(documents)).value
+    if start.startswith(b"{"):
+        return json_document(start).value
+    return next(yaml_documents(data, aliased_max=aliased_max_of(data))).value
 
 
 def scenario_of_steps(text: Text, seed: int | None, stages: ReadStages) -> Scenario:

@@ -9,7 +9,7 @@ import pytest
 from mooring.cli import main
 from mooring.config import DEFAULT_PLUGINS, from_document
 from mooring.plugins import IN_TREE
-from mooring.simulation.unsupported import notes, without_extenders
+from mooring.simulation.inputs.unsupported import notes, without_extenders
 
 CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
