@@ -390,7 +390,7 @@ def _places(parent: Any, key: Any, type_name: str, value: Any) -> Iterator[Place
             yield from _places(value, name, type_name[2:], below)
     elif type_name in structs() and isinstance(value, dict):
         fields = structs()[type_name]
-        for name in value.keys() & fields.keys() - {"apiVersion", "kind"}:
+        for name in sorted(value.keys() & fields.keys() - {"apiVersion", "kind"}):
             yield from _places(value, name, fields[name].type_name, value[name])
 
 

@@ -397,6 +397,28 @@ def segments_of(path: str) -> list[str]:
     return path.removeprefix("/").removesuffix("/").split("/")
 
 
+#: First segments of paths of resources that are verbs, not names of resources.
+_SPECIAL_VERBS = ("proxy", "watch")
+
+
+def without_special_verb(path: str) -> tuple[str, str]:
+    """Returns the verb that a deprecated path of a resource has, and the path without it.
+
+    Example:
+        >>> without_special_verb("/apis/apps/v1/watch/deployments")
+        ('watch', '/apis/apps/v1/deployments')
+        >>> without_special_verb("/api/v1/pods")
+        ('', '/api/v1/pods')
+
+    Source: staging k8s.io/apiserver/pkg/endpoints/request/requestinfo.go (specialVerbs).
+    """
+    parts = segments_of(path)
+    at = {"api": 2, "apis": 3}.get(parts[0], len(parts))
+    if len(parts) <= at + 1 or parts[at] not in _SPECIAL_VERBS:
+        return "", path
+    return parts[at], "/" + "/".join((*parts[:at], *parts[at + 1 :]))
+
+
 def _is_namespace_subresource(segment: str) -> bool:
     return NAMESPACES.subresource(segment) is not None
 

@@ -30,7 +30,9 @@ from mooring.apiserver.endpoints import (
     reviews,
 )
 from mooring.apiserver.endpoints.body import decode_json, media_type_of
+from mooring.apiserver.endpoints.deprecated_watch import as_collection_watch
 from mooring.apiserver.endpoints.handlers import ResourceHandlers
+from mooring.apiserver.endpoints.health import health_of
 from mooring.apiserver.endpoints.query import Query
 from mooring.apiserver.endpoints.request import HttpResponse, Request, warning_header
 from mooring.apiserver.endpoints.steps import Steps, wait_for_steps
@@ -177,6 +179,7 @@ class ApiServer:
             text = self._metrics.text(self.store)
             return 200, {"content-type": request_metrics.CONTENT_TYPE}, text
         try:
+            path, query = as_collection_watch(method, path, query, self._resource_at)
             answer = self._handle(method, path, query, headers, body)
             response: Response
             response = await wait_for_steps(answer) if isinstance(answer, Generator) else answer
@@ -279,6 +282,9 @@ class ApiServer:
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
     ) -> HttpResponse:
+        health = health_of(path, query)
+        if health is not None:
+            return 200, dict(_TEXT_HEADERS), health
         added = (*self.store.custom.values(), *self._gated.values())
         more = (*added, *self._usage.values())
         response = discovery.respond(path, headers, more) or openapi.respond(

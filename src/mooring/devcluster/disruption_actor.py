@@ -21,7 +21,7 @@ from mooring.client.rest.client import Patch as PatchFormat
 from mooring.client.rest.paths import path_of
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
-from mooring.devcluster.events.budgets import record_sync
+from mooring.devcluster.events.budgets import record_several, record_sync
 from mooring.devcluster.events.recorder import EventRecorder
 from mooring.errors import ApiError, SchedulerError
 from mooring.objects.codec.decode import to_builtins
@@ -51,7 +51,8 @@ class DisruptionActor:
         clock: For deadlines and conditions, and for the watches.
         rng: For the watches.
         sleep: Sleeps so many seconds.
-        events: Records why a status could not be calculated; None = it is not recorded.
+        events: Records why a status could not be calculated, and pods with several budgets;
+            None = nothing is recorded.
     """
 
     def __init__(
@@ -122,6 +123,9 @@ class DisruptionActor:
 
     def _on_change(self, kind: str, change: ObjectChange) -> None:
         self._budgets.on_change(kind, change)
+        pod = change.new if change.new is not None else change.old
+        if kind == "Pod" and self._events is not None and pod is not None:
+            record_several(self._events, pod, self._budgets.names_of(pod))
         self._changed.set()
 
     def _find(self, kind: str, object_key: str) -> Workload | None:

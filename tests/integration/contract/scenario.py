@@ -39,6 +39,10 @@ SCENARIO_FILES = (
     "warnings",
     "statuses",
     "addresses",
+    "paths",
+    "resize",
+    "patches",
+    "metadata",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

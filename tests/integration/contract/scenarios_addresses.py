@@ -174,3 +174,27 @@ def addresses_in_statuses_have_warnings(api: Api, ns: str) -> None:
     answer = api.patch(f"{ingresses}/s", {"metadata": {"labels": {"a": "b"}}})
     assert "warning" not in answer.headers
     assert "podIPs[0].ip: IPv6 address" in str(api.notes)
+
+
+@scenario
+def the_first_range_of_a_node_is_in_both_fields(api: Api, ns: str) -> None:
+    nodes = path("api/v1", "", "nodes")
+    first, other = "10.1.0.0/24", "10.2.0.0/24"
+    specs: tuple[tuple[dict[str, Any], list[str]], ...] = (
+        ({"podCIDRs": [first, "1::/64"]}, [first, "1::/64"]),
+        ({"podCIDR": first}, [first]),
+        ({"podCIDR": "", "podCIDRs": [first]}, [first]),
+        ({"podCIDR": first, "podCIDRs": [other, "1::/64"]}, [first]),
+    )
+    for number, (spec, ranges) in enumerate(specs):
+        name = f"{ns}-{number}"
+        stored = api.post(nodes, {"metadata": {"name": name}, "spec": spec}).body["spec"]
+        assert stored == {"podCIDR": first, "podCIDRs": ranges}
+        for patch, code in (
+            ({"podCIDR": other}, 422),
+            ({"podCIDR": "none"}, 422),
+            ({"podCIDR": None}, 200),
+            ({"podCIDR": None, "podCIDRs": None}, 422),
+        ):
+            assert api.patch(f"{nodes}/{name}", {"spec": patch}, dryRun="All").code == code
+        api.delete(f"{nodes}/{name}")

@@ -356,3 +356,30 @@ def applied_lists_are_woven_together(api: Api, ns: str) -> None:
         for names, manager, expected in steps:
             assert applied(names, manager) == expected
         api.delete(deployments(ns, "web"))
+
+
+@scenario
+def empty_lists_of_an_apply_have_no_elements_to_own(api: Api, ns: str) -> None:
+    node_name = f"{ns}-n"
+    nodes = path("apis/storage.k8s.io/v1", "", "csinodes", node_name)
+
+    def applied(*drivers: dict[str, Any]) -> dict[str, Any]:
+        head = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode"}
+        csi_node = {**head, "metadata": {"name": node_name}, "spec": {"drivers": list(drivers)}}
+        answer = api.patch(nodes, csi_node, APPLY, fieldManager="m")
+        entries: list[dict[str, Any]] = answer.body["metadata"].get("managedFields", [])
+        return entries[0]["fieldsV1"] if entries else {}
+
+    driver = {"name": "d", "nodeID": "n", "topologyKeys": [], "allocatable": {}}
+    assert applied() == {}
+    assert "f:drivers" in applied(driver)["f:spec"]
+    assert applied() == {}
+    api.delete(nodes)
+
+    whole = pod("a", tolerations=[], volumes=[], nodeSelector={}, affinity={})
+    whole["metadata"] |= {"finalizers": [], "ownerReferences": [], "annotations": {}}
+    api.patch(pods(ns, "a"), whole, APPLY, fieldManager="m")
+    head = {"apiVersion": "v1", "kind": "Pod"}
+    for finalizers in ([], ["a/b"], []):
+        part = {**head, "metadata": {"name": "a", "finalizers": finalizers}}
+        api.patch(pods(ns, "a"), part, APPLY, fieldManager="n")

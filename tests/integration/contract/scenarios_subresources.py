@@ -244,3 +244,39 @@ def the_address_of_a_pod_has_two_names(api: Api, ns: str) -> None:
     assert after({"podIP": None, "podIPs": [two]}) == ("fd00::1", [two])
     assert after({"podIP": "10.0.0.1", "podIPs": [one]}, STRATEGIC)[0] == "10.0.0.1"
     assert after({"podIP": None, "podIPs": None}) == (None, None)
+
+
+@scenario
+def a_scale_is_an_object_of_its_own(api: Api, ns: str) -> None:
+    api.post(path("apis/apps/v1", ns, "deployments"), deployment("d", replicas=1))
+    scale = path("apis/apps/v1", ns, "deployments", "d", "scale")
+
+    def put(**metadata: Any) -> int:
+        return api.put(scale, {"metadata": metadata, "spec": {"replicas": 3}}, dryRun="All").code
+
+    assert put(name="d") == 200
+    assert put() == 400
+    assert put(name="e") == 400
+    assert put(name="d", namespace="other") == 400
+    assert put(name="d", labels={"a b": "c"}) == 422
+    assert put(name="d", uid="u") == 409
+    api.notes.pop()  # the message has a path of etcd
+    for how in (MERGE, STRATEGIC):
+        assert api.patch(scale, {"metadata": {"uid": "u"}}, how).code == 409
+        assert api.patch(scale, {"metadata": {"namespace": "other"}}, how).code == 400
+        assert api.patch(scale, {"metadata": {"name": "other"}}, how).code == 400
+    assert api.patch(scale, {"spec": {"replicas": "x"}}, STRATEGIC).code == 422
+    assert api.patch(scale, {"kind": "Foo"}, STRATEGIC, dryRun="All").code == 200
+    assert api.patch(scale, {"spec": {"replicas": "x"}}).code == 422
+    api.notes.pop()  # the message has the object, with its fields in another order
+
+
+@scenario
+def a_token_request_has_a_writer(api: Api, ns: str) -> None:
+    api.post(path("api/v1", ns, "serviceaccounts"), {"metadata": {"name": "a"}})
+    token = path("api/v1", ns, "serviceaccounts", "a", "token")
+    for spec in ({}, {"audiences": ["x"], "expirationSeconds": 700}):
+        answer = api.post(token, {"spec": spec}, fieldManager="m")
+        entry = answer.body["metadata"]["managedFields"][0]
+        assert (entry["manager"], entry["subresource"]) == ("m", "token")
+        answer.body["status"]["token"] = "a token"

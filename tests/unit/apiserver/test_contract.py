@@ -26,6 +26,8 @@ for _name in SCENARIO_FILES:
 NOT_HERE = {
     "customs-a_role_allows_custom_resources",
     "lists-a_watch_ends_when_its_time_is_up",
+    "paths-a_deprecated_watch_of_nothing_ends",
+    "paths-deprecated_paths_are_authorized_as_watches",
     "requests-answers_are_for_one_client_only",
     "requests-long_selectors_are_read",
     "roles-a_binding_of_a_missing_role_is_named",

@@ -60,6 +60,12 @@ class World:
         items = (await self.client.list("Pod")).items
         return [pod.metadata.name for pod in items if pod.metadata.deletion_timestamp is None]
 
+    async def warnings(self) -> list[str]:
+        """Returns the messages about pods with several budgets."""
+        events = (await self.request("GET", "/api/v1/namespaces/default/events"))["items"]
+        reason = "MultiplePodDisruptionBudgets"
+        return [event["message"] for event in events if event["reason"] == reason]
+
     async def evict(self, pod: str) -> int:
         """Returns the HTTP status of an eviction."""
         try:
@@ -167,3 +173,25 @@ async def test_a_daemon_set_needs_a_number() -> None:
         assert condition["reason"] == "SyncFailed"
         assert condition["message"] == "daemonsets.apps does not implement the scale subresource"
         assert await w.evict((await w.pods())[0]) == 429
+
+
+@virtually
+async def test_a_pod_of_several_budgets_has_a_warning() -> None:
+    async with world() as w:
+        await w.create_budget(maxUnavailable=1)
+        spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"other": "app"}}}
+        await w.request("POST", BUDGETS, {"metadata": {"name": "other"}, "spec": spec})
+        await w.create_set(1)
+        await asyncio.sleep(2)
+        assert await w.warnings() == []
+
+        content_type = "application/merge-patch+json"
+        await w.request("DELETE", f"{BUDGETS}/other")
+        every = {"maxUnavailable": 1, "selector": {}}
+        await w.request("POST", BUDGETS, {"metadata": {"name": "every"}, "spec": every})
+        [pod] = await w.pods()
+        patch = {"metadata": {"labels": {"new": "label"}}}
+        await w.request("PATCH", f"{PODS}/{pod}", patch, content_type=content_type)
+        await asyncio.sleep(2)
+        text = f'Pod "default"/"{pod}" matches multiple PodDisruptionBudgets.  '
+        assert await w.warnings() == [f'{text}Chose "web" arbitrarily.']

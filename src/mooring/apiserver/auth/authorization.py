@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mooring.apiserver.errors import ApiStatusError, quoted
-from mooring.apiserver.resources import segments_of
+from mooring.apiserver.resources import segments_of, without_special_verb
 from mooring.objects.selector_text import parse_field_selector
 from mooring.objects.selectors import SelectorError
 
@@ -64,7 +64,8 @@ def attributes_of(method: str, path: str, query: Sequence[tuple[str, str]]) -> A
         >>> attributes.verb, attributes.resource, attributes.namespace
         ('watch', 'pods', 'shop')
     """
-    parts = segments_of(path)
+    special_verb, plain = without_special_verb(path)
+    parts = segments_of(plain)
     non_resource = Attributes(method.lower(), path)
     if len(parts) < 3 or parts[0] not in ("api", "apis"):
         return non_resource
@@ -75,13 +76,13 @@ def attributes_of(method: str, path: str, query: Sequence[tuple[str, str]]) -> A
     if namespace and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         rest = rest[2:]
     name = rest[1] if len(rest) > 1 else ""
-    verb = _METHOD_VERBS.get(method.upper(), "")
+    verb = special_verb or _METHOD_VERBS.get(method.upper(), "")
     if verb == "get" and not name:
         verb = "watch" if _is_watch(query) else "list"
         name = _selected_name(query)
     elif verb == "delete" and not name:
         verb = "deletecollection"
-    subresource = rest[2] if len(rest) > 2 else ""
+    subresource = rest[2] if len(rest) > 2 and verb != "proxy" else ""
     return Attributes(verb, path, group, rest[0], subresource, namespace, name)
 
 

@@ -47,6 +47,12 @@ TYPE_META = (
 )
 _SPACED_KEY = re.compile(rb'"\s+:')
 _SUMMARY_LENGTH = 30
+#: An escape of a JSON string: a pair of surrogates, half of one, or another.
+_ESCAPES = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
 
 
 class Expected(NamedTuple):
@@ -97,10 +103,22 @@ def read_object(
     if media_type == PROTOBUF:
         return convert_object(protobuf.to_json(body, resource), expected, "Ignore", warnings)
     raw, problems = _decoded(body, media_type, expected)
+    raw = with_reset_fields(raw)
     if validation == "Ignore":
         return convert_object(raw, expected, validation, warnings)
     keys = find_duplicates(body, raw) if media_type == JSON else ()
     return convert_object(raw, expected, validation, warnings, keys, problems)
+
+
+def with_reset_fields(raw: Any) -> Any:
+    """Returns the object with upstream's other form of an empty list of managedFields: ``[{}]``.
+
+    Both clear the managedFields; of other lists an empty one is like none.
+    """
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    if isinstance(metadata, dict) and metadata.get("managedFields") == []:
+        return {**raw, "metadata": {**metadata, "managedFields": [{}]}}
+    return raw
 
 
 def convert_object(
@@ -110,6 +128,7 @@ def convert_object(
     warnings: list[str],
     keys: Sequence[Key] = (),
     yaml_problems: Sequence[str] = (),
+    patch_problems: Sequence[str] = (),
 ) -> Object:
     """Converts decoded JSON to an object of the expected kind.
 
@@ -120,13 +139,16 @@ def convert_object(
         warnings: Warnings are appended to it.
         keys: As ``find_duplicates`` returns them.
         yaml_problems: With the keys of a YAML text, as ``decode_yaml`` returns them.
+        patch_problems: With the fields of the patch that led to the object.
 
     Raises:
         ApiStatusError: 400.
     """
     _check_kind(raw, expected)
     if expected.custom is not None:
-        return _convert_custom(raw, expected, validation, warnings, keys, yaml_problems)
+        obj, problems = _convert_custom(raw, expected, validation, keys)
+        _report(yaml_problems, [*patch_problems, *problems], expected, validation, warnings)
+        return obj
     reader = reader_of(expected.type_name)
     try:
         obj = reader.read(raw)
@@ -136,7 +158,8 @@ def convert_object(
     unknown: list[str] = []
     if reader.has_unknown_fields and validation != "Ignore":
         _, unknown = find_type_errors(expected.type_name, raw)
-    _report(yaml_problems, _in_order(keys, unknown), expected, validation, warnings)
+    problems = [*patch_problems, *_in_order(keys, unknown)]
+    _report(yaml_problems, problems, expected, validation, warnings)
     obj["kind"], obj["apiVersion"] = expected.kind, expected.api_version
     return obj
 
@@ -167,13 +190,9 @@ def _duplicate(path: str) -> str:
 
 
 def _convert_custom(
-    raw: Any,
-    expected: Expected,
-    validation: str,
-    warnings: list[str],
-    keys: Sequence[Key],
-    yaml_problems: Sequence[str],
-) -> Object:
+    raw: Any, expected: Expected, validation: str, keys: Sequence[Key]
+) -> tuple[Object, list[str]]:
+    """Returns a custom object, and its unknown and duplicate fields."""
     assert expected.custom is not None
     try:
         obj, unknown = read_custom(raw, expected.custom.schema)
@@ -183,9 +202,8 @@ def _convert_custom(
         unknown = []
     problems = [_duplicate(key.path) for key in keys if key.is_repeated]
     problems += map(_unknown, unknown)
-    _report(yaml_problems, list(dict.fromkeys(problems)), expected, validation, warnings)
     obj["kind"], obj["apiVersion"] = expected.kind, expected.api_version
-    return obj
+    return obj, list(dict.fromkeys(problems))
 
 
 def _report(
@@ -281,13 +299,21 @@ def decode_json(body: bytes) -> Any:
         # As in Go, bytes that are not UTF-8 become the replacement character.
         return decode_json(body.decode(errors="replace").encode())
     except msgspec.DecodeError as error:
-        raise ValueError(_json_problem(body, str(error))) from error
+        repaired = _ESCAPES.sub(_without_lone_surrogate, body)
+        if repaired == body:
+            raise ValueError(_json_problem(body, str(error))) from error
+        return decode_json(repaired)
     except RecursionError as error:
         raise ValueError("exceeded max depth") from error
     # Few bodies have enough brackets to be too deep; only those are walked.
     if body.count(b"[") + body.count(b"{") > DEPTH_MAX and _is_too_deep(value):
         raise ValueError("exceeded max depth")
     return value
+
+
+def _without_lone_surrogate(escape: re.Match[bytes]) -> bytes:
+    """Returns the replacement character for half a pair of surrogates, as Go decodes it."""
+    return rb"\ufffd" if escape["lone"] else escape[0]
 
 
 def _json_problem(body: bytes, message: str) -> str:
@@ -347,22 +373,21 @@ class YamlValue(NamedTuple):
 
 
 def decode_yaml(body: bytes) -> YamlValue:
-    """Returns the value in a YAML text of one document.
+    """Returns the value in the first document of a YAML text, as upstream; others are not read.
 
     Raises:
-        ValueError: It is not YAML, or has several documents, too many levels, or aliases for too
-            many values.
+        ValueError: It is not YAML, or has too many levels, or aliases for too many values.
     """
     repeated: list[RepeatedKey] = []
     try:
-        documents = list(yaml_documents(body, aliased_max=ALIASED_VALUES_MAX, repeated=repeated))
+        documents = yaml_documents(body, aliased_max=ALIASED_VALUES_MAX, repeated=repeated)
+        document = next(documents, None)
     except ConfigError as error:
         raise ValueError(f"error converting YAML to JSON: {error}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"error converting YAML to JSON: {error}") from error
-    if len(documents) > 1:
-        raise ValueError("error converting YAML to JSON: more than one document")
-    value = documents[0].value if documents else None
+    is_first = document is not None and document.number == 1
+    value = document.value if document is not None and is_first else None
     if _is_too_deep(value):
         raise ValueError("exceeded max depth")
     problems = [f"line {line}: key {quoted(key)} already set in map" for key, line in repeated]
@@ -406,6 +431,28 @@ class Key(NamedTuple):
 
     path: str
     is_repeated: bool
+
+
+_OPERATION_MEMBERS = frozenset(("op", "path", "from", "value"))
+
+
+def patch_problems(body: bytes, patch: Any, *, is_json_patch: bool) -> list[str]:
+    """Returns the problems with the fields of a patch: those that occur twice, unknown operations'.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go (applyJSPatch, strategicPatchObject).
+    """
+    problems = [_duplicate(key.path) for key in find_duplicates(body, patch) if key.is_repeated]
+    if not is_json_patch:
+        return problems
+    operations = patch if isinstance(patch, list) else []
+    problems += [
+        _unknown(f"[{number}].{name}")
+        for number, operation in enumerate(operations)
+        if isinstance(operation, dict)
+        for name in operation
+        if name not in _OPERATION_MEMBERS
+    ]
+    return [f"json patch {problem}" for problem in problems]
 
 
 def find_duplicates(body: bytes, raw: Any) -> list[Key]:

@@ -1,10 +1,10 @@
-"""Discovery: API groups, versions, resources, and the server's version and health.
+"""Discovery: API groups, versions, resources, and the server's version.
 
 All documents are computed once from ``resources.RESOURCES``, in both of kube-apiserver's forms:
 unaggregated (/api, /apis, then a document for each group and version) and aggregated, where
 two requests return everything.
 
-Source: k8s.io/apiserver pkg/endpoints/discovery, pkg/endpoints/installer.go, pkg/server/healthz.
+Source: k8s.io/apiserver pkg/endpoints/discovery, pkg/endpoints/installer.go.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from mooring.apiserver.custom.definition import version_priority
-from mooring.apiserver.endpoints import negotiation
+from mooring.apiserver.endpoints import health, negotiation
 from mooring.apiserver.resources import RESOURCES, Resource, Subresource
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ KUBERNETES_VERSION = "v1.36.3"
 GIT_COMMIT = "mooring"
 #: Documents change with the definitions; few sets of them are in use at a time.
 _CACHE_SIZE = 8
-HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
 #: The index at "/" lists documents, not objects.
 _OPENAPI_PATHS = ("/openapi/v2", "/openapi/v3")
 #: What kube-apiserver stores in another version or group than it serves: the hash is of this one.
@@ -60,15 +59,12 @@ def respond(
         ApiStatusError: 406, the client does not accept JSON.
 
     Example:
-        >>> respond("/healthz", {}).body
-        b'ok'
+        >>> respond("/version", {}).status
+        200
         >>> respond("/api/v1/pods", {}) is None
         True
     """
     path = path.rstrip("/") or "/"
-    if path in HEALTH_PATHS:
-        plain = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
-        return HttpResponse(200, plain, b"ok")
     if path in ("/api", "/apis"):
         shape = negotiation.requested_shape(headers.get("accept", ""), negotiation.AGGREGATED)
         if shape is not None:
@@ -208,7 +204,7 @@ def _documents(custom: tuple[Resource, ...]) -> dict[str, bytes]:
         for version in versions(group, custom):
             root = f"/apis/{group}/{version}" if group else f"/api/{version}"
             documents[root] = _resource_list(group, version, custom)
-    documents["/"] = {"paths": sorted([*documents, *HEALTH_PATHS, *_OPENAPI_PATHS])}
+    documents["/"] = {"paths": sorted([*documents, *health.PATHS, *_OPENAPI_PATHS])}
     return {path: msgspec.json.encode(document) for path, document in documents.items()}
 
 

@@ -29,6 +29,7 @@ from mooring.apiserver.endpoints.request import (
     HttpResponse,
     Request,
     check_name,
+    convert_patched,
     decode_patch,
     expected_object,
     json_response,
@@ -42,8 +43,6 @@ from mooring.apiserver.errors import (
     FieldError,
     bad_request,
     conflict,
-    invalid,
-    invalid_object,
     method_not_allowed,
     no_such_path,
     not_found,
@@ -52,8 +51,12 @@ from mooring.apiserver.errors import (
 from mooring.apiserver.patch.apply import apply
 from mooring.apiserver.patch.apply_errors import find_apply_errors
 from mooring.apiserver.patch.managed_fields import FieldManager
-from mooring.apiserver.patch.patch import APPLY_PATCH, PATCH_TYPES, STRATEGIC_PATCH, apply_patch
-from mooring.apiserver.patch.strategic_merge import conversion_problem, go_text
+from mooring.apiserver.patch.patch import (
+    APPLY_PATCH,
+    PATCH_TYPES,
+    STRATEGIC_PATCH,
+    apply_patch,
+)
 from mooring.apiserver.registry.delete_options import DeleteOptions, options_of
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.registry import MODIFIED
@@ -261,26 +264,10 @@ class ResourceHandlers:
         resource = request.path.resource
         original = to_served(resource, present) if is_view(resource) else present
         patched = apply_patch(media_type, original, patch, struct_of(resource))
-        obj = self._convert_patched(request, patched, patch, media_type, options)
+        expected = expected_object(request)
+        obj = convert_patched(request, expected, patched, patch, options)
         check_name(request, obj)
         return to_stored(resource, obj) if is_view(resource) else obj
-
-    def _convert_patched(
-        self, request: Request, patched: Object, patch: Any, media_type: str, options: WriteOptions
-    ) -> Object:
-        try:
-            return convert_object(
-                patched, expected_object(request), options.validation, request.warnings
-            )
-        except ApiStatusError as error:
-            problem = error.message.partition(f"as a {request.path.resource.kind}: ")[2]
-            if media_type == STRATEGIC_PATCH:
-                value = go_text(patch)
-                problem = conversion_problem(patched, struct_of(request.path.resource)) or problem
-            else:
-                value = msgspec.json.encode(patched).decode()
-            field_error = invalid("patch", value, problem or error.message)
-            raise invalid_object("", "", [field_error]) from None
 
     def _server_side_apply(
         self, request: Request, media_type: str, present: Object | None, options: WriteOptions
@@ -387,8 +374,12 @@ def _check_apply_body(request: Request, config: Any, present: Object | None) -> 
     # An existing object has its name already; the applied configuration may omit it.
     live = {"name": request.path.name} if present is not None else {}
     check_name(request, {"metadata": {**live, **metadata}})
+    if metadata.get("uid") and present is None:
+        problem = f"the provided object specified uid {metadata['uid']}, and no existing object was"
+        name = request.path.name
+        raise conflict(resource.group, resource.name, name, f"uid mismatch: {problem} found")
     version = metadata.get("resourceVersion", "")
-    if version and (present is None or version != present["metadata"]["resourceVersion"]):
+    if version and present is not None and version != present["metadata"]["resourceVersion"]:
         name = request.path.name
         raise conflict(resource.group, resource.name, name, MODIFIED)
 

@@ -58,6 +58,8 @@ TABLES = tuple(("meta.k8s.io", version, "Table") for version in ("v1", "v1beta1"
 def clauses(header: str) -> tuple[Clause, ...]:
     """Returns the clauses of an Accept header by descending weight; none = anything is accepted.
 
+    A weight of 0 excludes nothing, as in upstream's parser: it comes last.
+
     Example:
         >>> clauses("application/json;as=Table;v=v1;g=meta.k8s.io, */*;q=0.1")[0].shape
         ('meta.k8s.io', 'v1', 'Table')
@@ -70,8 +72,7 @@ def clauses(header: str) -> tuple[Clause, ...]:
         pairs = (piece.partition("=") for piece in rest)
         parameters = {key.strip().lower(): value.strip().strip('"') for key, _, value in pairs}
         weight = _weight(parameters.pop("q", "1"))
-        if weight > 0:
-            weighted.append((weight, Clause(media_type.lower(), MappingProxyType(parameters))))
+        weighted.append((weight, Clause(media_type.lower(), MappingProxyType(parameters))))
     weighted.sort(key=lambda pair: -pair[0])  # stable: equal weights keep their order
     return tuple(clause for _, clause in weighted)
 

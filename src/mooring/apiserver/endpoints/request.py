@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mooring.apiserver.endpoints import negotiation, protobuf
 from mooring.apiserver.endpoints.body import (
     ACCEPTED,
@@ -22,11 +24,21 @@ from mooring.apiserver.endpoints.body import (
     decode_json,
     decode_yaml,
     media_type_of,
+    patch_problems,
     read_object,
+    with_reset_fields,
 )
 from mooring.apiserver.endpoints.rendering import SHAPES, Renderer
-from mooring.apiserver.errors import ApiStatusError, bad_request, quoted, unsupported_media_type
-from mooring.apiserver.patch.patch import STRATEGIC_PATCH
+from mooring.apiserver.errors import (
+    ApiStatusError,
+    bad_request,
+    invalid,
+    invalid_object,
+    quoted,
+    unsupported_media_type,
+)
+from mooring.apiserver.patch.patch import JSON_PATCH, STRATEGIC_PATCH
+from mooring.apiserver.patch.strategic_merge import conversion_problem, go_text
 from mooring.apiserver.registry.registry import Target
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import is_view, to_stored
@@ -172,6 +184,38 @@ def decode_patch(request: Request, media_type: str) -> Any:
     except ValueError as error:
         lead = "" if media_type == STRATEGIC_PATCH else "error decoding patch: "
         raise bad_request(f"{lead}{error}") from error
+
+
+def convert_patched(
+    request: Request, expected: Expected, patched: Object, patch: Any, options: WriteOptions
+) -> Object:
+    """Returns the object that a patch leaves.
+
+    Raises:
+        ApiStatusError: 422.
+    """
+    media_type = media_type_of(request.headers)
+    problems: list[str] = []
+    if options.validation != "Ignore":
+        is_json_patch = media_type == JSON_PATCH
+        problems = patch_problems(request.body, patch, is_json_patch=is_json_patch)
+    try:
+        return convert_object(
+            with_reset_fields(patched),
+            expected,
+            options.validation,
+            request.warnings,
+            patch_problems=problems,
+        )
+    except ApiStatusError as error:
+        problem = error.message.partition(f"as a {expected.kind}: ")[2]
+        if media_type == STRATEGIC_PATCH:
+            value = go_text(patch)
+            problem = conversion_problem(patched, expected.type_name) or problem
+        else:
+            value = msgspec.json.encode(patched).decode()
+        field_error = invalid("patch", value, problem or error.message)
+        raise invalid_object("", "", [field_error]) from None
 
 
 def check_name(request: Request, obj: Object) -> None:

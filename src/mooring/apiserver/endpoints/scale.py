@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver.custom.paths import find
-from mooring.apiserver.errors import bad_request, conflict, invalid_object
+from mooring.apiserver.errors import conflict, invalid_object
+from mooring.apiserver.names import path_segment
+from mooring.apiserver.registry.registry import storage_conflict
+from mooring.apiserver.validation.metadata import validate_metadata
 from mooring.apiserver.validation.rules import not_negative
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mooring.apiserver.registry.registry import Target
     from mooring.apiserver.resources import CustomVersion
     from mooring.apiserver.types import Object
 
@@ -60,37 +64,39 @@ def _scale_of_custom(obj: Object, metadata: Object, paths: Mapping[str, str]) ->
     return scale
 
 
-def apply_scale(
-    obj: Object, scale: Object, *, name: str, custom: CustomVersion | None = None
-) -> Object:
-    """Sets the replicas of a workload to those of a Scale; returns the workload.
+def check_scale(scale: Object, present: Object, target: Target, *, is_patch: bool) -> None:
+    """Checks a Scale that a client has sent for a workload.
 
     Raises:
-        ApiStatusError: 400, 409, 422.
+        ApiStatusError: 409, 422.
     """
     metadata = scale["metadata"]
-    if metadata.get("name", "") != name:
-        raise bad_request(
-            f"the name of the object ({metadata.get('name', '')}) does not match the name on "
-            f"the URL ({name})"
-        )
-    replicas = scale["spec"].get("replicas", 0)
-    if errors := list(not_negative(scale["spec"], "spec", "replicas")):
-        raise invalid_object("Scale", name, errors, group="autoscaling")
+    errors = [
+        *validate_metadata(metadata, namespaced=True, check_name=path_segment, any_finalizer=True),
+        *not_negative(scale["spec"], "spec", "replicas"),
+    ]
+    if errors:
+        raise invalid_object("Scale", target.name, errors, group="autoscaling")
     uid = metadata.get("uid")
-    if uid and uid != obj["metadata"]["uid"]:
-        text = (
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
-            f"{obj['metadata']['uid']}"
-        )
-        raise conflict("", "scale", name, text)
+    if not uid or uid == present["metadata"]["uid"]:
+        return
+    precondition = f"UID in precondition: {uid}"
+    if not is_patch:
+        raise storage_conflict(target, precondition, "UID", present)
+    text = f"Precondition failed: {precondition}, UID in object meta: {present['metadata']['uid']}"
+    raise conflict(target.resource.group, f"{target.resource.name}/scale", target.name, text)
+
+
+def apply_scale(obj: Object, scale: Object, *, custom: CustomVersion | None = None) -> Object:
+    """Sets the replicas of a workload to those of a Scale; returns the workload."""
+    replicas = scale["spec"].get("replicas", 0)
     path = (custom.scale or {})["specReplicasPath"] if custom is not None else ".spec.replicas"
     *parents, last = path.removeprefix(".").split(".")
     parent = obj
     for step in parents:
         parent = parent.setdefault(step, {})
     parent[last] = replicas
-    version = metadata.get("resourceVersion")
+    version = scale["metadata"].get("resourceVersion")
     if version:
         obj["metadata"]["resourceVersion"] = version
     return obj

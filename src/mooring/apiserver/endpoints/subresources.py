@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mooring.apiserver.endpoints.binding import bind
-from mooring.apiserver.endpoints.body import Expected, convert_object, media_type_of
+from mooring.apiserver.endpoints.body import Expected, media_type_of
 from mooring.apiserver.endpoints.eviction import evict
 from mooring.apiserver.endpoints.pod_logs import pod_log
 from mooring.apiserver.endpoints.request import (
     SUCCESS,
     HttpResponse,
     Request,
+    check_name,
+    convert_patched,
     decode_patch,
     json_response,
     read_body,
     renderer_for,
 )
-from mooring.apiserver.endpoints.scale import apply_scale, scale_of
-from mooring.apiserver.endpoints.token_request import request_token
+from mooring.apiserver.endpoints.scale import apply_scale, check_scale, scale_of
+from mooring.apiserver.endpoints.token_request import TOKEN_REQUESTS, request_token
 from mooring.apiserver.errors import ApiStatusError, bad_request, no_such_path
-from mooring.apiserver.patch.managed_fields import FieldManager
+from mooring.apiserver.patch.managed_fields import FieldManager, track_create
 from mooring.apiserver.patch.patch import APPLY_PATCH, PATCH_TYPES, apply_patch
 from mooring.apiserver.registry.registry import Target, check_namespace
 from mooring.apiserver.resources import resource_named, struct_of_subresource
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 
 _PODS = resource_named("", "pods")
+_SCALE = Expected("autoscaling.Scale", "autoscaling/v1", "Scale")
 _CREATED = msgspec.json.encode({**SUCCESS, "code": 201})
 _KUBELET_SUBRESOURCES = ("attach", "exec", "log", "portforward", "proxy")
 
@@ -128,7 +131,9 @@ class Subresources:
         return json_response(request, 201, _CREATED)
 
     def _request_token(self, request: Request) -> HttpResponse:
-        body, _ = self._read_subresource_body(request)
+        body, options = self._read_subresource_body(request)
+        writer = FieldManager(options.manager, TOKEN_REQUESTS, "token", self._registry.now())
+        track_create(body, writer)
         answer = request_token(self._registry, self._tokens, request.target, body)
         return json_response(request, 201, msgspec.json.encode(answer))
 
@@ -146,14 +151,15 @@ class Subresources:
                 raise ApiStatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
             options = request.query.write_options("PatchOptions", request.headers)
             patch = decode_patch(request, media_type)
-            raw = apply_patch(media_type, scale_of(present, custom), patch, "autoscaling.Scale")
-            expected = Expected("autoscaling.Scale", "autoscaling/v1", "Scale")
-            scale = convert_object(raw, expected, options.validation, request.warnings)
-        name = request.path.name
+            raw = apply_patch(media_type, scale_of(present, custom), patch, _SCALE.type_name)
+            scale = convert_patched(request, _SCALE, raw, patch, options)
+        check_name(request, scale)
+        check_namespace(request.target, scale["metadata"])
+        check_scale(scale, present, request.target, is_patch=request.method == "PATCH")
 
         def change(obj: Object | None) -> Object:
             assert obj is not None
-            return apply_scale(obj, scale, name=name, custom=custom)
+            return apply_scale(obj, scale, custom=custom)
 
         author = FieldManager(options.manager, request.path.resource, "scale", self._registry.now())
         stored, _ = self._registry.update(

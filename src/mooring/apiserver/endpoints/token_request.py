@@ -17,6 +17,7 @@ from mooring.apiserver.errors import (
     quoted,
 )
 from mooring.apiserver.registry.registry import Target
+from mooring.apiserver.resources import Resource
 from mooring.clock import rfc3339
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
+#: What is written, for managedFields.
+TOKEN_REQUESTS = Resource(_GROUP, "v1", "tokenrequests", "tokenrequest", _KIND, namespaced=True)
 _SECONDS_MIN, _SECONDS_MAX = 600, 1 << 32
 
 

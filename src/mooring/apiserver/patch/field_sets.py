@@ -107,7 +107,12 @@ def _fields(value: Json, field: Field) -> Fields:
     if isinstance(value, dict):
         type_name = field.type_name
         named = structs()[type_name] if is_struct(type_name) else {}
-        below = {name: _fields(item, child(type_name, name)) for name, item in value.items()}
+        below = {}
+        for name, item in value.items():
+            node = _fields(item, inner := child(type_name, name))
+            # Of lists that are merged, and of structs, the parts are owned: there may be none.
+            if node or item in (None, {}) or not is_granular(item, inner):
+                below[name] = node
         # Elements of mappings are owned themselves, fields of structs by their parts.
         return {
             f"f:{name}": node if name in named else _with_self(node) for name, node in below.items()

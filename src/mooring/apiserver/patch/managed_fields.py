@@ -115,7 +115,7 @@ class FieldManager(NamedTuple):
         name, custom = self.resource.name, self.resource.custom
         if custom is not None:
             return _reset_of_custom(custom, self.subresource)
-        if self.subresource == "ephemeralcontainers":
+        if self.subresource in ("ephemeralcontainers", "resize"):
             return ()
         paths = _RESET.get((name, self.subresource))
         if paths is not None:

@@ -13,7 +13,7 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
-from mooring.apiserver.errors import bad_request, entity_too_large, unprocessable
+from mooring.apiserver.errors import bad_request, entity_too_large, quoted, unprocessable
 from mooring.apiserver.patch.strategic_merge import strategic_merge
 from mooring.apiserver.schema.type_errors import json_kind
 from mooring.objects.codec.merge_patch import merge_patch
@@ -62,18 +62,20 @@ def _unmarshal_problem(patch: Any, go_type: str) -> str:
 
 
 def _apply_json_patch(present: Object, patch: Any) -> Object:
-    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-        problem = (
-            f"cannot unmarshal {json_kind(patch)} into Go value of type []handlers.jsonPatchOp"
-        )
-        raise bad_request(f"error decoding patch: json: {problem}")
+    if not isinstance(patch, list):
+        problem = _unmarshal_problem(patch, "[]handlers.jsonPatchOp")
+        raise bad_request(f"error decoding patch: {problem}")
+    for operation in patch:
+        if not isinstance(operation, dict):
+            problem = _unmarshal_problem(operation, "handlers.jsonPatchOp")
+            raise bad_request(f"error decoding patch: {problem}")
     if len(patch) > OPERATIONS_MAX:
         text = "The allowed maximum operations in a JSON patch is"
         raise entity_too_large(f"{text} {OPERATIONS_MAX}, got {len(patch)}")
     obj: Any = present
     copied_bytes = 0
     try:
-        for operation in patch:
+        for operation in map(_with_go_pointers, patch):
             copied_bytes += _copied_bytes(operation, obj)
             _check_copied(copied_bytes)
             obj = jsonpatch.apply_patch(obj, [_as_upstream(operation, obj)], in_place=True)
@@ -82,6 +84,28 @@ def _apply_json_patch(present: Object, patch: Any) -> Object:
     if not isinstance(obj, dict):
         raise unprocessable("the patch leaves no object")
     return obj
+
+
+def _with_go_pointers(operation: Object) -> Object:
+    """Returns an operation with the pointers that kube-apiserver's library reads in it.
+
+    What stands before the first "/" counts for nothing. The whole object, "", is replaced or
+    tested only.
+
+    Raises:
+        ApiStatusError: 422.
+    """
+    changed = dict(operation)
+    for name in ("path", "from"):
+        pointer = operation.get(name)
+        if not isinstance(pointer, str):
+            continue
+        may_be_whole = name == "path" and operation.get("op") in ("replace", "test")
+        if "/" in pointer:
+            changed[name] = pointer[pointer.index("/") :]
+        elif pointer or not may_be_whole:
+            raise unprocessable(f"{operation.get('op')} operation has no path: {quoted(pointer)}")
+    return changed
 
 
 def _check_copied(count: int) -> None:

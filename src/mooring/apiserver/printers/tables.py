@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.custom.columns import cells_of, column_definitions
-from mooring.apiserver.errors import bad_request
+from mooring.apiserver.errors import bad_request, quoted
 from mooring.apiserver.printers import core, groups, policies
 from mooring.apiserver.printers.formatting import since
 from mooring.apiserver.printers.pods import pod_cells, pod_conditions
@@ -76,7 +76,9 @@ def as_table(
         ApiStatusError: 400, ``include`` has another value.
     """
     if include and include not in INCLUDE:
-        raise bad_request(f'unrecognized includeObject value: "{include}"')
+        problem = "must be 'Metadata', 'Object', 'None', or empty"
+        text = f"includeObject: Invalid value: {quoted(include)}: {problem}"
+        raise bad_request(f"Unable to convert to Table as requested: {text}")
     kind = kind or resource.kind
     api_version = f"meta.k8s.io/{version}"
     if list_meta is None:

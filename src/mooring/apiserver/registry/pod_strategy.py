@@ -83,20 +83,32 @@ def prepare_ephemeral(new: Object, old: Object) -> None:
 
 
 def prepare_resize(new: Object, old: Object) -> None:
-    """Restores all fields except the resources of containers."""
+    """Restores all fields except the resources of containers, unless containers are others."""
     new_spec, spec = new["spec"], deepcopy(old["spec"])
-    for kind in ("containers", "initContainers"):
-        new_containers, containers = new_spec.get(kind) or (), spec.get(kind) or ()
-        if [c["name"] for c in new_containers] != [c["name"] for c in containers]:
-            return
-        for new_container, container in zip(new_containers, containers, strict=True):
-            container["resources"] = new_container["resources"]
-            if "resizePolicy" in new_container:
-                container["resizePolicy"] = new_container["resizePolicy"]
+    kinds = ("containers", "initContainers")
+    if any(len(new_spec.get(kind) or ()) != len(spec.get(kind) or ()) for kind in kinds):
+        return  # the validation refuses it
+    for kind in kinds:
+        if kind in new_spec:
+            spec[kind] = _with_new_resources(spec.get(kind) or [], new_spec[kind] or [])
     if "resources" in new_spec:
         spec["resources"] = new_spec["resources"]
-    metadata = {**old["metadata"], "resourceVersion": new["metadata"].get("resourceVersion", "")}
-    new["spec"], new["status"], new["metadata"] = spec, old["status"], metadata
+    else:
+        spec.pop("resources", None)
+    new["spec"], new["status"] = spec, old["status"]
+    keep_metadata(new, old)
+
+
+def _with_new_resources(old: list[Object], new: list[Object]) -> list[Object]:
+    """Returns the old containers with the new resources; the new ones if they have other names."""
+    if [container["name"] for container in new] != [container["name"] for container in old]:
+        return new
+    for container, new_container in zip(old, new, strict=True):
+        container["resources"] = new_container["resources"]
+        container.pop("resizePolicy", None)
+        if "resizePolicy" in new_container:
+            container["resizePolicy"] = new_container["resizePolicy"]
+    return old
 
 
 def set_condition(status: Object, condition: Object, now: str) -> None:

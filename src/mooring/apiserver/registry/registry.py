@@ -34,6 +34,7 @@ from mooring.apiserver.patch.managed_fields import (
     track_create,
     track_update,
 )
+from mooring.apiserver.registry.disabled_fields import drop_disabled_fields
 from mooring.apiserver.registry.service_addresses import SERVICES, ServiceAddresses
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import struct_of
@@ -217,6 +218,7 @@ class Registry:
         if strategy.starts_generation:
             obj["metadata"]["generation"] = 1
         strategy.prepare_create(obj, now)
+        drop_disabled_fields(resource, obj, None)
         strategy.subresources[""].set_times(obj, now)
 
     def _check_errors(self, resource: Resource, name: str, errors: list[FieldError]) -> None:
@@ -274,7 +276,13 @@ class Registry:
                     self.admission.check_update(resource, target.namespace)
                 raise not_found(resource, target.name)
             new = change(None)
-            _remove_system_fields(target, new["metadata"])
+            metadata = new["metadata"]
+            _version_of(metadata)
+            if uid:
+                raise storage_conflict(target, f"UID in precondition: {uid}", "UID", _NOTHING)
+            _remove_system_fields(target, metadata)
+            if not dry_run:
+                metadata.pop("resourceVersion", None)  # that of another object, now deleted
             if not create_if_missing:
                 track_create(new, writer)
             return self._create_tracked(target, new, writer.now, dry_run=dry_run), True
@@ -290,7 +298,7 @@ class Registry:
         check_namespace(target, new["metadata"])
         if not subresource:
             self.admission.admit_update(resource, new, old)
-        _prepare_update(strategy, rules, new, old)
+        _prepare_update(resource, rules, new, old)
         rules.set_times(new, writer.now)
         rules.stamp(new, old, writer.now)
         errors = [*self.admission.admin_access_errors(resource, new, old), *authorize(new, old)]
@@ -320,10 +328,7 @@ class Registry:
     ) -> None:
         """Checks that a change is based on the current version."""
         resource = target.resource
-        text = new["metadata"].get("resourceVersion", "")
-        if text and not text.isdecimal():
-            raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
-        version = int(text or 0)
+        version = _version_of(new["metadata"])
         if version == 0 and strategy.updates_unconditionally:
             return
         if version == 0:
@@ -331,6 +336,22 @@ class Registry:
             raise invalid_object(resource.name, target.name, [error], group=resource.group)
         if version != present.version:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
+
+
+#: What upstream's storage has instead of an absent object.
+_NOTHING: Object = {"metadata": {"uid": "", "resourceVersion": ""}}
+
+
+def _version_of(metadata: Object) -> int:
+    """Returns the resourceVersion that a client has sent, as a number; 0 = none.
+
+    Raises:
+        ApiStatusError: 500, it is not a number.
+    """
+    text = metadata.get("resourceVersion", "")
+    if text and not text.isdecimal():
+        raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    return int(text or 0)
 
 
 def derived_uid(registry: Registry, target: Target) -> str:
@@ -355,13 +376,14 @@ def _remove_system_fields(target: Target, metadata: Object) -> None:
 
 
 def _prepare_update(
-    strategy: Strategy, rules: SubresourceStrategy, new: Object, old: Object
+    resource: Resource, rules: SubresourceStrategy, new: Object, old: Object
 ) -> None:
     """Copies the fields that a client cannot change from the old object."""
     metadata, before = new["metadata"], old["metadata"]
     restore_fields(metadata, before, "generation")
     rules.prepare(new, old)
-    is_new = strategy.is_new_generation
+    drop_disabled_fields(resource, new, old)
+    is_new = strategy_of(resource).is_new_generation
     if is_new is not None and rules.raises_generation and is_new(new, old):
         metadata["generation"] = before.get("generation", 0) + 1
     if not metadata.get("uid"):
@@ -424,6 +446,8 @@ def _errors_of_change(
     of_finalizers = [] if is_any else [*finalizer_errors(metadata.get("finalizers") or ())]
     for way in rules.repeats:
         of_metadata += [*errors[way], *of_finalizers]
+        if way == "new" and rules.as_new is not None:
+            of_metadata += rules.as_new(new)
     return [*of_metadata, *rules.validate(new, old)]
 
 

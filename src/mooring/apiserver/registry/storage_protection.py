@@ -1,8 +1,9 @@
-"""Lets deleted claims, volumes and classes of volume attributes go when nothing uses them.
+"""Protects claims, volumes and classes of volume attributes, and lets them go when they are unused.
 
 Upstream these are three controllers; here it runs after every request. A claim is used by the pods
 that have a node and mount it, a volume by the claim to which it is bound, a class by the claims and
-volumes that name it.
+volumes that name it. An object without the finalizer that is not deleted gets it: a client took it
+away, or the object is of a data file.
 
 ::
 
@@ -12,16 +13,26 @@ volumes that name it.
 
 Source: pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}.
 Differs: a bound volume whose claim does not exist is not used: no controller may be here that
-releases it. Finalizers are not added to objects that lack them.
+releases it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from mooring.apiserver.admission.protection import CLAIMS, CLASSES, PROTECTIONS, VOLUMES
+from mooring.apiserver.admission.protection import (
+    CLAIMS,
+    CLASSES,
+    PROTECTIONS,
+    VOLUMES,
+    protect,
+)
+from mooring.apiserver.errors import ApiStatusError
+from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.registry.changes import Changes
 from mooring.apiserver.registry.registry import Target
 from mooring.apiserver.resources import Resource, resource_named
@@ -35,10 +46,16 @@ if TYPE_CHECKING:
 
 _PODS: Final = resource_named("", "pods")
 _READ: Final = (_PODS, *PROTECTIONS)
+_MANAGER: Final = "kube-controller-manager"
+#: Finds the finalizer in a stored object, without decoding it.
+_HAS_FINALIZER: Final = {
+    resource: re.compile(rb'"finalizers":\[[^]]*"%b"' % re.escape(finalizer).encode())
+    for resource, finalizer in PROTECTIONS.items()
+}
 
 
 class StorageProtection:
-    """Removes the finalizers of deleted storage objects that are not in use."""
+    """Adds the finalizers of storage objects; removes those of deleted ones that are not in use."""
 
     def __init__(self, registry: Registry, deleter: Deleter) -> None:
         self._registry = registry
@@ -60,16 +77,35 @@ class StorageProtection:
                 self._release(resource, key)
 
     def _has_changes(self) -> bool:
-        """Notes which objects wait; returns True if one may be released now."""
+        """Notes which objects wait, protects others; returns True if one may be released now."""
         for resource, changes in self._changes.items():
             for change in changes.take():
-                if change.new is not None and b'"deletionTimestamp"' in change.new.tail:
+                if change.new is None:
+                    continue
+                if b'"deletionTimestamp"' in change.new.tail:
                     self._waiting.setdefault((resource, change.key), "")
+                elif not _HAS_FINALIZER[resource].search(change.new.tail):
+                    self._protect(Target(resource, change.new.namespace, change.new.name))
         if not self._waiting:
             return False
         version = max(self._registry.collection(resource).history.latest for resource in _READ)
         is_new, self._version = version != self._version, version
         return is_new
+
+    def _protect(self, target: Target) -> None:
+        """Adds the finalizer to a stored object, as the controllers of upstream do."""
+
+        def change(obj: Object | None) -> Object:
+            assert obj is not None
+            protect(target.resource, obj)
+            return obj
+
+        present = self._registry.collection(target.resource).get(target.key)
+        if present is None or "deletionTimestamp" in present.object()["metadata"]:
+            return  # the change was an earlier one
+        writer = FieldManager(_MANAGER, target.resource, "", self._registry.now())
+        with suppress(ApiStatusError):  # an old object that is not valid any more
+            self._registry.update(target, change, writer=writer)
 
     def _release(self, resource: Resource, key: str) -> None:
         """Removes the finalizer of an object, unless it is used."""

@@ -14,6 +14,7 @@ from mooring.apiserver.registry import pod_strategy, preparation
 from mooring.apiserver.registry.custom_strategy import DEFINITION, strategy_of_custom
 from mooring.apiserver.registry.service_addresses import keep_addresses, validate_addresses
 from mooring.apiserver.registry.strategy import (
+    MAIN_RESOURCE,
     STATUS,
     Strategy,
     SubresourceStrategy,
@@ -47,6 +48,7 @@ from mooring.apiserver.validation import (
 from mooring.apiserver.validation.admission import policies, webhooks
 from mooring.apiserver.validation.batch import cron_jobs, jobs
 from mooring.apiserver.validation.devices import claims, slices, taint_rules
+from mooring.apiserver.validation.pod_resize import validate_resize
 from mooring.apiserver.validation.status.addresses import (
     validate_ingress_status,
     validate_service_status,
@@ -80,16 +82,23 @@ def _subresources(
     *,
     prepare_update: PrepareUpdate = keep_status,
     set_times: Prepare = nothing,
-    repeats: Repeats = ("new", "change"),
+    repeats: Repeats = MAIN_RESOURCE.repeats,
+    as_new: Validate | None = None,
     **others: SubresourceStrategy,
 ) -> Mapping[str, SubresourceStrategy]:
-    """Returns the rules for changes of the main resource, the status and other subresources."""
+    """Returns the rules for changes of the main resource, the status and other subresources.
+
+    With ``as_new`` the changed object is validated first as a new one, then as a change.
+    """
+    if as_new is not None and repeats == MAIN_RESOURCE.repeats:
+        repeats = ("new", "change")
     main_resource = SubresourceStrategy(
         prepare_update,
         validate_update,
         raises_generation=True,
         set_times=set_times,
         repeats=repeats,
+        as_new=as_new,
     )
     return MappingProxyType({**STATUS, "": main_resource, **others})
 
@@ -123,13 +132,13 @@ _ROLE = Strategy(
     check_name=names.path_segment,
     creates_on_update=True,
     validate=rbac.validate_role,
-    subresources=_subresources(_as_new(rbac.validate_role)),
+    subresources=_subresources(_as_new(rbac.validate_role), repeats=("new", "change")),
 )
 _ROLE_BINDING = Strategy(
     check_name=names.path_segment,
     creates_on_update=True,
     validate=rbac.validate_binding,
-    subresources=_subresources(rbac.validate_binding_update),
+    subresources=_subresources(rbac.validate_binding_update, repeats=("new", "change")),
 )
 
 _ADMISSION = "admissionregistration.k8s.io"
@@ -137,18 +146,18 @@ _admission = partial(_with_generation, updates_unconditionally=False)
 _WEBHOOKS = _admission(
     is_new_generation=webhooks.webhooks_differ,
     validate=webhooks.validate_configuration,
-    subresources=_subresources(_as_new(webhooks.validate_configuration)),
+    subresources=_subresources(_as_new(webhooks.validate_configuration), repeats=("new",)),
 )
 _POLICY_BINDING = _admission(
     validate=policies.validate_binding,
-    subresources=_subresources(_as_new(policies.validate_binding)),
+    subresources=_subresources(_as_new(policies.validate_binding), repeats=("new",)),
 )
 
 _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
     {
         (_ADMISSION, "mutatingadmissionpolicies"): _admission(
             validate=policies.validate_mutating,
-            subresources=_subresources(_as_new(policies.validate_mutating)),
+            subresources=_subresources(_as_new(policies.validate_mutating), repeats=("new",)),
         ),
         (_ADMISSION, "mutatingadmissionpolicybindings"): _POLICY_BINDING,
         (_ADMISSION, "mutatingwebhookconfigurations"): _WEBHOOKS,
@@ -156,6 +165,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=policies.validate_validating,
             subresources=_subresources(
                 _as_new(policies.validate_validating),
+                repeats=("new",),
                 status=SubresourceStrategy(keep_spec_and_metadata),
             ),
         ),
@@ -170,7 +180,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "events"): Strategy(
             creates_on_update=True,
             validate=events.validate_event,
-            subresources=_subresources(_as_new(events.validate_event)),
+            subresources=_subresources(_as_new(events.validate_event), repeats=()),
         ),
         ("events.k8s.io", "events"): Strategy(
             creates_on_update=True,
@@ -183,6 +193,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=other_kinds.validate_namespace,
             subresources=_subresources(
                 prepare_update=preparation.keep_spec_and_status,
+                repeats=("new", "change"),
                 status=SubresourceStrategy(validate=validate_namespace_status),
                 finalize=SubresourceStrategy(keep_status),
             ),
@@ -195,9 +206,10 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(
                 other_kinds.validate_node_update,
                 prepare_update=preparation.prepare_node_update,
+                as_new=other_kinds.validate_node,
                 status=SubresourceStrategy(
                     preparation.prepare_node_status,
-                    other_kinds.validate_node_status_update,
+                    other_kinds.validate_node_update,
                     repeats=("change",),
                 ),
             ),
@@ -218,6 +230,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(
                 storage.validate_volume_update,
                 repeats=("new", "new"),
+                as_new=storage.validate_volume_spec,
                 status=SubresourceStrategy(stamp=preparation.stamp_phase),
             ),
             returns_deleted=True,
@@ -233,11 +246,13 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
                     pod_strategy.prepare_ephemeral,
                     pod_subresources.validate_ephemeral,
                     raises_generation=True,
+                    repeats=("change", "new"),
                 ),
                 resize=SubresourceStrategy(
                     pod_strategy.prepare_resize,
-                    pod_subresources.validate_resize,
+                    validate_resize,
                     raises_generation=True,
+                    repeats=("change", "new"),
                 ),
             ),
             returns_deleted=True,
@@ -245,7 +260,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("", "podtemplates"): _with_generation(
             is_new_generation=workloads.templates_differ,
             validate=workloads.validate_pod_template,
-            subresources=_subresources(_as_new(workloads.validate_pod_template)),
+            subresources=_subresources(
+                _as_new(workloads.validate_pod_template), repeats=("change",)
+            ),
             returns_deleted=True,
         ),
         ("", "replicationcontrollers"): _with_generation(
@@ -268,6 +285,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(
                 _validate_service_update,
                 prepare_update=keep_addresses,
+                repeats=("change",),
                 status=SubresourceStrategy(validate=validate_service_status),
             ),
             returns_deleted=True,
@@ -311,12 +329,13 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             prepare_create=preparation.name_limit_range,
             creates_on_update=True,
             validate=limits.validate_limit_range,
-            subresources=_subresources(_as_new(limits.validate_limit_range)),
+            subresources=_subresources(_as_new(limits.validate_limit_range), repeats=("new",)),
         ),
         ("", "resourcequotas"): Strategy(
             validate=limits.validate_quota,
             subresources=_subresources(
                 limits.validate_quota_update,
+                repeats=("change",),
                 status=SubresourceStrategy(keep_spec, limits.validate_quota_status),
             ),
             returns_deleted=True,
@@ -325,18 +344,24 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=autoscalers.validate_autoscaler,
             subresources=_subresources(
                 autoscalers.validate_autoscaler,
+                repeats=("change",),
                 status=SubresourceStrategy(keep_spec, autoscalers.validate_autoscaler_status),
             ),
         ),
         ("batch", "cronjobs"): _with_generation(
             validate=cron_jobs.validate_cron_job,
-            subresources=_subresources(cron_jobs.validate_cron_job_update, repeats=("change",)),
+            subresources=_subresources(
+                cron_jobs.validate_cron_job_update,
+                repeats=("change",),
+                status=SubresourceStrategy(repeats=()),
+            ),
         ),
         ("batch", "jobs"): _with_generation(
             prepare_create=jobs.prepare_job,
             validate=jobs.validate_job,
             subresources=_subresources(
                 jobs.validate_job_update,
+                as_new=jobs.validate_job,
                 status=SubresourceStrategy(preparation.prepare_job_status, validate_job_status),
             ),
             orphans_dependents=True,
@@ -346,7 +371,11 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             validate=certificate_requests.validate_certificate_request,
             subresources=_subresources(
                 prepare_update=preparation.keep_spec_and_status,
-                approval=SubresourceStrategy(preparation.prepare_approval),
+                repeats=("new", "change"),
+                status=SubresourceStrategy(repeats=("new", "change")),
+                approval=SubresourceStrategy(
+                    preparation.prepare_approval, repeats=("new", "change")
+                ),
             ),
         ),
         # As with the gate CoordinatedLeaderElection: replicas of mooring may use its fields.
@@ -354,13 +383,15 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             creates_on_update=True,
             updates_unconditionally=False,
             validate=other_kinds.validate_lease,
-            subresources=_subresources(_as_new(other_kinds.validate_lease)),
+            subresources=_subresources(_as_new(other_kinds.validate_lease), repeats=("change",)),
         ),
         ("discovery.k8s.io", "endpointslices"): Strategy(
             starts_generation=True,
             is_new_generation=preparation.slice_differs,
             validate=endpoint_slices.validate_endpoint_slice,
-            subresources=_subresources(endpoint_slices.validate_endpoint_slice_update),
+            subresources=_subresources(
+                endpoint_slices.validate_endpoint_slice_update, repeats=("new",)
+            ),
         ),
         ("networking.k8s.io", "ingressclasses"): _with_generation(
             validate=networking.validate_ingress_class,
@@ -376,16 +407,22 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("networking.k8s.io", "ipaddresses"): Strategy(
             check_name=service_ranges.address_name,
             validate=service_ranges.validate_ip_address,
-            subresources=_subresources(service_ranges.validate_ip_address_update),
+            subresources=_subresources(
+                service_ranges.validate_ip_address_update,
+                as_new=service_ranges.validate_ip_address,
+            ),
         ),
         ("networking.k8s.io", "networkpolicies"): _with_generation(
             validate=networking.validate_network_policy,
-            subresources=_subresources(networking.validate_network_policy_update),
+            subresources=_subresources(
+                networking.validate_network_policy_update, repeats=("change",)
+            ),
         ),
         ("networking.k8s.io", "servicecidrs"): Strategy(
             validate=service_ranges.validate_service_cidr,
             subresources=_subresources(
                 service_ranges.validate_service_cidr_update,
+                repeats=("change",),
                 status=SubresourceStrategy(keep_spec_and_metadata),
             ),
         ),
@@ -393,7 +430,9 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             creates_on_update=True,
             updates_unconditionally=False,
             validate=limits.validate_runtime_class,
-            subresources=_subresources(limits.validate_runtime_class_update),
+            subresources=_subresources(
+                limits.validate_runtime_class_update, as_new=limits.validate_runtime_class
+            ),
         ),
         ("policy", "poddisruptionbudgets"): _with_generation(
             check_name=names.path_segment,
@@ -403,7 +442,7 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(
                 _as_new(other_kinds.validate_budget),
                 repeats=(),
-                status=SubresourceStrategy(validate=validate_budget_status),
+                status=SubresourceStrategy(validate=validate_budget_status, repeats=()),
             ),
         ),
         ("rbac.authorization.k8s.io", "clusterrolebindings"): _ROLE_BINDING,
@@ -413,13 +452,14 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("rbac.authorization.k8s.io", "roles"): _ROLE,
         ("resource.k8s.io", "deviceclasses"): _with_generation(
             validate=claims.validate_class,
-            subresources=_subresources(_as_new(claims.validate_class)),
+            subresources=_subresources(_as_new(claims.validate_class), repeats=("new", "change")),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "resourceclaims"): Strategy(
             validate=claims.validate_claim,
             subresources=_subresources(
                 claims.validate_claim_update,
+                repeats=("new", "change"),
                 status=SubresourceStrategy(
                     preparation.prepare_claim_status, claims.validate_status
                 ),
@@ -428,13 +468,16 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ),
         ("resource.k8s.io", "resourceclaimtemplates"): Strategy(
             validate=claims.validate_template,
-            subresources=_subresources(claims.validate_template_update),
+            subresources=_subresources(
+                claims.validate_template_update, as_new=claims.validate_template
+            ),
             returns_deleted=True,
         ),
         ("resource.k8s.io", "devicetaintrules"): _with_generation(
             validate=taint_rules.validate_taint_rule,
             subresources=_subresources(
                 _as_new(taint_rules.validate_taint_rule),
+                repeats=("change",),
                 prepare_update=preparation.prepare_rule,
                 set_times=preparation.set_rule_time,
                 status=SubresourceStrategy(
@@ -479,11 +522,16 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
         ("storage.k8s.io", "csistoragecapacities"): Strategy(
             updates_unconditionally=False,
             validate=storage_kinds.validate_capacity,
-            subresources=_subresources(storage_kinds.validate_capacity_update),
+            subresources=_subresources(
+                storage_kinds.validate_capacity_update, as_new=storage_kinds.validate_capacity
+            ),
         ),
         ("storage.k8s.io", "storageclasses"): Strategy(
             validate=storage_kinds.validate_storage_class,
-            subresources=_subresources(storage_kinds.validate_storage_class_update),
+            subresources=_subresources(
+                storage_kinds.validate_storage_class_update,
+                as_new=storage_kinds.validate_storage_class,
+            ),
             returns_deleted=True,
         ),
         ("storage.k8s.io", "volumeattachments"): Strategy(

@@ -103,6 +103,8 @@ class SubresourceStrategy:
             writer owns them, so they are set before the change is tracked.
         repeats: How upstream's strategy validates the metadata once more, so that an error is a
             cause again: "new" = as of a new object, "change" = as a change.
+        as_new: The rules of new objects, where upstream applies them to the changed object with
+            each "new" of ``repeats``.
         stamp: Sets times of the new object that depend on the old one; they have no owner.
     """
 
@@ -111,11 +113,14 @@ class SubresourceStrategy:
     raises_generation: bool = False
     set_times: Prepare = nothing
     stamp: Stamp = _no_times
-    repeats: Repeats = ("new", "change")
+    repeats: Repeats = ("change",)
+    as_new: Validate | None = None
 
 
 #: The default for main resources.
-MAIN_RESOURCE = SubresourceStrategy(keep_status, valid_update, raises_generation=True)
+MAIN_RESOURCE = SubresourceStrategy(
+    keep_status, valid_update, raises_generation=True, repeats=("change", "new")
+)
 STATUS: Mapping[str, SubresourceStrategy] = MappingProxyType(
     {"": MAIN_RESOURCE, "status": SubresourceStrategy()}
 )

@@ -71,10 +71,7 @@ def validate_node(node: Object) -> Errors:
     """Validates a new node; the field paths of taints are upstream's."""
     yield from validate_taints(node["spec"].get("taints", ()), "metadata.taints")
     yield from _validate_node_status(node)
-    spec = node["spec"]
-    ranges, first = spec.get("podCIDRs") or [], spec.get("podCIDR")
-    if first and ranges[:1] != [first]:
-        ranges = [first]
+    ranges = node["spec"].get("podCIDRs") or []
     for number, text in enumerate(ranges):
         yield from validate_cidr(text, f"spec.podCIDRs[{number}]")
     if len(ranges) > 1:
@@ -134,13 +131,7 @@ def validate_namespace(namespace: Object) -> Errors:
 
 
 def validate_node_update(new: Object, old: Object) -> Errors:
-    """Validates a change of a node: as a new one, too."""
-    yield from validate_node(new)
-    yield from validate_node_status_update(new, old)
-
-
-def validate_node_status_update(new: Object, old: Object) -> Errors:
-    """Validates a change of a node's status."""
+    """Validates a change of a node, or of its status."""
     yield from _validate_node_status(new)
     addresses: list[Any] = []
     for number, address in enumerate(new["status"].get("addresses", ())):
@@ -252,7 +243,7 @@ def validate_config_map(config_map: Object) -> Errors:
             yield from field_errors(f"{field}[{key}]", key, name_checks.config_key)
             size += len(value)
     if size > DATA_BYTES_MAX:
-        yield too_long("", DATA_BYTES_MAX)
+        yield too_long("[]", DATA_BYTES_MAX)
 
 
 def validate_secret(secret: Object) -> Errors:

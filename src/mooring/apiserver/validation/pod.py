@@ -32,6 +32,7 @@ from mooring.apiserver.validation.pods.containers import (
     validate_containers,
     validate_host_network,
     validate_image_spaces,
+    validate_init_resize,
 )
 from mooring.apiserver.validation.pods.dns import (
     validate_dns_config,
@@ -93,6 +94,7 @@ def validate_new_pod(pod: Object) -> Errors:
     """Validates a new pod, except its metadata, without the cache."""
     yield from validate_pod_spec(pod)
     spec = pod["spec"]
+    yield from validate_init_resize(spec)
     if spec.get("ephemeralContainers"):
         yield forbidden_field("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("nodeName") and spec.get("schedulingGates"):

@@ -52,7 +52,6 @@ def validate_ip_address(ip_address: Object) -> Errors:
 
 def validate_ip_address_update(new: Object, old: Object) -> Errors:
     """Validates a changed IPAddress: its parent is immutable."""
-    yield from validate_ip_address(new)
     yield from immutable(new["spec"], old["spec"], "parentRef", parent="spec.")
 
 

@@ -175,11 +175,14 @@ _SOURCE_NAMES = (
 )
 
 
+def validate_volume_spec(volume: Object) -> Errors:
+    """Validates the spec of a new or changed volume."""
+    return _validate_spec(volume["spec"])
+
+
 def validate_volume_update(new: Object, old: Object) -> Errors:
     """Validates a change of a volume: what it is, and which nodes reach it, is immutable."""
     spec, before = new["spec"], old["spec"]
-    for _ in range(2):  # as upstream: its errors are given twice
-        yield from _validate_spec(spec)
     yield from _validate_mount_options(new)
     if _compared(sources_of(spec), sources_of(before)) != sources_of(before):
         problem = "spec.persistentvolumesource is immutable after creation\n"

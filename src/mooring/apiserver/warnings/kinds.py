@@ -37,6 +37,11 @@ _ENDPOINTS_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 _ENDPOINTS_CONTROLLER = "endpoint-controller"
 _STATIC_SUFFIX = ".static.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
+#: The labels of pod security standards, and the level that admits all pods.
+_POD_SECURITY: Final = tuple(
+    f"pod-security.kubernetes.io/{mode}" for mode in ("enforce", "audit", "warn")
+)
+_PRIVILEGED: Final = "privileged"
 _NOT_CALLED = "{subject} stored and not called: this server admits all objects"
 
 
@@ -345,8 +350,19 @@ def _of_admission(new: Object, _old: Object | None) -> Iterator[str]:
         )
     if "webhooks" in new:
         yield _NOT_CALLED.format(subject="webhooks are")
-    elif "Binding" not in new["kind"]:
+    elif new["kind"].endswith("Binding"):
+        yield "the binding has no effect: this server evaluates no admission policies"
+    else:
         yield _NOT_CALLED.format(subject="the policy is")
+
+
+def _of_namespace(new: Object, old: Object | None) -> Iterator[str]:
+    labels = new["metadata"].get("labels") or {}
+    before = {} if old is None else old["metadata"].get("labels") or {}
+    for name in _POD_SECURITY:
+        level = labels.get(name, _PRIVILEGED)
+        if level not in (_PRIVILEGED, before.get(name)):
+            yield f"metadata.labels[{name}]: has no effect: this server admits pods of all levels"
 
 
 #: Resource -> the lists of addresses in its status: their names, and the rest of a field's path.
@@ -364,6 +380,7 @@ _KINDS: Final[Mapping[tuple[str, str], Warn]] = MappingProxyType(
     {
         ("", "pods"): _of_pod,
         ("", "services"): _of_service,
+        ("", "namespaces"): _of_namespace,
         ("", "endpoints"): _of_endpoints,
         ("", "nodes"): _of_node,
         ("", "persistentvolumes"): _of_volume,

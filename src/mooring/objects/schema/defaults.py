@@ -380,8 +380,12 @@ def _subject(obj: Object) -> None:
 
 
 def _node_spec(obj: Object) -> None:
-    if "podCIDR" in obj and "podCIDRs" not in obj:
-        obj["podCIDRs"] = [obj["podCIDR"]]
+    """Makes the range of older clients the first one; if they differ, it counts."""
+    first, ranges = obj.get("podCIDR"), obj.get("podCIDRs")
+    if first and (not ranges or ranges[0] != first):
+        obj["podCIDRs"] = [first]
+    elif ranges:
+        obj["podCIDR"] = ranges[0]
 
 
 def _secret(obj: Object) -> None:

@@ -143,6 +143,16 @@ def test_a_kubeconfig_names_cluster_user_and_context() -> None:
             [],
             ("patch", "apps", "deployments", "", "a", "d"),
         ),
+        ("GET", "/api/v1/watch/nodes", [], ("watch", "", "nodes", "", "", "")),
+        ("POST", "/api/v1/watch/namespaces/a/pods/p", [], ("watch", "", "pods", "", "a", "p")),
+        (
+            "GET",
+            "/apis/apps/v1/watch/deployments",
+            [],
+            ("watch", "apps", "deployments", "", "", ""),
+        ),
+        ("GET", "/api/v1/proxy/nodes/n/metrics", [], ("proxy", "", "nodes", "", "", "n")),
+        ("GET", "/api/v1/watch", [], ("list", "", "watch", "", "", "")),
     ],
 )
 def test_a_request_is_taken_apart_as_upstream_does(

@@ -26,6 +26,7 @@ KUBECTL_GET = f"{TABLE},{TABLE.replace('v=v1;', 'v=v1beta1;')},application/json"
         (f"application/json;q=0.5,{TABLE};q=0.9", ("meta.k8s.io", "v1", "Table")),
         (f"{TABLE};q=0.1,application/json", None),
         (f"{TABLE};q=0,application/json", None),
+        ("application/json;q=0", None),
         # A shape that is not made here is passed over.
         ("application/json;as=Chart;v=v1;g=x, application/json", None),
         ('application/json;as="Table";v="v1";g="meta.k8s.io"', ("meta.k8s.io", "v1", "Table")),
@@ -41,7 +42,7 @@ def test_the_first_possible_wish_is_granted(
 
 
 @pytest.mark.parametrize(
-    "header", ["text/html", "application/vnd.kubernetes.protobuf", TABLE, "application/json;q=0"]
+    "header", ["text/html", "application/vnd.kubernetes.protobuf", TABLE, "text/html;q=0"]
 )
 def test_who_takes_nothing_that_is_made_here_is_refused(header: str) -> None:
     with pytest.raises(ApiStatusError) as error:

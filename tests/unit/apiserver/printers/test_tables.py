@@ -273,7 +273,9 @@ def test_another_wish_is_refused() -> None:
         included("Everything")
 
     assert error.value.code == 400
-    assert error.value.message == 'unrecognized includeObject value: "Everything"'
+    problem = "must be 'Metadata', 'Object', 'None', or empty"
+    text = f'includeObject: Invalid value: "Everything": {problem}'
+    assert error.value.message == f"Unable to convert to Table as requested: {text}"
 
 
 def test_a_table_of_a_list_has_the_lists_metadata() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mooring.apiserver.resources import resource_named
 from tests.helpers.api import PODS, Api, Object, pod
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -203,3 +204,50 @@ def test_a_dry_run_releases_nothing() -> None:
     api.post(CLAIMS, claim("c"))
     assert "deletionTimestamp" in api.delete(f"{CLAIMS}/c?dryRun=All")["metadata"]
     assert exists(api, f"{CLAIMS}/c")
+
+
+@pytest.mark.parametrize(
+    ("collection", "obj", "finalizer"),
+    [
+        (CLAIMS, claim("c"), "kubernetes.io/pvc-protection"),
+        (VOLUMES, volume("v"), "kubernetes.io/pv-protection"),
+        (CLASSES, FAST, "kubernetes.io/vac-protection"),
+    ],
+)
+def test_an_object_gets_its_finalizer_again(collection: str, obj: Object, finalizer: str) -> None:
+    api = Api()
+    api.post(collection, obj)
+    path = f"{collection}/{obj['metadata']['name']}"
+    # An annotation with the name of the finalizer protects nothing.
+    changed = {"finalizers": ["example.com/mine"], "annotations": {"a": finalizer}}
+    answer = api.patch(path, {"metadata": changed})
+    assert answer["metadata"]["finalizers"] == ["example.com/mine"]
+    stored = api.get(path)
+    assert stored["metadata"]["finalizers"] == ["example.com/mine", finalizer]
+    managers = {
+        entry["manager"]: entry["fieldsV1"]["f:metadata"]["f:finalizers"]
+        for entry in stored["metadata"]["managedFields"]
+        if "f:finalizers" in entry["fieldsV1"].get("f:metadata", {})
+    }
+    assert managers["kube-controller-manager"] == {f'v:"{finalizer}"': {}}
+
+
+def test_a_deleted_object_does_not_get_its_finalizer_again() -> None:
+    api = Api()
+    api.post(CLAIMS, claim("c", finalizers=["example.com/mine"]))
+    api.post(PODS, pod_with("c"))
+    api.delete(f"{CLAIMS}/c")
+    api.patch(f"{CLAIMS}/c", {"metadata": {"finalizers": ["example.com/mine"]}})
+    assert api.get(f"{CLAIMS}/c")["metadata"]["finalizers"] == ["example.com/mine"]
+
+
+def test_objects_of_a_data_file_get_their_finalizers() -> None:
+    before = Api()
+    before.post(VOLUMES, volume("v"))
+    stored = before.server.store.collection(resource_named("", "persistentvolumes"))
+    obj = before.get(f"{VOLUMES}/v")
+    del obj["metadata"]["finalizers"]
+    stored.replace("v", obj)  # as an earlier version has stored it
+    api = Api()
+    api.server.load(before.server.snapshot())
+    assert api.get(f"{VOLUMES}/v")["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]

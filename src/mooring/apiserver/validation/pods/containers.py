@@ -59,11 +59,13 @@ class _Pod(NamedTuple):
         volumes: Name -> volume.
         claims: The names of its resource claims.
         has_host_users: Whether it shares the users of its host.
+        restart_policy: Of the pod.
     """
 
     volumes: Mapping[str, Object]
     claims: frozenset[str]
     has_host_users: bool
+    restart_policy: str
 
 
 def validate_containers(
@@ -74,7 +76,8 @@ def validate_containers(
     if not containers:
         yield required(f"{field}.containers")
     names: set[str] = set()
-    pod = _Pod(volumes, claims, spec.get("hostUsers", True))
+    restart_policy = spec.get("restartPolicy", "")
+    pod = _Pod(volumes, claims, spec.get("hostUsers", True), restart_policy)
     grace_s = spec.get("terminationGracePeriodSeconds")
     for number, container in enumerate(containers):
         item_field = f"{field}.containers[{number}]"
@@ -155,13 +158,13 @@ def _validate_container(container: Object, field: str, pod: _Pod) -> Errors:
     resources = container["resources"]
     yield from validate_requirements(resources, f"{field}.resources", pod.claims)
     if policies := container.get("resizePolicy"):
-        yield from _validate_resize_policies(policies, f"{field}.resizePolicy")
+        yield from _validate_resize_policies(policies, f"{field}.resizePolicy", pod)
     if context := container.get("securityContext"):
         inner = f"{field}.securityContext"
         yield from validate_container_security(context, inner, has_host_users=pod.has_host_users)
 
 
-def _validate_resize_policies(policies: Iterable[Object], field: str) -> Errors:
+def _validate_resize_policies(policies: Iterable[Object], field: str, pod: _Pod) -> Errors:
     resource_names: set[str] = set()
     for number, policy in enumerate(policies):
         name = policy["resourceName"]
@@ -173,6 +176,28 @@ def _validate_resize_policies(policies: Iterable[Object], field: str) -> Errors:
                 yield required(field)
             elif value not in supported:
                 yield not_supported(field, value, supported)
+        if pod.restart_policy == "Never" and policy["restartPolicy"] != "NotRequired":
+            problem = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            yield invalid(field, policy["restartPolicy"], problem)
+
+
+def validate_init_resize(spec: Object) -> Errors:
+    """Checks that no init container but a sidecar is restarted to resize it.
+
+    Older clusters have such pods: they are valid when they are stored.
+    """
+    problem = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+    return [
+        invalid(
+            f"spec.initContainers[{number}].resizePolicy[{position}].restartPolicy",
+            policy["restartPolicy"],
+            problem,
+        )
+        for number, container in enumerate(spec.get("initContainers") or ())
+        for position, policy in enumerate(container.get("resizePolicy") or ())
+        if container.get("restartPolicy") != "Always"
+        and policy["restartPolicy"] == "RestartContainer"
+    ]
 
 
 def validate_image_spaces(containers: Iterable[Object], field: str) -> Errors:

@@ -93,8 +93,14 @@ class Budgets:
 
     def selects(self, pod: Pod) -> bool:
         """Returns whether any budget selects a pod."""
+        return bool(self.names_of(pod))
+
+    def names_of(self, pod: Pod) -> list[str]:
+        """Returns the names of the budgets that select a pod, the oldest first."""
         entries = self._entries.get(pod.metadata.namespace, {})
-        return any(entry.selector.matches(pod.metadata.labels) for entry in entries.values())
+        return [
+            name for name, entry in entries.items() if entry.selector.matches(pod.metadata.labels)
+        ]
 
     def next_status(self, now_s: float) -> NewStatus | None:
         """Takes the next budget and returns its status; None = the queue is empty.
