@@ -190,9 +190,7 @@ class PluginHandle(ReadOnlyHandle):
         try:
             async with asyncio.timeout(deadline_s):
                 while not predicate(store.get(key)):
-                    changed.clear()
-                    with self.while_waiting():
-                        await changed.wait()
+                    await self._wait_for_change(changed)
             return store.get(key)
         except TimeoutError as error:
             message = f"timed out after {deadline_s:g} s waiting for {kind} {key}"
@@ -202,6 +200,11 @@ class PluginHandle(ReadOnlyHandle):
             waiters.remove(changed)
             if not waiters:
                 del self._awaited[kind, key]
+
+    async def _wait_for_change(self, changed: asyncio.Event) -> None:
+        changed.clear()
+        with self.while_waiting():
+            await changed.wait()
 
     def object_changed(self, kind: str, obj: Any) -> None:
         """Wakes the plugins that wait for a changed object."""
