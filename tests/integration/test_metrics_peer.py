@@ -77,6 +77,8 @@ COUNTED = (
     "scheduler_preemption_victims",
     "scheduler_event_handling_duration_seconds",
     "scheduler_queueing_hint_execution_duration_seconds",
+    "scheduler_get_node_hint_duration_seconds",
+    "scheduler_store_schedule_results_duration_seconds",
 )
 
 
@@ -102,6 +104,9 @@ async def workload(client: Client) -> None:
         await until_pod(client, pod, lambda found: bool(found.spec.node_name))
     gated = make_pod("gated", spec={"schedulingGates": [{"name": "example.com/wait"}]})
     await client.create(gated)
+    # Gated by DynamicResources, which has no hint for labels of nodes.
+    claims = [{"name": "device", "resourceClaimName": "missing"}]
+    await client.create(make_pod("claiming", spec={"resourceClaims": claims}))
     huge = make_pod("huge", requests={"cpu": "64"})
     await client.create(huge)
     await until_pod(client, huge, is_refused)

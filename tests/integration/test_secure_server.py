@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import signal
 import socket
 import ssl
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 
 from mooring.clock import SystemClock, seeded_random
+from mooring.component.flags import parse
+from mooring.component.klog import configure
 from mooring.errors import ConfigError
 from mooring.event_loop import loop_factory
 from mooring.serving import (
@@ -31,6 +34,7 @@ from mooring.serving.http_requests import BODY_BYTES_MAX
 from mooring.serving.options import SniCertificate
 from mooring.serving.server import CONNECTIONS_MAX
 from tests.helpers.certificates import authority, sign
+from tests.helpers.command_line import restored_logging
 from tests.integration.processes import free_port
 from tests.integration.schedulers import until
 
@@ -404,3 +408,19 @@ def test_a_probe_is_quick_beside_a_scheduler_that_is_always_busy(held_s: float) 
     assert len(seconds) == 50
     print(f"held {held_s}: median {sorted(seconds)[25] * 1e3:.1f} ms, max {max(seconds) * 1e3:.1f}")
     assert sorted(seconds)[25] < 0.05 + 20 * held_s
+
+
+@pytest.mark.parametrize("verbosity", [2, 3])
+def test_requests_are_logged_from_a_verbosity_of_3(verbosity: int) -> None:
+    out = io.StringIO()
+
+    async def main() -> None:
+        async with serving() as server:
+            await get(server)
+
+    with restored_logging():
+        configure(parse([f"-v={verbosity}"]).logging, out=out)
+        run(main)
+    lines = [line for line in out.getvalue().splitlines() if '"HTTP"' in line]
+    assert len(lines) == (verbosity == 3)
+    assert all('verb="GET" URI="/healthz"' in line for line in lines)

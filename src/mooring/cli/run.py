@@ -171,7 +171,7 @@ def _access(options: Options, settings: Effective) -> Access:
     if path and not os.path.exists(path):
         raise CommandFailed(f"stat {path}: no such file or directory")
     if options.master and not path:
-        return Access(server=options.master)
+        return Access(server=_master(options.master, has_tls=False))
     try:
         access = find_access(path or None, context=options.context or None, environment=os.environ)
     except NoAccess:
@@ -181,7 +181,21 @@ def _access(options: Options, settings: Effective) -> Access:
         ) from None
     except ConfigError as error:
         raise CommandFailed(f'error loading config file "{path}": {error}') from None
-    return access.at(options.master) if options.master else access
+    if not options.master:
+        return access
+    has_tls = access.authority is not None or access.certificate is not None
+    return access.at(_master(options.master, has_tls=has_tls))
+
+
+def _master(text: str, *, has_tls: bool) -> str:
+    from mooring.client.transport.kubeconfig import master_url
+    from mooring.component.options import CommandFailed
+    from mooring.errors import ConfigError
+
+    try:
+        return master_url(text, has_tls=has_tls)
+    except ConfigError as error:
+        raise CommandFailed(error.problem) from None
 
 
 def _check_profiles(settings: Effective, options: Options) -> None:

@@ -43,6 +43,7 @@ from mooring.scheduler.leader_election import (
     make_elector,
 )
 from mooring.scheduler.metrics import record_audit
+from mooring.scheduler.observer import LoggingObserver
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.serving.delegates import delegated_transport
 from mooring.serving.health import HealthChecks
@@ -171,6 +172,7 @@ class SchedulerApp:
                 instance=os.uname().nodename,
                 elector=elector,
                 metrics=self._metrics,
+                observer=LoggingObserver(),
             ),
         )
         plugins = [

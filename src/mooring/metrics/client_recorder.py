@@ -47,17 +47,15 @@ class ClientRecorder:
         self._master = numbers("leader_election_master_status")
         self._slow_path = numbers("leader_election_slowpath_total")
 
-    def answered(self, method: str, host: str, code: str, seconds: float) -> None:
+    def answered(self, method: str, host: str, code: str) -> None:
         """Records a stream that has begun, or failed with ``NO_RESPONSE``.
 
         Args:
             method: GET, POST, PUT, PATCH or DELETE.
             host: Host and port of the server.
             code: The HTTP status.
-            seconds: Until the head of the response.
         """
         self._requests.labels(code, method, host).value += 1
-        self._request_s.labels(method, host).observe(seconds)
 
     def finished(
         self,

@@ -149,10 +149,12 @@ class QueueingHints:
     def _returns_queue(
         self, registration: ClusterEventWithHint, plugin: str, pod: PodInfo, happened: Happened
     ) -> bool:
-        if registration.hint is None:
-            return True
         event, old, new = happened
         started_s, label = self._recorder.now(), HINT_FAILED
+        if registration.hint is None:
+            # kube-scheduler calls a hint of its own there, and counts it.
+            self._recorder.hint_called(plugin, event.label, QueueingHint.QUEUE.value, started_s)
+            return True
         try:
             result = registration.hint(pod, old, new)
             if not isinstance(result, QueueingHint):

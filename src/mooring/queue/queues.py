@@ -58,7 +58,8 @@ class QueueStatistics(NamedTuple):
     """The numbers of the queue that metrics show.
 
     Attributes:
-        incoming: As ``moves``, without moves between unschedulable and gated pods.
+        incoming: As ``moves``; an event that requeues an unschedulable or gated pod, which
+            PreEnqueue then gates, counts, and other moves between these two do not.
         rejected: (plugin, profile) -> the pods in the queues that the plugin rejected.
         in_flight: Event label -> recorded events, ``PodPopped`` -> pods in flight.
     """
@@ -77,7 +78,7 @@ class PodQueues:
         unschedulable_pods: Unschedulable and gated pods.
         moves: (queue, label of the event that moved a pod there) -> count.
         regated: The moves between the unschedulable and the gated pods, which metrics count as
-            one queue; keys as in ``moves``.
+            one queue, less the events after which PreEnqueue gated a pod; keys as in ``moves``.
         rejected: (plugin, profile) -> the pods in the queues that the plugin rejected.
     """
 
@@ -171,6 +172,15 @@ class PodQueues:
             entry, now_s
         )
         return self._move_to_backoff(entry, why) if waits else self.move_to_active(entry, why)
+
+    def requeue_on_event(self, entry: QueuedPod, strategy: RequeueStrategy, why: str) -> None:
+        """Moves an unschedulable or gated pod that an event may have made schedulable.
+
+        kube-scheduler takes such a pod out of its queue first, so that a pod which PreEnqueue gates
+        again has come into the queue again.
+        """
+        if not self.requeue(entry, strategy, why):
+            self.regated[entry.queue_name, why] -= 1
 
     def release(self, entry: QueuedPod, why: str) -> None:
         """Ends the quarantine of a pod: from now on it has the backoff of any other error."""

@@ -258,7 +258,7 @@ class SchedulingQueue:
         for entry, strategy in self._queues.unschedulable_pods.pods_to_requeue(event, old, new):
             # A plugin called by a hint may have activated the pod already.
             if entry.queue_name.waits_for_event and (only is None or only(entry.pod)):
-                self._queues.requeue(entry, strategy, event.label)
+                self._queues.requeue_on_event(entry, strategy, event.label)
         self._in_flight.record(event, old, new)
 
     def activate(self, uids: Iterable[str]) -> None:
@@ -306,7 +306,7 @@ class SchedulingQueue:
         for entry in too_old:
             entry.was_flushed = True
             if pods.accepts_event(entry, event):
-                self._queues.requeue(entry, RequeueStrategy.AFTER_BACKOFF, event.label)
+                self._queues.requeue_on_event(entry, RequeueStrategy.AFTER_BACKOFF, event.label)
         if too_old:  # as upstream, it is an event for the pods in flight as well
             self._in_flight.record(event, None, None)
 

@@ -114,8 +114,8 @@ class BindingTasks:
         self._tasks: asyncio.TaskGroup | None = None
         #: Bindings that wait in Permit or PreBind, outside any request.
         self._waiting = 0
-        #: Of those, the ones that wait in Permit.
-        self._in_permit = 0
+        #: Of those, the ones that wait in Permit, or in PreBind for a change of an object.
+        self._idle = 0
         self._requests = _Requests()
         #: Namespace with too many slow requests -> set when one of them ends.
         self._resumed: dict[str, asyncio.Event] = {}
@@ -150,16 +150,17 @@ class BindingTasks:
     async def drain(self, deadline_s: float) -> int:
         """Waits for running bindings. Returns how many did not end in time.
 
-        Bindings that wait in Permit are not waited for: they may never be allowed.
+        Bindings that wait in Permit, or for a change of an object, are not waited for: that may
+        never come, and none of their requests is in progress.
         """
         try:
             async with asyncio.timeout(deadline_s):
-                while len(self._running) > self._in_permit:
+                while len(self._running) > self._idle:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
             pass
-        return len(self._running) - self._in_permit
+        return len(self._running) - self._idle
 
     def cancel(self) -> None:
         """Cancels all running bindings: the scheduler ends."""
@@ -229,12 +230,26 @@ class BindingTasks:
     @contextmanager
     def waiting_in_permit(self) -> Iterator[None]:
         """Excludes this binding from the limit, and from ``drain``, while it waits in Permit."""
-        self._in_permit += 1
+        self._idle += 1
         try:
             with self.outside_request():
                 yield
         finally:
-            self._in_permit -= 1
+            self._idle -= 1
+
+    @contextmanager
+    def waiting_for_object(self) -> Iterator[None]:
+        """Excludes this binding from ``drain`` while PreBind waits for a change of an object.
+
+        Does nothing in a task that is no binding, or only a part of one.
+        """
+        is_binding = asyncio.current_task() in self._running
+        self._idle += is_binding
+        self._changed.set()
+        try:
+            yield
+        finally:
+            self._idle -= is_binding
 
     def record_unreachable(self) -> None:
         """Pauses scheduling: a request did not reach the API server."""

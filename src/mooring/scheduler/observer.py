@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 from mooring.errors import SchedulerError
 from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.queue import QueuedPod, QueueName
+
+_log = logging.getLogger(__name__)
 
 
 class Observer:
@@ -35,6 +39,34 @@ class Observer:
 
     def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
         """Reports that the attempt failed; the pod has been requeued."""
+
+
+class LoggingObserver(Observer):
+    """Logs what happens to pods, in kube-scheduler's words and from its verbosity of 2."""
+
+    def preempts(self, entry: QueuedPod, post_filter_result: PostFilterResult) -> None:
+        """Logs the node; ``PreemptionExecutor`` logs the victims."""
+        if _log.isEnabledFor(logging.DEBUG):
+            fields = {"node": post_filter_result.node_name, "pod": entry.pod.key, "v": 2}
+            _log.debug("the target node for the preemption is determined", extra=fields)
+
+    def bound(self, entry: QueuedPod, node_name: str) -> None:
+        """Logs the node."""
+        if _log.isEnabledFor(logging.DEBUG):
+            fields = {"pod": entry.pod.key, "node": node_name, "v": 2}
+            _log.debug("Successfully bound pod to node", extra=fields)
+
+    def failed(self, entry: QueuedPod, why: Diagnosis | Status | SchedulerError) -> None:
+        """Logs why no node fits; the scheduler logs errors by itself."""
+        if isinstance(why, SchedulerError) or not _log.isEnabledFor(logging.DEBUG):
+            return
+        fields = {"pod": entry.pod.key, "v": 2}
+        if isinstance(why, Diagnosis) and not why.node_count:
+            text = "Unable to schedule pod; no nodes are registered to the cluster; waiting"
+            _log.debug(text, extra=fields)
+        else:
+            fields["err"] = why.message
+            _log.debug("Unable to schedule pod; no fit; waiting", extra=fields)
 
 
 class ObserverGroup(Observer):

@@ -140,6 +140,7 @@ class SchedulerParts:
         self.informers |= {kind: self._informer(kind) for kind in kinds}
         self.handle.is_complete = True
         self.bindings = self._make_bindings(options.bindings_max)
+        self.handle.while_waiting = self.bindings.waiting_for_object
         self.writer = StatusWriter(client, clock=clock, rng=rng, sleep=sleep)
         self.recorders = {
             name: self._recorder(name, f"{name}-{options.instance}") for name in self.profiles

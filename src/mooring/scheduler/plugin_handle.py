@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol
 
 from mooring.client import Client
@@ -101,6 +102,8 @@ class PluginHandle(ReadOnlyHandle):
             client, cache.devices, clock=clock, rng=rng, sleep=sleep, recorder=recorder
         )
         self._awaited: dict[tuple[str, str], list[asyncio.Event]] = {}
+        #: Is entered while ``until`` waits.
+        self.while_waiting: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def lister(self, kind: str) -> Lister:
         """Returns the objects of a kind; once the scheduler is built, only of one it watches.
@@ -187,8 +190,7 @@ class PluginHandle(ReadOnlyHandle):
         try:
             async with asyncio.timeout(deadline_s):
                 while not predicate(store.get(key)):
-                    changed.clear()
-                    await changed.wait()
+                    await self._wait_for_change(changed)
             return store.get(key)
         except TimeoutError as error:
             message = f"timed out after {deadline_s:g} s waiting for {kind} {key}"
@@ -198,6 +200,11 @@ class PluginHandle(ReadOnlyHandle):
             waiters.remove(changed)
             if not waiters:
                 del self._awaited[kind, key]
+
+    async def _wait_for_change(self, changed: asyncio.Event) -> None:
+        changed.clear()
+        with self.while_waiting():
+            await changed.wait()
 
     def object_changed(self, kind: str, obj: Any) -> None:
         """Wakes the plugins that wait for a changed object."""

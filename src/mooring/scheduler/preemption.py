@@ -210,6 +210,10 @@ class PreemptionExecutor:
                 _log.warning("victim could not be evicted", extra=fields)
                 self._reporting.eviction_failed(victim, preemptor, error)
                 return False
+        if _log.isEnabledFor(logging.DEBUG):
+            fields = {"preemptor": preemptor.key, "victim": victim.key}
+            fields["node"] = post_filter_result.node_name or ""
+            _log.debug("Preemptor Pod preempted victim Pod", extra=fields | {"v": 2})
         self._reporting.preempted(victim, preemptor, note)
         return True
 

@@ -38,6 +38,7 @@ NAME: Final = "extension-apiserver-authentication"
 
 _LIST_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 _PATH: Final = f"{_LIST_PATH}/{NAME}"
+_ONLY_IT: Final = ("fieldSelector", f"metadata.name={NAME}")
 
 GET_S_MAX: Final = 10.0
 WATCH_S: Final = 420
@@ -76,7 +77,6 @@ class ClusterAuthentication:
         self._transport = transport
         self._backoff = Backoff(clock, rng)
         self._sleep = sleep
-        self._version = ""
 
     async def load(self) -> None:
         """Reads the ConfigMap; there may be none.
@@ -97,8 +97,7 @@ class ClusterAuthentication:
         """Keeps the content current; never returns."""
         while True:
             try:
-                await self.load()
-                await self._watch()
+                await self._watch(await self._list())
             except (SchedulerError, StreamBroken) as error:
                 _log.error(
                     "Failed to watch",
@@ -106,12 +105,30 @@ class ClusterAuthentication:
                 )
                 await self._sleep(self._backoff.next_s())
 
-    async def _watch(self) -> None:
+    async def _list(self) -> str:
+        """Reads the ConfigMap; returns the resourceVersion of the list, to watch from.
+
+        That of the ConfigMap itself is too old to watch from as soon as the history of the API
+        server begins after its last change.
+        """
+        request = Request(
+            "GET", _LIST_PATH, deadline_s=GET_S_MAX, query=[_ONLY_IT], headers={"accept": JSON}
+        )
+        response = await self._transport.request(request)
+        if response.status != 200:
+            raise refusal(response)
+        listed = _object(response.body)
+        for config_map in listed.get("items") or ():
+            self._apply(config_map)
+        version: str = (listed.get("metadata") or {}).get("resourceVersion", "")
+        return version
+
+    async def _watch(self, version: str) -> None:
         """Applies changes until the server ends the watch."""
         query = [
             ("watch", "1"),
-            ("fieldSelector", f"metadata.name={NAME}"),
-            ("resourceVersion", self._version),
+            _ONLY_IT,
+            ("resourceVersion", version),
             ("timeoutSeconds", str(WATCH_S)),
         ]
         request = Request(
@@ -131,13 +148,13 @@ class ClusterAuthentication:
     def _on_event(self, line: bytes) -> None:
         event = _object(line)
         if event.get("type") == "ERROR":
-            raise StreamBroken(str(event.get("object")))
+            problem = event.get("object") or {}
+            raise StreamBroken(str(problem.get("message") or problem))
         if event.get("type") in ("ADDED", "MODIFIED"):
             self._apply(event.get("object") or {})
 
     def _apply(self, config_map: Mapping[str, Any]) -> None:
         """Takes over the content; an invalid entry leaves the last valid one."""
-        self._version = (config_map.get("metadata") or {}).get("resourceVersion", "")
         data: Mapping[str, str] = config_map.get("data") or {}
         self.client_ca = _authority(data, "client-ca-file", self.client_ca)
         self.proxy_ca = _authority(data, "requestheader-client-ca-file", self.proxy_ca)

@@ -122,8 +122,8 @@ class HealthChecks:
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
         if failed:
             text = "\n".join([f"{','.join(failed)} check failed: {endpoint}", *reasons])
-            # A probe a second would fill the log of a scheduler that starts: kube-scheduler's -v=2.
-            _log.debug(text)
+            # A probe a second would fill the log of a scheduler that starts.
+            _log.debug("%s", text, extra={"v": 2, "bare": True})
             return http_error("\n".join([*lines, f"{endpoint} check failed"]), 500)
         if not request.values("verbose"):
             return Reply.text("ok", headers=NOSNIFF)

@@ -295,6 +295,7 @@ class SecureServer:
             "audit-ID": parsed.headers.get("Audit-ID", ""),
             "srcIP": f"{peer[0]}:{peer[1]}" if peer else "",
             "resp": status,
+            "v": 3,
         }
         _log.debug("HTTP", extra=fields)
 

@@ -25,8 +25,8 @@ from tests.helpers.virtual_loop import LimitedLoop
 REQUESTS: Final = 150
 
 
+class Refused(Exception):
     """Raised by the callback before a request."""
-    """What the callback before a request raises."""
 
 
 class PoolRun(PoolChecks):

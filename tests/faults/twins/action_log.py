@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from mooring.cluster_event import UNSCHEDULABLE_TIMEOUT
 from mooring.framework import Diagnosis
 from mooring.framework.status import Code, Status
 from mooring.metrics.registry import Metrics
@@ -63,6 +64,8 @@ class ActionLog:
         self._incoming: Counter[tuple[str, str]] = Counter()
         #: UID -> label of the queue that a pod is in.
         self._labels: dict[str, str | None] = {}
+        #: Label of the event that requeues pods at this moment; None = there is none.
+        self._event: str | None = None
         self._preemptions = PreemptionLog(service, report)
         self._pops: Counter[str] = Counter()
         #: Attempts of bound pods, by their number of pops.
@@ -99,6 +102,35 @@ class ActionLog:
 
         queue.pop = pop
         queue._queues.on_move = note
+        self._follow_events(queue)
+
+    def _follow_events(self, queue: Any) -> None:
+        """Counts pods that an event takes out of the unschedulable ones, and PreEnqueue puts back.
+
+        kube-scheduler counts them like pods that come from elsewhere.
+        """
+        real_move, real_flush = queue.move, queue.flush
+        real_passes = queue._queues._passes_pre_enqueue
+
+        def move(event: Any, *arguments: Any, **named: Any) -> None:
+            self._event = event.label
+            real_move(event, *arguments, **named)
+            self._event = None
+
+        def flush() -> None:
+            self._event = UNSCHEDULABLE_TIMEOUT.label
+            real_flush()
+            self._event = None
+
+        def passes(entry: Any) -> bool:
+            passed: bool = real_passes(entry)
+            was_here = self._labels.get(entry.uid) == "unschedulable"
+            if not passed and was_here and self._event is not None:
+                self._incoming["unschedulable", self._event] += 1
+            return passed
+
+        queue.move, queue.flush = move, flush
+        queue._queues._passes_pre_enqueue = passes
 
     def _follow(self, owner: Any, name: str, follow: Callable[..., None]) -> None:
         real = getattr(owner, name)

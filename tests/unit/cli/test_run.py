@@ -115,6 +115,17 @@ def test_master_needs_no_kubeconfig(capsys: pytest.CaptureFixture[str], tmp_path
     assert code == 0, err
 
 
+@pytest.mark.parametrize("master", ["https://a:x", "https://[::1", "http://"])
+def test_a_master_without_a_usable_host_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, master: str
+) -> None:
+    for more in ([], [kubeconfig(tmp_path)]):
+        code, err = run(capsys, f"--master={master}", *more)
+        assert code == 1
+        text = json.dumps(f'host must be a URL or a host:port pair: "{master}"')
+        assert failure(err) == f'"command failed" err={text}'
+
+
 def test_fields_without_effect_are_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -304,23 +304,51 @@ def test_a_plugin_that_gates_a_pod_is_counted_once_however_often_it_refuses() ->
     assert rejections(it) == {}
 
 
-def test_a_pod_that_is_gated_while_it_is_unschedulable_is_no_incoming_pod() -> None:
-    is_open = True
-
-    def gate(pod: PodInfo) -> Status | None:
-        return None if is_open else Reject("closed")
-
-    it = gated(gate)
+def closing() -> tuple[Bench, list[Status]]:
+    """Returns a queue with an unschedulable pod, and what its gate returns: empty = it is open."""
+    refusals: list[Status] = []
+    it = gated(lambda _: refusals[0] if refusals else None)
     it.unschedulable("a", "Fit")
-    is_open = False
+    return it, refusals
 
-    it.queue.move(NODE_ADD, None, None)
+
+def test_a_pod_that_is_activated_and_gated_is_no_incoming_pod() -> None:
+    it, refusals = closing()
+    refusals.append(Reject("closed"))
+
+    it.queue.activate(["a"])
 
     # In kube-scheduler both are the unschedulable pods, so it counts no move.
     incoming = it.queue.statistics().incoming
-    assert it.queue.moves[GATED, "NodeAdd"] == 1
-    assert incoming[GATED, "NodeAdd"] == 0
+    assert it.queue.moves[GATED, "ForceActivate"] == 1
+    assert incoming[GATED, "ForceActivate"] == 0
     assert incoming[UNSCHEDULABLE, "ScheduleAttemptFailure"] == 1
+
+
+def test_a_pod_that_an_event_requeues_and_a_plugin_gates_is_an_incoming_pod() -> None:
+    it, refusals = closing()
+    refusals.append(Reject("closed"))
+
+    it.queue.move(NODE_ADD, None, None)
+
+    # kube-scheduler removes it from the unschedulable pods before it calls PreEnqueue.
+    assert it.queue.moves[GATED, "NodeAdd"] == 1
+    assert it.queue.statistics().incoming[GATED, "NodeAdd"] == 1
+
+
+def test_a_gated_pod_that_an_event_does_not_help_is_an_incoming_pod_again() -> None:
+    it = gated(closed)
+    it.add("a")
+    moves = len(it.moved)
+
+    for _ in range(2):
+        it.queue.move(PV_ADD, None, None)
+    it.queue.move(NODE_ADD, None, None)
+
+    assert len(it.moved) == moves
+    incoming = it.queue.statistics().incoming
+    assert incoming[GATED, "PersistentVolumeAdd"] == 2
+    assert incoming[GATED, "NodeAdd"] == 0
 
 
 @pytest.mark.parametrize("answer", [ZeroDivisionError(), "nonsense"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mooring.clock import VirtualClock
 from mooring.cluster_event import (
     FORCE_ACTIVATE,
     UNSCHEDULABLE_TIMEOUT,
@@ -16,8 +17,10 @@ from mooring.cluster_event import (
     EventResource,
 )
 from mooring.errors import PluginError
+from mooring.metrics.registry import Metrics
 from mooring.queue.queued_pod import QueuedPod
 from mooring.queue.queueing_hints import QueueingHints, RequeueStrategy
+from tests.helpers.exposition import value
 from tests.helpers.queues import (
     NODE_ADD,
     NODE_LABEL,
@@ -216,6 +219,18 @@ def test_the_hint_is_given_the_pod_and_both_versions_of_the_object() -> None:
     hints_of(Refuser("A", on(PV_UPDATE, hook))).strategy(refused("A"), PV_UPDATE, "old", "new")
 
     assert hook.calls == [("1", "old", "new")]
+
+
+def test_a_registration_without_a_hint_is_recorded_as_a_call_that_requeues() -> None:
+    metrics = Metrics(clock=VirtualClock())
+    profiles = {"default-scheduler": framework_of(Refuser("A", on(NODE_ADD)))}
+    hints = QueueingHints(profiles, metrics.scheduler)
+
+    hints.strategy(refused("A"), NODE_ADD, None, None)
+
+    name = "scheduler_queueing_hint_execution_duration_seconds_count"
+    labels = {"plugin": "A", "event": "NodeAdd", "hint": "Queue"}
+    assert value(metrics.expose()[0], name, **labels) == 1
 
 
 def test_an_event_that_a_rejector_did_not_register_for_is_skipped() -> None:

@@ -156,6 +156,35 @@ async def test_drain_does_not_wait_for_permit() -> None:
 
 
 @virtually
+async def test_drain_does_not_wait_for_a_change_of_an_object() -> None:
+    bindings = made()
+
+    async def waits() -> None:
+        await asyncio.sleep(1)
+        with bindings.waiting_for_object():
+            await asyncio.sleep(900)
+
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        bindings.start(waits)
+        assert await bindings.drain(10) == 0
+        assert len(bindings) == 1
+        assert 1 <= now_s() < 1.1
+        bindings.cancel()
+
+
+@virtually
+async def test_a_wait_outside_a_binding_does_not_end_a_drain() -> None:
+    bindings = made()
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        bindings.start(partial(sleeping, 2))
+        with bindings.waiting_for_object():
+            assert await bindings.drain(10) == 0
+        assert 2 <= now_s() < 2.1
+
+
+@virtually
 async def test_a_binding_that_is_cancelled_before_it_begins_leaves_nothing_behind() -> None:
     begun: list[int] = []
 

@@ -6,6 +6,7 @@ The rules are those of kube-scheduler v1.36.3, pkg/scheduler/framework/preemptio
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -65,6 +66,24 @@ async def test_a_victim_is_told_why_leaves_in_peace_and_then_the_pod_comes() -> 
         await life.until_seen("bound", "new")
         assert await life.node_of("new") == "a"
         assert deletions(life) == ["old"]
+
+
+@virtually
+async def test_a_preempted_pod_is_logged_from_a_verbosity_of_2(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "mooring.scheduler.preemption")
+    async with preempting() as life:
+        await life.create(pod("old"))
+        await life.settle()
+        await life.create(pod("new", "high"))
+        await life.until(lambda: deletions(life))
+        await life.delete("old")
+    (line,) = [vars(record) for record in caplog.records if record.levelno == logging.DEBUG]
+    # As kube-scheduler v1.36.3 has logged it.
+    assert line["message"] == "Preemptor Pod preempted victim Pod"
+    values = {name: line[name] for name in ("preemptor", "victim", "node", "v")}
+    assert values == {"preemptor": "default/new", "victim": "default/old", "node": "a", "v": 2}
 
 
 @virtually

@@ -465,3 +465,21 @@ async def test_a_skip_of_every_binder_is_an_error_and_not_a_loss() -> None:
         await life.until_seen("failed", "web")
         assert "every bind plugin skipped the pod" in life.observer.of("failed")[0][2]
         assert len(life.service.cache.pods) == 0
+
+
+@virtually
+async def test_pods_that_wait_for_an_object_in_prebind_are_left_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plugin = Prepares()
+    async with run_scheduler(make_node("a"), plugins=[plugin], at_rest=False) as life:
+        until = life.service.handle.until
+        plugin.steps.append(lambda: until("Pod", "default/other", lambda obj: obj is not None, 600))
+        await life.create(make_pod("web"))
+        await life.until(lambda: plugin.done == ["web"])
+        stopped_s = life.clock.monotonic_s()
+        life.service.stop()
+        await life.until(lambda: not len(life.service.bindings))
+        assert life.clock.monotonic_s() - stopped_s < 0.5
+        assert await life.node_of("web") == ""
+    assert "bindings did not end in time" not in caplog.text

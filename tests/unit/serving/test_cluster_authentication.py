@@ -34,6 +34,10 @@ FULL = config_map(
 )
 
 
+#: A list, of a server whose history begins after the last change of the ConfigMap.
+LISTED = {"metadata": {"resourceVersion": "228"}, "items": [FULL]}
+
+
 def cluster(
     transport: CannedTransport, *, stop_after: int = 1
 ) -> tuple[ClusterAuthentication, Sleeps]:
@@ -77,20 +81,20 @@ def test_a_refusal_has_the_servers_words() -> None:
 
 def test_changes_are_watched() -> None:
     changed = {"type": "MODIFIED", "object": config_map("8", client_ca_file=OTHERS)}
-    transport = CannedTransport((200, FULL), Unreachable("gone"), events=[changed])
+    transport = CannedTransport((200, LISTED), Unreachable("gone"), events=[changed])
     subject, _ = cluster(transport)
     run(subject)
     assert subject.client_ca is not None
     assert subject.client_ca.pem == OTHERS.encode()
     assert subject.proxy_ca is None
     (watch,) = transport.streams
-    assert dict(watch.query)["resourceVersion"] == "7"
+    assert dict(watch.query)["resourceVersion"] == "228"
     assert ("fieldSelector", "metadata.name=extension-apiserver-authentication") in watch.query
 
 
 def test_an_invalid_authority_leaves_the_last_one() -> None:
     broken = {"type": "MODIFIED", "object": config_map("8", client_ca_file="nonsense")}
-    subject, _ = cluster(CannedTransport((200, FULL), Unreachable("gone"), events=[broken]))
+    subject, _ = cluster(CannedTransport((200, LISTED), Unreachable("gone"), events=[broken]))
     run(subject)
     assert subject.client_ca is not None
     assert subject.client_ca.pem == CLIENTS.encode()
@@ -105,7 +109,24 @@ def test_failures_are_retried_with_growing_waits() -> None:
 
 def test_an_error_in_the_watch_means_reading_again() -> None:
     gone = {"type": "ERROR", "object": {"code": 410}}
-    transport = CannedTransport((200, FULL), (200, FULL), Unreachable("x"), events=[gone])
+    transport = CannedTransport((200, LISTED), (200, LISTED), Unreachable("x"), events=[gone])
     subject, _ = cluster(transport, stop_after=3)
     run(subject)
     assert len(transport.streams) == 2
+
+
+def test_a_config_map_that_is_created_later_is_read() -> None:
+    created = {"type": "ADDED", "object": FULL}
+    none = {"metadata": {"resourceVersion": "5"}, "items": []}
+    subject, _ = cluster(CannedTransport((200, none), Unreachable("gone"), events=[created]))
+    run(subject)
+    assert subject.client_ca is not None
+
+
+def test_an_error_in_the_watch_is_logged_in_the_words_of_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gone = {"type": "ERROR", "object": {"code": 410, "message": "too old resource version: 5 (9)"}}
+    subject, _ = cluster(CannedTransport((200, LISTED), Unreachable("x"), events=[gone]))
+    run(subject)
+    assert vars(caplog.records[0])["error"] == "too old resource version: 5 (9)"

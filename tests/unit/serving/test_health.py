@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 
 import pytest
 
+from mooring.component.flags import parse
+from mooring.component.klog import configure
 from mooring.serving.health import HealthChecks, healthy
 from mooring.serving.messages import Reply
+from tests.helpers.command_line import restored_logging
 from tests.helpers.serving import asking
 
 
@@ -52,6 +56,21 @@ def test_the_reason_is_given_for_a_single_check_only() -> None:
     assert single.body == b"internal server error: handlers are not fully synchronized\n"
     assert checks.get("/readyz/leaderElection").body == b"ok"
     assert checks.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("verbosity", [1, 2])
+def test_a_failed_check_is_logged_with_its_reason_from_a_verbosity_of_2(verbosity: int) -> None:
+    checks, out = Checks(), io.StringIO()
+    checks.reason = "handlers are not fully synchronized"
+    with restored_logging():
+        configure(parse([f"-v={verbosity}"]).logging, out=out)
+        checks.get("/readyz")
+    # As kube-scheduler v1.36.3 has logged it.
+    lines = [
+        "sched-handler-sync check failed: readyz",
+        "[-]sched-handler-sync failed: handlers are not fully synchronized",
+    ]
+    assert out.getvalue().partition("] ")[2].splitlines() == (lines if verbosity == 2 else [])
 
 
 def test_excluded_checks_are_not_evaluated_and_do_not_count() -> None:

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from mooring.client.transport.impersonation import HeaderPairs, impersonation_headers
 from mooring.errors import ConfigError
@@ -28,6 +30,9 @@ from mooring.objects.files.paths import read_bytes
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 FILE_BYTES_MAX: Final = 1 << 20
+
+#: What no host of a URL contains: spaces, control characters, quotes; escapes only in a zone.
+_NO_HOST: Final = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]|%(?![^\[]*\])")
 
 #: Unsupported fields of a user entry; better an error than another identity.
 _REFUSED: Final = {
@@ -283,14 +288,46 @@ def _server(cluster: _Entry, *, allow_unverified: bool) -> str:
     server = cluster.text("server")
     if not server:
         raise cluster.wrong("has no server")
-    url = urlsplit(server)
-    if url.scheme not in ("http", "https") or not url.hostname:
+    url = _http_url(server)
+    if url is None or not url.hostname:
         raise cluster.wrong("must be a URL that begins with https://", "server", value=server)
     is_local = url.hostname == "localhost" or _is_loopback(url.hostname)
     if url.scheme == "http" and not is_local and not allow_unverified:
         # An attacker on the network could read our credentials, and impersonate the server.
         raise cluster.wrong("must begin with https:// unless it is this machine", "server")
     return server
+
+
+def master_url(text: str, *, has_tls: bool) -> str:
+    """Returns the URL of an API server that was given as a URL, or as a host with or without port.
+
+    Args:
+        text: The value of ``--master``.
+        has_tls: True if a host without a scheme is one of https.
+
+    Raises:
+        ConfigError: it is neither.
+
+    Source: client-go's rest/url_utils.go (DefaultServerURL).
+    """
+    if (url := _http_url(text)) is not None and url.hostname:
+        return text
+    whole = f"{'https' if has_tls else 'http'}://{text.removesuffix('/')}"
+    url = None if "://" in text else _http_url(whole)
+    if url is None or not url.hostname or url.path:
+        raise ConfigError(f"host must be a URL or a host:port pair: {json.dumps(text)}")
+    return whole
+
+
+def _http_url(text: str) -> SplitResult | None:
+    """Returns the parts of a URL; None if its scheme, host or port is none of an HTTP server."""
+    try:
+        url = urlsplit(text)
+        is_port = url.port is None or url.port > 0
+    except ValueError:  # a port that is no number or too large, or a bracket without its pair
+        return None
+    is_host = not _NO_HOST.search(url.netloc)
+    return url if url.scheme in ("http", "https") and is_host and is_port else None
 
 
 def _is_loopback(host: str) -> bool:

@@ -14,7 +14,8 @@ from mooring.metrics.client_recorder import NO_RESPONSE, ClientRecorder
 class MeteredTransport:
     """Records durations, sizes and status codes of another transport's requests.
 
-    A watch counts once, when its response has begun. Retries are requests of their own.
+    A watch counts once, when its response has begun; as in client-go, it has no duration. Retries
+    are requests of their own.
 
     Args:
         transport: Sends the requests.
@@ -48,18 +49,15 @@ class MeteredTransport:
     @asynccontextmanager
     async def stream(self, request: Request, *, idle_s: float) -> AsyncIterator[Stream]:
         """Opens a stream, as ``Transport.stream``."""
-        recorder, started_s = self._recorder, self._recorder.now()
         is_open = False
         try:
             async with self._transport.stream(request, idle_s=idle_s) as stream:
                 is_open = True
-                seconds = recorder.now() - started_s
-                recorder.answered(request.method, self._host, str(stream.status), seconds)
+                self._recorder.answered(request.method, self._host, str(stream.status))
                 yield stream
         except SchedulerError:
             if not is_open:
-                seconds = recorder.now() - started_s
-                recorder.answered(request.method, self._host, NO_RESPONSE, seconds)
+                self._recorder.answered(request.method, self._host, NO_RESPONSE)
             raise
 
     async def close(self) -> None:

@@ -47,7 +47,9 @@ def select_host(
         if framework.batch is not None and cycle.number is not None:
             framework.batch.store(cycle, placement.node_name, None, framework.recorder)
         elif framework.has_batching_gate:
-            framework.recorder.batch_flushed(EMPTY_LIST)
+            recorder = framework.recorder
+            recorder.batch_flushed(EMPTY_LIST)
+            recorder.results_stored(recorder.now())
         return placement
     is_all = feasible.count == cycle.snapshot.nodes.size
     rows = None if is_all else feasible.rows()

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from mooring.client.transport.kubeconfig import Access, find_access, in_cluster, read_kubeconfig
+from mooring.client.transport.kubeconfig import (
+    Access,
+    find_access,
+    in_cluster,
+    master_url,
+    read_kubeconfig,
+)
 from mooring.errors import ConfigError
 
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
@@ -145,6 +151,11 @@ def test_secrets_are_not_shown() -> None:
         ({"cluster": {"server": 7}}, "clusters[one].server: must be a string"),
         ({"cluster": {"server": "127.0.0.1:6443"}}, "begins with https://, got '127.0.0.1:6443'"),
         ({"cluster": {"server": "https://"}}, "begins with https://"),
+        ({"cluster": {"server": "https://a:99999"}}, "begins with https://, got 'https://a:99999'"),
+        ({"cluster": {"server": "https://a:x"}}, "clusters[one].server: must be a URL"),
+        ({"cluster": {"server": "https://[::1"}}, "clusters[one].server: must be a URL"),
+        ({"cluster": {"server": "https://a b"}}, "clusters[one].server: must be a URL"),
+        ({"cluster": {"server": "https://%zz"}}, "clusters[one].server: must be a URL"),
         ({"cluster": {"server": "http://10.0.0.1:8080"}}, "unless it is this machine"),
         ({"cluster": {"server": "http://kubernetes:8080"}}, "unless it is this machine"),
         ({"user": {"token": "a b"}}, "users[one].token: must be ASCII text without spaces"),
@@ -363,3 +374,30 @@ def test_in_a_pod_without_a_file_it_is_the_pods_own_server(
 def test_a_file_that_is_no_text_at_all_is_refused_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"{tmp_path}: cannot be read"):
         read_kubeconfig([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("text", "has_tls", "url"),
+    [
+        ("http://10.0.0.1:8080/prefix", True, "http://10.0.0.1:8080/prefix"),
+        ("https://[fe80::1%25eth0]:6443", False, "https://[fe80::1%25eth0]:6443"),
+        ("localhost", False, "http://localhost"),
+        ("10.0.0.1:8080", False, "http://10.0.0.1:8080"),
+        ("[::1]:6443/", True, "https://[::1]:6443"),
+    ],
+)
+def test_a_master_is_a_url_or_a_host(text: str, has_tls: bool, url: str) -> None:
+    assert master_url(text, has_tls=has_tls) == url
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", ":::bad", "http://", "https://a:99999", "https://a:x", "https://[::1", "a b"),
+        *("/path", "ftp://a", "a:0", "a/path", "https://%zz"),
+    ],
+)
+def test_a_master_that_is_neither_a_url_nor_a_host_is_an_error(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        master_url(text, has_tls=False)
+    assert str(caught.value) == f'host must be a URL or a host:port pair: "{text}"'

@@ -22,6 +22,7 @@ from mooring.simulation.offline import OfflineHandle
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
+from tests.helpers.exposition import value
 
 LISTED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -160,6 +161,8 @@ def test_default_spread_constraints_turn_it_off() -> None:
     assert cluster.counts("scheduler_batch_attempts_total") == {"no_hint": 3}
     flushed = {"pod_not_batchable": 2, "empty_list": 1}
     assert cluster.counts("scheduler_batch_cache_flushed_total") == flushed
+    name = "scheduler_store_schedule_results_duration_seconds_count"
+    assert value(cluster.metrics.expose()[0], name, profile="default-scheduler") == 3
 
 
 def test_a_plugin_that_cannot_sign_turns_it_off() -> None:
