@@ -186,7 +186,7 @@ def test_yaml_bodies_are_read() -> None:
     response = api.post(CONFIG_MAPS, body, content_type="application/yaml")
     assert response["data"] in ({"true": "yes"}, {"on": "yes"})
     status, answer = api.ask(
-        "POST", CONFIG_MAPS, "a: &x 1\nb: *x\n", content_type="application/yaml"
+        "POST", CONFIG_MAPS, "a: &x 1\nb: *y\n", content_type="application/yaml"
     )
     assert status == 400, answer
 
