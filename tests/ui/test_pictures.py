@@ -78,7 +78,8 @@ def test_the_guide_shows_the_page(
 
 def keep(name: str, picture: bytes) -> None:
     """Checks a picture, and writes it if that is asked for."""
-    assert 20_000 < len(picture) <= SIZE_BYTES_MAX
+    # How large it is depends on how far the page has come; those of the guide are limited.
+    assert len(picture) > 20_000
     if os.environ.get(_WRITES):
         (FOLDER / f"{name}.png").write_bytes(picture)
     assert (FOLDER / f"{name}.png").stat().st_size <= SIZE_BYTES_MAX
