@@ -24,6 +24,7 @@ from bench.side_run import SCHEDULERS, Case, Result, run
 
 BASIC: Final = "basic"
 #: What is compared: the ladder's workloads by name.
+MODES: Final = ("backlog", "stream")
 WORKLOADS: Final = (BASIC, "spread hard", "anti-affinity", "preferred affinity")
 
 #: mooring must bind so many times as many pods a second as kube-scheduler ...
@@ -54,9 +55,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=int, nargs="+", default=[500, 5000])
     parser.add_argument("--pods", type=int, default=3000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--workloads", nargs="+", default=list(WORKLOADS))
-    parser.add_argument("--modes", nargs="+", default=["backlog", "stream"])
-    parser.add_argument("--schedulers", nargs="+", default=list(SCHEDULERS))
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--schedulers", nargs="+", choices=SCHEDULERS, default=list(SCHEDULERS))
     parser.add_argument(
         "--python",
         default=sys.executable,
