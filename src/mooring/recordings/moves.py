@@ -167,9 +167,9 @@ def _score(step: ComparedStep, before: str, after: str) -> str:
     then, now = step.recorded.total, step.decided.total
     if now is None:
         return ": nodes are not scored now; the first feasible one is taken"
-    if then is None:
-        return f": {_totals(step, before, after)}"
-    if not {before, after} <= then.keys() & now.keys():
+    if then is None and not {before, after} <= now.keys():
+        return ": nodes were not scored when it was recorded"
+    if then is not None and not {before, after} <= then.keys() & now.keys():
         return ": one of the nodes was not scored in both"
     if now[before] == now[after]:
         return f": both have the total score {now[after]} now; the first one in order is taken"
@@ -181,26 +181,14 @@ def _score(step: ComparedStep, before: str, after: str) -> str:
     plugin = max(gains, key=lambda name: gains[name])
     scores, old = (step.decided.scores or {}).get(plugin), (step.recorded.scores or {}).get(plugin)
     weight, old_weight = step.weights.get(plugin, 1), step.recorded_weights.get(plugin, 1)
+    if then is None:
+        return (
+            f": the total scores are {_pair(now, before, after, 1)}; {plugin} makes most of it:"
+            f" {_pair(scores, before, after, weight)}"
+        )
     return (
         f": {plugin} scores {_pair(scores, before, after, weight)};"
         f" recorded {_pair(old, before, after, old_weight)}"
-    )
-
-
-def _totals(step: ComparedStep, before: str, after: str) -> str:
-    """Returns the scores of this decision alone, since the recorded one has none."""
-    totals = step.decided.total or {}
-    if not {before, after} <= totals.keys():
-        return "nodes were not scored when it was recorded"
-    gains = {
-        plugin: _lead(step.decided, plugin, step.weights, before, after)
-        for plugin in step.decided.scores or {}
-    }
-    plugin = max(gains, key=lambda name: gains[name])
-    scores = (step.decided.scores or {})[plugin]
-    return (
-        f"the total scores are {_pair(totals, before, after, 1)}; {plugin} makes most of it:"
-        f" {_pair(scores, before, after, step.weights.get(plugin, 1))}"
     )
 
 

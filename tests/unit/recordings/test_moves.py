@@ -144,3 +144,18 @@ def test_a_weight_alone_can_turn_the_order() -> None:
     assert (
         why(moved) == "b, recorded a: Fit scores b 60 and a 40 (weight 5); recorded b 60 and a 40"
     )
+
+
+def test_a_step_recorded_without_scores_is_explained_by_those_of_today() -> None:
+    recorded = decision("a")
+    scores = {"Fit": {"a": 10, "b": 40}, "Other": {"a": 5, "b": 0}}
+    assert why(step(recorded, scored("b", scores, {"a": 15, "b": 40})), "bound to") == (
+        "b, bound to a: the total scores are b 40 and a 15; Fit makes most of it: b 40 and a 10"
+    )
+    # Every score plugin may skip a pod; then all nodes have 0.
+    assert why(step(recorded, scored("b", {}, {"a": 0, "b": 0}))) == (
+        "b, recorded a: both have the total score 0 now; the first one in order is taken"
+    )
+    assert why(step(recorded, scored("b", {}, {"b": 0}))) == (
+        "b, recorded a: nodes were not scored when it was recorded"
+    )
