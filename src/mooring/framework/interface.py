@@ -36,7 +36,9 @@ still feasible. A plugin with ``sign`` alone is called as often, but its queuein
 
 Usually one node changed, the one that the last pod was placed on, and columns of length 1 are slow.
 So such a plugin may also have a form for one node with plain ints: ``filter_node(cycle, node)`` and
-``score_node(cycle, node)``, which must return the same as ``filter`` and ``score``.
+``score_node(cycle, node)``, which must return the same as ``filter`` and ``score``. If all that it
+reads of a node are its amounts (and not, for instance, the labels of the pods that they belong to),
+it sets ``amounts_only``: a node that is equal in them to an earlier one gets its result.
 
 **Hypothetical nodes.** Filters also run on nodes with pods added or removed (``NodeView.plus``,
 ``without``): nominated pods, and victims of preemption. If the pre_filter state depends on pods of

@@ -116,10 +116,12 @@ def thinned(times: Any, values: Any, points_max: int = POINTS_MAX) -> tuple[Any,
         return times, values
     n_parts = (points_max - 2) // 2
     limits = np.linspace(0, n_points, n_parts + 1).astype(np.int64)
-    keep = {0, n_points - 1}
-    for low, high in zip(limits[:-1].tolist(), limits[1:].tolist(), strict=True):
-        if high > low:
-            part = values[low:high]
-            keep.update((low + int(part.argmin()), low + int(part.argmax())))
-    rows = np.array(sorted(keep))
-    return times[rows], values[rows]
+    lengths = np.diff(limits)
+    part_of = np.repeat(np.arange(n_parts), lengths)
+    is_kept = np.zeros(n_points, dtype=np.bool_)
+    is_kept[[0, -1]] = True
+    for extremes in (np.minimum.reduceat, np.maximum.reduceat):
+        at = np.flatnonzero(values == np.repeat(extremes(values, limits[:-1]), lengths))
+        # The first point of each part that has its extreme value.
+        is_kept[at[np.flatnonzero(np.diff(part_of[at], prepend=-1))]] = True
+    return times[is_kept], values[is_kept]

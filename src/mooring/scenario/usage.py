@@ -202,10 +202,11 @@ class ClusterUsage:
 
     def point(self) -> list[Any]:
         """Returns the values of ``curve_names`` for these resources, in this order."""
+        allocated = self.allocated
         return [
             *self.allocatable,
-            *self.allocated,
-            *_plus(self.allocated, self.waiting),
+            *allocated,
+            *(_plus(allocated, self.waiting) if self.n_waiting else allocated),
             *self.stranded(),
             *self.fragmented(),
             self.n_waiting,
@@ -312,7 +313,8 @@ class Fragmentation:
             self._all_fit = [*map(self._fits_all, self._free)]
         self._counts[at] += 1
         self._n_counted += 1
-        self._is_old = True
+        # The mean over one shape is what that shape cannot use, however many pods have it.
+        self._is_old |= len(self._counts) > 1 or self._n_counted == 1
 
     def move(self, row: int, free: list[int]) -> None:
         """Takes what is free on a row now: r + 1 numbers."""
@@ -342,7 +344,9 @@ class Fragmentation:
     def amounts(self) -> list[float]:
         """Returns the expected amounts by resource."""
         if self._is_old and self._index:
-            if len(self._index) <= SHAPES_FEW:
+            if len(self._index) == 1:
+                self._amounts = [*map(float, self._useless[0].tolist())]
+            elif len(self._index) <= SHAPES_FEW:
                 self._amounts = self._amounts_of_few()
             else:
                 counts = np.frombuffer(self._counts)[:, None]

@@ -23,7 +23,8 @@ from mooring.objects.volume_claims import claim_use
 
 def has_ephemeral_volumes(pod: Pod) -> bool:
     """Returns whether a volume of the pod needs a claim that is made for it."""
-    return any(volume.ephemeral is not None for volume in pod.spec.volumes)
+    volumes = pod.spec.volumes
+    return bool(volumes) and any(volume.ephemeral is not None for volume in volumes)
 
 
 def ephemeral_claims(pod: Pod) -> list[PersistentVolumeClaim]:

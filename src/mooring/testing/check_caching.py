@@ -57,6 +57,7 @@ def check_caching(case: Case, rng: Rng) -> None:
     _check_each_node_alone(case)
     _check_sign(case, signature, rng)
     _check_reads(case, rng)
+    _check_amounts_only(case)
     _check_combined(case, renamed, rng)
 
 
@@ -164,6 +165,40 @@ def _check_reads(case: Case, rng: Rng) -> None:
                 f"{description}, but {'reads' if is_own else 'reads_other_nodes'} has no {kind!r}",
             )
         before = after
+
+
+def _check_amounts_only(case: Case) -> None:
+    """Checks that nodes with equal amounts, but other names, labels and pods, get equal results."""
+    plugin = case.plugin
+    if not getattr(plugin, "amounts_only", False):
+        return
+    harness = Harness(case.objects, [plugin], cache_results=False)
+    cache = harness.cache
+    twins = {}
+    for row in [*cache.nodes.order.rows()]:
+        node = cache.nodes.node(row)
+        twin = twins[node.metadata.name] = f"{node.metadata.name}-twin"
+        metadata = replace(node.metadata, name=twin, labels={}, annotations={})
+        cache.put_node(replace(node, metadata=metadata))
+        for number, placed in enumerate([*cache.pods.on_row(row)]):
+            cache.put_pod(_twin_pod(placed.info.pod, twin, number))
+    with case.plugin_errors_as_failures():
+        results = _results(case, harness, case.pod)
+    for name, twin in twins.items():
+        if name in results and twin in results:
+            case.expect(
+                results[name] == results[twin],
+                f"(status, score) of {name} {results[name]}, of {twin} with the same amounts "
+                f"{results[twin]}, but amounts_only is True",
+            )
+
+
+def _twin_pod(pod: Pod, node_name: str, number: int) -> Pod:
+    """Returns a pod with the same requests, and nothing else in common, on another node."""
+    name = f"guest-{number}-of-{node_name}"
+    labels = {"app": "twin"}
+    metadata = replace(pod.metadata, name=name, namespace="other", uid=name, labels=labels)
+    return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=node_name))
 
 
 def _changes(harness: Harness, rng: Rng) -> Iterator[Step]:

@@ -161,6 +161,28 @@ class ReversedAndWrong(Reversed):
     normalized_zero = 0
 
 
+class CountsGuests(Shares):
+    """Says that it reads amounts only, and reads the labels of the pods on a node."""
+
+    name = "CountsGuests"
+    reads = Change.ALLOCATABLE | Change.USAGE
+    amounts_only = True
+
+    def sign(self, pod: PodInfo) -> Hashable | None:
+        return ()
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        labelled = [any(pod.metadata.labels for pod in node.pods) for node in nodes]
+        return FilterStatuses.reject(np.array(labelled), Reject("has pods with labels"))
+
+
+class CountsPods(CountsGuests):
+    name = "CountsPods"
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.reject(nodes.pod_count > 0, Reject("has pods"))
+
+
 def test_a_plugin_that_does_not_skip_pods_to_which_it_does_not_apply_is_named() -> None:
     problem = fault_of(AppliesToNone())
 
@@ -180,7 +202,7 @@ def test_state_and_scores_of_pods_to_which_a_plugin_does_not_apply_are_fixed(
     assert f"applies_to returns False, {expected}" in fault_of(plugin)
 
 
-@pytest.mark.parametrize("plugin", [Shares(), SharesNothing(), Reversed()])
+@pytest.mark.parametrize("plugin", [Shares(), SharesNothing(), Reversed(), CountsPods()])
 def test_sharing_that_keeps_its_promises_passes(plugin: Any) -> None:
     check_conformance(plugin)
 
@@ -195,6 +217,7 @@ def test_sharing_that_keeps_its_promises_passes(plugin: Any) -> None:
         (ReadsTooLittle(), "but reads has no <Change.LABELS: 2>"),
         (ScoresByRank(), "alone, {'node-"),
         (ReversedAndWrong(), "normalized_zero is 0, but normalize returns [100"),
+        (CountsGuests(), "-twin with the same amounts"),
         (StaleNotes(), "pre_filter and pre_score may depend on sign(pod) only"),
     ],
 )

@@ -264,7 +264,8 @@ def _cached_filter_results(
         results = FilterResults(names, snapshot.nodes.capacity)
         results.set_many(snapshot.nodes.order.array() if rows is None else rows, 0)
         return results, plan.uncached
-    cached.refresh_filters(snapshot, plan.cached, FilterCallerImpl(framework, cycle))
+    caller = FilterCallerImpl(framework, cycle)
+    cached.refresh_filters(snapshot, plan.cached, caller, is_timed=cycle.is_timed)
     return cached.results, plan.uncached
 
 

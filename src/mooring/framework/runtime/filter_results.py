@@ -102,9 +102,13 @@ class FilterResults:
         """
         self._own(plugin)[rows] = self._translate(plugin, statuses)
 
-    def set_code(self, plugin: int, row: int, status: Status | None) -> None:
-        """Does the same as ``set_codes``, for one row."""
-        self._own(plugin)[row] = 0 if status is None else self._number(plugin, status)
+    def set_code(self, plugin: int, row: int, status: Status | None) -> bool:
+        """Does the same as ``set_codes``, for one row; returns whether the code is another now."""
+        code = 0 if status is None else self._number(plugin, status)
+        if self.codes[plugin].item(row) == code:
+            return False
+        self._own(plugin)[row] = code
+        return True
 
     def recompute_first(self, rows: Rows | None, size: int) -> None:
         """Recomputes the first rejection of ``rows`` (None = rows 0 to ``size``)."""

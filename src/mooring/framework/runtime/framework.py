@@ -366,6 +366,7 @@ def _cacheable_plugins(
                 int(plugin.reads),
                 int(getattr(plugin, "reads_other_nodes", 0)),
                 hasattr(plugin, one_node_method),
+                amounts_only=getattr(plugin, "amounts_only", False),
                 is_final=not hasattr(plugin, "normalize"),
                 normalized_zero=getattr(plugin, "normalized_zero", None),
                 weight=weights.get(plugin.name, 1),

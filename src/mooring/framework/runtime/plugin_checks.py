@@ -15,6 +15,10 @@ from mooring.framework.interface import (
     MAX_SCORE,
     MIN_SCORE,
 )
+from mooring.state.columns.change_log import Change
+
+#: The columns of amounts.
+_AMOUNTS = int(Change.ALLOCATABLE | Change.USAGE)
 
 #: A method name at least this similar to an extension point's is reported as a typo.
 SIMILARITY = 0.8
@@ -126,6 +130,8 @@ def _check_partners(plugin_path: str, plugin: Any) -> None:
     if not isinstance(getattr(plugin, "reads", 0), int):
         problem = "must be columns of nodes, such as Change.LABELS | Change.USAGE"
         raise ConfigError(problem, path=f"{plugin_path}: reads", value=plugin.reads)
+    if hasattr(plugin, "amounts_only"):
+        _check_amounts_only(plugin_path, plugin)
     normalized_zero = getattr(plugin, "normalized_zero", None)
     if normalized_zero is None:
         return
@@ -137,3 +143,14 @@ def _check_partners(plugin_path: str, plugin: Any) -> None:
             path=plugin_path,
             value=normalized_zero,
         )
+
+
+def _check_amounts_only(plugin_path: str, plugin: Any) -> None:
+    """Validates that a plugin whose results nodes share reads nothing else of them."""
+    path, value = f"{plugin_path}: amounts_only", plugin.amounts_only
+    if not isinstance(value, bool):
+        raise ConfigError("must be True or False", path=path, value=value)
+    reads = getattr(plugin, "reads", None)
+    if value and (reads is None or reads & ~_AMOUNTS or getattr(plugin, "reads_other_nodes", 0)):
+        problem = "needs reads beside it, of ALLOCATABLE and USAGE only, and no reads_other_nodes"
+        raise ConfigError(problem, path=path, value=value)

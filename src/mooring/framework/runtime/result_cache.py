@@ -9,12 +9,15 @@ code with all rows; a test compares the two.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mooring.framework.cycle_state import Cycle
+from mooring.framework.equal_nodes import ChangedNodes, EqualNodes
 from mooring.framework.interface import MAX_SCORE, MIN_SCORE
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.node_view import NodeView
@@ -40,12 +43,18 @@ class CacheablePlugin(NamedTuple):
     reads: int
     reads_other_nodes: int
     has_one_node_form: bool
+    #: True if its result for a node depends on the amounts of the node alone.
+    amounts_only: bool = False
     #: True for a score plugin without ``normalize``: its raw scores are final.
     is_final: bool = False
     #: The result of ``normalize`` if all raw scores are zero; None = it has to be called.
     normalized_zero: int | None = None
     #: The weight of its scores in the total.
     weight: int = 1
+
+
+#: The live rows that have changed (None = all), which columns, and the nodes if they are few.
+_Changes = tuple[Rows | None, int, ChangedNodes | None]
 
 
 class FilterCaller(Protocol):
@@ -129,6 +138,8 @@ class CachedResults:
         "capacity",
         "combined",
         "constants",
+        "equal_filtered",
+        "equal_scored",
         "final_total",
         "finals",
         "in_range",
@@ -163,6 +174,8 @@ class CachedResults:
         self.final_total = np.zeros(capacity, dtype=np.int64)
         #: The combinations with columns of other filters; they follow the filter results.
         self.combined = CombinedCache()
+        #: The results of the filters, and raw scores, by the amounts of a node.
+        self.equal_filtered, self.equal_scored = EqualNodes(), EqualNodes()
         #: What ``_set_finals`` was called for, and what it has set: columns with their weights.
         self._summed: tuple[Any, ...] = ()
         self._weighted: list[tuple[npt.NDArray[np.int64], int]] = []
@@ -170,7 +183,7 @@ class CachedResults:
         self._filter_generation = -1
         self._score_generation = -1
         #: The last result of ``_changed``, and its two generations.
-        self._last_changes: tuple[tuple[int, int], tuple[Rows | None, int]] | None = None
+        self._last_changes: tuple[tuple[int, int], _Changes] | None = None
 
     def reset(self) -> None:
         """Resets the entry for reuse under another signature.
@@ -185,6 +198,7 @@ class CachedResults:
         self.is_zero = [False] * len(self.raw)
         self.finals, self.constants = (), {}
         self.combined.clear()
+        self.equal_filtered, self.equal_scored = EqualNodes(), EqualNodes()
         self._summed, self._weighted, self._constant = (), [], 0
         self._filter_generation = self._score_generation = -1
         self._last_changes = None
@@ -194,13 +208,14 @@ class CachedResults:
         snapshot: Snapshot,
         plugins: list[CacheablePlugin],
         caller: FilterCaller,
+        *,
+        is_timed: bool = False,
     ) -> None:
-        """Updates the filter results to the snapshot."""
+        """Updates the filter results to the snapshot; calls all plugins if they are timed."""
         if self._filter_generation == snapshot.generation:
             return
-        rows, columns = self._changed(snapshot, self._filter_generation)
-        infos = _infos(snapshot, rows)
-        is_full = rows is None
+        rows, columns, nodes = self._changed(snapshot, self._filter_generation)
+        is_full, is_other = rows is None, False
         for plugin in plugins:
             number = plugin.number
             if rows is None or columns & plugin.reads_other_nodes:
@@ -211,17 +226,21 @@ class CachedResults:
                 is_full = True
             elif not len(rows) or not columns & (plugin.reads | _EXISTENCE):
                 continue
-            elif plugin.has_one_node_form and infos is not None:
-                for row, status in zip(
-                    rows.tolist(), caller.call_nodes(number, infos), strict=True
-                ):
-                    self.results.set_code(number, row, status)
+            elif plugin.has_one_node_form and nodes is not None:
+                if plugin.amounts_only and not is_timed:
+                    statuses = self.equal_filtered.results(number, nodes, caller.call_nodes)
+                else:
+                    statuses = caller.call_nodes(number, nodes.infos())
+                for row, status in zip(nodes.rows, statuses, strict=True):
+                    is_other |= self.results.set_code(number, row, status)
             else:
                 self.results.set_codes(
                     number, rows, caller.call_view(number, NodeView(snapshot, rows))
                 )
+                is_other = True
         changed = None if is_full else rows
-        self._update_first_rejections(snapshot, changed, columns)
+        if is_full or is_other or columns & _EXISTENCE:
+            self._update_first_rejections(snapshot, changed, columns)
         self.combined.note(changed)
         self._filter_generation = snapshot.generation
 
@@ -230,12 +249,13 @@ class CachedResults:
         snapshot: Snapshot,
         plugins: list[CacheablePlugin],
         caller: ScoreCaller,
+        *,
+        is_timed: bool = False,
     ) -> None:
-        """Updates the raw scores to the snapshot."""
+        """Updates the raw scores to the snapshot; calls all plugins if they are timed."""
         if self._score_generation == snapshot.generation:
             return
-        rows, columns = self._changed(snapshot, self._score_generation)
-        infos = _infos(snapshot, rows)
+        rows, columns, nodes = self._changed(snapshot, self._score_generation)
         is_full = rows is None
         for plugin in plugins:
             number, raw = plugin.number, self.raw[plugin.number]
@@ -247,8 +267,12 @@ class CachedResults:
                 self.in_range[number] = plugin.is_final and are_scores(scores)
             elif not len(rows) or not columns & (plugin.reads | _EXISTENCE):
                 continue
-            elif plugin.has_one_node_form and infos is not None:
-                for row, score in zip(rows.tolist(), caller.call_nodes(number, infos), strict=True):
+            elif plugin.has_one_node_form and nodes is not None:
+                if plugin.amounts_only and not is_timed:
+                    of_nodes = self.equal_scored.results(number, nodes, caller.call_nodes)
+                else:
+                    of_nodes = caller.call_nodes(number, nodes.infos())
+                for row, score in zip(nodes.rows, of_nodes, strict=True):
                     raw[row] = score
                     self.in_range[number] &= MIN_SCORE <= score <= MAX_SCORE
             else:
@@ -304,11 +328,15 @@ class CachedResults:
             if len(dead):
                 self.results.set_many(dead, NOT_VISITED)
 
-    def _changed(self, snapshot: Snapshot, generation: int) -> tuple[Rows | None, int]:
-        """Returns the live rows that changed since ``generation`` (None = all) and the columns."""
+    def _changed(self, snapshot: Snapshot, generation: int) -> _Changes:
+        """Returns what has changed since ``generation``."""
         generations = generation, snapshot.generation
         if self._last_changes is None or self._last_changes[0] != generations:
-            self._last_changes = generations, self._changed_rows(snapshot, generation)
+            rows, columns = self._changed_rows(snapshot, generation)
+            nodes = None
+            if rows is not None and len(rows) <= FEW_ROWS:
+                nodes = ChangedNodes(snapshot, rows.tolist())
+            self._last_changes = generations, (rows, columns, nodes)
         return self._last_changes[1]
 
     @staticmethod
@@ -324,14 +352,11 @@ class CachedResults:
             return live, int(columns[0])
         if len(rows) > nodes.size // 2:
             return None, _ALL
-        return _distinct(rows, nodes.alive), int(np.bitwise_or.reduce(columns))
-
-
-def _infos(snapshot: Snapshot, rows: Rows | None) -> list[NodeInfo] | None:
-    """Returns the nodes to be processed one by one; None = too many for that."""
-    if rows is None or len(rows) > FEW_ROWS:
-        return None
-    return [NodeInfo(snapshot, row) for row in rows.tolist()]
+        if len(rows) <= FEW_ROWS:
+            kinds = reduce(or_, columns.tolist())
+        else:
+            kinds = int(np.bitwise_or.reduce(columns))
+        return _distinct(rows, nodes.alive), kinds
 
 
 def _rows_index(view: NodeView, snapshot: Snapshot) -> slice | Rows:

@@ -147,7 +147,8 @@ def _run_scorers(
     cached, cached_plugins = cycle.cached_results or (None, frozenset())
     if cached is not None:
         plugins = framework.cacheable_scorers(cached_plugins - skipped)
-        cached.refresh_scores(cycle.snapshot, plugins, ScoreCallerImpl(framework, cycle))
+        caller = ScoreCallerImpl(framework, cycle)
+        cached.refresh_scores(cycle.snapshot, plugins, caller, is_timed=cycle.is_timed)
     finals: tuple[int, ...] = ()
     total: Ints
     if cached is not None and cached.finals:

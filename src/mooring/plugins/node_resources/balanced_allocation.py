@@ -25,6 +25,7 @@ class NodeResourcesBalancedAllocation:
 
     name = "NodeResourcesBalancedAllocation"
     reads = Change.ALLOCATABLE | Change.USAGE
+    amounts_only = True
     signs_claim_names = False
 
     def __init__(

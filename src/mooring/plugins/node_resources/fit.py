@@ -76,6 +76,7 @@ class NodeResourcesFit:
 
     name = "NodeResourcesFit"
     reads = Change.ALLOCATABLE | Change.USAGE
+    amounts_only = True
     signs_claim_names = False
 
     def __init__(

@@ -17,7 +17,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from mooring.queue import FLUSH_INTERVAL_S, QueuedPod, QueueName, SchedulingQueue
 from mooring.scheduler.schedule_one import Scheduler
@@ -33,14 +33,9 @@ STALLED_S: Final = 1800.0
 PHASE_NODES, PHASE_PODS, PHASE_CONTROLLERS, PHASE_ARRIVALS = range(4)
 
 
-class _Action(NamedTuple):
-    """An action, ordered by time, phase and number."""
-
-    at_s: float
-    phase: int
-    number: int
-    run: Callable[[], None]
-    is_background: bool
+#: When, phase, number, what to call, and whether it is in the background: ordered by the first
+#: three. A plain tuple, since two or three are made for each pod.
+_Action = tuple[float, int, int, Callable[[], None], bool]
 
 
 class Controller(Protocol):
@@ -117,8 +112,7 @@ class Engine:
 
         A background action does not keep the simulation running: something that goes on for ever.
         """
-        action = _Action(at_s, phase, next(self._numbers), run, is_background)
-        heapq.heappush(self._actions, action)
+        heapq.heappush(self._actions, (at_s, phase, next(self._numbers), run, is_background))
         self._foreground += not is_background
 
     async def run(
@@ -142,7 +136,7 @@ class Engine:
                 self.note_progress()
                 continue
             if self._skips_retries and self._foreground and self._is_stalled():
-                next_s = self._actions[0].at_s
+                next_s = self._actions[0][0]
             next_s = min(next_s, end_s)
             if next_s == math.inf or not self._loop.skip_to(next_s):
                 await self._wait_until(next_s)
@@ -179,11 +173,11 @@ class Engine:
         """Runs the actions that are due; returns whether no task and no controller has work."""
         actions, now_s, loop = self._actions, self._loop.time(), self._loop
         while loop.is_idle or not self._scheduler.has_tasks:
-            if not actions or actions[0].at_s > now_s:
+            if not actions or actions[0][0] > now_s:
                 return self._next_controller() is None
-            action = heapq.heappop(actions)
-            self._foreground -= not action.is_background
-            action.run()
+            _, _, _, run, is_background = heapq.heappop(actions)
+            self._foreground -= not is_background
+            run()
         return False
 
     async def _let_others_work(self) -> None:
@@ -204,7 +198,7 @@ class Engine:
 
     def _next_instant_s(self) -> float:
         """Returns the time of the next action, attempt or flush; infinity if there is none."""
-        action_s = self._actions[0].at_s if self._actions else math.inf
+        action_s = self._actions[0][0] if self._actions else math.inf
         return min(action_s, self._attempt_ends_s, self._next_flush_s())
 
     def _next_flush_s(self) -> float:

@@ -9,6 +9,7 @@ import pytest
 from mooring.errors import ConfigError
 from mooring.framework import check_plugin, per_node
 from mooring.framework.interface import ASYNC_POINTS, COMPANIONS, EXTENSION_POINTS
+from mooring.state.columns.change_log import Change
 
 
 def made(name: Any = "Mine", **attributes: Any) -> Any:
@@ -220,6 +221,21 @@ def test_zeros_become_a_score_by_normalizing() -> None:
         told = fault(made(**{**both, "normalized_zero": wrong}))
         assert told.startswith("plugin Mine: normalized_zero must be a score, 0 to 100")
     check_plugin(made(**both))
+
+
+def test_results_are_shared_by_amounts_only_if_no_other_column_is_read() -> None:
+    usage = {"filter": complete()["filter"], "sign": complete()["sign"], "reads": Change.USAGE}
+
+    check_plugin(made(**usage, amounts_only=True))
+    check_plugin(made(**{**usage, "reads": Change.LABELS}, amounts_only=False))
+    problem = "plugin Mine: amounts_only: needs reads beside it, of ALLOCATABLE and USAGE only"
+    for wrong in (
+        {"filter": usage["filter"]},
+        {**usage, "reads": Change.USAGE | Change.PORTS},
+        {**usage, "reads_other_nodes": Change.USAGE},
+    ):
+        assert fault(made(**wrong, amounts_only=True)).startswith(problem)
+    assert "must be True or False, got 1" in fault(made(**usage, amounts_only=1))
 
 
 def test_an_extension_point_that_is_no_method_is_refused() -> None:
