@@ -6,8 +6,10 @@ tests/unit/apiserver/registry/test_storage_protection.py, which has the same cas
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from mooring.clock import VirtualClock
@@ -50,6 +52,42 @@ def test_a_claim_in_use_goes_with_its_last_pod() -> None:
     assert is_terminating(table, CLAIM, "default/c")
     table.delete("Pod", "default/q", grace_period_s=0)
     assert not table.objects(CLAIM)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_any_order_of_bindings_and_deletions_keeps_what_is_used_and_no_more(seed: int) -> None:
+    """The model: a set of the pods with a node for each claim."""
+    rng = random.Random(seed)
+    names = [f"c{number}" for number in range(4)]
+    table = table_of(*(claim(name) for name in names))
+    mounted: dict[str, set[str]] = {name: set() for name in names}
+    deleted: set[str] = set()
+    for number in range(60):
+        action, name = rng.choice(["create", "bind", "pod", "claim"]), rng.choice(names)
+        pods = table.objects("Pod")
+        if action == "create":
+            table.create(user(f"p{number}", name))
+        elif action == "claim" and f"default/{name}" in table.objects(CLAIM):
+            table.delete(CLAIM, f"default/{name}")
+            deleted.add(name)
+        elif action in ("bind", "pod") and pods:
+            pod = pods[rng.choice([*pods])]
+            (name,) = (volume.persistent_volume_claim.claim_name for volume in pod.spec.volumes)
+            if action == "bind" and not pod.spec.node_name:
+                table.put(on_node(pod))
+                mounted[name].add(pod.metadata.name)
+            elif action == "pod":
+                table.delete("Pod", f"default/{pod.metadata.name}", grace_period_s=0)
+                mounted[name].discard(pod.metadata.name)
+        for known in [*deleted]:
+            is_there = f"default/{known}" in table.objects(CLAIM)
+            if is_there:
+                assert mounted[known] and is_terminating(table, CLAIM, f"default/{known}")
+            else:
+                assert not mounted[known]
+                deleted.discard(known)
+                mounted[known].clear()
+                table.create(claim(known))
 
 
 def test_a_pod_on_no_node_uses_no_claim_and_finds_it_gone() -> None:

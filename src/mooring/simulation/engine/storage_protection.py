@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from mooring.client import ObjectChange
+from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.objects.volume_claims import (
@@ -44,20 +45,37 @@ class StorageProtection:
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
+        #: Claim -> the pods with a node that mount it, in the order of their writes.
+        self._users: dict[str, dict[str, None]] = {}
 
     def start(self) -> None:
         """Protects claims and volumes; after the volume controller, which releases volumes."""
+        for pod in self._table.objects("Pod").values():
+            self._update_users(ObjectChange(None, pod))
+        self._table.follow("Pod", self._update_users)
         self._table.protect(_CLAIM, self._is_claim_used)
         self._table.protect(_VOLUME, self._is_volume_used)
         self._table.listen(self._on_change, ("Pod", _CLAIM))
+
+    def _update_users(self, change: ObjectChange) -> None:
+        old, new = change.old, change.new
+        if old is not None and old.spec.node_name:
+            for claim in _mounted(old):
+                users = self._users.get(claim, {})
+                users.pop(key(old), None)
+                if not users:
+                    self._users.pop(claim, None)
+        if new is not None and new.spec.node_name:
+            for claim in _mounted(new):
+                self._users.setdefault(claim, {})[key(new)] = None
 
     def _on_change(self, kind: str, change: ObjectChange) -> None:
         """Deletes what was only kept for an object that is gone."""
         if change.new is not None:
             return
         if kind == "Pod":
-            for use in claim_uses(change.old):
-                self._delete(_CLAIM, f"{change.old.metadata.namespace}/{use.name}")
+            for claim in _mounted(change.old):
+                self._delete(_CLAIM, claim)
         elif change.old.spec.volume_name:
             self._delete(_VOLUME, change.old.spec.volume_name)
 
@@ -69,7 +87,8 @@ class StorageProtection:
             self._table.delete(kind, object_key)
 
     def _is_claim_used(self, claim: PersistentVolumeClaim) -> bool:
-        return any(_uses(pod, claim) for pod in self._table.objects("Pod").values())
+        pods = self._table.objects("Pod")
+        return any(_uses(pods[user], claim) for user in self._users.get(key(claim), ()))
 
     def _is_volume_used(self, volume: PersistentVolume) -> bool:
         reference = volume.spec.claim_ref
@@ -80,10 +99,15 @@ class StorageProtection:
         return claim is not None and is_bound_to(reference, claim)
 
 
+def _mounted(pod: Pod) -> list[str]:
+    """Returns the keys of the claims that a pod mounts."""
+    if not pod.spec.volumes:
+        return []
+    return [f"{pod.metadata.namespace}/{use.name}" for use in claim_uses(pod)]
+
+
 def _uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Returns True if a pod with a node mounts a claim."""
-    if not pod.spec.node_name or pod.metadata.namespace != claim.metadata.namespace:
-        return False
+    """Returns True if a pod that mounts a claim of this name mounts this one."""
     return any(
         use.name == claim.metadata.name and not (use.is_ephemeral and ownership_problem(pod, claim))
         for use in claim_uses(pod)
