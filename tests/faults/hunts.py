@@ -26,6 +26,7 @@ from tests.faults.harness.swarm import crowded, reactive, scenario_of
 from tests.faults.joint_mutations import JOINT_BUGS
 from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
+from tests.faults.mixed_mutations import MIXED_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.picked_mutations import PICKED_BUGS
 from tests.faults.planted import PlantedBug
@@ -57,6 +58,7 @@ ALL_BUGS: Final = (
     *POOL_BUGS,
     *PICKED_BUGS,
     *REPICKED_BUGS,
+    *MIXED_BUGS,
 )
 
 #: Seeds that are tried for each bug.
