@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.clock import seeded_random
+from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import PluginError
 from mooring.objects.codec.decode import decode
 from mooring.objects.kinds import kind_named
@@ -28,7 +28,11 @@ from mooring.plugins.dynamic_resources.bind_claims import (
     BindingConditionsFailed,
     wait_for_devices,
 )
+from mooring.plugins.dynamic_resources.plugin import DynamicResources
+from mooring.simulation.offline import OfflineHandle
+from mooring.state.cache import Cache
 from mooring.state.devices.claims import Claims
+from mooring.testing import Harness, make_node, make_pod
 from tests.helpers.virtual_loop import run_virtually
 
 WAITS: Final = 8
@@ -38,6 +42,9 @@ POLL_S: Final = 5.0
 ROUNDING_S: Final = 0.01
 #: When the run begins; times in claims have whole seconds.
 START_S: Final = 1_767_225_600
+#: The plugin's default timeout, and the pods that are filtered at the end of a run.
+BINDING_TIMEOUT_S: Final = 600.0
+FILTERED: Final = 12
 POOLS: Final = ("a", "b")
 DEVICES: Final = ("d0", "d1")
 NEEDED: Final = ("ready", "attached")
@@ -309,6 +316,37 @@ class ConditionsRun:
             self._changed[key].remove(changed)
 
 
+def _filter_problem(seed: int) -> str:
+    """Filters a node for pods with an allocated claim in any state; returns what is wrong.
+
+    A pod may not get a node because of a claim whose device has failed, or whose device has not
+    become ready in time.
+    """
+    rng, clock = seeded_random(seed), VirtualClock(wall_s=float(START_S))
+    cache = Cache()
+    plugin = DynamicResources(handle=OfflineHandle(cache, clock, seeded_random(seed + 1)))
+    harness = Harness([], [plugin])
+    harness.cache = cache
+    cache.put_node(make_node("node"))
+    for number in range(FILTERED):
+        name = f"filtered-{number}"
+        ago_s = rng.choice((0, 0, int(BINDING_TIMEOUT_S) - 1, int(BINDING_TIMEOUT_S) + 1))
+        devices = {(pool, "d0"): rng.choice(((), NEEDED[:1], NEEDED)) for pool in POOLS}
+        claim = Claim(name, devices, START_S - ago_s)
+        for device in devices:
+            conditions = {it: rng.choice(("True", "True", "False")) for it in (*NEEDED, FAILURE)}
+            if rng.random() < 0.8:
+                claim.reported[device] = conditions
+        cache.put_object("ResourceClaim", claim.decoded())
+        spec = {"resourceClaims": [{"name": name, "resourceClaimName": name}]}
+        state = claim.state()
+        is_late = state is WAITING and ago_s > BINDING_TIMEOUT_S and any(devices.values())
+        fits = harness.statuses(make_pod(name, uid=name, spec=spec))["node"] is None
+        if fits is (state is FAILED or is_late):
+            return f"a pod with a {state} claim, allocated {ago_s} s ago, fits: {fits}"
+    return ""
+
+
 def run_conditions(seed: int) -> None:
     """Runs a seed.
 
@@ -319,6 +357,8 @@ def run_conditions(seed: int) -> None:
     async def run() -> list[str]:
         conditions = ConditionsRun(seed)
         await conditions.run()
+        if problem := _filter_problem(seed + 2_000_000):
+            conditions.problems.append(problem)
         return conditions.problems
 
     problems = run_virtually(run(), seeded_random(seed + 1_000_000))

@@ -122,7 +122,9 @@ class FilterExtenderRun:
         self._harness = Harness([make_node(name) for name in NODES], [self._plugin])
         self._plays = [Play(self, name) for name in ("one", "two", "three")[: rng.randint(1, 3)]]
         framework = self._harness.framework
-        framework.set_extenders([play.extender for play in self._plays], rng.random)
+        #: What draws in a tie: the first, or the last of the nodes.
+        self._share = 0.0
+        framework.set_extenders([play.extender for play in self._plays], lambda: self._share)
         #: As in upstream's list of extenders, those that are ignorable come last.
         self._order = sorted(
             (play for play in self._plays if play.is_interested), key=lambda it: it.is_ignorable
@@ -133,6 +135,8 @@ class FilterExtenderRun:
         self._left: list[str] = []
         self._rejections: Rejections = {}
         self._sums: Counter[str] = Counter()
+        #: The nodes that some extender has scored.
+        self._scored: set[str] = set()
         self._due: list[Play] = []
         self._is_nominated = self._is_error = False
 
@@ -152,6 +156,8 @@ class FilterExtenderRun:
         nominated = rng.choice(("", "", *NODES))
         pod = make_pod(name, requests={"cpu": "1"}, nominated_node=nominated)
         self._rejections, self._sums = dict(plugin.rejections), Counter()
+        self._scored = set()
+        self._share = 0.999 if len(self.paths) % 2 else 0.0
         self._left = [node for node in NODES if node not in plugin.rejections]
         self._is_nominated, self._is_error = nominated in self._left, False
         if self._is_nominated:
@@ -188,6 +194,17 @@ class FilterExtenderRun:
         is_drawn = self._is_nominated or len(self._left) == 1
         if node not in totals or (not is_drawn and totals[node] < max(totals.values())):
             self.problems.append(f"{name} is placed on {node}, of {totals}")
+        elif not is_drawn:
+            self._check_tie(name, node, totals)
+
+    def _check_tie(self, name: str, node: str, totals: dict[str, int]) -> None:
+        """Checks that a tie is drawn among the nodes that some extender has scored, if any."""
+        tied = [it for it in totals if totals[it] == max(totals.values())]
+        is_all = any(not play.has_prioritize for play in self._order)
+        drawn = tied if is_all else [it for it in tied if it in self._scored]
+        self.paths["drawn"] += 0 < len(drawn) < len(tied)
+        if drawn and node != (drawn[-1] if self._share else drawn[0]):
+            self.problems.append(f"{name} is placed on {node}; a draw is among {drawn} of {tied}")
 
     def _check_diagnosis(self, name: str, diagnosis: Diagnosis) -> None:
         self.paths["rejected"] += 1
@@ -272,6 +289,7 @@ class FilterExtenderRun:
             listed.append((listed[0][0], rng.randrange(11)))
         for name, score in listed:
             self._sums[name] += score * play.weight
+            self._scored.add(name)
         return json.dumps([{"Host": name, "Score": score} for name, score in listed]).encode()
 
 

@@ -12,19 +12,24 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
+from mooring.cluster_event import QueueingHint
 from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Reject
 from mooring.queue import InFlightAttempt, QueuedPod, QueueName, QueueOptions
 from mooring.state import PodInfo
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.queue_twin import QueueTwin
-from tests.helpers.queues import Bench, pod
+from tests.helpers.queues import NODE_ADD, QUEUE, SKIP, Bench, Signer, on, pod
 from tests.machines.queue_model import EVENTS, REJECTORS
 from tests.machines.queue_model import plugins as all_plugins
 
 #: Calls of one run.
 CALLS: Final = 700
 WANTS: Final = ("x", "y")
+URGENT: Final = 2
+#: In such seeds, modulo five, a plugin has a pure hint and another one for the same event.
+MIXED: Final = 4
+MIXED_SHARE: Final = 0.3
 #: A heap may have so many entries, stale ones included, whatever its size.
 ITEMS_MIN: Final = 64
 
@@ -68,7 +73,9 @@ class QueueRun:
             "unschedulable_flush_interval_s": rng.choice((5.0, 30.0)),
         }
         self._is_door_open = True
-        self._bench = Bench(*all_plugins(self._door), **options)
+        self._mixed = seeded_random(seed + 1_000_000) if seed % 5 == MIXED else None
+        mixed = [_mixed_plugin()] if self._mixed is not None else []
+        self._bench = Bench(*all_plugins(self._door), *mixed, **options)
         self._queue, self._clock = self._bench.queue, self._bench.clock
         profiles = {"default-scheduler": self._bench.framework}
         twin = QueueTwin(profiles, self._clock, QueueOptions(**options))
@@ -240,6 +247,8 @@ class QueueRun:
             return
         self._queue.quarantine.failed(entry, None)
         refusing = rng.sample(REJECTORS, rng.choice((1, 1, 1, 2, 3)))
+        if self._mixed is not None and self._mixed.random() < MIXED_SHARE:
+            refusing.append("Mixed")
         n_pending = rng.choice((0, 0, 0, 1, 2))
         self._queue.add_unschedulable(
             entry, newest, refused_by=refusing[n_pending:], pending_on=refusing[:n_pending]
@@ -289,6 +298,21 @@ class QueueRun:
 
 
 _WEIGHTS: Final = list(WEIGHTS.items())
+
+
+def _mixed_plugin() -> Any:
+    """Returns a plugin that signs the labels of pods, and has a hint that reads more than that."""
+    return Signer("Mixed", on(NODE_ADD, _wants, pure=True), on(NODE_ADD, _is_urgent))
+
+
+def _wants(info: PodInfo, old: Any, new: Any) -> QueueingHint:
+    del old
+    return QUEUE if info.metadata.labels["wants"] == new else SKIP
+
+
+def _is_urgent(info: PodInfo, old: Any, new: Any) -> QueueingHint:
+    del old, new
+    return QUEUE if info.priority == URGENT else SKIP
 
 
 def _plugin_error(rng: Rng, plugins: list[str]) -> PluginError:

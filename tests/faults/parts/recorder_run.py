@@ -51,6 +51,8 @@ class EventServer:
         self.refusing = 0.0
         self.objects: dict[str, Any] = {}
         self.written_at_s: dict[str, float] = {}
+        #: Name -> whether the server asked to wait when it refused the last write.
+        self.has_asked: dict[str, bool] = {}
         #: Name -> the last write that was answered, and when.
         self._answered: dict[str, tuple[Any, float]] = {}
         self.problems: list[str] = []
@@ -68,6 +70,7 @@ class EventServer:
         rng = self._rng
         self._check_repeated(request)
         await asyncio.sleep(rng.random())
+        self.has_asked[_name_of(request)] = False
         if rng.random() >= self.refusing:
             self._answered[_name_of(request)] = _content_of(request), _now_s()
             return self._store(request)
@@ -80,6 +83,7 @@ class EventServer:
             raise Unreachable("connection refused")
         if fault == "429":
             longest_s = rng.choice((20, 120))
+            self.has_asked[_name_of(request)] = True
             return _response(429, **{"retry-after": str(rng.randrange(1, longest_s))})
         return _response(500)
 
@@ -156,6 +160,9 @@ class RecorderRun:
             rng=self._rng,
         )
         self._model = AttachedRecorder(self._recorder, loop.time, self._server.problems.append)
+        queue: Any = self._recorder._writes
+        self._write = queue._write_value
+        queue._write_value = self._checked_write
         self._recorded: Counter[str] = Counter()
         self._n_reasons = self._rng.choice((2, 6, 15))
 
@@ -180,6 +187,14 @@ class RecorderRun:
             self._compare(without="")
             running.cancel()
         return self._server.problems
+
+    async def _checked_write(self, series: Any, tries: int) -> Any:
+        """Writes, and checks which waits count as those that the server has asked for."""
+        retry = await self._write(series, tries)
+        name = series.event.metadata.name
+        if retry is not None and retry.is_requested != self._server.has_asked[name]:
+            self._server.problems.append(f"the wait of {name}, {retry}, is not what was asked for")
+        return retry
 
     def _record(self, reason: str) -> None:
         self._recorded[reason] += 1

@@ -8,6 +8,7 @@ from typing import Final
 from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.binding_run import run_binding
+from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.candidate_run import run_candidate
 from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claim_errors_run import run_claim_errors
@@ -18,8 +19,10 @@ from tests.faults.parts.conditions_run import run_conditions
 from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
+from tests.faults.parts.extended_run import run_extended
 from tests.faults.parts.extender_run import run_extender
 from tests.faults.parts.filter_extender_run import run_filter_extender
+from tests.faults.parts.full_objects_run import run_full_objects
 from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
@@ -30,6 +33,7 @@ from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
+from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
@@ -72,6 +76,10 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "node_devices": run_node_devices,
     "filter_extender": run_filter_extender,
     "batch": run_batch,
+    "cached": run_cached,
+    "full_objects": run_full_objects,
+    "removal": run_removal,
+    "extended": run_extended,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -85,7 +93,15 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handlers",
         "cycle",
     ),
-    "framework": ("batch", "filter_extender", "limited_choice", "cycle", "preemption", "choice"),
+    "framework": (
+        "cached",
+        "batch",
+        "filter_extender",
+        "limited_choice",
+        "cycle",
+        "preemption",
+        "choice",
+    ),
     "dra": ("node_devices",),
     "cel": ("node_devices",),
     "client": (
@@ -111,10 +127,11 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "audit",
         "handle",
         "claim_errors",
+        "removal",
     ),
-    "plugins/dynamic_resources": ("node_devices", "claims", "conditions"),
+    "plugins/dynamic_resources": ("extended", "node_devices", "claims", "conditions"),
     "plugins/default_preemption": ("choice", "limited_choice"),
     "plugins/pod_topology_spread": ("spreading",),
     "plugins/volume_binding": ("volumes",),
-    "extenders": ("bind_extender", "preempt_extender", "filter_extender"),
+    "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects"),
 }

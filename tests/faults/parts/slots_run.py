@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 from typing import Final
 
 from mooring.clock import seeded_random
@@ -35,6 +36,10 @@ ANNOUNCED_S_MAX: Final = 4.0
 #: The pause before a pod is scheduled, once a request was not sent: it doubles up to the limit.
 PAUSE_S: Final = 0.2
 PAUSE_S_MAX: Final = 5.0
+#: A binding that waits for others does so for so long, beyond any drain.
+WAITING_S: Final = 100.0
+#: A drain is over so soon after the last binding has ended, or waits for others.
+DRAIN_S: Final = 0.001
 
 
 class Binding:
@@ -75,6 +80,7 @@ class SlotsRun:
         self._looks_since_event: int | None = None
         self._outages = seeded_random(seed + 2_000_000) if seed % 3 == UNREACHABLE else None
         self._pause_s = 0.0
+        self._draining = seeded_random(seed + 4_000_000)
 
     async def run(self) -> None:
         """Starts bindings as the scheduler does, and lets all end."""
@@ -86,7 +92,7 @@ class SlotsRun:
             is_free = self._tasks._in_progress() < self._limit
             self._waits_for_slot = not self._pause_s
             await self._tasks.wait_for_slot()
-            self._waits_for_slot, self._looks_since_event = False, None
+            self._waits_for_slot, self._looks_since_event, self._looks = False, None, 0
             self._check_pause(self._now_s() - began_s, is_free=is_free)
             if self.problems:
                 break
@@ -97,6 +103,46 @@ class SlotsRun:
         looking.cancel()
         if self._open or len(self._tasks):
             self.problems.append(f"{len(self._tasks)} bindings have not ended")
+        if not self.problems:
+            await self._drain()
+
+    async def _drain(self) -> None:
+        """Starts a few bindings, and waits for them as a scheduler that ends.
+
+        It waits only for those that do not wait for others: in Permit, or for an object.
+        """
+        rng, began_s = self._draining, self._now_s()
+        phases = [
+            (rng.uniform(0.0, 10.0), rng.choice(("", "permit", "object")), rng.uniform(0.0, 10.0))
+            for _ in range(rng.randrange(1, 5))
+        ]
+        for phase in phases:
+            self._tasks.start(partial(self._phased, *phase))
+        await asyncio.sleep(0.0)
+        deadline_s = rng.choice((3.0, 15.0, 60.0))
+        left = await self._tasks.drain(deadline_s)
+        lasted_s = self._now_s() - began_s
+        due_s, n_left = _drained(phases, deadline_s)
+        if abs(lasted_s - due_s) > DRAIN_S or left != n_left:
+            self.problems.append(
+                f"{phases} are drained in {lasted_s:.3f} s but for {left}, "
+                f"not in {due_s:.3f} s but for {n_left}"
+            )
+        self._tasks.cancel()
+
+    async def _phased(self, before_s: float, kind: str, after_s: float) -> None:
+        """Works, waits for others, for long, and works again."""
+        if kind == "object":
+            with self._tasks.outside_request():
+                await asyncio.sleep(before_s)
+                with self._tasks.waiting_for_object():
+                    await asyncio.sleep(WAITING_S)
+            return
+        await asyncio.sleep(before_s)
+        if kind == "permit":
+            with self._tasks.waiting_in_permit():
+                await asyncio.sleep(WAITING_S)
+        await asyncio.sleep(after_s)
 
     def _draw_outage(self) -> None:
         """Reports, in some runs, that requests reach the server, or do not."""
@@ -204,6 +250,12 @@ class SlotsRun:
     @staticmethod
     def _now_s() -> float:
         return asyncio.get_running_loop().time()
+
+
+def _drained(phases: list[tuple[float, str, float]], deadline_s: float) -> tuple[float, int]:
+    """Returns how long a drain takes, and how many bindings are left for which it waited."""
+    ends_s = [before_s if kind else before_s + after_s for before_s, kind, after_s in phases]
+    return min(max(ends_s), deadline_s), sum(end_s > deadline_s for end_s in ends_s)
 
 
 def run_slots(seed: int) -> None:

@@ -31,6 +31,10 @@ STEPS: Final = 40
 NAMES: Final = ("one", "two", "three")
 KINDS: Final = ("Service", "Service", "ReplicaSet", "StatefulSet", "ReplicationController")
 WAITING: Final = 2
+#: In such seeds, modulo five, a share of the nodes has no label with the name of the host.
+NAMELESS: Final = 3
+NAMELESS_SHARE: Final = 0.3
+HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class SpreadingRun:
@@ -50,6 +54,7 @@ class SpreadingRun:
         self._nodes: dict[str, Node] = {}
         self._placed: dict[str, Pod] = {}
         self._count = 0
+        self._nameless = seeded_random(seed + 1_000_000) if seed % 5 == NAMELESS else None
         defaults = self._defaults()
         args = PodTopologySpreadArgs()
         if defaults is not None:
@@ -179,6 +184,9 @@ class SpreadingRun:
 
     def _put_node(self, name: str) -> None:
         old, new = self._nodes.get(name), clusters.node(self._rng, name)
+        if self._nameless is not None and self._nameless.random() < NAMELESS_SHARE:
+            labels = {name: it for name, it in new.metadata.labels.items() if name != HOSTNAME}
+            new = replace(new, metadata=replace(new.metadata, labels=labels))
         self._nodes[name] = new
         if self._count:
             self._follow("Node", old, new, lambda: self._cache.put_node(new))

@@ -14,11 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from mooring.clock import Rng
 from mooring.framework.runtime.nominated import filter_one
 from mooring.objects.codec.decode import convert
 from mooring.objects.pod import Pod
 from mooring.plugins.node_volume_limits import NodeVolumeLimits
+from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import Harness, make_pod
 from tests.faults.parts.volumes_model import Objects, claims_in
@@ -27,6 +30,7 @@ from tests.faults.parts.volumes_server import CLAIM, DRIVER, NODES, NONE, VOLUME
 FULL: Final = "node(s) exceed max volume count"
 #: Unbound claims of static classes count for the last of them.
 DRIVERS: Final = (DRIVER, "other.example.com", NONE)
+MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 PODS_MAX: Final = 6
 ATTACHMENTS_MAX: Final = 6
 
@@ -45,10 +49,19 @@ class VolumeLimits:
         objects: The objects that were reported to it, by kind and name.
         rng: Of these draws alone.
         report: Called with each difference.
+        migrations: Draws which in-tree plugins a node has migrated; no volume here is of one.
+        on_csi_node: Called with the CSINode before and after each change of one.
     """
 
     def __init__(
-        self, cache: Cache, objects: Objects, rng: Rng, report: Callable[[str], None]
+        self,
+        cache: Cache,
+        objects: Objects,
+        rng: Rng,
+        report: Callable[[str], None],
+        *,
+        migrations: Rng,
+        on_csi_node: Callable[[Any, Any], None],
     ) -> None:
         self.paths: Counter[str] = Counter()
         self._cache, self._objects, self._rng, self._report = cache, objects, rng, report
@@ -59,6 +72,8 @@ class VolumeLimits:
         self._limits: dict[str, dict[str, int | None]] = {}
         #: Attachment -> its driver, volume and node.
         self._attachments: dict[str, tuple[str, str, str]] = {}
+        self._migrations, self._on_csi_node = migrations, on_csi_node
+        self._csi_nodes: dict[str, Any] = {}
         self._pods: list[str] = []
         self._count = 0
 
@@ -75,14 +90,19 @@ class VolumeLimits:
         name = rng.choice(NODES)
         if rng.random() < 0.2:
             self._limits.pop(name, None)
+            self._csi_nodes.pop(name, None)
             self._cache.remove_object("CSINode", name)
             return
         drivers = [driver for driver in DRIVERS if rng.random() < 0.7]
         limits = {driver: rng.choice((None, 0, 1, 2, 3, 4)) for driver in drivers}
         self._limits[name] = limits
         spec = {"drivers": [_driver(driver, limit) for driver, limit in limits.items()]}
-        body = {"metadata": {"name": name}, "spec": spec}
-        self._cache.put_object("CSINode", convert(body, "CSINode"))
+        annotations = self._migrations.choice(({}, {}, {MIGRATED: "kubernetes.io/aws-ebs"}))
+        body = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
+        before, after = self._csi_nodes.get(name), convert(body, "CSINode")
+        self._csi_nodes[name] = after
+        self._cache.put_object("CSINode", after)
+        self._on_csi_node(before, after)
 
     def _attachment(self) -> None:
         rng, names = self._rng, list(self._attachments)
@@ -117,9 +137,15 @@ class VolumeLimits:
             for name in dict.fromkeys(names)
         ]
         uid = self._new_name()
-        spec = {"volumes": volumes, "nodeName": rng.choice(NODES)}
+        pod = make_pod(uid, uid=uid, spec={"volumes": volumes})
+        node_name = rng.choice(NODES)
+        if rng.random() < 0.5:
+            # It is filtered, assumed and confirmed, as by an attempt.
+            self.compare(pod)
+            with self._cache.assume(PodInfo(pod), node_name) as reservation:
+                reservation.keep()
         self._pods.append(uid)
-        self._cache.put_pod(make_pod(uid, uid=uid, spec=spec))
+        self._cache.put_pod(replace(pod, spec=replace(pod.spec, node_name=node_name)))
 
     def _new_name(self) -> str:
         self._count += 1

@@ -62,11 +62,18 @@ class VolumesRun(VolumeWatch):
         self.attached = AttachedVolumes(service, self.problems.append)
         limits_rng = seeded_random(seed + LIMITS_SEED)
         self.limits = VolumeLimits(
-            self._cache, self._view.objects, limits_rng, self.problems.append
+            self._cache,
+            self._view.objects,
+            limits_rng,
+            self.problems.append,
+            migrations=seeded_random(seed + LIMITS_SEED + 1),
+            on_csi_node=self._on_csi_node,
         )
         self._one_attempt = asyncio.Lock()
         #: Pod -> the writes that it has to make, in their order.
         self._writes: dict[str, list[tuple[str, str]]] = {}
+        #: Pod -> the version of each object when it was reserved: a later one is not overwritten.
+        self._versions: dict[str, dict[tuple[str, str], str]] = {}
 
     async def run(self) -> None:
         """Lets pods and users act, and then all pods that can be bound be bound."""
@@ -225,7 +232,7 @@ class VolumesRun(VolumeWatch):
         node = self._view.objects["Node", node_name]
         plan = self._view.plan(claims, node)
         stored = {(VOLUME, name): self._view.get(VOLUME, name) for name in plan.bindings.values()}
-        expected = self._expected(plan, node_name, claims, stored)
+        expected = _expected(plan, node_name, claims, stored)
         self._plugin.reserve(cycle, node_name)
         self._overlay()
         for key, obj in self._view.assumed.items():
@@ -245,6 +252,10 @@ class VolumesRun(VolumeWatch):
                 for (kind, name), obj in new.items()
             },
         )
+        self._versions[pod.metadata.uid] = {
+            key: obj.metadata.resource_version
+            for key, obj in (*stored.items(), *(((CLAIM, it.metadata.name), it) for it in claims))
+        }
         self._writes[pod.metadata.uid] = [
             *((VOLUME, name) for name in plan.bindings.values()),
             *((CLAIM, name) for name in plan.provisions),
@@ -252,22 +263,6 @@ class VolumesRun(VolumeWatch):
         self.paths["reserved"] += 1
         self._end_buffering()
         return cycle, node_name
-
-    def _expected(
-        self, plan: Plan, node_name: str, claims: list[Any], before: Mapping[Any, Any]
-    ) -> dict[Any, Any]:
-        """Returns the changes that Reserve assumes: what users have bound is not marked."""
-        by_name = {claim.metadata.name: claim for claim in claims}
-        expected: dict[Any, Any] = {}
-        for claim_name, name in plan.bindings.items():
-            uid, volume = by_name[claim_name].metadata.uid, before[VOLUME, name]
-            owner = volume.spec.claim_ref
-            if owner is None or owner.uid != uid:
-                is_marked = owner is None or MARK in volume.metadata.annotations
-                expected[VOLUME, name] = uid, is_marked
-        for claim_name in plan.provisions:
-            expected[CLAIM, claim_name] = node_name
-        return expected
 
     async def _bind(self, cycle: Any, info: PodInfo, node_name: str) -> bool:
         """Runs PreBind; the end of its wait is checked by ``attached``."""
@@ -295,10 +290,30 @@ class VolumesRun(VolumeWatch):
         left = self._writes.get(uid, [])
         if not left or left[0] != (kind, name):
             self.problems.append(f"{uid} writes {kind} {name}, not {left}")
+        version = self._versions[uid].get((kind, name))
+        if (written := patch["metadata"].get("resourceVersion")) != version:
+            self.problems.append(f"{uid} writes {kind} {name} in version {written}, not {version}")
         stored = await super()._patch(kind, name, patch, namespace=namespace)
         if left:
             left.pop(0)
         return stored
+
+
+def _expected(
+    plan: Plan, node_name: str, claims: list[Any], before: Mapping[Any, Any]
+) -> dict[Any, Any]:
+    """Returns the changes that Reserve assumes: what users have bound is not marked."""
+    by_name = {claim.metadata.name: claim for claim in claims}
+    expected: dict[Any, Any] = {}
+    for claim_name, name in plan.bindings.items():
+        uid, volume = by_name[claim_name].metadata.uid, before[VOLUME, name]
+        owner = volume.spec.claim_ref
+        if owner is None or owner.uid != uid:
+            is_marked = owner is None or MARK in volume.metadata.annotations
+            expected[VOLUME, name] = uid, is_marked
+    for claim_name in plan.provisions:
+        expected[CLAIM, claim_name] = node_name
+    return expected
 
 
 def sorted_rows(rows: list[int]) -> Any:

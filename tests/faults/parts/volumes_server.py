@@ -32,6 +32,8 @@ CLASSES: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "made": (DRIVER, FIRST, ()),
     "zonal": (DRIVER, FIRST, ("a",)),
 }
+#: Of the steps in which capacities change besides, in runs with second pools.
+POOLS_SHARE: Final = 0.4
 VOLUMES_MAX: Final = 12
 GI: Final = 1 << 30
 DELETED: Final = "2026-01-01T00:00:00Z"
@@ -286,10 +288,14 @@ class VolumeServer(VolumeController):
     Args:
         rng: Draws what happens.
         deliver: See ``StoredVolumes``.
+        pools: Draws the second pools of zones; None = there are none.
     """
 
-    def __init__(self, rng: Rng, deliver: Callable[[str, str, Any], None]) -> None:
+    def __init__(
+        self, rng: Rng, deliver: Callable[[str, str, Any], None], pools: Rng | None = None
+    ) -> None:
         super().__init__(rng, deliver)
+        self._pools = pools
         self._weights = {name: it * rng.choice((0, 1, 1, 3)) for name, it in WEIGHTS.items()}
 
     def prepare(self) -> None:
@@ -309,7 +315,9 @@ class VolumeServer(VolumeController):
             self._deliver(kind, name, self.stored[kind, name])
 
     def act(self) -> None:
-        """Changes something."""
+        """Changes something; with second pools, capacities most often."""
+        if self._pools is not None and self._pools.random() < POOLS_SHARE:
+            self._capacity()
         names, weights = list(self._weights), list(self._weights.values())
         if any(weights):
             action: Callable[[], None] = getattr(self, f"_{self._rng.choices(names, weights)[0]}")
@@ -384,6 +392,9 @@ class VolumeServer(VolumeController):
         rng = self._rng
         class_name, zone = rng.choice(("made", "zonal")), rng.choice(ZONES)
         name = f"{class_name}-{zone}"
+        if self._pools is not None:
+            # A second pool of the same zone has a capacity of its own.
+            name += self._pools.choice(("", "-second"))
         if rng.random() < 0.2:
             self.remove("CSIStorageCapacity", name)
             return

@@ -22,6 +22,8 @@ from tests.faults.parts.volumes_server import CLAIM, STEP_S, VOLUME, VolumeServe
 
 #: Seconds that PreBind waits for the controller.
 TIMEOUT_S: Final = 12.0
+#: In such seeds, modulo four, a zone may have two pools.
+SECOND_POOLS: Final = 2
 NAMESPACED: Final = (CLAIM, "CSIStorageCapacity")
 UPDATES: Final = {
     "Node": ActionType.UPDATE_NODE_LABEL,
@@ -42,7 +44,8 @@ class VolumeWatch:
         self.paths: Counter[str] = Counter()
         self.rng = rng = seeded_random(seed)
         self._cache = Cache()
-        self._server = VolumeServer(rng, self._on_change)
+        pools = seeded_random(seed + 3_000_000) if seed % 4 == SECOND_POOLS else None
+        self._server = VolumeServer(rng, self._on_change, pools)
         clock = LoopClock(asyncio.get_running_loop())
         self._stores: dict[str, dict[str, Any]] = {VOLUME: {}, CLAIM: {}}
         backend: Any = SimpleNamespace(store=self._stores.get)
@@ -135,6 +138,17 @@ class VolumeWatch:
                 if hint is None or hint(PodInfo(pod), before, obj) is QueueingHint.QUEUE:
                     queued.add(uid)
         return queued
+
+    def _on_csi_node(self, before: Any, after: Any) -> None:
+        """Checks whether rejected pods are queued: by a new CSINode, and by migrated plugins.
+
+        Source: pkg/scheduler/framework/plugins/volumebinding (isSchedulableAfterCSINodeChange).
+        """
+        helps = before is None or before.metadata.annotations != after.metadata.annotations
+        due = set(self._rejected) if helps else set()
+        if (queued := self._queued("CSINode", before, after)) != due:
+            name = after.metadata.name
+            self.problems.append(f"CSINode {name} queues {sorted(queued)}, not {sorted(due)}")
 
     def _overlay(self) -> None:
         """Copies what is assumed, which ``AttachedVolumes`` compares with its own model."""

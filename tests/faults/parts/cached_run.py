@@ -1,0 +1,254 @@
+"""Attempts of few kinds of pods while few nodes change: results are cached from one to the next.
+
+Pods of equal requests share what the filters and the scores say of a node until it changes, and
+nodes with equal amounts share it as well. Each attempt is compared with rules over plain numbers:
+where the pod may go, how many nodes have each reason, which plugins reject, and how the scores of
+nodes differ.
+
+Source: pkg/scheduler/framework/plugins/noderesources/fit.go (fitsRequest), least_allocated.go,
+resource_allocation.go; nodeunschedulable, tainttoleration; pkg/scheduler/util/pod_resources.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from mooring.clock import seeded_random
+from mooring.framework import Attempt, Diagnosis
+from mooring.framework.runtime.scheduling_algorithm import schedule_pod
+from mooring.plugins.node_resources.fit import NodeResourcesFit
+from mooring.plugins.node_unschedulable import NodeUnschedulable
+from mooring.plugins.taint_toleration import TaintToleration
+from mooring.state import PodInfo
+from mooring.testing import Harness, make_node, make_pod
+
+STEPS: Final = 60
+MI: Final = 1 << 20
+#: What a container without a request counts for in scores.
+DEFAULT_CPU_MILLI: Final = 100
+DEFAULT_MEMORY_MI: Final = 200
+TAINT: Final = "away:NoSchedule"
+CORDONED: Final = "node(s) were unschedulable"
+TAINTED: Final = "node(s) had untolerated taint(s)"
+
+
+class Kind(NamedTuple):
+    """A kind of pods: millicores and MiB, 0 = no request."""
+
+    cpu: int
+    memory: int
+    tolerates: bool = False
+
+    def scored(self) -> tuple[int, int]:
+        """Returns what the pod counts for in scores."""
+        return self.cpu or DEFAULT_CPU_MILLI, self.memory or DEFAULT_MEMORY_MI
+
+
+#: Some sums are equal in all but what pods without a request count for.
+KINDS: Final = (
+    Kind(500, 512),
+    Kind(500, 256),
+    Kind(500, 0),
+    Kind(0, 512),
+    Kind(0, 256),
+    Kind(0, 0),
+    Kind(1000, 1024, tolerates=True),
+)
+#: Millicores, MiB, pods.
+SIZES: Final = ((2000, 2048, 10), (2000, 2048, 10), (2000, 2048, 3), (4000, 2048, 10))
+
+
+@dataclass
+class Machine:
+    """A node, as the rules see it."""
+
+    size: tuple[int, int, int]
+    is_cordoned: bool = False
+    is_tainted: bool = False
+    #: UID -> the kind of each pod.
+    pods: dict[str, Kind] = field(default_factory=dict)
+
+    def rejection(self, kind: Kind) -> tuple[str, tuple[str, ...]]:
+        """Returns the first plugin that rejects a pod, and its reasons; "" if none does."""
+        if self.is_cordoned:
+            return "NodeUnschedulable", (CORDONED,)
+        if self.is_tainted and not kind.tolerates:
+            return "TaintToleration", (TAINTED,)
+        cpu, memory, pods = self.size
+        reasons = []
+        if len(self.pods) + 1 > pods:
+            reasons.append("Too many pods")
+        if kind.cpu and kind.cpu + sum(pod.cpu for pod in self.pods.values()) > cpu:
+            reasons.append("Insufficient cpu")
+        if kind.memory and kind.memory + sum(pod.memory for pod in self.pods.values()) > memory:
+            reasons.append("Insufficient memory")
+        return ("NodeResourcesFit" if reasons else ""), tuple(reasons)
+
+    def score(self, kind: Kind) -> int:
+        """Returns the score of LeastAllocated for a pod."""
+        used = [kind.scored(), *(pod.scored() for pod in self.pods.values())]
+        amounts = sum(cpu for cpu, _ in used), sum(memory for _, memory in used)
+        scores = [
+            max(0, size - amount) * 100 // size
+            for size, amount in zip(self.size[:2], amounts, strict=True)
+        ]
+        return sum(scores) // 2
+
+
+class CachedRun:
+    """One run.
+
+    Attributes:
+        problems: Differences to the rules.
+        paths: What happened, and how often.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.problems: list[str] = []
+        self.paths: Counter[str] = Counter()
+        self._rng = rng = seeded_random(seed)
+        self._machines: dict[str, Machine] = {}
+        plugins = [NodeUnschedulable(), TaintToleration(), NodeResourcesFit()]
+        self._harness = Harness([], plugins)
+        self._nodes_max = rng.choice((2, 6, 30))
+        #: In some runs most nodes are cordoned or tainted, so that attempts have no node.
+        self._closed_share = rng.choice((0.1, 0.5, 0.9))
+        self._changes = rng.choice((1, 2, 4, 20))
+        self._count = 0
+        for number in range(self._nodes_max):
+            self._put(f"node-{number}", Machine(rng.choice(SIZES)))
+
+    def run(self) -> None:
+        """Makes all attempts, until one differs."""
+        for _ in range(STEPS):
+            for _ in range(self._rng.randint(0, self._changes)):
+                self._change()
+            self._attempt(self._rng.choice(KINDS))
+            if self.problems:
+                return
+
+    # -- the cluster ------------------------------------------------------------------------------
+
+    def _change(self) -> None:
+        rng = self._rng
+        name = f"node-{rng.randrange(self._nodes_max)}"
+        machine = self._machines.get(name)
+        if machine is None:
+            self._put(name, Machine(rng.choice(SIZES)))
+            return
+        draw = rng.random()
+        if draw < 0.4 and machine.pods:
+            uid = rng.choice(list(machine.pods))
+            del machine.pods[uid]
+            self._harness.cache.remove_pod(uid)
+        elif draw < 0.6:
+            self._place(name, rng.choice(KINDS))
+        elif draw < 0.7:
+            machine.size = rng.choice(SIZES)
+            self._put(name, machine)
+        elif draw < 0.75:
+            for uid in self._machines.pop(name).pods:
+                self._harness.cache.remove_pod(uid)
+            self._harness.cache.remove_node(name)
+        else:
+            machine.is_cordoned = rng.random() < self._closed_share / 2
+            machine.is_tainted = rng.random() < self._closed_share
+            self._put(name, machine)
+
+    def _put(self, name: str, machine: Machine) -> None:
+        self._machines[name] = machine
+        cpu, memory, pods = machine.size
+        allocatable: dict[str, str | int] = {
+            "cpu": f"{cpu}m",
+            "memory": f"{memory}Mi",
+            "pods": pods,
+        }
+        taints = [TAINT] if machine.is_tainted else []
+        self._harness.cache.put_node(
+            make_node(
+                name, allocatable=allocatable, taints=taints, unschedulable=machine.is_cordoned
+            )
+        )
+
+    def _place(self, name: str, kind: Kind) -> None:
+        pod = self._pod(kind, node=name)
+        self._machines[name].pods[pod.uid] = kind
+        self._harness.cache.put_pod(pod.pod)
+
+    def _pod(self, kind: Kind, *, node: str = "") -> PodInfo:
+        self._count += 1
+        requests = {}
+        if kind.cpu:
+            requests["cpu"] = f"{kind.cpu}m"
+        if kind.memory:
+            requests["memory"] = f"{kind.memory}Mi"
+        tolerations = [{"key": "away", "operator": "Exists"}] if kind.tolerates else []
+        spec = {"tolerations": tolerations, **({"nodeName": node} if node else {})}
+        name = f"pod-{self._count}"
+        return PodInfo(make_pod(name, uid=name, requests=requests, spec=spec))
+
+    # -- attempts ---------------------------------------------------------------------------------
+
+    def _attempt(self, kind: Kind) -> None:
+        snapshot, framework = self._harness.cache.snapshot(), self._harness.framework
+        pod = self._pod(kind)
+        attempt = Attempt(snapshot)
+        result = schedule_pod(framework, framework.new_cycle(pod, snapshot), attempt)
+        rejections = {name: it.rejection(kind) for name, it in self._machines.items()}
+        fitting = [name for name, (plugin, _) in rejections.items() if not plugin]
+        if isinstance(result, Diagnosis):
+            self.paths["rejected"] += 1
+            self._check_diagnosis(pod, result, fitting, rejections)
+            return
+        self.paths["placed"] += 1
+        scores = {name: self._machines[name].score(kind) for name in fitting}
+        best = [name for name, score in scores.items() if score == max(scores.values())]
+        if result.node_name not in best:
+            self.problems.append(f"{pod.key} is placed on {result.node_name}, not of {best}")
+            return
+        if attempt.rows is not None and attempt.total is not None and len(attempt.total) > 1:
+            rows, totals = attempt.rows.tolist(), attempt.total.tolist()
+            names = [snapshot.nodes.names[row] for row in rows]
+            self._check_scores(pod, dict(zip(names, totals, strict=True)), scores)
+        if self._rng.random() < 0.8:
+            self._place(result.node_name, kind)
+
+    def _check_scores(self, pod: PodInfo, totals: dict[str, int], scores: dict[str, int]) -> None:
+        """Compares the differences of the totals: other plugins add as much for all nodes."""
+        if set(totals) != set(scores):
+            self.problems.append(f"{pod.key} fits {sorted(totals)}, not {sorted(scores)}")
+            return
+        added = {totals[name] - score for name, score in scores.items()}
+        if len(added) > 1:
+            self.problems.append(f"{pod.key} has the totals {totals}, for {scores}")
+
+    def _check_diagnosis(
+        self,
+        pod: PodInfo,
+        diagnosis: Diagnosis,
+        fitting: list[str],
+        rejections: dict[str, tuple[str, tuple[str, ...]]],
+    ) -> None:
+        if fitting:
+            self.problems.append(f"{pod.key} has no node, but fits {fitting}")
+            return
+        reasons = Counter(reason for _, reasons in rejections.values() for reason in reasons)
+        if diagnosis.reasons != reasons:
+            self.problems.append(f"{pod.key}: {diagnosis.reasons}, not {reasons}")
+        plugins = {plugin for plugin, _ in rejections.values()}
+        if set(diagnosis.unschedulable_plugins) != plugins:
+            rejecting = sorted(diagnosis.unschedulable_plugins)
+            self.problems.append(f"{pod.key} is rejected by {rejecting}, not {sorted(plugins)}")
+
+
+def run_cached(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: an attempt differs from the rules.
+    """
+    run = CachedRun(seed)
+    run.run()
+    assert not run.problems, run.problems[0]

@@ -1,0 +1,169 @@
+"""The removal of a pod from the users of a claim, over requests that fail in every way.
+
+Other writers change the claim meanwhile. What was removed is stored so, each patch names the newest
+version that was seen, and a removal does not fail before a read has shown what its last request
+that was refused with a conflict, or had no answer, has stored; nor while that may still arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from mooring.clock import Rng, seeded_random
+from mooring.errors import LeaseLost, SchedulerError
+from mooring.objects.meta import ObjectMeta
+from mooring.objects.resource import ResourceClaim, ResourceClaimConsumerReference
+from mooring.objects.resource import ResourceClaimStatus as Status
+from mooring.scheduler.resource_claims.removal import Removal
+from mooring.virtual_loop import LoopClock, VirtualLoop
+from tests.faults.parts.errors_run import ERRORS
+from tests.helpers.virtual_loop import run_virtually
+
+TRIALS: Final = 20
+UID: Final = "pod-uid"
+OTHER: Final = "other-uid"
+#: A claim that does not exist is drawn apart.
+REFUSED: Final = tuple(name for name in ERRORS if name != "404")
+#: A request that has no answer may arrive so long after it was sent, at least.
+ARRIVES_S: Final = 120.0
+
+
+class UserServer:
+    """Stores one claim; fails requests at random.
+
+    Attributes:
+        claim: The stored claim; None = it was deleted.
+        problems: Requests that must not be sent.
+        unseen: Whether the effect of a patch is not known, since no read has followed it.
+        unanswered_at_s: When the last patch without an answer was sent.
+    """
+
+    def __init__(self, rng: Rng, claim: ResourceClaim) -> None:
+        self.claim: ResourceClaim | None = claim
+        self.problems: list[str] = []
+        self.unseen = False
+        self.unanswered_at_s = -math.inf
+        self._rng = rng
+        self._seen = claim.metadata.resource_version
+        self._errors = rng.choice((("409",), ("no answer", "409"), ("500", "429"), REFUSED))
+        self._read_errors = rng.choice(((), ("unreachable", "500", "no answer", "403")))
+        self._failing = rng.choice((0.0, 0.3, 0.9))
+
+    async def get(self, kind: str, name: str, namespace: str) -> ResourceClaim:
+        """Reads the claim."""
+        await asyncio.sleep(self._rng.random())
+        if self._read_errors and self._rng.random() < self._failing:
+            raise ERRORS[self._rng.choice(self._read_errors)]
+        self.unseen = False
+        if self.claim is None:
+            raise ERRORS["404"]
+        self._seen = self.claim.metadata.resource_version
+        if (kind, name, namespace) != ("ResourceClaim", "c", "default"):
+            self.problems.append(f"{kind} {namespace}/{name} is read")
+        return self.claim
+
+    async def patch(
+        self, kind: str, name: str, body: Any, *, on_send: Callable[[], None], **_: Any
+    ) -> ResourceClaim:
+        """Removes a user, if the version is the newest one."""
+        rng = self._rng
+        on_send()
+        sent_at_s = asyncio.get_running_loop().time()
+        version = body["metadata"]["resourceVersion"]
+        if version != self._seen:
+            self.problems.append(f"{kind} {name} is patched in version {version}, not {self._seen}")
+        await asyncio.sleep(rng.random())
+        if rng.random() < 0.2:
+            self._change()
+        error = rng.choice(self._errors) if rng.random() < self._failing else ""
+        if error == "409":
+            self._change()
+        is_stored = error in ("", "no answer") and rng.random() < (0.5 if error else 1.0)
+        if error == "no answer":
+            self.unseen, self.unanswered_at_s = True, sent_at_s
+        if self.claim is None:
+            raise ERRORS[error if error == "no answer" else "404"]
+        if is_stored and version == self.claim.metadata.resource_version:
+            self._store([it for it in _users(self.claim) if it != UID])
+        elif not error:
+            error = "409"
+        if error:
+            self.unseen = self.unseen or error in ("409", "exists")
+            raise ERRORS[error]
+        self._seen = self.claim.metadata.resource_version
+        return self.claim
+
+    def _change(self) -> None:
+        """Deletes the claim, removes a user, or changes nothing of them."""
+        if self.claim is None:
+            return
+        draw = self._rng.random()
+        if draw < 0.1:
+            self.claim = None
+        elif draw < 0.3:
+            self._store([it for it in _users(self.claim) if it != UID])
+        else:
+            self._store(_users(self.claim))
+
+    def _store(self, users: list[str]) -> None:
+        assert self.claim is not None
+        self.claim = claim_of(int(self.claim.metadata.resource_version) + 1, users)
+
+
+def _users(claim: ResourceClaim) -> list[str]:
+    return [user.uid for user in claim.status.reserved_for]
+
+
+def claim_of(version: int, users: list[str]) -> ResourceClaim:
+    """Returns the claim in a version."""
+    metadata = ObjectMeta(name="c", namespace="default", uid="c-1", resource_version=str(version))
+    references = tuple(
+        ResourceClaimConsumerReference(resource="pods", name=uid, uid=uid) for uid in users
+    )
+    return replace(ResourceClaim(metadata=metadata), status=Status(reserved_for=references))
+
+
+async def _remove(rng: Rng, clock: LoopClock) -> str:
+    """Removes the pod once; returns what is wrong."""
+    claim = claim_of(1, [UID, OTHER])
+    server = UserServer(rng, claim)
+    client: Any = server
+    removal = Removal(client, claim, UID, clock)
+    try:
+        stored = await removal.write_until_known(rng, asyncio.sleep)
+    except LeaseLost:
+        return next(iter(server.problems), "")
+    except SchedulerError as error:
+        may_arrive = asyncio.get_running_loop().time() < server.unanswered_at_s + ARRIVES_S
+        if server.unseen or may_arrive:
+            return f"it fails with {error}, but what its last patch has stored is not known"
+    else:
+        if stored is not None and UID in _users(stored):
+            return "it ends with the pod as a user"
+        left: ResourceClaim | None = server.claim
+        if left is not None and UID in _users(left):
+            return "it ends, but the pod is a user"
+    return next(iter(server.problems), "")
+
+
+def run_removal(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a removal ends too early, or in another state than it says.
+    """
+
+    async def run() -> list[str]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        rng, clock = seeded_random(seed), LoopClock(loop)
+        problems = [await _remove(rng, clock) for _ in range(TRIALS)]
+        return [problem for problem in problems if problem]
+
+    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
+    assert not problems, problems[0]
