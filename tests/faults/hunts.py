@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
+from tests.faults.broad_mutations import BROAD_BUGS
 from tests.faults.class_mutations import CLASS_BUGS
 from tests.faults.drawn_mutations import DRAWN_BUGS
 from tests.faults.fresh_mutations import FRESH_BUGS
@@ -59,6 +60,7 @@ ALL_BUGS: Final = (
     *PICKED_BUGS,
     *REPICKED_BUGS,
     *MIXED_BUGS,
+    *BROAD_BUGS,
 )
 
 #: Seeds that are tried for each bug.
