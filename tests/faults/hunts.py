@@ -429,6 +429,17 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "host_without_name_counts": ("spreading", 3),
     "failed_device_is_usable": ("conditions", 0),
     "new_csi_node_is_skipped": ("volumes", 0),
+    "last_heap_is_next": ("queue", 3),
+    "errors_add_to_refusals": ("queue", 3),
+    "limits_outlive_drivers": ("state", 0),
+    "settled_was_waiting": ("preemption", 4),
+    "cancelled_at_the_end": ("cycle", 7),
+    "empty_reason_is_none": ("filter_extender", 33),
+    "acquired_again": ("elector", 3),
+    "all_must_have_conditions": ("conditions", 0),
+    "reset_reference_binds": ("volumes", 31),
+    "second_provision_adds": ("volumes", 0),
+    "count_of_steps": ("limited_choice", 5),
 }
 
 

@@ -60,14 +60,14 @@ class PlantedBug(NamedTuple):
         planted = namespace[self.function]
         patch.setattr(self.owner, self.function, planted)
         if inspect.ismodule(self.owner):
-            # Others have imported the function by its name.
+            # Others have imported the function by its name, also runs that call it themselves.
             for importer in [module for name, module in sys.modules.items() if _is_ours(name)]:
                 if getattr(importer, self.function, None) is static:
                     patch.setattr(importer, self.function, planted)
 
 
 def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] == "mooring"
+    return name.partition(".")[0] in ("mooring", "tests")
 
 
 def _module_of(owner: Any) -> Any:

@@ -32,6 +32,8 @@ from tests.helpers.virtual_loop import run_virtually
 NODES: Final = ("a", "b", "c", "d", "e")
 ATTEMPTS: Final = 12
 MESSAGES: Final = ("no licence", "no disk")
+#: In such seeds, modulo five, extenders reject some nodes with an empty reason.
+SILENT: Final = 3
 NONSENSE: Final = (
     b"<html>",
     b"[]",
@@ -116,6 +118,7 @@ class FilterExtenderRun:
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = seeded_random(seed)
+        self._silent = seeded_random(seed + 1_000_000) if seed % 5 == SILENT else None
         self.problems: list[str] = []
         self.paths: Counter[str] = Counter()
         self._plugin = Scripted()
@@ -268,6 +271,8 @@ class FilterExtenderRun:
                 failed[name] = rng.choice(MESSAGES)
             if rng.random() < (0.05 if is_wrong else 0.3):
                 unresolvable[name] = rng.choice(MESSAGES)
+        if self._silent is not None:
+            failed = {name: self._silent.choice(("", it)) for name, it in failed.items()}
         for messages, is_resolvable in ((failed, True), (unresolvable, False)):
             for name in [name for name in messages if name in names]:
                 self._rejections[name] = is_resolvable, messages[name]
