@@ -49,7 +49,7 @@ BROAD_BUGS: Final = [
     ),
     PlantedBug(
         "last_share_subtracts",
-        "Only the last share of a device gives back what it consumed",
+        "What shares of a device consumed is released with the last of them",
         AllocatedDevices,
         "_discard",
         "                self._shares.pop(device, None)\n"
