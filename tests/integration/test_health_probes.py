@@ -44,6 +44,11 @@ async def component(folder: Path, response: bytes) -> AsyncIterator[int]:
             False,
             "HTTP probe failed with statuscode: 500",
         ),
+        (
+            b"HTTP/1.1 302 Found\r\nlocation: /livez\r\n\r\n",
+            False,
+            "HTTP probe failed with statuscode: 302",
+        ),
     ],
 )
 def test_a_component_is_healthy_if_it_responds_so(

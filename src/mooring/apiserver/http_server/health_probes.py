@@ -4,6 +4,7 @@ As kube-apiserver, they request ``/healthz`` at the default ports of the loopbac
 not verify certificates: a component may have made its own.
 
 Source: k8s.io/kubernetes pkg/registry/core/componentstatus/validator.go, pkg/probe/http/http.go.
+Differs: redirects are not followed, and count as failures.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ async def wait_for_probe(component: str, port: int) -> ComponentHealth:
         return _failed(component, "context deadline exceeded")
     except (OSError, ValueError, EOFError) as error:
         return _failed(component, str(error) or type(error).__name__)
-    if not 200 <= status < 400:
+    if not 200 <= status < 300:
         return ComponentHealth(
             is_healthy=False, message=f"HTTP probe failed with statuscode: {status}"
         )
