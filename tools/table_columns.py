@@ -75,7 +75,7 @@ def main() -> None:
     cache = Path(sys.argv[1] if len(sys.argv) > 1 else Path.home() / "go/pkg/mod") / "k8s.io"
     found = read_columns((cache / PRINTERS).read_text(), cache)
     resources = [*RESOURCES, *GATED_BY_PATH.values()]
-    wanted = sorted({one.kind for one in resources if one.is_stored} | {"Scale"})
+    wanted = sorted({one.kind for one in resources if "get" in one.verbs} | {"Scale"})
     for kind in UNPRINTED:
         found[kind] = [column(NAME, cache), column(CREATED_AT, cache)]
     missing = [kind for kind in wanted if kind not in found]

@@ -26,6 +26,8 @@ STORED_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", 
 #: Verbs of a subresource that is a part of its object.
 SUBRESOURCE_VERBS = ("get", "patch", "update")
 CREATE_ONLY = ("create",)
+#: The verbs of what is computed when it is read.
+READ_ONLY = ("get", "list")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,8 @@ class Resource:
 
     @property
     def is_stored(self) -> bool:
-        """True if objects are stored; reviews are not."""
-        return "get" in self.verbs
+        """True if objects are stored; reviews and the health of components are not."""
+        return "watch" in self.verbs
 
     def subresource(self, name: str) -> Subresource | None:
         """Returns the subresource with this name, or None."""
@@ -226,6 +228,14 @@ _ADMISSION = (
 #: Core group first, then the groups in the order in which kube-apiserver's discovery has them.
 RESOURCES: tuple[Resource, ...] = (
     _of("", "Binding", True, verbs=CREATE_ONLY),
+    _of(
+        "",
+        "ComponentStatus",
+        False,
+        ("cs",),
+        verbs=READ_ONLY,
+        deprecation="v1 ComponentStatus is deprecated in v1.19+",
+    ),
     _of("", "ConfigMap", True, ("cm",)),
     _of("", "Endpoints", True, ("ep",), deprecation=_ENDPOINTS_DEPRECATED),
     _of("", "Event", True, ("ev",)),
@@ -333,6 +343,7 @@ GATED_BY_PATH: Mapping[tuple[str, str, str], Resource] = MappingProxyType(
 DEFINITIONS = BY_PATH["apiextensions.k8s.io", "v1", "customresourcedefinitions"]
 NAMESPACES = BY_PATH["", "v1", "namespaces"]
 BINDINGS = BY_PATH["", "v1", "bindings"]
+COMPONENT_STATUSES = BY_PATH["", "v1", "componentstatuses"]
 
 
 def resource_named(group: str, name: str) -> Resource:

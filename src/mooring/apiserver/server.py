@@ -6,6 +6,7 @@
       ├── /api, /apis, /openapi, /version ...      discovery, openapi
       ├── a review                                 reviews
       ├── a watch                                  watch_stream
+      ├── a component's status                     component_status
       └── a resource                               handlers ── registry, deletion, listing ── store
 
 Tests and the simulator call it in process; ``http_server`` calls it for sockets.
@@ -13,7 +14,8 @@ Tests and the simulator call it in process; ``http_server`` calls it for sockets
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,6 +32,7 @@ from mooring.apiserver.endpoints import (
     reviews,
 )
 from mooring.apiserver.endpoints.body import decode_json, media_type_of
+from mooring.apiserver.endpoints.component_status import HealthChecks, wait_for_statuses
 from mooring.apiserver.endpoints.deprecated_watch import as_collection_watch
 from mooring.apiserver.endpoints.handlers import ResourceHandlers
 from mooring.apiserver.endpoints.health import health_of
@@ -63,6 +66,7 @@ from mooring.apiserver.registry.storage_protection import StorageProtection
 from mooring.apiserver.resources import (
     BINDINGS,
     BY_PATH,
+    COMPONENT_STATUSES,
     GATED_BY_PATH,
     ResourcePath,
     custom_resource_at,
@@ -72,7 +76,7 @@ from mooring.apiserver.storage.history import HISTORY_CHANGES
 from mooring.apiserver.storage.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from mooring.clock import Clock, Rng
 
@@ -82,6 +86,7 @@ JSON_HEADERS = {"content-type": "application/json"}
 _TEXT_HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 #: Status, headers, and the body or its chunks.
 Response = tuple[int, dict[str, str], "bytes | AsyncIterator[bytes]"]
+_NO_CHECKS: HealthChecks = MappingProxyType({})
 _GROUP_VERSIONS = frozenset((group, version) for group, version, _ in BY_PATH)
 
 
@@ -108,6 +113,7 @@ class ApiServer:
         with_kubelets: bool = False,
         with_taint_rules: bool = False,
         event_ttl_s: float = EVENT_TTL_S,
+        health_checks: HealthChecks = _NO_CHECKS,
     ) -> None:
         """Starts with the objects that every cluster has: namespaces, priority classes.
 
@@ -121,6 +127,7 @@ class ApiServer:
                 running pods as their usage, and pods have logs.
             with_taint_rules: True to serve DeviceTaintRules, as with DRADeviceTaintRules.
             event_ttl_s: Events are removed so many seconds after their last write.
+            health_checks: Of the scheduler and the controller manager, for ComponentStatuses.
         """
         self.clock = clock
         self.rng = rng
@@ -141,6 +148,7 @@ class ApiServer:
             ),
         )
         self._metrics = request_metrics.RequestMetrics()
+        self._health_checks = health_checks
         self._usage = USAGE_RESOURCES if with_kubelets else {}
         self._gated = GATED_BY_PATH if with_taint_rules else {}
         self._root_certificates = RootCertificates(self.registry)
@@ -182,7 +190,9 @@ class ApiServer:
             path, query = as_collection_watch(method, path, query, self._resource_at)
             answer = self._handle(method, path, query, headers, body)
             response: Response
-            response = await wait_for_steps(answer) if isinstance(answer, Generator) else answer
+            if isinstance(answer, Generator):
+                answer = wait_for_steps(answer)
+            response = await answer if isinstance(answer, Awaitable) else answer
         except ApiStatusError as error:
             response = error_response(error)
         except RecursionError:
@@ -226,7 +236,7 @@ class ApiServer:
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
         body: bytes,
-    ) -> Response | Steps[HttpResponse]:
+    ) -> Response | Steps[HttpResponse] | Awaitable[HttpResponse]:
         if len(body) > BODY_BYTES_MAX:
             raise entity_too_large(f"limit is {BODY_BYTES_MAX}")
         target, parameters = self._resource_at(path), Query(query)
@@ -240,9 +250,11 @@ class ApiServer:
         if target.resource.group == USAGE_GROUP:
             usage = read_usage(method, target, parameters, self.registry)
             return 200, dict(JSON_HEADERS), msgspec.json.encode(usage)
+        request = Request(method, target, parameters, headers, body)
+        if target.resource is COMPONENT_STATUSES:
+            return wait_for_statuses(request, self._health_checks, self.clock.wall_s())
         if not target.resource.is_stored and target.resource is not BINDINGS:
             return self._review(method, target, headers, body, parameters)
-        request = Request(method, target, parameters, headers, body)
         if target.resource.warning:
             request.warnings.append(target.resource.warning)
         self.tick()

@@ -89,6 +89,7 @@ def command(
     kubectl, kube-scheduler and other clients can use it. No kubelet runs the pods.
     """
     from mooring.apiserver import ApiServer
+    from mooring.apiserver.http_server.health_probes import health_probes
     from mooring.apiserver.persistence import SnapshotFile
     from mooring.event_loop import fresh_seed, loop_factory
     from mooring.objects.kinds import GATED_KINDS
@@ -102,6 +103,7 @@ def command(
         instant_deletion=instant_deletion,
         with_taint_rules=gates.get(GATED_KINDS["DeviceTaintRule"], False),
         event_ttl_s=event_ttl,
+        health_checks=health_probes(),
     )
     snapshot_file = SnapshotFile(api, data) if data is not None else None
     if snapshot_file is not None:

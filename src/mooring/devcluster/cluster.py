@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
+from mooring.apiserver.endpoints.component_status import (
+    CONTROLLER_MANAGER,
+    HEALTHY,
+    SCHEDULER,
+    ComponentHealth,
+    HealthChecks,
+    not_listening,
+)
 from mooring.apiserver.registry.own_events import OwnEvents
 from mooring.apiserver.resources import resource_named
 from mooring.client import Client, InProcessTransport
@@ -105,12 +113,17 @@ class InMemoryCluster:
         instant_deletion: bool = False,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
+        self._may_begin = asyncio.Event()
+        if not waits_to_begin:
+            self._may_begin.set()
+        self._health = _Health(self._may_begin if with_controllers else None)
         self.api = ApiServer(
             clock,
             rng,
             instant_deletion=instant_deletion,
             with_kubelets=with_kubelets,
             with_taint_rules=with_taint_rules,
+            health_checks=self._health.checks(),
         )
         self.client = self._client(ADMIN.headers(), rng)
         self.seeder = Seeder(self.client)
@@ -135,9 +148,6 @@ class InMemoryCluster:
             self._budgets = DisruptionActor(self.client, clock=clock, rng=rng, events=events)
             self._endpoints = EndpointActor(self.client, clock=clock, rng=rng)
         self._with_volumes = with_volumes
-        self._may_begin = asyncio.Event()
-        if not waits_to_begin:
-            self._may_begin.set()
         if with_claims:
             self._claims = ClaimActor(self.client, clock=clock, rng=rng, events=events)
         self._devices = devices
@@ -187,9 +197,13 @@ class InMemoryCluster:
     async def _run_schedulers(self) -> None:
         """Runs the scheduler, and those that replace it, one after the other."""
         service = None
-        while service is not self.service:
-            service = self.service
-            await service.run()
+        self._health.is_running = True
+        try:
+            while service is not self.service:
+                service = self.service
+                await service.run()
+        finally:
+            self._health.is_running = False
 
     async def reconfigure(self, config: KubeSchedulerConfiguration) -> None:
         """Replaces the scheduler by one with another configuration.
@@ -340,6 +354,33 @@ def _has_only_failing_pods(service: Service) -> bool:
         for entry in queue.pods()
         if entry.queue_name is QueueName.BACKOFF
     )
+
+
+class _Health:
+    """Checks the scheduler and the controllers, for ComponentStatuses.
+
+    Attributes:
+        is_running: True while the scheduler runs.
+    """
+
+    def __init__(self, controllers_begun: asyncio.Event | None) -> None:
+        self._controllers_begun = controllers_begun
+        self.is_running = False
+
+    def checks(self) -> HealthChecks:
+        """Returns the checks by component."""
+        return {
+            SCHEDULER: self._wait_for_scheduler,
+            CONTROLLER_MANAGER: self._wait_for_controllers,
+        }
+
+    async def _wait_for_scheduler(self) -> ComponentHealth:
+        return HEALTHY if self.is_running else not_listening(SCHEDULER)
+
+    async def _wait_for_controllers(self) -> ComponentHealth:
+        begun = self._controllers_begun
+        is_running = self.is_running and begun is not None and begun.is_set()
+        return HEALTHY if is_running else not_listening(CONTROLLER_MANAGER)
 
 
 class _Stall:

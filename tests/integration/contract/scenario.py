@@ -43,6 +43,7 @@ SCENARIO_FILES = (
     "resize",
     "patches",
     "metadata",
+    "components",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -24,6 +24,7 @@ for _name in SCENARIO_FILES:
 
 #: They wait for the end of a watch, are about grace periods, or about the door.
 NOT_HERE = {
+    "components-components_are_not_public",
     "customs-a_role_allows_custom_resources",
     "lists-a_watch_ends_when_its_time_is_up",
     "paths-a_deprecated_watch_of_nothing_ends",

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
+from mooring.apiserver.auth.authentication import ADMIN
 from mooring.clock import seeded_random
 from mooring.config import KubeSchedulerConfiguration, loads
 from mooring.devcluster.cluster import InMemoryCluster
@@ -262,3 +264,58 @@ async def test_a_configuration_that_cannot_be_used_changes_nothing() -> None:
         await running.submit(seeds_of_objects([make_pod("web")]))
         await running.settle()
         assert len(old.cache.pods) == 1
+
+
+async def health_of_components(simulated: InMemoryCluster) -> dict[str, tuple[str, str]]:
+    """Returns status and message of the components, by name."""
+    path = "/api/v1/componentstatuses"
+    headers = ADMIN.headers()
+    _, _, body = await simulated.api.handle("GET", path, [], headers, b"")
+    assert isinstance(body, bytes)
+    items = msgspec.json.decode(body)["items"]
+    return {
+        item["metadata"]["name"]: (
+            item["conditions"][0]["status"],
+            item["conditions"][0]["message"],
+        )
+        for item in items
+    }
+
+
+REFUSED = {
+    name: (
+        "False",
+        f'Get "https://127.0.0.1:{port}/healthz": '
+        f"dial tcp 127.0.0.1:{port}: connect: connection refused",
+    )
+    for name, port in (("scheduler", 10259), ("controller-manager", 10257))
+}
+
+
+@virtually
+async def test_components_are_healthy_while_they_run() -> None:
+    async with cluster(make_node("a"), with_controllers=True) as simulated:
+        assert await health_of_components(simulated) == {
+            "controller-manager": ("True", "ok"),
+            "etcd-0": ("True", "ok"),
+            "scheduler": ("True", "ok"),
+        }
+    assert await health_of_components(simulated) == {**REFUSED, "etcd-0": ("True", "ok")}
+
+
+@virtually
+async def test_without_controllers_the_controller_manager_is_unhealthy() -> None:
+    async with cluster(make_node("a")) as simulated:
+        health = await health_of_components(simulated)
+    assert health["controller-manager"] == REFUSED["controller-manager"]
+    assert health["scheduler"] == ("True", "ok")
+
+
+@virtually
+async def test_controllers_that_have_not_begun_are_unhealthy() -> None:
+    async with cluster(make_node("a"), with_controllers=True, waits_to_begin=True) as simulated:
+        health = await health_of_components(simulated)
+        assert health["controller-manager"] == REFUSED["controller-manager"]
+        simulated.begin()
+        health = await health_of_components(simulated)
+        assert health["controller-manager"] == ("True", "ok")

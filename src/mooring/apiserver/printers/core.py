@@ -170,9 +170,29 @@ _claimed_volume = field("spec.volumeName")
 _attributes_class = field("spec.volumeAttributesClassName", UNSET)
 _volume_mode = field("spec.volumeMode", UNSET)
 
+
+def _health(status: Json) -> Json:
+    """Returns the condition "Healthy" of a component, empty without it."""
+    conditions = status.get("conditions") or ()
+    return next((item for item in conditions if item.get("type") == "Healthy"), {})
+
+
+def _component_health(status: Json, _now_s: float) -> str:
+    healthy = _health(status).get("status")
+    if healthy is None:
+        return "Unknown"
+    return "Healthy" if healthy == "True" else "Unhealthy"
+
+
+def _of_health(part: str) -> Cell:
+    """Returns the cell of a field of the condition "Healthy"."""
+    return lambda status, _now_s: _health(status).get(part, "")
+
+
 #: Kind -> the cells of its row.
 ROWS: Mapping[str, Row] = MappingProxyType(
     {
+        "ComponentStatus": row(name, _component_health, _of_health("message"), _of_health("error")),
         "ConfigMap": row(name, _count_of_keys, age),
         "Endpoints": row(name, formatted("subsets", _endpoint_addresses), age),
         "Event": event_cells,

@@ -148,4 +148,6 @@ def _label_problem(error: SelectorError) -> str:
         return f"found '{token}', expected: ',' or 'end of string'"
     if unexpected[2] == "'('":
         return f"found '{token}' expected: '('"
+    if unexpected[2] == "a label's name":
+        return f"found '{token}', expected: identifier"
     return f"found '{token}', expected: {unexpected[2]}"

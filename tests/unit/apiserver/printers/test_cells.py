@@ -35,6 +35,22 @@ IN_PORTS = [
     [
         ("Namespace", {"status": {"phase": "Active"}}, ["x", "Active", "3d"]),
         ("ServiceAccount", {}, ["x", "3d"]),
+        ("ComponentStatus", {}, ["x", "Unknown", "", ""]),
+        (
+            "ComponentStatus",
+            {"conditions": [{"type": "Healthy", "status": "False", "error": "e"}]},
+            ["x", "Unhealthy", "", "e"],
+        ),
+        (
+            "ComponentStatus",
+            {
+                "conditions": [
+                    {"type": "Other"},
+                    {"type": "Healthy", "status": "True", "message": "ok"},
+                ]
+            },
+            ["x", "Healthy", "ok", ""],
+        ),
         ("ConfigMap", {"data": {"a": ""}, "binaryData": {"b": "", "c": ""}}, ["x", 3, "3d"]),
         ("Secret", {"type": "Opaque", "data": {"a": ""}}, ["x", "Opaque", 1, "3d"]),
         (
