@@ -82,7 +82,8 @@ def test_any_order_of_bindings_and_deletions_keeps_what_is_used_and_no_more(seed
         for known in [*deleted]:
             is_there = f"default/{known}" in table.objects(CLAIM)
             if is_there:
-                assert mounted[known] and is_terminating(table, CLAIM, f"default/{known}")
+                assert mounted[known]
+                assert is_terminating(table, CLAIM, f"default/{known}")
             else:
                 assert not mounted[known]
                 deleted.discard(known)
