@@ -17,16 +17,24 @@ import msgspec
 from bench.fuzz import SECONDS_PER_KIB
 from bench.fuzz.clusters import feed
 from bench.fuzz.mutation import mutated
+from bench.fuzz.start_files import (
+    feed_answer,
+    feed_devices,
+    feed_kubeconfig,
+    feed_scenario,
+    feed_snapshot,
+)
 from bench.fuzz.structures import mutated_cluster
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply_patch
+from mooring.apiserver.storage.store import SnapshotError
 from mooring.cel import CompileError, DeviceInput, EvaluationError, compile_selector
 from mooring.client.transport.http1_pool import _Connection
 from mooring.client.transport.transport import AnswerTooLong
 from mooring.clock import Rng
 from mooring.config import loads
 from mooring.decision import decode_decision
-from mooring.errors import ConfigError, ExtenderError
+from mooring.errors import ConfigError, ExtenderError, SchedulerError
 from mooring.extender_server import wire as extender_requests
 from mooring.extenders import wire as extender_answers
 from mooring.objects.codec.decode import decode, decode_list
@@ -190,6 +198,12 @@ _ALL: Final = (
     Target("decisions", decode_decision, (ConfigError,)),
     Target("recordings", _recording, (ConfigError,)),
     Target("extenders", _extender, ()),
+    Target("devices", feed_devices, ()),
+    Target("scenarios", feed_scenario, ()),
+    Target("kubeconfigs", feed_kubeconfig, ()),
+    Target("snapshots", feed_snapshot, (SnapshotError,), seconds=0.5, tested=60),
+    # Each input is sent by a server of its own, which two readers ask for all kinds.
+    Target("answers", feed_answer, (SchedulerError,), seconds=1.0, tested=60),
     # A file of one KiB can be 40 pods that preempt each other, which are simulated six times.
     Target("clusters", feed, (), mutated_cluster, seconds=5.0, tested=40),
 )

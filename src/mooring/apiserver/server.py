@@ -222,12 +222,12 @@ class ApiServer:
         """Replaces all objects by those of a snapshot; open watches become invalid.
 
         Raises:
-            SnapshotError: The data is not a snapshot; then nothing is changed.
+            SnapshotError: It is no snapshot that can be served; then nothing is changed.
         """
-        self.store.load(data)
-        self._create_defaults()
-        self._run_controllers()
-        self.deleter.resume()
+        with self.store.loaded(data):
+            self._create_defaults()
+            self._run_controllers()
+            self.deleter.resume()
 
     def _handle(
         self,

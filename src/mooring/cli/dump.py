@@ -45,11 +45,11 @@ def command(
             raise ConfigError("is dumped in any case", path="--kind", value=name)
     _, listed = list_live(Live("dump", kubeconfig, context, kinds), list_raw)
     if output is None:
-        _write(listed.objects, sys.stdout)
+        write_list(listed.objects, sys.stdout)
         return
     try:
         with Path(output).open("w", encoding="utf-8") as file:
-            _write(listed.objects, file)
+            write_list(listed.objects, file)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", path=output) from error
     counts = Counter(obj["kind"] for obj in listed.objects)
@@ -57,7 +57,8 @@ def command(
     click.echo(f"mooring dump: {output}: {text}", err=True)
 
 
-def _write(objects: list[dict[str, Any]], out: IO[str]) -> None:
+def write_list(objects: list[dict[str, Any]], out: IO[str]) -> None:
+    """Writes objects as a List in JSON, one object per line."""
     out.write('{"apiVersion": "v1", "kind": "List", "items": [\n')
     for number, obj in enumerate(objects):
         out.write(json.dumps(obj) + (",\n" if number + 1 < len(objects) else "\n"))

@@ -10,7 +10,7 @@ import pytest
 
 from mooring.apiserver.persistence import SnapshotFile, new_private_file
 from mooring.apiserver.server import ApiServer
-from mooring.apiserver.storage.store import SLICE_OBJECTS
+from mooring.apiserver.storage.store import SLICE_OBJECTS, SnapshotError
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import ConfigError
 from tests.helpers.api import CONFIG_MAPS, Api, config_map
@@ -230,3 +230,44 @@ def test_what_a_killed_process_left_behind_is_removed_at_the_next_start(tmp_path
     loaded(path)
 
     assert sorted(each.name for each in tmp_path.iterdir()) == [".other.json.abc.new", "data.json"]
+
+
+def test_objects_that_cannot_be_served_are_reported_and_nothing_is_loaded() -> None:
+    """What fuzzing found: each was a traceback."""
+    namespace = {"name": "default", "resourceVersion": "1", "uid": "u"}
+    terminating = {**namespace, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    definition = {
+        "metadata": {"name": "things.example.com", "resourceVersion": "2", "uid": "d"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": []},
+        "status": {"conditions": []},
+    }
+    for objects, problem in (
+        (
+            {"namespaces": [{"metadata": terminating, "status": {"phase": "Terminating"}}]},
+            "its objects cannot be served: services .* is being terminated",
+        ),
+        (
+            {"customresourcedefinitions.apiextensions.k8s.io": [definition]},
+            "its objects cannot be served: KeyError",
+        ),
+    ):
+        server = ApiServer(VirtualClock(), seeded_random(0))
+        before = server.snapshot()
+        data = {"format": "mooring-apiserver-1", "version": 9, "objects": objects}
+        with pytest.raises(SnapshotError, match=problem):
+            server.load(json.dumps(data).encode())
+        assert server.snapshot() == before
+
+
+def test_objects_that_are_there_twice_or_later_than_the_last_version_are_no_snapshot() -> None:
+    def obj(name: str, version: str) -> dict[str, object]:
+        return {"metadata": {"name": name, "resourceVersion": version, "uid": name}}
+
+    for nodes, problem in (
+        ([obj("n", "1"), obj("n", "2")], "nodes n twice"),
+        ([obj("n", "10")], "nodes n has version 10, of 9"),
+    ):
+        data = {"format": "mooring-apiserver-1", "version": 9, "objects": {"nodes": nodes}}
+        with pytest.raises(SnapshotError, match=f"not a snapshot of an API server: {problem}"):
+            ApiServer(VirtualClock(), seeded_random(0)).load(json.dumps(data).encode())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left, insort
+from contextlib import contextmanager
 from heapq import merge
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from mooring.apiserver.custom.definition import (
     served_resources,
     storage_resource,
 )
+from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import DEFINITIONS, GATED_BY_PATH, RESOURCES, Resource
 from mooring.apiserver.storage.field_selectors import pod_fields
 from mooring.apiserver.storage.history import HISTORY_CHANGES, History, StoreEvent
@@ -365,6 +367,23 @@ class Store:
         head = f'{{"format":"{SNAPSHOT_FORMAT}","version":{self.version},"objects":{{\n'
         return _slices(head.encode(), collections)
 
+    @contextmanager
+    def loaded(self, data: bytes) -> Iterator[None]:
+        """Loads a snapshot; takes the former objects back if the block cannot serve the new ones.
+
+        Raises:
+            SnapshotError: The bytes are not a snapshot, or the block has failed on its objects.
+        """
+        former = Store(changes_max=self._changes_max)
+        former._take(self)
+        self.load(data)
+        try:
+            yield
+        except (ApiStatusError, AttributeError, LookupError, TypeError, ValueError) as error:
+            self._take(former)
+            text = str(error) if isinstance(error, ApiStatusError) else repr(error)
+            raise SnapshotError(f"its objects cannot be served: {text}") from error
+
     def load(self, data: bytes) -> None:
         """Replaces all objects by those of a snapshot; watches must start anew.
 
@@ -386,9 +405,12 @@ class Store:
             raise SnapshotError(f"not a snapshot of an API server: no {error}") from error
         except (ValueError, AttributeError, TypeError, RecursionError) as error:
             raise SnapshotError(f"not a snapshot of an API server: {error}") from error
-        self._versions = loaded._versions
-        self._collections = loaded._collections
-        self.custom, self._served = loaded.custom, loaded._served
+        self._take(loaded)
+
+    def _take(self, other: Store) -> None:
+        """Takes the objects of another store, which is not used any more."""
+        self._versions, self._collections = other._versions, other._collections
+        self.custom, self._served = other.custom, other._served
 
     def skip_versions(self, count: int) -> None:
         """Skips the next ``count`` versions, so that versions lost in a crash are never reused."""
@@ -407,5 +429,10 @@ class Store:
             for obj in items:
                 metadata = obj["metadata"]
                 namespace = metadata["namespace"] if collection.resource.namespaced else ""
-                key = key_of(namespace, metadata["name"])
-                collection.restore(key, int(metadata["resourceVersion"]), obj)
+                key, version = key_of(namespace, metadata["name"]), int(metadata["resourceVersion"])
+                if collection.get(key) is not None:
+                    raise SnapshotError(f"not a snapshot of an API server: {name} {key} twice")
+                if version > self.version:
+                    text = f"{name} {key} has version {version}, of {self.version}"
+                    raise SnapshotError(f"not a snapshot of an API server: {text}")
+                collection.restore(key, version, obj)

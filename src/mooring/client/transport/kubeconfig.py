@@ -61,7 +61,8 @@ class Access:
     server: str
     authority: bytes | Path | None = None
     server_name: str | None = None
-    proxy: str | None = None
+    #: A URL, which may have a password.
+    proxy: str | None = field(default=None, repr=False)
     is_unverified: bool = False
     warns_unverified: bool = True
     certificate: bytes | Path | None = field(default=None, repr=False)

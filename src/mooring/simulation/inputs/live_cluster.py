@@ -50,6 +50,21 @@ SIMULATED: Final = (
 )
 
 
+class _PageMetadata(msgspec.Struct):
+    """The metadata of a page: where the next one begins."""
+
+    token: str | None = msgspec.field(default=None, name="continue")
+
+
+class _Page(msgspec.Struct, rename="camel"):
+    """A page of a list, as an API server sends it."""
+
+    kind: str = ""
+    api_version: str = ""
+    metadata: _PageMetadata | None = None
+    items: list[dict[str, Any]] | None = None
+
+
 class LiveObjects(NamedTuple):
     """The objects of a cluster.
 
@@ -158,15 +173,47 @@ async def _pages(client: Client, path: str) -> list[dict[str, Any]]:
     while True:
         query = [("limit", str(_PAGE)), *([("continue", token)] if token else [])]
         body = await client.read(Request("GET", path, deadline_s=_LIST_S, query=query))
-        page = msgspec.json.decode(body)
-        for item in page.get("items") or ():
-            item.setdefault("kind", page["kind"].removesuffix("List"))
-            item.setdefault("apiVersion", page["apiVersion"])
+        page, last = _read_page(body, path), token
+        for number, item in enumerate(page.items or ()):
+            item.setdefault("kind", page.kind.removesuffix("List"))
+            item.setdefault("apiVersion", page.api_version)
+            _check_item(item, f"{path}: items[{number}]")
             item["metadata"].pop("managedFields", None)
             items.append(item)
-        token = (page.get("metadata") or {}).get("continue", "")
+        token = "" if page.metadata is None else page.metadata.token or ""
         if not token:
             return items
+        if token == last:
+            raise ConfigError("the API server sends the same page again", path=path, value=token)
+
+
+def _read_page(body: bytes, path: str) -> _Page:
+    """Returns a page of a list.
+
+    Raises:
+        ConfigError: the server has sent something else.
+    """
+    try:
+        return msgspec.json.decode(body, type=_Page)
+    except (ValueError, RecursionError) as error:
+        problem = f"the API server does not send a list of objects: {error}"
+        raise ConfigError(problem, path=path) from error
+
+
+def _check_item(item: dict[str, Any], path: str) -> None:
+    """Refuses what is no object.
+
+    Raises:
+        ConfigError: the server has sent an item without kind, version, or a name.
+    """
+    for field in ("kind", "apiVersion"):
+        if not isinstance(item[field], str) or not item[field]:
+            raise ConfigError("must be a non-empty string", path=f"{path}.{field}")
+    metadata = item.get("metadata")
+    if not isinstance(metadata, dict):
+        raise ConfigError("must be an object", path=f"{path}.metadata")
+    if not isinstance(metadata.get("name"), str):
+        raise ConfigError("must be a string", path=f"{path}.metadata.name")
 
 
 def not_reached(access: Access, error: Unreachable | OutcomeUnknown) -> ConfigError:

@@ -1,0 +1,160 @@
+"""Feeds what ``mooring start`` and ``mooring dump`` read: files, a saved state, and a server.
+
+Each reader may raise its documented error, which says where; what it accepts has to be usable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from mooring.apiserver.server import ApiServer
+from mooring.cli.dump import write_list
+from mooring.client.transport.kubeconfig import Access, read_kubeconfig
+from mooring.clock import SystemClock, VirtualClock, seeded_random
+from mooring.errors import ConfigError, ConfigErrors
+from mooring.scenario.read import read_scenario
+from mooring.simulation.device_file import device_objects, read_device_file
+from mooring.simulation.inputs.live_cluster import list_objects, list_raw
+from mooring.simulation.workload import read_workload
+from mooring.testing import make_node
+
+#: Nodes that files of devices are for.
+_NODES: Final = [make_node(f"gpu-{number}", labels={"pool": "gpu"}) for number in range(3)]
+#: What the server of ``feed_answer`` sends for all collections but the one that is fuzzed.
+_EMPTY: Final = b'{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}'
+#: The token of the corpus of kubeconfigs.
+_TOKEN: Final = "s3cr3t-token"
+_VERSION: Final = b'{"major":"1","minor":"36"}'
+
+
+def feed_devices(data: bytes) -> None:
+    """Reads a file of devices, and makes the objects of some nodes.
+
+    Raises:
+        AssertionError: an error does not say where.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "devices.yaml"
+        path.write_bytes(data)
+        try:
+            for obj in device_objects(read_device_file(str(path)), _NODES):
+                assert obj.metadata.name
+        except ConfigError as error:
+            _check_place(error)
+
+
+def feed_scenario(data: bytes) -> None:
+    """Reads a scenario; it is not run.
+
+    Raises:
+        AssertionError: an error does not say where.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scenario.yaml"
+        path.write_bytes(data)
+        try:
+            read_scenario(path)
+        except ConfigError as error:
+            _check_place(error)
+
+
+def feed_kubeconfig(data: bytes) -> None:
+    """Reads the kubeconfig of a server.
+
+    Raises:
+        AssertionError: an error does not say where, or a token can be read in the representation.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kubeconfig"
+        path.write_bytes(data)
+        try:
+            access = read_kubeconfig([str(path)], allow_unverified=True)
+        except ConfigError as error:
+            _check_place(error)
+            return
+        assert access.token != _TOKEN or _TOKEN not in repr(access)
+
+
+def feed_snapshot(data: bytes) -> None:
+    """Loads the state of an API server, in the format without a checksum.
+
+    Raises:
+        AssertionError: what is saved after it cannot be loaded, or is not the same.
+    """
+    server = _server()
+    server.load(data)
+    saved = server.store.snapshot()
+    again = _server()
+    again.load(saved)
+    assert again.store.snapshot() == saved
+
+
+def _server() -> ApiServer:
+    return ApiServer(clock=VirtualClock(), rng=seeded_random(0))
+
+
+def feed_answer(data: bytes) -> None:
+    """Lists a cluster whose server sends ``data`` as its pods, and reads what ``dump`` writes.
+
+    Raises:
+        AssertionError: an error does not say where, or the file has other objects.
+    """
+    try:
+        listed = asyncio.run(listed_from(data, list_raw))
+        with suppress(ConfigError):
+            asyncio.run(listed_from(data, list_objects))
+    except ConfigError as error:
+        _check_place(error)
+        return
+    out = io.StringIO()
+    write_list(listed.objects, out)
+    assert json.loads(out.getvalue())["items"] == listed.objects
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "dump.json"
+        path.write_text(out.getvalue(), encoding="utf-8")
+        try:
+            read_workload([str(path)])
+        except ConfigError as error:
+            _check_place(error)
+
+
+def _check_place(error: ConfigError) -> None:
+    for own in error.errors if isinstance(error, ConfigErrors) else [error]:
+        assert own.file or own.path, f"no place: {own}"
+
+
+async def listed_from(pods: bytes, read: Any, *, repeats: bool = False) -> Any:
+    """Runs a reader of live clusters against a server that has only pods.
+
+    Args:
+        pods: The body of the list of pods.
+        read: ``list_raw`` or ``list_objects``.
+        repeats: Whether each further page of them is the same; else it is empty.
+    """
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                target = head.split(b" ", 2)[1]
+                body = _EMPTY
+                if target.startswith(b"/version"):
+                    body = _VERSION
+                elif target.startswith(b"/api/v1/pods") and (repeats or b"continue" not in target):
+                    body = pods
+                lines = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+                writer.write(b"HTTP/1.1 200 OK\r\n" + lines + body)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    access = Access(server=f"http://127.0.0.1:{port}")
+    async with server:
+        return await read(access, clock=SystemClock(), rng=seeded_random(0))
