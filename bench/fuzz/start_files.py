@@ -9,7 +9,8 @@ import asyncio
 import io
 import json
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,48 +38,49 @@ def feed_devices(data: bytes) -> None:
     """Reads a file of devices, and makes the objects of some nodes.
 
     Raises:
-        AssertionError: an error does not say where.
+        ConfigError: it is refused.
+        AssertionError: the error does not say where.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "devices.yaml"
-        path.write_bytes(data)
-        try:
-            for obj in device_objects(read_device_file(str(path)), _NODES):
-                assert obj.metadata.name
-        except ConfigError as error:
-            _check_place(error)
+    with _file(data) as path:
+        for obj in device_objects(read_device_file(path), _NODES):
+            assert obj.metadata.name
 
 
 def feed_scenario(data: bytes) -> None:
     """Reads a scenario; it is not run.
 
     Raises:
-        AssertionError: an error does not say where.
+        ConfigError: it is refused.
+        AssertionError: the error does not say where.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "scenario.yaml"
-        path.write_bytes(data)
-        try:
-            read_scenario(path)
-        except ConfigError as error:
-            _check_place(error)
+    with _file(data) as path:
+        read_scenario(path)
 
 
 def feed_kubeconfig(data: bytes) -> None:
     """Reads the kubeconfig of a server.
 
     Raises:
-        AssertionError: an error does not say where, or a token can be read in the representation.
+        ConfigError: it is refused.
+        AssertionError: the error does not say where, or the representation has the token.
     """
+    with _file(data) as path:
+        access = read_kubeconfig([path], allow_unverified=True)
+    assert access.token != _TOKEN or _TOKEN not in repr(access)
+
+
+@contextmanager
+def _file(data: bytes) -> Iterator[str]:
+    """Writes a file for the block, whose errors must say where."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kubeconfig"
+        path = Path(folder) / "input.yaml"
         path.write_bytes(data)
         try:
-            access = read_kubeconfig([str(path)], allow_unverified=True)
+            yield str(path)
         except ConfigError as error:
-            _check_place(error)
-            return
-        assert access.token != _TOKEN or _TOKEN not in repr(access)
+            for own in error.errors if isinstance(error, ConfigErrors) else [error]:
+                assert own.file or own.path, f"no place: {own}"
+            raise
 
 
 def feed_snapshot(data: bytes) -> None:
@@ -103,30 +105,17 @@ def feed_answer(data: bytes) -> None:
     """Lists a cluster whose server sends ``data`` as its pods, and reads what ``dump`` writes.
 
     Raises:
-        AssertionError: an error does not say where, or the file has other objects.
+        ConfigError: the list, or what is dumped, is refused.
+        AssertionError: the file has other objects, or an error about it does not say where.
     """
-    try:
-        listed = asyncio.run(listed_from(data, list_raw))
-        with suppress(ConfigError):
-            asyncio.run(listed_from(data, list_objects))
-    except ConfigError as error:
-        _check_place(error)
-        return
+    listed = asyncio.run(listed_from(data, list_raw))
+    with suppress(ConfigError):
+        asyncio.run(listed_from(data, list_objects))
     out = io.StringIO()
     write_list(listed.objects, out)
     assert json.loads(out.getvalue())["items"] == listed.objects
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "dump.json"
-        path.write_text(out.getvalue(), encoding="utf-8")
-        try:
-            read_workload([str(path)])
-        except ConfigError as error:
-            _check_place(error)
-
-
-def _check_place(error: ConfigError) -> None:
-    for own in error.errors if isinstance(error, ConfigErrors) else [error]:
-        assert own.file or own.path, f"no place: {own}"
+    with _file(out.getvalue().encode()) as path:
+        read_workload([path])
 
 
 async def listed_from(pods: bytes, read: Any, *, repeats: bool = False) -> Any:

@@ -198,9 +198,9 @@ _ALL: Final = (
     Target("decisions", decode_decision, (ConfigError,)),
     Target("recordings", _recording, (ConfigError,)),
     Target("extenders", _extender, ()),
-    Target("devices", feed_devices, ()),
-    Target("scenarios", feed_scenario, ()),
-    Target("kubeconfigs", feed_kubeconfig, ()),
+    Target("devices", feed_devices, (ConfigError,)),
+    Target("scenarios", feed_scenario, (ConfigError,)),
+    Target("kubeconfigs", feed_kubeconfig, (ConfigError,)),
     Target("snapshots", feed_snapshot, (SnapshotError,), seconds=0.5, tested=60),
     # Each input is sent by a server of its own, which two readers ask for all kinds.
     Target("answers", feed_answer, (SchedulerError,), seconds=1.0, tested=60),
