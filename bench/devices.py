@@ -7,15 +7,15 @@ device by constraint and capacity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from mooring.clock import SystemClock
+from mooring.framework import Cycle, Status
 from mooring.objects.codec.decode import convert
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim, ResourceSlice
 from mooring.simulation.driver import Driver
-from mooring.state import PodInfo
 
 DEVICES = 8
 DRIVER = "gpu.example.com"
@@ -27,6 +27,9 @@ CLASS = convert(
     },
     "DeviceClass",
 )
+
+#: The PreBind method of a plugin.
+PreBind = Callable[[Cycle, str], Awaitable[Status | None]]
 
 #: The spec of the claim of a pod by number.
 Spec = Callable[[int], dict[str, Any]]
@@ -53,19 +56,26 @@ def resource_slice(number: int) -> ResourceSlice:
     return made
 
 
-def time_writes(driver: Driver, clock: SystemClock) -> list[float]:
-    """Notes the seconds of each write of a claim from now on: an API server does these."""
+def time_pre_bind(driver: Driver, clock: SystemClock) -> list[float]:
+    """Notes the seconds of each PreBind from now on, which writes claims to an API server."""
     spent_s: list[float] = []
-    write = driver.handle.claim_writer.reserve
-
-    async def timed(claim: ResourceClaim, pod: PodInfo, allocation: Any) -> ResourceClaim:
-        started_s = clock.cpu_s()
-        stored = await write(claim, pod, allocation)
-        spent_s.append(clock.cpu_s() - started_s)
-        return stored
-
-    driver.handle.claim_writer.reserve = timed  # type: ignore[method-assign]
+    for framework in driver.frameworks.values():
+        for plugin in framework.plugins("pre_bind"):
+            if plugin.name == "DynamicResources":
+                plugin.pre_bind = _timed(plugin.pre_bind, clock, spent_s)
     return spent_s
+
+
+def _timed(pre_bind: PreBind, clock: SystemClock, spent_s: list[float]) -> PreBind:
+    """Returns a PreBind method that notes its seconds."""
+
+    async def timed(cycle: Cycle, node_name: str) -> Status | None:
+        started_s = clock.cpu_s()
+        status = await pre_bind(cycle, node_name)
+        spent_s.append(clock.cpu_s() - started_s)
+        return status
+
+    return timed
 
 
 def known_spec(number: int) -> dict[str, Any]:

@@ -11,7 +11,9 @@ node, as many of the oldest are deleted, and a tenth as many nodes get a new sta
 - At the end all changes stop. Every pod must be bound; every informer, the slow ones too, must have
   the objects of the server.
 
-Requests are function calls: sockets and TLS are measured by ``bench.apiserver``.
+With ``--server embedded`` requests are function calls: sockets and TLS are measured by
+``bench.apiserver``. With ``--server real`` kube-apiserver and etcd are processes of their own, and
+scheduler, watchers and load share the event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ import argparse
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+)
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,21 +38,22 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from bench.load_clusters import LoadCluster, Stored, load_cluster
 from bench.machine import machine
 from bench.objects import running_pod
 from bench.soak_samples import RSS, process_sample
-from mooring.apiserver.auth.authentication import ADMIN
-from mooring.apiserver.resources import BY_PATH
-from mooring.client import Client, Informer, InProcessTransport, ObjectChange
+from mooring.client import Client, Informer, ObjectChange
 from mooring.client.transport.transport import Request, Response, Stream, Transport
 from mooring.clock import SystemClock, seeded_random
-from mooring.devcluster.cluster import InMemoryCluster
 from mooring.event_loop import loop_factory
 from mooring.testing import make_node, make_pod
 
 TICK_S: Final = 0.01
 SAMPLE_S: Final = 1.0
 ZONES: Final = 10
+#: Requests under way while objects are created, and after how many of them others have a turn.
+CREATORS: Final = 16
+PAUSE_EVERY: Final = 50
 #: The namespace of pods that come and go.
 NAMESPACE: Final = "churn"
 #: The namespaces of the pods that stay.
@@ -130,33 +141,35 @@ class _SlowStream:
 class LoadRun:
     """One run.
 
+    Args:
+        plan: The options.
+        cluster: The API server and the scheduler.
+
     Attributes:
         lag_s: How late the loop was, at each tick.
         resident: Resident bytes, at each sample.
         counts: What was done -> how often.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, cluster: LoadCluster) -> None:
         self.plan = plan
+        self.cluster = cluster
         self.lag_s: list[float] = []
         self.resident: list[float] = []
         self.counts: dict[str, int] = dict.fromkeys(("created", "deleted", "node updates"), 0)
         clock, rng = SystemClock(), seeded_random(1)
-        self.cluster = InMemoryCluster(clock=clock, rng=rng, instant_deletion=True)
-        self.client = self.cluster.client
+        self.client = cluster.client
         self._alive: deque[str] = deque()
         self._numbers = itertools.count()
         self._started_s = 0.0
-        self.slow_transports = [self._slow_transport() for _ in range(plan.slow)]
+        self.slow_transports = [
+            SlowTransport(cluster.transport(), plan.slow_s) for _ in range(plan.slow)
+        ]
         transports = [self.client.transport] * FAST_WATCHERS
         self.informers = [
             Informer(Client(transport, rng=rng), "Pod", _ignore, clock=clock, rng=rng)
             for transport in [*transports, *self.slow_transports]
         ]
-
-    def _slow_transport(self) -> SlowTransport:
-        inner = InProcessTransport(self.cluster.api.handle, headers=ADMIN.headers())
-        return SlowTransport(inner, self.plan.slow_s)
 
     async def fill(self) -> None:
         """Creates the nodes, and the pods that stay, which are bound already."""
@@ -164,20 +177,21 @@ class LoadRun:
         for name in (NAMESPACE, *(f"team-{number}" for number in range(TEAMS))):
             namespace = {"metadata": {"name": name}}
             await self.client.write("POST", "/api/v1/namespaces", msgspec.json.encode(namespace))
-        for number in range(plan.nodes):
-            await self.client.create(make_node(node_name(number), zone=f"zone-{number % ZONES}"))
-            if number % 50 == 0:
-                await asyncio.sleep(0)
-        for number in range(plan.pods):
-            body = msgspec.json.decode(running_pod(number, nodes=plan.nodes))
-            metadata = body["metadata"]
-            for field in ("uid", "resourceVersion", "generation", "creationTimestamp"):
-                metadata.pop(field, None)
-            body["spec"]["nodeName"] = node_name(number % plan.nodes)
-            path = f"/api/v1/namespaces/{metadata['namespace']}/pods"
-            await self.client.write("POST", path, msgspec.json.encode(body))
-            if number % 50 == 0:
-                await asyncio.sleep(0)
+        await _by_many(self._create_node, plan.nodes)
+        await _by_many(self._create_running_pod, plan.pods)
+
+    async def _create_node(self, number: int) -> None:
+        await self.client.create(make_node(node_name(number), zone=f"zone-{number % ZONES}"))
+
+    async def _create_running_pod(self, number: int) -> None:
+        nodes = self.plan.nodes
+        body = msgspec.json.decode(running_pod(number, nodes=nodes))
+        metadata = body["metadata"]
+        for field in ("uid", "resourceVersion", "generation", "creationTimestamp"):
+            metadata.pop(field, None)
+        body["spec"]["nodeName"] = node_name(number % nodes)
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods"
+        await self.client.write("POST", path, msgspec.json.encode(body))
 
     async def idle_watch(self, number: int) -> None:
         """Watches a kind that nobody changes, until cancelled."""
@@ -201,7 +215,8 @@ class LoadRun:
             self._alive.append(name)
             self.counts["created"] += 1
             if len(self._alive) > self.plan.rate * ALIVE_S:
-                await self.client.delete("Pod", self._alive.popleft(), NAMESPACE)
+                name = self._alive.popleft()
+                await self.client.delete("Pod", name, NAMESPACE, grace_period_s=0)
                 self.counts["deleted"] += 1
 
     async def change_nodes(self) -> None:
@@ -262,6 +277,7 @@ class LoadRun:
             await running
             for task in watching:
                 task.cancel()
+        await self.cluster.close()
         return lost
 
     async def _settle(self) -> list[str]:
@@ -270,25 +286,36 @@ class LoadRun:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + SETTLE_S
         while True:
-            lost = list(self.lost())
+            lost = list(self.lost(await self.cluster.stored()))
             if not lost or loop.time() >= end_s:
                 return lost
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(self.cluster.poll_s)
 
-    def lost(self) -> Iterator[str]:
+    def lost(self, stored: Mapping[str, Stored]) -> Iterator[str]:
         """Yields what the server has and others do not."""
-        stored: dict[str, str] = {}
-        for pod in self.cluster.api.store.collection(BY_PATH["", "v1", "pods"]).in_order():
-            document: dict[str, Any] = pod.object()
-            metadata = document["metadata"]
-            name = f"{metadata['namespace']}/{metadata['name']}"
-            stored[name] = metadata["resourceVersion"]
-            if not document["spec"].get("nodeName"):
+        for name, pod in stored.items():
+            if not pod.is_bound:
                 yield f"{name} is not bound"
+        versions = {name: pod.version for name, pod in stored.items()}
         for number, informer in enumerate(self.informers):
             cached = {name: pod.metadata.resource_version for name, pod in informer.objects.items()}
-            if cached != stored:
-                yield f"informer {number} differs in {len(cached.items() ^ stored.items())} pods"
+            if cached != versions:
+                yield f"informer {number} differs in {len(cached.items() ^ versions.items())} pods"
+
+
+async def _by_many(create: Callable[[int], Awaitable[None]], count: int) -> None:
+    """Creates objects by number; several requests are under way at a time."""
+    numbers = iter(range(count))
+
+    async def create_next() -> None:
+        for number in numbers:
+            await create(number)
+            if number % PAUSE_EVERY == 0:
+                await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(CREATORS):
+            tasks.create_task(create_next())
 
 
 def _ignore(_: ObjectChange) -> None:
@@ -344,6 +371,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--idle", type=int, default=1_000, help="idle watches")
     parser.add_argument("--slow", type=int, default=2, help="slow watchers")
     parser.add_argument("--slow-s", type=float, default=3.0, help="seconds per batch of these")
+    parser.add_argument("--server", choices=("embedded", "real"), default="embedded")
     words = parser.parse_args(arguments)
     plan = Plan(
         words.nodes,
@@ -357,9 +385,12 @@ def main(arguments: list[str]) -> int:
     print(machine())
     print(
         f"{plan.nodes} nodes, {plan.pods} pods, {plan.rate:g} pods/s, {words.minutes:g} minutes, "
-        f"{plan.idle} idle watches, {plan.slow} slow watchers"
+        f"{plan.idle} idle watches, {plan.slow} slow watchers, {words.server}"
     )
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        run = LoadRun(plan)
+    with (
+        load_cluster(words.server) as cluster,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        run = LoadRun(plan, cluster)
         lost = runner.run(run.run())
     return report(run, lost)

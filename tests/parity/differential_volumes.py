@@ -165,7 +165,18 @@ class _ClaimMaker:
 
     def some(self) -> list[Document]:
         """Volumes that the claim might be bound to."""
-        return [self.volume(number) for number in range(self.rng.choice((0, 1, 2, 4)))]
+        made = [self.volume(number) for number in range(self.rng.choice((0, 1, 2, 4)))]
+        # Of several volumes for this claim kube-scheduler takes the first in the order of a Go map,
+        # which differs from run to run.
+        for_claim = [volume for volume in made if self.is_for_claim(volume)]
+        for volume in for_claim[1:]:
+            del volume["spec"]["claimRef"]
+        return made
+
+    def is_for_claim(self, volume: Document) -> bool:
+        """Returns whether a volume refers to the claim, with its UID or without any."""
+        reference: Document = volume["spec"].get("claimRef", {})
+        return bool(reference.get("name") == self.name and reference.get("uid") != "another")
 
     def volume(self, number: int) -> Document:
         rng = self.rng
