@@ -43,8 +43,15 @@ from bench.machine import machine
 from bench.objects import running_pod
 from bench.soak_samples import RSS, process_sample
 from mooring.client import Client, Informer, ObjectChange
-from mooring.client.transport.transport import Request, Response, Stream, Transport
+from mooring.client.transport.transport import (
+    Request,
+    Response,
+    Stream,
+    StreamBroken,
+    Transport,
+)
 from mooring.clock import SystemClock, seeded_random
+from mooring.errors import Unreachable
 from mooring.event_loop import loop_factory
 from mooring.testing import make_node, make_pod
 
@@ -59,6 +66,8 @@ NAMESPACE: Final = "churn"
 #: The namespaces of the pods that stay.
 TEAMS: Final = 20
 FAST_WATCHERS: Final = 3
+#: Idle watches that share the connections of a client, which are limited.
+IDLE_PER_TRANSPORT: Final = 32
 #: Pods that come and go and are there at a time, per pod and second of the rate.
 ALIVE_S: Final = 10
 #: The time after the last change until all pods must be bound and all informers equal.
@@ -165,6 +174,9 @@ class LoadRun:
         self.slow_transports = [
             SlowTransport(cluster.transport(), plan.slow_s) for _ in range(plan.slow)
         ]
+        self.idle_transports = [
+            cluster.transport() for _ in range(0, plan.idle, IDLE_PER_TRANSPORT)
+        ]
         transports = [self.client.transport] * FAST_WATCHERS
         self.informers = [
             Informer(Client(transport, rng=rng), "Pod", _ignore, clock=clock, rng=rng)
@@ -195,13 +207,15 @@ class LoadRun:
 
     async def idle_watch(self, number: int) -> None:
         """Watches a kind that nobody changes, until cancelled."""
+        transport = self.idle_transports[number // IDLE_PER_TRANSPORT]
         path = f"/api/v1/namespaces/idle-{number}/configmaps"
         query = [("watch", "1"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", "3600")]
         request = Request("GET", path, deadline_s=60.0, query=query)
         while True:
-            async with self.client.transport.stream(request, idle_s=3600.0) as stream:
-                async for _ in stream.batches():
-                    pass
+            with suppress(Unreachable, StreamBroken):
+                async with transport.stream(request, idle_s=3600.0) as stream:
+                    async for _ in stream.batches():
+                        pass
             await asyncio.sleep(1.0)
 
     async def change_pods(self) -> None:
