@@ -6,7 +6,6 @@ Each reader may raise its documented error, which says where; what it accepts ha
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mooring.apiserver.server import ApiServer
-from mooring.cli.dump import write_list
+from mooring.cli.dump import list_lines
 from mooring.client.transport.kubeconfig import Access, read_kubeconfig
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 from mooring.errors import ConfigError, ConfigErrors
@@ -111,10 +110,9 @@ def feed_answer(data: bytes) -> None:
     listed = asyncio.run(listed_from(data, list_raw))
     with suppress(ConfigError):
         asyncio.run(listed_from(data, list_objects))
-    out = io.StringIO()
-    write_list(listed.objects, out)
-    assert json.loads(out.getvalue())["items"] == listed.objects
-    with _file(out.getvalue().encode()) as path:
+    text = "".join(list_lines(listed.objects))
+    assert json.loads(text)["items"] == listed.objects
+    with _file(text.encode()) as path:
         read_workload([path])
 
 
