@@ -6,8 +6,8 @@ Each reader may raise its documented error, which says where; what it accepts ha
 from __future__ import annotations
 
 import asyncio
-import io
 import json
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from mooring.apiserver.server import ApiServer
-from mooring.cli.dump import write_list
+from mooring.cli.dump import list_lines
 from mooring.client.transport.kubeconfig import Access, read_kubeconfig
 from mooring.clock import SystemClock, VirtualClock, seeded_random
 from mooring.errors import ConfigError, ConfigErrors
+from mooring.objects.kinds import KINDS
 from mooring.scenario.read import read_scenario
 from mooring.simulation.device_file import device_objects, read_device_file
-from mooring.simulation.inputs.live_cluster import list_objects, list_raw
+from mooring.simulation.inputs.live_cluster import NOT_USED, WORKLOADS, list_objects, list_raw
 from mooring.simulation.workload import read_workload
 from mooring.testing import make_node
 
@@ -31,6 +32,12 @@ _NODES: Final = [make_node(f"gpu-{number}", labels={"pool": "gpu"}) for number i
 _EMPTY: Final = b'{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}'
 #: The token of the corpus of kubeconfigs.
 _TOKEN: Final = "s3cr3t-token"
+#: Kind -> the collection that a scheduler lists.
+_PATHS: Final = {
+    **{kind.name: kind.path for kind in KINDS.values() if kind.name not in NOT_USED},
+    **dict(WORKLOADS),
+}
+_LIST_NAME: Final = re.compile(rb'"kind": ?"(\w+)List"')
 _VERSION: Final = b'{"major":"1","minor":"36"}'
 
 
@@ -102,28 +109,40 @@ def _server() -> ApiServer:
 
 
 def feed_answer(data: bytes) -> None:
-    """Lists a cluster whose server sends ``data`` as its pods, and reads what ``dump`` writes.
+    """Lists a cluster whose server sends ``data`` for a kind, and reads what ``dump`` writes.
+
+    It is the kind whose list is named first in ``data``; pods if none is.
 
     Raises:
         ConfigError: the list, or what is dumped, is refused.
         AssertionError: the file has other objects, or an error about it does not say where.
     """
-    listed = asyncio.run(listed_from(data, list_raw))
+    path = _path_of(data)
+    listed = asyncio.run(listed_from(data, list_raw, path=path))
     with suppress(ConfigError):
-        asyncio.run(listed_from(data, list_objects))
-    out = io.StringIO()
-    write_list(listed.objects, out)
-    assert json.loads(out.getvalue())["items"] == listed.objects
-    with _file(out.getvalue().encode()) as path:
+        asyncio.run(listed_from(data, list_objects, path=path))
+    text = "".join(list_lines(listed.objects))
+    assert json.loads(text)["items"] == listed.objects
+    with _file(text.encode()) as path:
         read_workload([path])
 
 
-async def listed_from(pods: bytes, read: Any, *, repeats: bool = False) -> Any:
-    """Runs a reader of live clusters against a server that has only pods.
+def _path_of(data: bytes) -> str:
+    for name in _LIST_NAME.findall(data):
+        if name.decode() in _PATHS:
+            return _PATHS[name.decode()]
+    return _PATHS["Pod"]
+
+
+async def listed_from(
+    data: bytes, read: Any, *, path: str = "/api/v1/pods", repeats: bool = False
+) -> Any:
+    """Runs a reader of live clusters against a server that has objects of only one kind.
 
     Args:
-        pods: The body of the list of pods.
+        data: The body of the list of that kind.
         read: ``list_raw`` or ``list_objects``.
+        path: The collection of that kind.
         repeats: Whether each further page of them is the same; else it is empty.
     """
 
@@ -135,8 +154,10 @@ async def listed_from(pods: bytes, read: Any, *, repeats: bool = False) -> Any:
                 body = _EMPTY
                 if target.startswith(b"/version"):
                     body = _VERSION
-                elif target.startswith(b"/api/v1/pods") and (repeats or b"continue" not in target):
-                    body = pods
+                elif target.split(b"?")[0] == path.encode() and (
+                    repeats or b"continue" not in target
+                ):
+                    body = data
                 lines = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
                 writer.write(b"HTTP/1.1 200 OK\r\n" + lines + body)
                 await writer.drain()

@@ -15,6 +15,7 @@ from mooring.objects.kinds import KINDS
 from mooring.simulation.inputs.live_cluster import NOT_USED, WORKLOADS
 from mooring.testing import make_node, make_pod
 from tests.docs.pages import blocks_of
+from tests.helpers.full_disk import full_disk
 from tests.integration.processes import wait_until
 
 
@@ -53,6 +54,18 @@ def test_a_dump_is_simulated_as_the_cluster_itself(
     cluster = mooring.Cluster.from_kubeconfig(server.kubeconfig)
     assert cluster.pods["default/web"].spec.node_name == "a"
     assert cluster.simulate()["big"].outcome == "refused"
+
+
+def test_a_dump_on_a_full_disk_leaves_the_file_before(
+    server: mooring.Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text("the dump before")
+    with full_disk(after_bytes=2000):
+        assert main(["dump", "--kubeconfig", server.kubeconfig, "-o", str(file)]) == 2
+    assert f"{file}: cannot be written: File too large" in capsys.readouterr().err
+    assert file.read_text() == "the dump before"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_the_bound_pods_of_a_live_cluster_are_replayed(

@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from mooring.apiserver.storage.store import SnapshotError
 from mooring.errors import ConfigError
+from mooring.files import PARTIAL_SUFFIX, replaced_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SYNC_BYTES = 4 << 20
 #: More versions than can be written, and lost, between two saves.
 LOST_VERSIONS_MAX = 1 << 20
-PARTIAL_SUFFIX = ".new"
 
 
 class SnapshotFile:
@@ -128,7 +127,8 @@ def _write_slices(file: BinaryIO, slices: Iterator[bytes]) -> Iterator[None]:
 def new_private_file(path: Path) -> Iterator[BinaryIO]:
     """Opens a temporary file that only its owner can read; replaces ``path`` if the block succeeds.
 
-    The file is created with its mode, so that others can never read it.
+    The file is created with its mode, so that others can never read it. The target of a link is
+    replaced, and the link stays.
 
     Raises:
         OSError: The file cannot be written.
@@ -136,22 +136,5 @@ def new_private_file(path: Path) -> Iterator[BinaryIO]:
     if path.exists() and not path.is_file():
         # It would be replaced: root could lose a device such as /dev/null.
         raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    try:
-        # A new file of its own: a file or link that others have put there is never written to.
-        opened, name = tempfile.mkstemp(PARTIAL_SUFFIX, f".{path.name}.", path.parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    partial = Path(name)
-    try:
-        with os.fdopen(opened, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        # The temporary name would mean nothing to the user.
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with replaced_file(path, mode=0o600) as file:
+        yield file

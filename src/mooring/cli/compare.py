@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mooring.cli.options import file_option, output_option, plugins_option
-from mooring.cli.outputs import json_text, progress_bar, write_text
+from mooring.cli.outputs import json_text, progress_bar
+from mooring.files import write_text
 
 if TYPE_CHECKING:
     from mooring.experiments.compare import Comparison

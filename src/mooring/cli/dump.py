@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from pathlib import Path
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from mooring.cli.inputs import Live, list_live
 from mooring.cli.options import file_option
 from mooring.errors import ConfigError
+from mooring.files import replaced_file
 from mooring.objects.counts import counted
 from mooring.objects.kinds import kind_named
 
@@ -45,11 +46,11 @@ def command(
             raise ConfigError("is dumped in any case", path="--kind", value=name)
     _, listed = list_live(Live("dump", kubeconfig, context, kinds), list_raw)
     if output is None:
-        write_list(listed.objects, sys.stdout)
+        sys.stdout.writelines(list_lines(listed.objects))
         return
     try:
-        with Path(output).open("w", encoding="utf-8") as file:
-            write_list(listed.objects, file)
+        with replaced_file(output) as file:
+            file.writelines(line.encode() for line in list_lines(listed.objects))
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", path=output) from error
     counts = Counter(obj["kind"] for obj in listed.objects)
@@ -57,9 +58,9 @@ def command(
     click.echo(f"mooring dump: {output}: {text}", err=True)
 
 
-def write_list(objects: list[dict[str, Any]], out: IO[str]) -> None:
-    """Writes objects as a List in JSON, one object per line."""
-    out.write('{"apiVersion": "v1", "kind": "List", "items": [\n')
+def list_lines(objects: list[dict[str, Any]]) -> Iterator[str]:
+    """Yields the lines of a List in JSON, one object per line."""
+    yield '{"apiVersion": "v1", "kind": "List", "items": [\n'
     for number, obj in enumerate(objects):
-        out.write(json.dumps(obj) + (",\n" if number + 1 < len(objects) else "\n"))
-    out.write("]}\n")
+        yield json.dumps(obj) + (",\n" if number + 1 < len(objects) else "\n")
+    yield "]}\n"

@@ -7,7 +7,7 @@ import os
 import click
 
 from mooring.cli.options import file_option
-from mooring.cli.outputs import write_text
+from mooring.files import write_text
 
 
 @click.command("report")

@@ -11,7 +11,6 @@ import logging
 import os
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -257,6 +256,7 @@ def _logged_or_written(options: Options, settings: Effective) -> bool:
     """Logs and writes the complete configuration; returns whether that was all to do."""
     from mooring.component.options import CommandFailed
     from mooring.config import upstream_yaml
+    from mooring.files import replaced_file
 
     text = upstream_yaml(settings.config)
     _log.info("Using component config", extra={"v": 2, "config": text})
@@ -264,7 +264,8 @@ def _logged_or_written(options: Options, settings: Effective) -> bool:
     if not path:
         return False
     try:
-        Path(path).write_text(text, "utf-8")
+        with replaced_file(path) as file:
+            file.write(text.encode())
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CommandFailed(f"open {path}: {reason}") from None

@@ -13,8 +13,9 @@ import click
 
 from mooring.cli.inputs import print_note
 from mooring.cli.options import stages_option
-from mooring.cli.outputs import json_text, write_text
+from mooring.cli.outputs import json_text
 from mooring.clock import SystemClock
+from mooring.files import write_text
 
 if TYPE_CHECKING:
     from mooring.scenario.results import Result

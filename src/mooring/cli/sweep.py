@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from mooring.cli.options import file_option, output_option
-from mooring.cli.outputs import json_text, progress_bar, write_text
+from mooring.cli.outputs import json_text, progress_bar
+from mooring.files import write_text
 
 
 @click.command("sweep")

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from mooring.errors import ConfigError, InvariantViolation, PluginError, SchedulerError
+from mooring.files import replaced_file
 
 #: The steps as they are installed.
 STEPS_FOLDER: Final = Path(__file__).parent / "steps"
@@ -33,7 +34,8 @@ def copy_steps(folder: Path, numbers: tuple[int, ...]) -> list[Path]:
                 raise ConfigError("exists already; it is not overwritten", path=str(copy))
         for number, copy in zip(numbers, copies, strict=True):
             source = STEPS_FOLDER / f"step_{number}.py"
-            copy.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+            with replaced_file(copy) as file:
+                file.write(source.read_bytes())
     except OSError as error:
         raise ConfigError(error.strerror or str(error), path=str(folder)) from error
     return copies

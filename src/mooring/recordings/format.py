@@ -14,7 +14,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, cast
@@ -23,6 +23,7 @@ import msgspec
 
 from mooring.decision import Decision, bad_json, check_decision
 from mooring.errors import ConfigError
+from mooring.files import replaced_file
 
 FORMAT: Final = "recording/1"
 
@@ -226,7 +227,7 @@ class RecordingWriter:
     """
 
     def __init__(self, path: str | Path, header: Recording) -> None:
-        """Creates a partial file beside the final one.
+        """Creates a temporary file beside the final one.
 
         The header is written with the first step: until then ``change_objects`` changes it.
 
@@ -234,19 +235,17 @@ class RecordingWriter:
             ConfigError: the file cannot be written.
         """
         self._path = str(path)
-        if os.path.exists(self._path) and not os.path.isfile(self._path):
-            # It would be replaced: root could lose a device such as /dev/null.
-            raise ConfigError("cannot be written: it is not a regular file", file=self._path)
-        self._partial = f"{self._path}.partial"
         self._encoder = msgspec.json.Encoder()
         self._separator = b""
         self._compressor: gzip.GzipFile | None = None
+        self._files = ExitStack()
         try:
-            self._file: IO[bytes] = open(self._partial, "wb")  # noqa: SIM115 - closed in __exit__
+            self._file = self._files.enter_context(replaced_file(path))
         except OSError as error:
             raise self._unwritten(error) from error
         if self._path.endswith(".gz"):
             self._compressor = gzip.GzipFile("", "wb", _GZIP_LEVEL, self._file, mtime=0)
+        self._files.push(self._complete)
         #: None = it is written.
         self._header: Recording | None = header
 
@@ -284,25 +283,21 @@ class RecordingWriter:
     ) -> None:
         """Completes the file and renames it, or removes it if the run failed."""
         try:
+            self._files.__exit__(kind, error, trace)
+        except OSError as problem:  # the disk is full
+            raise self._unwritten(problem) from problem
+
+    def _complete(self, kind: type[BaseException] | None, *_: object) -> None:
+        # The error that ended the run is more important than a full disk after it.
+        ignored = nullcontext() if kind is None else suppress(OSError)
+        try:
             if kind is None:
                 self._write_header()
                 self._write((b"\n" if self._separator else b"") + b"]}\n")
-                self._close()
-                os.replace(self._partial, self._path)
-        except OSError as problem:  # the disk is full
-            raise self._unwritten(problem) from problem
         finally:
-            with suppress(OSError):
-                self._close()
-            with suppress(FileNotFoundError):
-                os.unlink(self._partial)
-
-    def _close(self) -> None:
-        try:
             if self._compressor is not None:
-                self._compressor.close()
-        finally:
-            self._file.close()
+                with ignored:
+                    self._compressor.close()
 
     def _unwritten(self, error: OSError) -> ConfigError:
         return ConfigError(f"cannot be written: {error.strerror}", file=self._path)

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from csv import writer as csv_writer
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from mooring import __version__
 from mooring.errors import ConfigError
+from mooring.files import replaced_file
 from mooring.objects.types import Object
 from mooring.scenario.expectations import Expectation
 from mooring.scenario.history import STATES
@@ -280,21 +281,23 @@ def write_results(result: Result, folder: str, *, table_format: str = "csv") -> 
         documents = {"run.json": result.document(), "scenario.json": result.source}
         for name, document in documents.items():
             data = msgspec.json.format(msgspec.json.encode(document), indent=2)
-            (path / name).write_bytes(data + b"\n")
+            with replaced_file(path / name) as file:
+                file.write(data + b"\n")
         tables = {**result.tables, EVENTS: result.events} if result.events else result.tables
         for name, columns in tables.items():
-            writers[table_format](path / f"{name}{end}", columns)
+            with replaced_file(path / f"{name}{end}") as file:
+                writers[table_format](file, columns)
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise ConfigError(f"cannot be written: {problem}", file=folder) from error
     return [*documents, *(f"{name}{end}" for name in tables)]
 
 
-def _write_csv(path: Path, columns: Columns) -> None:
-    # Without a time in its head, equal runs give equal files.
-    with gzip.GzipFile(path, "wb", mtime=0) as file:
+def _write_csv(file: BinaryIO, columns: Columns) -> None:
+    # Without a time and a name in its head, equal runs give equal files.
+    with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressor:
         for text in csv_chunks(columns):
-            file.write(text.encode())
+            compressor.write(text.encode())
 
 
 def _arrow_table(columns: Columns) -> Any:
@@ -305,13 +308,13 @@ def _arrow_table(columns: Columns) -> Any:
     return pa.table({name: list(column) for name, column in columns.items()})
 
 
-def _write_arrow(path: Path, columns: Columns) -> None:
+def _write_arrow(file: BinaryIO, columns: Columns) -> None:
     table = _arrow_table(columns)
     ipc = importlib.import_module("pyarrow.ipc")
-    with path.open("wb") as file, ipc.new_stream(file, table.schema) as stream:
+    with ipc.new_stream(file, table.schema) as stream:
         stream.write_table(table)
 
 
-def _write_parquet(path: Path, columns: Columns) -> None:
+def _write_parquet(file: BinaryIO, columns: Columns) -> None:
     table = _arrow_table(columns)
-    importlib.import_module("pyarrow.parquet").write_table(table, path)
+    importlib.import_module("pyarrow.parquet").write_table(table, file)

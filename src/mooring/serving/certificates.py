@@ -29,6 +29,7 @@ from OpenSSL import SSL
 
 from mooring.clock import Clock
 from mooring.errors import ConfigError
+from mooring.files import replaced_file
 from mooring.objects.go_text import error_text
 from mooring.serving.pem import certificates_in, key_pair
 
@@ -276,8 +277,7 @@ def _write(path: str, content: bytes, mode: int) -> None:
     try:
         os.makedirs(os.path.dirname(path), FOLDER_MODE, exist_ok=True)
         # Created with its mode: a later chmod would leave the key readable for a moment.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(descriptor, "wb") as file:
+        with replaced_file(path, mode=mode) as file:
             file.write(content)
     except OSError as error:
         raise ConfigError(f"open {path}: {error_text(error)}") from error

@@ -7,15 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from mooring.config import KubeSchedulerConfiguration, from_document, load
-from mooring.errors import ConfigError
 from mooring.experiments.report_of_folders import folders_report
 from mooring.experiments.result_folders import StoredRun, StoredSweep, read_folder
+from mooring.files import write_text
 from mooring.objects.files.paths import Text
 from mooring.scenario.document import API_VERSION, KIND
 from mooring.scenario.read import read_scenario_text
@@ -184,8 +183,4 @@ def write_report(
     else:
         stored += [read_folder(folder) for folder in results]
     text = folders_report(stored, title=title)
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        problem = (error.strerror or str(error)).lower()
-        raise ConfigError(f"cannot be written: {problem}", file=path) from error
+    write_text(path, text)

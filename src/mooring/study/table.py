@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, overload
 
 from mooring.errors import ConfigError
+from mooring.files import replaced_file
 from mooring.simulation.report import aligned
 
 #: Rows that ``repr`` and notebooks show.
@@ -123,7 +124,8 @@ class Table(Sequence[dict[str, Any]]):
         for row in zip(*self._columns.values(), strict=True):
             writer.writerow([_cell(value) for value in row])
         if path is not None:
-            Path(path).write_text(out.getvalue(), encoding="utf-8")
+            with replaced_file(path) as file:
+                file.write(out.getvalue().encode())
         return out.getvalue()
 
     def to_pandas(self) -> Any:

@@ -94,6 +94,7 @@ class Cluster(NamedTuple):
             and priority_of(other) >= priority_of(pod)
             and other.metadata.uid != pod.metadata.uid
         ]
+        first = World(self.nodes, self.placed).nominated_for(pod, first)
         return not first or not World(self.nodes, [*stay, *first]).fit_error(pod, node)
 
     def victims_on(self, pod: Pod, node: str) -> Choice | None:

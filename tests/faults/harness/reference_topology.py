@@ -38,6 +38,24 @@ class World:
             or next(self._spread_errors(pod, node), "")
         )
 
+    def nominated_for(
+        self, pod: Pod, nominated: Iterable[tuple[Pod, str]]
+    ) -> list[tuple[Pod, str]]:
+        """Returns nominated pods as they count for a pod, with the names of their nodes.
+
+        Their terms do not count if InterPodAffinity is skipped: the pod has no required terms, and
+        those of the pods here do not select it. Nominated pods are not added to its state then.
+
+        Source: framework/plugins/interpodaffinity/filtering.go (PreFilter),
+        framework/runtime/framework.go (RunPreFilterExtensionAddPod).
+        """
+        if self._is_affinity_filtered(pod):
+            return list(nominated)
+        return [
+            (replace(other, spec=replace(other.spec, affinity=None)), name)
+            for other, name in nominated
+        ]
+
     # -- affinity ---------------------------------------------------------------------------------
 
     def _affinity_error(self, pod: Pod, node: Node) -> str:
@@ -61,6 +79,15 @@ class World:
         )
         is_own = all(_selects(term, pod) for term in terms)
         return "" if is_first and is_own else "affinity"
+
+    def _is_affinity_filtered(self, pod: Pod) -> bool:
+        if any(terms for is_anti in (True, False) for terms in _terms(pod, is_anti=is_anti)):
+            return True
+        return any(
+            _selects(term, pod) and self._has_labels(name, [term.topology_key])
+            for other, name in self._placed
+            for term in _terms(other, is_anti=True)
+        )
 
     def _has_company(self, term: PodAffinityTerm, node: Node) -> bool:
         return any(_selects(term, other) for other in self._pods_in(term.topology_key, node))

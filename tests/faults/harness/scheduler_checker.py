@@ -104,6 +104,7 @@ class SchedulerChecker(Observer):
         ]
         if nominated:
             self._findings.count("placed beside nominated pods")
+            nominated = World(nodes, placed).nominated_for(pod, nominated)
             why = World(nodes, placed + nominated).fit_error(pod, result.node_name)
         if why:
             message = f"{entry.pod.key} takes the place of pods nominated to {result.node_name}"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from mooring.objects.codec.decode import convert
-from mooring.objects.pod import Pod
+from mooring.objects.meta import LabelSelector
+from mooring.objects.pod import Affinity, Pod, PodAffinityTerm, PodAntiAffinity
 from mooring.testing import make_node
 from tests.faults.harness.reference_preemption import Choice, Cluster, protected_pods
 from tests.plugins.preemption_clusters import budget
@@ -25,6 +28,15 @@ def pod(name: str, priority: int = 0, *, minute: int | None = None, cpu: str = "
         body["status"] = {"startTime": f"2026-01-01T00:{minute:02}:00Z"}
     made: Pod = convert(body, "Pod")
     return made
+
+
+def _alone(name: str, priority: int, *, cpu: str) -> Pod:
+    """Returns a pod with anti-affinity to all of these pods on its node."""
+    made = pod(name, priority, cpu=cpu)
+    selector = LabelSelector(match_labels={"app": "x"})
+    term = PodAffinityTerm(label_selector=selector, topology_key="kubernetes.io/hostname")
+    anti = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
+    return replace(made, spec=replace(made.spec, affinity=Affinity(pod_anti_affinity=anti)))
 
 
 NEW = pod("new", 100)
@@ -64,6 +76,16 @@ def test_pods_of_the_same_priority_and_nominated_ones_keep_their_resources() -> 
     low = (pod("low", cpu="2"), "a")
     assert best(low, full) == ("a", ["low"])
     assert best(low, full, nominated=(pod("other", 100, cpu="2"), "a")) is None
+
+
+def test_terms_of_nominated_pods_count_if_a_term_of_a_placed_pod_selects_the_preemptor() -> None:
+    """Else InterPodAffinity is skipped, and nominated pods are not added to its state."""
+    low, full = (pod("low", cpu="2"), "a"), (pod("same", 100, cpu="2"), "b")
+    small = pod("small", 100, cpu="1")
+    nominated = (_alone("other", 100, cpu="1"), "a")
+    assert best(low, full, nominated=nominated, pod=small) == ("a", ["low"])
+    selecting = (_alone("same", 100, cpu="2"), "b")
+    assert best(low, selecting, nominated=nominated, pod=small) is None
 
 
 def test_a_budget_is_used_up_by_the_pods_before() -> None:

@@ -115,12 +115,15 @@ class FullObjectsRun:
         if self._rng.random() < self._failing:
             self._has_failed = True
             raise Unreachable("refused")
-        if name not in self._stored[kind]:
+        # At the time of the answer: it may be created while another object is read.
+        self._exists[name] = name in self._stored[kind]
+        if not self._exists[name]:
             raise NotFound("not found", status=404)
         return _body(kind, name, *self._stored[kind][name])
 
     def _begin(self) -> None:
         self._reads, self._has_failed = [], False
+        self._exists: dict[str, bool] = {}
 
     async def _ask_pod(self) -> None:
         """Asks for a pod in a version that the scheduler has seen."""
@@ -187,16 +190,18 @@ class FullObjectsRun:
         """Asks for nodes by name: those that are cached are not read."""
         self._begin()
         names = self._rng.sample(NAMES, 2)
-        cached = {name for name in names if name in self._watched["nodes"]}
+        watched = self._watched["nodes"]
+        before = {name: watched[name] for name in names if name in watched}
         try:
             sent = await self._cache.nodes(names)
         except ExtenderError as error:
             if not self._has_failed:
                 self.problems.append(f"nodes are not sent: {error}")
             return
-        # A deletion may have been reported meanwhile.
-        cached &= set(self._watched["nodes"])
-        due = [name for name in names if name in cached or name in self._stored["nodes"]]
+        # A deletion may have been reported meanwhile, and another version after it.
+        cached = {name for name, node in before.items() if watched.get(name) is node}
+        stored = {name: name in self._stored["nodes"] for name in names} | self._exists
+        due = [name for name in names if name in cached or stored[name]]
         sent = {name: it for name, it in sent.items() if name in due}
         if list(sent) != due or cached & set(self._reads):
             self.problems.append(f"the nodes {list(sent)} are sent, not {due}; read: {self._reads}")

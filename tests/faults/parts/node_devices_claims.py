@@ -14,9 +14,13 @@ import msgspec
 from mooring.clock import Rng
 from mooring.objects.codec.decode import convert
 from mooring.objects.resource import AllocationResult, ResourceClaim
+from tests.faults.parts.device_usage import Amounts
 from tests.faults.parts.node_devices_model import Taken
 
 DRIVER: Final = "gpu.test"
+CAPACITIES: Final = ("memory", "bandwidth")
+#: Keys of a request that are not written as they are.
+_OWN_KEYS: Final = ("where", "tolerated", "capacity")
 
 
 class ClaimSpecs:
@@ -27,13 +31,23 @@ class ClaimSpecs:
         n_plain: So many of the first read no attribute.
         has_all: Whether some request all devices.
         has_taints: Whether some tolerate taints.
+        has_capacity: Whether some request an amount of a capacity.
     """
 
-    def __init__(self, rng: Rng, *, n_plain: int, has_all: bool, has_taints: bool) -> None:
+    def __init__(
+        self,
+        rng: Rng,
+        *,
+        n_plain: int,
+        has_all: bool,
+        has_taints: bool,
+        has_capacity: bool = False,
+    ) -> None:
         self._rng = rng
         self._n_plain = n_plain
         self._has_all = has_all
         self._has_taints = has_taints
+        self._has_capacity = has_capacity
 
     def draw(self) -> dict[str, Any]:
         """Draws the requests and constraints of a claim; few differ, so that pods share results."""
@@ -78,7 +92,16 @@ class ClaimSpecs:
             "count": count,
             "where": where,
             "tolerated": tolerated,
+            **self._capacity(),
         }
+
+    def _capacity(self) -> dict[str, Any]:
+        """Draws amounts that are requested; few devices have a bandwidth."""
+        rng = self._rng
+        if not self._has_capacity or rng.random() < 0.5:
+            return {}
+        names = rng.choice((("memory",), ("memory",), ("memory",), ("bandwidth",), CAPACITIES))
+        return {"capacity": {name: rng.choice((1, 2, 3, 4, 6, 9)) for name in names}}
 
 
 def _plain(count: int) -> dict[str, Any]:
@@ -115,7 +138,10 @@ def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
     """Returns a claim with the selectors of ``where`` in CEL."""
 
     def written(choice: dict[str, Any]) -> dict[str, Any]:
-        rest = {key: it for key, it in choice.items() if key not in ("where", "tolerated")}
+        rest = {key: it for key, it in choice.items() if key not in _OWN_KEYS}
+        if "capacity" in choice:
+            amounts = {name: str(amount) for name, amount in choice["capacity"].items()}
+            rest["capacity"] = {"requests": amounts}
         tolerations = [{"key": key, "operator": "Exists"} for key in choice["tolerated"]]
         return {**rest, "selectors": selectors_of(choice["where"]), "tolerations": tolerations}
 
@@ -142,8 +168,9 @@ def allocation_of(taken: Sequence[Taken], node: str) -> AllocationResult:
             "driver": DRIVER,
             "pool": item.device.pool,
             "device": item.device.name,
+            **_share(number, item.consumed),
         }
-        for item in taken
+        for number, item in enumerate(taken)
     ]
     zones = [
         {"key": "zone", "operator": "In", "values": [value]}
@@ -158,3 +185,12 @@ def allocation_of(taken: Sequence[Taken], node: str) -> AllocationResult:
     if zones or "matchFields" in term:
         body["nodeSelector"] = {"nodeSelectorTerms": [term]}
     return msgspec.convert(body, AllocationResult)
+
+
+def _share(number: int, consumed: Amounts | None) -> dict[str, Any]:
+    """Returns the fields of a result that a shared device has, and others have not."""
+    if consumed is None:
+        return {}
+    amounts = {name: str(amount) for name, amount in consumed.items()}
+    share: dict[str, Any] = {"shareID": f"00000000-0000-4000-8000-{number:012}"}
+    return {**share, "consumedCapacity": amounts} if amounts else share

@@ -11,7 +11,7 @@ from mooring.objects.node import Node
 from mooring.objects.resource import DeviceClass, ResourceSlice
 from mooring.state.cache import Cache
 from mooring.testing import make_node
-from tests.faults.parts.node_devices_claims import DRIVER, selectors_of
+from tests.faults.parts.node_devices_claims import DRIVER, ClaimSpecs, selectors_of
 from tests.faults.parts.node_devices_model import TaintRule
 
 NODES: Final = ("n0", "n1", "n2", "n3", "n4")
@@ -19,12 +19,25 @@ ZONES: Final = ("a", "b")
 RESOURCE: Final = "example.com/gpu"
 #: Class -> the conditions of its devices.
 CLASSES: Final = {"gpu": {}, "x": {"model": "x"}, "y": {"model": "y"}}
+#: How requests for the memory of a shared device are rounded, and refused.
+POLICIES: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"default": "2"},
+    {"default": "2", "validValues": ["2", "4", "7"]},
+    {"default": "3", "validRange": {"min": "1", "max": "5", "step": "2"}},
+    {"default": "2", "validRange": {"min": "2"}},
+)
 
 
 class DeviceCluster:
-    """A cache with nodes, slices, classes and rules, and their documents."""
+    """A cache with nodes, slices, classes and rules, and their documents.
 
-    def __init__(self, seed: int) -> None:
+    Args:
+        seed: Of the generator that draws them.
+        has_shared: Whether devices may be shared, and share counters.
+    """
+
+    def __init__(self, seed: int, *, has_shared: bool = False) -> None:
         self._rng = rng = seeded_random(seed)
         self._cache = Cache(DeviceFeatures(has_taint_rules=True))
         self._count = 0
@@ -36,7 +49,18 @@ class DeviceCluster:
         self._has_taints = rng.random() < 0.5
         #: So many claims read no attribute: what others read later begins the signatures anew.
         self._n_plain = rng.choice((0, 4, 10))
+        self._has_counters = has_shared and rng.random() < 0.6
+        self._has_capacity = has_shared and (not self._has_counters or rng.random() < 0.6)
+        # While a pool with counters is replaced, what is left of them depends on the first node.
+        self._has_incomplete &= not self._has_counters
         self._has_all = not self._has_incomplete and not self._has_taints
+        self._specs = ClaimSpecs(
+            self._rng,
+            n_plain=self._n_plain,
+            has_all=self._has_all,
+            has_taints=self._has_taints,
+            has_capacity=self._has_capacity,
+        )
         self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
@@ -68,19 +92,58 @@ class DeviceCluster:
         rng = self._rng
         count = rng.choice((1, 1, 2))
         sizes = [rng.choice((1, 2, 3)) for _ in range(count)]
+        sets = self._counter_sets()
+        if sets:
+            count += 1
+            self._put_slice(f"{pool}-c", pool, generation, count, {"sharedCounters": sets})
         for number, size in enumerate(sizes):
             if self._has_incomplete and rng.random() < 0.15:
                 continue
-            name = f"{pool}-{number}"
-            spec: dict[str, Any] = {
-                "driver": DRIVER,
-                "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
-                "devices": [self._device(f"{number}-{index}", pool) for index in range(size)],
-                **self._nodes_of(pool),
+            devices = [self._device(f"{number}-{index}", pool) for index in range(size)]
+            for device in devices if sets else ():
+                self._consume(device, sets)
+            rest = {"devices": devices}
+            self._put_slice(f"{pool}-{number}", pool, generation, count, rest)
+
+    def _put_slice(
+        self, name: str, pool: str, generation: int, count: int, rest: dict[str, Any]
+    ) -> None:
+        spec: dict[str, Any] = {
+            "driver": DRIVER,
+            "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
+            "devices": [],
+            **rest,
+            **self._nodes_of(pool),
+        }
+        body = self._slices[name] = {"metadata": {"name": name}, "spec": spec}
+        slice_: ResourceSlice = convert(body, "ResourceSlice")
+        self._put("ResourceSlice", slice_)
+
+    def _counter_sets(self) -> list[dict[str, Any]]:
+        """Draws the counters of a pool."""
+        rng = self._rng
+        if not self._has_counters or rng.random() < 0.3:
+            return []
+        return [
+            {"name": name, "counters": {"slots": {"value": rng.choice("1246")}, **more}}
+            for name, more in (("first", {}), ("second", {"lanes": {"value": "3"}}))[
+                : rng.choice((1, 1, 2))
+            ]
+        ]
+
+    def _consume(self, device: dict[str, Any], sets: list[dict[str, Any]]) -> None:
+        """Lets most devices of a pool consume some of its counters."""
+        rng = self._rng
+        consumed = [
+            {
+                "counterSet": item["name"],
+                "counters": {name: {"value": rng.choice("0112")} for name in item["counters"]},
             }
-            body = self._slices[name] = {"metadata": {"name": name}, "spec": spec}
-            slice_: ResourceSlice = convert(body, "ResourceSlice")
-            self._put("ResourceSlice", slice_)
+            for item in sets
+            if rng.random() < 0.7
+        ]
+        if consumed:
+            device["consumesCounters"] = consumed
 
     def _nodes_of(self, pool: str) -> dict[str, Any]:
         if pool.startswith("own-"):
@@ -102,7 +165,21 @@ class DeviceCluster:
             )
         attributes = {key: {"string": text} for key, text in texts.items()}
         taints = [self._taint()] if self._has_taints and rng.random() < 0.15 else []
-        return {"name": name, "attributes": attributes, "taints": taints, **reach}
+        body = {"name": name, "attributes": attributes, "taints": taints, **reach}
+        return {**body, **self._sharing()} if self._has_capacity else body
+
+    def _sharing(self) -> dict[str, Any]:
+        """Draws whether a device may be shared, and its capacities."""
+        rng = self._rng
+        is_shared = rng.random() < 0.6
+        capacity: dict[str, Any] = {}
+        if rng.random() < 0.8:
+            policy = rng.choice(POLICIES) if is_shared else {}
+            capacity["memory"] = {"value": "8"} | ({"requestPolicy": policy} if policy else {})
+        if rng.random() < 0.3:
+            capacity["bandwidth"] = {"value": rng.choice("46")}
+        sharing: dict[str, Any] = {"allowMultipleAllocations": True} if is_shared else {}
+        return {**sharing, "capacity": capacity} if capacity else sharing
 
     def _taint(self) -> dict[str, str]:
         rng = self._rng

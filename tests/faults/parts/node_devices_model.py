@@ -9,16 +9,25 @@ Source: k8s.io/dynamic-resource-allocation structured/internal/incubating
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-Document = Mapping[str, Any]
+from tests.faults.parts.device_usage import (
+    Amounts,
+    CounterName,
+    Document,
+    Usage,
+    consumed_of,
+    counters_of,
+)
 
 
 class ModelDevice(NamedTuple):
     """A device: its pool, its name, its attributes, which nodes can use it, and its taints.
 
-    A taint is a key and an effect; those of rules are not among them.
+    A taint is a key and an effect; those of rules are not among them. ``is_shared`` is for
+    ``allowMultipleAllocations``; ``capacity`` is that of the API; ``counters`` is what it consumes.
     """
 
     pool: str
@@ -26,6 +35,9 @@ class ModelDevice(NamedTuple):
     attributes: Mapping[str, str]
     reach: tuple[str, str]
     taints: tuple[tuple[str, str], ...]
+    is_shared: bool = False
+    capacity: Mapping[str, Document] = {}
+    counters: Mapping[CounterName, int] = {}
 
     @property
     def id(self) -> tuple[str, str]:
@@ -43,12 +55,16 @@ class TaintRule(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A device for a claim: the number of the claim, the request, the alternative or ""."""
+    """A device for a claim: the number of the claim, the request, the alternative or "".
+
+    ``consumed`` is what the claim takes of the capacity of a shared device; None = a whole one.
+    """
 
     claim: int
     request: str
     alternative: str
     device: ModelDevice
+    consumed: Amounts | None = None
 
 
 def reach_of(spec: Document) -> tuple[str, str]:
@@ -72,7 +88,10 @@ def devices_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelDe
     everywhere = [item["spec"] | {"slice": item["metadata"]["name"]} for item in slices]
     pools: dict[str, list[Document]] = {}
     for spec in everywhere:
-        if any(reaches(device.reach, node, zone) for device in _devices(spec)):
+        # Slices with counters count for all nodes.
+        if spec.get("sharedCounters") or any(
+            reaches(device.reach, node, zone) for device in _devices(spec)
+        ):
             pools.setdefault(spec["pool"]["name"], []).append(spec)
     devices: list[ModelDevice] = []
     for name in sorted(pools):
@@ -94,7 +113,16 @@ def _devices(spec: Document) -> Iterator[ModelDevice]:
         attributes = {name: value["string"] for name, value in device["attributes"].items()}
         reach = reach_of(device if spec.get("perDeviceNodeSelection") else spec)
         taints = tuple((taint["key"], taint["effect"]) for taint in device["taints"])
-        yield ModelDevice(spec["pool"]["name"], device["name"], attributes, reach, taints)
+        yield ModelDevice(
+            spec["pool"]["name"],
+            device["name"],
+            attributes,
+            reach,
+            taints,
+            bool(device.get("allowMultipleAllocations")),
+            device.get("capacity", {}),
+            counters_of(device),
+        )
 
 
 class DeviceSearch:
@@ -102,7 +130,7 @@ class DeviceSearch:
 
     Args:
         devices: Those that the node can use, in order.
-        in_use: Those that other claims have.
+        usage: What other claims have.
         classes: Name of a class -> the conditions of its devices: attribute and value.
         rules: The rules that taint devices: pool and device, None = any, and the taint.
     """
@@ -110,12 +138,12 @@ class DeviceSearch:
     def __init__(
         self,
         devices: Sequence[ModelDevice],
-        in_use: set[tuple[str, str]],
+        usage: Usage,
         classes: Mapping[str, Mapping[str, str]],
         rules: Sequence[TaintRule] = (),
     ) -> None:
         self._devices = devices
-        self._in_use = in_use
+        self._usage = usage
         self._classes = classes
         self._rules = rules
         self._taken: list[Taken] = []
@@ -142,6 +170,8 @@ class DeviceSearch:
     def _choice(self, claim: int, number: int, alternative: str, choice: Any) -> bool:
         matching = [device for device in self._devices if self._matches(choice, device)]
         if choice["allocationMode"] == "All":
+            # They are listed before the search.
+            matching = [it for it in matching if self._consumed(choice, it, ()) is not None]
             return bool(matching) and self._all(claim, number, alternative, matching)
         return self._some(claim, number, alternative, matching, choice["count"])
 
@@ -171,14 +201,62 @@ class DeviceSearch:
         return False
 
     def _take(self, claim: int, number: int, alternative: str, device: ModelDevice) -> bool:
-        """Takes a device, unless it is in use, or a constraint forbids it."""
+        """Takes a device, unless it is in use, or a constraint or an amount forbids it."""
         spec = self._specs[claim]
-        taken = Taken(claim, spec["requests"][number]["name"], alternative, device)
-        is_free = device.id not in self._in_use | {other.device.id for other in self._taken}
-        if not is_free or not all(self._allows(it, taken) for it in spec["constraints"]):
+        request = spec["requests"][number]
+        choices = request.get("firstAvailable", [request.get("exactly")])
+        choice = next(it for it in choices if not alternative or it["name"] == alternative)
+        consumed = self._consumed(choice, device, self._taken)
+        if consumed is None or not self._is_free(device):
+            return False
+        taken = Taken(
+            claim, request["name"], alternative, device, consumed if device.is_shared else None
+        )
+        if not all(self._allows(it, taken) for it in spec["constraints"]):
             return False
         self._taken.append(taken)
         return True
+
+    def _consumed(
+        self, choice: Document, device: ModelDevice, others: Sequence[Taken]
+    ) -> Amounts | None:
+        """Returns what a request takes of the capacity of a device; None = there is too little."""
+        amounts = consumed_of(device.capacity, choice.get("capacity", {}))
+        if amounts is None:
+            return None
+        used = Counter(self._usage.capacity.get(device.id, {}))
+        for other in others:
+            if other.device.id == device.id and other.consumed is not None:
+                used.update(other.consumed)
+        fits = all(
+            used[name] + amount <= int(device.capacity[name]["value"])
+            for name, amount in amounts.items()
+        )
+        return amounts if fits else None
+
+    def _is_free(self, device: ModelDevice) -> bool:
+        """Returns whether no claim has the whole device, and its counters are sufficient."""
+        is_whole = {it.device.id for it in self._taken if it.consumed is None}
+        if device.id in self._usage.whole | is_whole:
+            return False
+        if not device.counters or (device.is_shared and self._is_shared_already(device)):
+            return True
+        used: Counter[CounterName] = Counter(device.counters)
+        counted: set[tuple[str, str]] = set()
+        for other in self._taken:
+            is_first = other.device.id not in counted
+            counted.add(other.device.id)
+            is_counted = other.consumed is None or other.device.id not in self._usage.capacity
+            if other.device.pool == device.pool and is_first and is_counted:
+                used.update(other.device.counters)
+        left = self._usage.counters[device.pool]
+        return all(used[name] <= amount for name, amount in left.items())
+
+    def _is_shared_already(self, device: ModelDevice) -> bool:
+        """Returns whether the counters of a shared device are paid by another share."""
+        return device.id in self._usage.capacity or any(
+            other.device.id == device.id for other in self._taken
+        )
 
     def _allows(self, constraint: Document, taken: Taken) -> bool:
         """Returns whether the devices so far and this one satisfy a constraint."""

@@ -24,12 +24,15 @@ from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import audit
 from mooring.testing import Harness, make_pod
-from tests.faults.parts.node_devices_claims import ClaimSpecs, allocation_of, claim_of, special_of
+from tests.faults.parts.device_usage import usage_of
+from tests.faults.parts.node_devices_claims import allocation_of, claim_of, special_of
 from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, DeviceCluster
 from tests.faults.parts.node_devices_model import DeviceSearch, Taken, devices_on, reaches
 
 STEPS: Final = 30
 CLAIMS: Final = 6
+#: Request, pool, device, whether it is shared, and what is consumed of it.
+Result = tuple[str, str, str, bool, dict[str, int]]
 
 
 class ClaimInUse:
@@ -66,8 +69,8 @@ class NodeDevicesRun(DeviceCluster):
         paths: What happened, and how often.
     """
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int, *, has_shared: bool = False) -> None:
+        super().__init__(seed, has_shared=has_shared)
         self.problems: list[str] = []
         self.paths = dict.fromkeys(("fits", "rejected", "reserved", "special"), 0)
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
@@ -75,9 +78,6 @@ class NodeDevicesRun(DeviceCluster):
         # With a filter whose results are cached, as in every profile.
         self._harness = Harness([], [NodeUnschedulable(), self._plugin])
         self._harness.cache = self._cache
-        self._specs = ClaimSpecs(
-            self._rng, n_plain=self._n_plain, has_all=self._has_all, has_taints=self._has_taints
-        )
         self._claims: dict[str, ClaimInUse] = {}
         self._reserved: list[Reserved] = []
         #: Bound pods, and their claims.
@@ -182,13 +182,15 @@ class NodeDevicesRun(DeviceCluster):
                 return None
         specs = [claim.spec for claim in claims if not claim.taken]
         specs += self._special_on(name, claims, amount)
-        in_use = {
-            taken.device.id
+        taken = [
+            (taken.device.id, taken.consumed)
             for claim in (*self._claims.values(), *self._specials())
             for taken in claim.taken
-        }
-        devices = devices_on(self._slices.values(), name, zone)
-        return DeviceSearch(devices, in_use, CLASSES, list(self._rules.values())).run(specs)
+        ]
+        slices = self._slices.values()
+        usage = usage_of(taken, slices)
+        devices = devices_on(slices, name, zone)
+        return DeviceSearch(devices, usage, CLASSES, list(self._rules.values())).run(specs)
 
     def _special_on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[dict[str, Any]]:
         """Returns the claim for the extended resource on a node.
@@ -343,15 +345,23 @@ def _is_usable(claim: ClaimInUse, node: str, zone: str) -> bool:
     return all(reaches(it, node, zone) for it in reach)
 
 
-def _results(claim: ResourceClaim) -> list[tuple[str, str, str]]:
+def _results(claim: ResourceClaim) -> list[Result]:
     assert claim.status.allocation is not None
-    results = claim.status.allocation.devices.results
-    return [(result.request, result.pool, result.device) for result in results]
+    return [
+        (
+            result.request,
+            result.pool,
+            result.device,
+            result.share_id is not None,
+            {name: int(str(amount)) for name, amount in result.consumed_capacity.items()},
+        )
+        for result in claim.status.allocation.devices.results
+    ]
 
 
-def _result_of(taken: Taken) -> tuple[str, str, str]:
+def _result_of(taken: Taken) -> Result:
     request = f"{taken.request}/{taken.alternative}" if taken.alternative else taken.request
-    return request, *taken.device.id
+    return request, *taken.device.id, taken.consumed is not None, dict(taken.consumed or {})
 
 
 def run_node_devices(seed: int) -> None:
@@ -361,5 +371,16 @@ def run_node_devices(seed: int) -> None:
         AssertionError: a pod fits another node, or gets other devices, than by the model.
     """
     run = NodeDevicesRun(seed)
+    run.run()
+    assert not run.problems, run.problems[0]
+
+
+def run_shared_devices(seed: int) -> None:
+    """Runs a seed in which devices are shared, or share the counters of their pool.
+
+    Raises:
+        AssertionError: a pod fits another node, or gets other devices, than by the model.
+    """
+    run = NodeDevicesRun(seed, has_shared=True)
     run.run()
     assert not run.problems, run.problems[0]

@@ -27,7 +27,7 @@ from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.limited_choice_run import run_limited_choice
-from tests.faults.parts.node_devices_run import run_node_devices
+from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
@@ -74,6 +74,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "limited_choice": run_limited_choice,
     "spreading": run_spreading,
     "node_devices": run_node_devices,
+    "shared_devices": run_shared_devices,
     "filter_extender": run_filter_extender,
     "batch": run_batch,
     "cached": run_cached,
@@ -89,6 +90,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claim_store",
         "spreading",
         "node_devices",
+        "shared_devices",
         "volumes",
         "handlers",
         "cycle",
@@ -102,7 +104,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "preemption",
         "choice",
     ),
-    "dra": ("node_devices",),
+    "dra": ("node_devices", "shared_devices"),
     "cel": ("node_devices",),
     "client": (
         "client",
@@ -129,7 +131,13 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claim_errors",
         "removal",
     ),
-    "plugins/dynamic_resources": ("extended", "node_devices", "claims", "conditions"),
+    "plugins/dynamic_resources": (
+        "extended",
+        "node_devices",
+        "shared_devices",
+        "claims",
+        "conditions",
+    ),
     "plugins/default_preemption": ("choice", "limited_choice"),
     "plugins/pod_topology_spread": ("spreading",),
     "plugins/volume_binding": ("volumes",),

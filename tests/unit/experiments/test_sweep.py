@@ -6,7 +6,6 @@ import json
 import math
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -26,6 +25,7 @@ from mooring.experiments.sweep import Run, Store, main_effects, results_of, run_
 from mooring.experiments.sweep_file import Sweep, read_sweep
 from mooring.statistics import mean_interval
 from tests.helpers.command_line import run_command
+from tests.helpers.full_disk import full_disk
 from tests.helpers.scenario_files import Spec, nodes, pod, write
 from tests.unit.experiments.test_compare import PACK
 
@@ -158,14 +158,10 @@ def test_a_full_disk_is_an_error_and_the_sweep_goes_on_later(tmp_path: Path) -> 
     whole = tmp_path / "whole"
     with Store(str(whole)) as store:
         run_sweep(sweep, store, jobs=1)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     room = len((whole / "runs.jsonl").read_bytes()) // 2
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
-        with pytest.raises(ConfigError, match="cannot be written: file too large"):
-            swept(tmp_path, sweep, jobs=1)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    problem = "cannot be written: file too large"
+    with full_disk(after_bytes=room), pytest.raises(ConfigError, match=problem):
+        swept(tmp_path, sweep, jobs=1)
     assert (tmp_path / "out" / "runs.jsonl").stat().st_size == room
     swept(tmp_path, sweep, jobs=1)
     assert lines_of(tmp_path / "out") == lines_of(whole)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from mooring.recordings.format import (
     read_recording,
     write_recording,
 )
+from tests.helpers.full_disk import full_disk
 from tests.helpers.paths import PARITY_DATA
 
 DATA = PARITY_DATA
@@ -110,13 +110,8 @@ def test_a_run_that_fails_leaves_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["r.json", "r.json.gz"])
 def test_a_full_disk_names_the_recording_and_leaves_no_file(tmp_path: Path, name: str) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as a full disk: no byte more
-    try:
-        with pytest.raises(ConfigError) as caught:
-            write_recording(tmp_path / name, recording(*map(step, map(str, range(99)))))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with full_disk(after_bytes=100), pytest.raises(ConfigError) as caught:
+        write_recording(tmp_path / name, recording(*map(step, map(str, range(99)))))
     assert str(caught.value) == f"{tmp_path / name}: cannot be written: File too large"
     assert list(tmp_path.iterdir()) == []
 
@@ -232,14 +227,28 @@ def test_a_key_is_the_name_with_its_namespace() -> None:
     assert object_key({}) == ""
 
 
-def test_a_path_that_is_not_a_regular_file_is_not_replaced(tmp_path: Path) -> None:
+def test_a_recording_that_is_written_to_a_pipe_does_not_replace_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
 
-    with pytest.raises(ConfigError, match="it is not a regular file"):
-        RecordingWriter(pipe, recording())
+    write_recording(pipe, recording(step("a")))
 
     assert pipe.is_fifo()
+    with os.fdopen(reader, "rb") as file:
+        (tmp_path / "read.json").write_bytes(file.read())
+    assert len(read_recording(tmp_path / "read.json").steps) == 1
+
+
+def test_the_error_of_a_run_is_not_replaced_by_that_of_a_full_disk(tmp_path: Path) -> None:
+    def run() -> None:
+        with RecordingWriter(tmp_path / "a.json.gz", recording()) as writer:
+            writer.add(step("a"))
+            raise RuntimeError
+
+    with full_disk(after_bytes=0), pytest.raises(RuntimeError):
+        run()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_value_of_a_wrong_type_is_named_in_plain_words(tmp_path: Path) -> None:
