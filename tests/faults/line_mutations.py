@@ -16,7 +16,7 @@ from mooring.dra.allocator import Allocator
 from mooring.framework.runtime import combined_results, host_selection, score
 from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch, SortedNodes
 from mooring.framework.runtime.result_cache import CachedResults
-from mooring.plugins.default_preemption.plugin import DefaultPreemption
+from mooring.plugins.default_preemption import plugin as default_preemption
 from mooring.plugins.dynamic_resources.attempt import DeviceAttempt
 from mooring.plugins.inter_pod_affinity import domains
 from mooring.plugins.node_resources import fit
@@ -284,7 +284,7 @@ LATER_LINE_BUGS: Final = [
     PlantedBug(
         "unknown_status_is_eligible",
         "A preemptor whose nominated node was not filtered waits for its victims",
-        DefaultPreemption,
+        default_preemption,
         "_ineligible_reason",
         "status is None or status.code",
         "status is not None and status.code",
