@@ -34,6 +34,7 @@ from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.removal_run import run_removal
+from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
@@ -80,6 +81,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "full_objects": run_full_objects,
     "removal": run_removal,
     "extended": run_extended,
+    "scores": run_scores,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -101,6 +103,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "cycle",
         "preemption",
         "choice",
+        "scores",
     ),
     "dra": ("node_devices",),
     "cel": ("node_devices",),
@@ -131,6 +134,8 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "plugins/dynamic_resources": ("extended", "node_devices", "claims", "conditions"),
     "plugins/default_preemption": ("choice", "limited_choice"),
+    "plugins/inter_pod_affinity": ("scores",),
+    "plugins/node_resources": ("scores",),
     "plugins/pod_topology_spread": ("spreading",),
     "plugins/volume_binding": ("volumes",),
     "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects"),
