@@ -1,6 +1,6 @@
 """The run ``node_devices`` between two filters whose results are cached: who rejects each node.
 
-Nodes are cordoned and tainted, one at a time or all at once, while pools change. A cordoned node is
+Nodes are cordoned and tainted, one at a time or all at once, and removed and added, while pools change. A cordoned node is
 rejected before its devices are tried, and a tainted one after that: the filter that rejects is
 the first one by the rules, whatever has changed since the last pod of that kind.
 """
@@ -44,6 +44,7 @@ class DeviceColumnsRun(NodeDevicesRun):
     def __init__(self, seed: int) -> None:
         #: Name -> what a node has.
         self._closed: dict[str, Closed] = {}
+        self._removed: set[str] = set()
         super().__init__(seed)
         plugins = [NodeUnschedulable(), self._plugin, TaintToleration()]
         self._harness = Harness([], plugins)
@@ -54,6 +55,7 @@ class DeviceColumnsRun(NodeDevicesRun):
         )
         self._closed_rate = self._rng.choice((0.1, 0.3, 0.6))
         self._zone_rate = self._rng.choice((0.0, 0.1))
+        self._removal_rate = self._rng.choice((0.0, 0.1))
         self.paths |= dict.fromkeys(("cordoned", "tainted"), 0)
 
     def _put_node(self, name: str) -> None:
@@ -74,6 +76,7 @@ class DeviceColumnsRun(NodeDevicesRun):
             taints=["away:NoSchedule"] if closed.is_tainted else [],
         )
         self._nodes[name] = node
+        self._removed.discard(name)
         self._cache.put_node(node)
 
     def _change_node(self) -> None:
@@ -81,6 +84,9 @@ class DeviceColumnsRun(NodeDevicesRun):
         rng = self._rng
         if rng.random() < self._zone_rate:
             super()._change_node()
+            return
+        if rng.random() < self._removal_rate:
+            self._remove_node(rng.choice(NODES))
             return
         for name in rng.choice((NODES, (rng.choice(NODES),), (rng.choice(NODES),))):
             self._closed[name].is_cordoned = rng.random() < self._closed_rate
@@ -103,6 +109,14 @@ class DeviceColumnsRun(NodeDevicesRun):
             self._change_node()
         super()._attempt()
 
+    def _remove_node(self, name: str) -> None:
+        """Removes a node, or adds it again."""
+        if name in self._removed:
+            self._store(name)
+        elif len(self._removed) < len(NODES) - 1:
+            self._removed.add(name)
+            self._cache.remove_node(name)
+
     def _filter(self, cycle: Any, view: NodeView) -> tuple[list[str], list[str]]:
         """Filters all nodes; returns those that are not cordoned, and which of them have devices.
 
@@ -120,6 +134,10 @@ class DeviceColumnsRun(NodeDevicesRun):
             if number not in allowed:
                 pod = cycle.pod.metadata.name
                 self.problems.append(f"{pod} is rejected on {name} by filter {number}: {closed}")
+        accepted = sum(number == ACCEPTED for number in numbers.values())
+        counts = results.count, results.refused_count()
+        if counts != (accepted, len(numbers) - accepted):
+            self.problems.append(f"{counts} nodes are accepted and rejected, of {numbers}")
         names = [name for name in numbers if not self._closed[name].is_cordoned]
         return names, [name for name in names if numbers[name] != BY_DEVICES]
 

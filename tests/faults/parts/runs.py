@@ -17,6 +17,8 @@ from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
 from tests.faults.parts.cycle_run import run_cycle
+from tests.faults.parts.device_columns_run import run_device_columns
+from tests.faults.parts.device_scores_run import run_device_scores
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extended_run import run_extended
@@ -82,6 +84,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "removal": run_removal,
     "extended": run_extended,
     "scores": run_scores,
+    "device_columns": run_device_columns,
+    "device_scores": run_device_scores,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -104,6 +108,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "preemption",
         "choice",
         "scores",
+        "device_columns",
     ),
     "dra": ("node_devices",),
     "cel": ("node_devices",),
@@ -132,10 +137,16 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claim_errors",
         "removal",
     ),
-    "plugins/dynamic_resources": ("extended", "node_devices", "claims", "conditions"),
+    "plugins/dynamic_resources": (
+        "extended",
+        "node_devices",
+        "claims",
+        "conditions",
+        "device_columns",
+    ),
     "plugins/default_preemption": ("choice", "limited_choice"),
     "plugins/inter_pod_affinity": ("scores",),
-    "plugins/node_resources": ("scores",),
+    "plugins/node_resources": ("scores", "device_scores"),
     "plugins/pod_topology_spread": ("spreading",),
     "plugins/volume_binding": ("volumes",),
     "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects"),

@@ -162,7 +162,9 @@ class ScoresModel:
         raw = []
         for name in names:
             labels = self.nodes[name].labels
-            raw.append(sum(total for (key, value), total in sums.items() if has(labels, key, value)))
+            raw.append(
+                sum(total for (key, value), total in sums.items() if has(labels, key, value))
+            )
         lowest, highest = min(raw), max(raw)
         if lowest == highest:
             return [0] * len(raw)

@@ -74,7 +74,9 @@ class ScoresRun:
         shape = rng.choice(SHAPES) if kind == "RequestedToCapacityRatio" else ()
         hard, ignores = rng.choice((0, 1, 7)), rng.random() < 0.2
         self._model = ScoresModel(Strategy(kind, weights, shape), hard, ignores_preferred=ignores)
-        fit = NodeResourcesFit(NodeResourcesFitArgs(scoring_strategy=_strategy(kind, weights, shape)))
+        fit = NodeResourcesFit(
+            NodeResourcesFitArgs(scoring_strategy=_strategy(kind, weights, shape))
+        )
         affinity = InterPodAffinity(
             InterPodAffinityArgs(
                 hard_pod_affinity_weight=hard, ignore_preferred_terms_of_existing_pods=ignores
