@@ -27,6 +27,7 @@ from tests.faults.harness.swarm import crowded, reactive, scenario_of
 from tests.faults.joint_mutations import JOINT_BUGS
 from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
+from tests.faults.line_mutations import LATER_LINE_BUGS, LINE_BUGS
 from tests.faults.mixed_mutations import MIXED_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.picked_mutations import PICKED_BUGS
@@ -61,6 +62,8 @@ ALL_BUGS: Final = (
     *REPICKED_BUGS,
     *MIXED_BUGS,
     *BROAD_BUGS,
+    *LINE_BUGS,
+    *LATER_LINE_BUGS,
 )
 
 #: Seeds that are tried for each bug.

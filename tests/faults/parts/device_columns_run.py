@@ -1,8 +1,9 @@
 """The run ``node_devices`` between two filters whose results are cached: who rejects each node.
 
-Nodes are cordoned and tainted, one at a time or all at once, and removed and added, while pools change. A cordoned node is
-rejected before its devices are tried, and a tainted one after that: the filter that rejects is
-the first one by the rules, whatever has changed since the last pod of that kind.
+Nodes are cordoned and tainted, one at a time or all at once, and removed and added, while pools
+change. A cordoned node is rejected before its devices are tried, and a tainted one after that: the
+filter that rejects is the first one by the rules, whatever has changed since the last pod of that
+kind.
 """
 
 from __future__ import annotations

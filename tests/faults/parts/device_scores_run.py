@@ -34,7 +34,7 @@ from tests.faults.parts.node_devices_cluster import (
 from tests.faults.parts.node_devices_model import ModelDevice, Taken, devices_of, reaches
 
 STEPS: Final = 40
-CONDITIONS: Final = ({}, {"model": "x"}, {"model": "y"}, {"bus": "1"})
+CONDITIONS: Final[tuple[dict[str, str], ...]] = ({}, {"model": "x"}, {"model": "y"}, {"bus": "1"})
 
 
 class DeviceScoresRun(DeviceCluster):

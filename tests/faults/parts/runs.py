@@ -29,6 +29,7 @@ from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.limited_choice_run import run_limited_choice
+from tests.faults.parts.lists_run import run_lists
 from tests.faults.parts.node_devices_run import run_node_devices
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
@@ -84,6 +85,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "removal": run_removal,
     "extended": run_extended,
     "scores": run_scores,
+    "lists": run_lists,
     "device_columns": run_device_columns,
     "device_scores": run_device_scores,
 }
@@ -121,6 +123,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "errors",
         "candidate",
         "pool",
+        "lists",
     ),
     "scheduler": (
         "handlers",

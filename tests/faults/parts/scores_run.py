@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from mooring.clock import seeded_random
 from mooring.config.types import (
     InterPodAffinityArgs,
@@ -23,6 +25,7 @@ from mooring.config.types import (
 )
 from mooring.framework import Attempt, Placement
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
+from mooring.objects.node import Node
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity
 from mooring.plugins.node_resources.fit import NodeResourcesFit
@@ -177,7 +180,7 @@ class ScoresRun:
             taints=[f"{key}:PreferNoSchedule" for key in machine.tainted],
         )
         if HOST not in machine.labels:
-            node = make_node_without_host(node)
+            node = _without_host(node)
         self._harness.cache.put_node(node)
 
     def _place(self, name: str, kind: Kind) -> None:
@@ -243,15 +246,9 @@ class ScoresRun:
             self.problems.append(f"{pod.key} is placed on {selected}, not {best}: {expected}")
 
 
-def make_node_without_host(node: Any) -> Any:
-    """Returns a node without the label of its name."""
+def _without_host(node: Node) -> Node:
     labels = {key: value for key, value in node.metadata.labels.items() if key != HOST}
-    metadata = type(node.metadata)(**{**_fields(node.metadata), "labels": labels})
-    return type(node)(**{**_fields(node), "metadata": metadata})
-
-
-def _fields(struct: Any) -> dict[str, Any]:
-    return {name: getattr(struct, name) for name in struct.__struct_fields__}
+    return replace(node, metadata=replace(node.metadata, labels=labels))
 
 
 def _amounts(amounts: dict[str, int]) -> dict[str, str | int]:
