@@ -443,6 +443,22 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "reset_reference_binds": ("volumes", 31),
     "second_provision_adds": ("volumes", 0),
     "count_of_steps": ("limited_choice", 5),
+    "column_rejects_first": ("device_columns", 85),
+    "combined_stay": ("device_columns", 5),
+    "missing_volume_goes_on": ("volumes", 48),
+    "removed_is_parked": ("writes", 6),
+    "masks_of_old_nodes": ("volumes", 2),
+    "mean_of_positive_shares": ("cached", 0),
+    "devices_of_old_node": ("device_scores", 7),
+    "host_terms_weigh_one": ("scores", 2),
+    "equal_node_moves_down": ("batch", 0),
+    "each_error_is_first": ("queue", 0),
+    "quarantined_are_not_counted": ("queue", 6),
+    "total_is_not_copied": ("scores", 0),
+    "failed_for_good_is_silent": ("swarm", 0),
+    "malformed_of_last_page": ("lists", 0),
+    "first_claim_is_checked": ("node_devices", 23),
+    "rank_of_next": ("scores", 2),
 }
 
 
