@@ -31,7 +31,7 @@ TAINTED: Final = 3
 
 @dataclass
 class Closed:
-    """What a node has besides devices."""
+    """A node but for its devices."""
 
     zone: str
     amounts: dict[str, str | int]

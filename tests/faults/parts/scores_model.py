@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 
 
 class Strategy(NamedTuple):
-    """How resources are scored: the weight of each, and the points of the curve, if it has one."""
+    """The scoring of resources: the weight of each, and the points of the curve, if it has one."""
 
     type: str
     weights: tuple[tuple[str, int], ...]
@@ -178,11 +178,11 @@ class ScoresModel:
             is_scalar = resource not in DEFAULTS
             if not size or (is_scalar and not dict(kind.requests).get(resource, 0)):
                 continue
-            asked = sum(
+            requested = sum(
                 dict(pod.requests).get(resource, 0) or DEFAULTS.get(resource, 0)
                 for pod in (kind, *node.pods.values())
             )
-            score = self._share_score(asked, size)
+            score = self._share_score(requested, size)
             if not is_ratio or score > 0:
                 total += score * weight
                 weights += weight
@@ -190,12 +190,13 @@ class ScoresModel:
             return 0
         return math.floor(total / weights + 0.5) if is_ratio else total // weights
 
-    def _share_score(self, asked: int, size: int) -> int:
+    def _share_score(self, requested: int, size: int) -> int:
         if self._strategy.type == "LeastAllocated":
-            return (size - asked) * 100 // size if asked <= size else 0
+            return (size - requested) * 100 // size if requested <= size else 0
         if self._strategy.type == "MostAllocated":
-            return min(asked, size) * 100 // size
-        return _on_line(self._strategy.shape, asked * 100 // size if asked <= size else 100)
+            return min(requested, size) * 100 // size
+        share = requested * 100 // size if requested <= size else 100
+        return _on_line(self._strategy.shape, share)
 
     def _taint_scores(self, names: list[str], kind: Kind) -> list[int]:
         counts = [
