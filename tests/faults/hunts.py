@@ -459,6 +459,11 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "malformed_of_last_page": ("lists", 0),
     "first_claim_is_checked": ("node_devices", 23),
     "rank_of_next": ("scores", 2),
+    "own_cancellation_is_foreign": ("binding", 1),
+    "special_results_are_old": ("device_columns", 3),
+    "classes_of_old_version": ("device_scores", 0),
+    "constant_is_left_out": ("scores", 1),
+    "namespaces_of_many_terms": ("scores", 18),
 }
 
 
