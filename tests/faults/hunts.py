@@ -464,6 +464,8 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "classes_of_old_version": ("device_scores", 0),
     "constant_is_left_out": ("scores", 1),
     "namespaces_of_many_terms": ("scores", 18),
+    "first_value_is_not_empty": ("spreading", 18),
+    "last_node_of_batch": ("batch", 0),
 }
 
 
