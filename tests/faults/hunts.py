@@ -27,6 +27,7 @@ from tests.faults.harness.swarm import crowded, reactive, scenario_of
 from tests.faults.joint_mutations import JOINT_BUGS
 from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
+from tests.faults.line_mutations import LATER_LINE_BUGS, LINE_BUGS
 from tests.faults.mixed_mutations import MIXED_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.picked_mutations import PICKED_BUGS
@@ -61,6 +62,8 @@ ALL_BUGS: Final = (
     *REPICKED_BUGS,
     *MIXED_BUGS,
     *BROAD_BUGS,
+    *LINE_BUGS,
+    *LATER_LINE_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -440,6 +443,29 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "reset_reference_binds": ("volumes", 31),
     "second_provision_adds": ("volumes", 0),
     "count_of_steps": ("limited_choice", 5),
+    "column_rejects_first": ("device_columns", 85),
+    "combined_stay": ("device_columns", 5),
+    "missing_volume_goes_on": ("volumes", 48),
+    "removed_is_parked": ("writes", 6),
+    "masks_of_old_nodes": ("volumes", 2),
+    "mean_of_positive_shares": ("cached", 0),
+    "devices_of_old_node": ("device_scores", 7),
+    "host_terms_weigh_one": ("scores", 2),
+    "equal_node_moves_down": ("batch", 0),
+    "each_error_is_first": ("queue", 0),
+    "quarantined_are_not_counted": ("queue", 6),
+    "total_is_not_copied": ("scores", 0),
+    "failed_for_good_is_silent": ("swarm", 0),
+    "malformed_of_last_page": ("lists", 0),
+    "first_claim_is_checked": ("node_devices", 23),
+    "rank_of_next": ("scores", 2),
+    "own_cancellation_is_foreign": ("binding", 1),
+    "special_results_are_old": ("device_columns", 3),
+    "classes_of_old_version": ("device_scores", 0),
+    "constant_is_left_out": ("scores", 1),
+    "namespaces_of_many_terms": ("scores", 18),
+    "first_value_is_not_empty": ("spreading", 18),
+    "last_node_of_batch": ("batch", 0),
 }
 
 

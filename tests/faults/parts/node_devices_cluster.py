@@ -66,7 +66,7 @@ class DeviceCluster:
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
         for name, where in CLASSES.items():
             resource = RESOURCE if name == "gpu" and self._has_resource else None
-            self._put("DeviceClass", _device_class(name, where, resource))
+            self._put("DeviceClass", device_class(name, where, resource))
         for name in NODES:
             self._put_node(name)
         for pool in self._pools:
@@ -227,7 +227,8 @@ def _in_zone(zone: str) -> dict[str, Any]:
     return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
-def _device_class(name: str, where: dict[str, str], resource: str | None) -> DeviceClass:
+def device_class(name: str, where: dict[str, str], resource: str | None) -> DeviceClass:
+    """Returns a class of devices with these attributes, for an extended resource or none."""
     spec: dict[str, Any] = {"selectors": selectors_of(where)}
     if resource is not None:
         spec["extendedResourceName"] = resource

@@ -90,7 +90,7 @@ def devices_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelDe
     for spec in everywhere:
         # Slices with counters count for all nodes.
         if spec.get("sharedCounters") or any(
-            reaches(device.reach, node, zone) for device in _devices(spec)
+            reaches(device.reach, node, zone) for device in devices_of(spec)
         ):
             pools.setdefault(spec["pool"]["name"], []).append(spec)
     devices: list[ModelDevice] = []
@@ -104,11 +104,12 @@ def devices_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelDe
             if max(generations) > newest or generations.count(newest) != count:
                 continue
         for spec in sorted(mine, key=lambda spec: spec["slice"]):
-            devices += [item for item in _devices(spec) if reaches(item.reach, node, zone)]
+            devices += [item for item in devices_of(spec) if reaches(item.reach, node, zone)]
     return devices
 
 
-def _devices(spec: Document) -> Iterator[ModelDevice]:
+def devices_of(spec: Document) -> Iterator[ModelDevice]:
+    """Yields the devices of a slice."""
     for device in spec["devices"]:
         attributes = {name: value["string"] for name, value in device["attributes"].items()}
         reach = reach_of(device if spec.get("perDeviceNodeSelection") else spec)

@@ -17,6 +17,8 @@ from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
 from tests.faults.parts.cycle_run import run_cycle
+from tests.faults.parts.device_columns_run import run_device_columns
+from tests.faults.parts.device_scores_run import run_device_scores
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extended_run import run_extended
@@ -27,6 +29,7 @@ from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.limited_choice_run import run_limited_choice
+from tests.faults.parts.lists_run import run_lists
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
@@ -34,6 +37,7 @@ from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.removal_run import run_removal
+from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
@@ -81,6 +85,10 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "full_objects": run_full_objects,
     "removal": run_removal,
     "extended": run_extended,
+    "scores": run_scores,
+    "lists": run_lists,
+    "device_columns": run_device_columns,
+    "device_scores": run_device_scores,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -103,6 +111,8 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "cycle",
         "preemption",
         "choice",
+        "scores",
+        "device_columns",
     ),
     "dra": ("node_devices", "shared_devices"),
     "cel": ("node_devices",),
@@ -115,6 +125,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "errors",
         "candidate",
         "pool",
+        "lists",
     ),
     "scheduler": (
         "handlers",
@@ -137,8 +148,11 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "shared_devices",
         "claims",
         "conditions",
+        "device_columns",
     ),
     "plugins/default_preemption": ("choice", "limited_choice"),
+    "plugins/inter_pod_affinity": ("scores",),
+    "plugins/node_resources": ("scores", "device_scores"),
     "plugins/pod_topology_spread": ("spreading",),
     "plugins/volume_binding": ("volumes",),
     "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects"),

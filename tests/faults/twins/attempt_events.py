@@ -1,8 +1,9 @@
 """Checks that each outcome of an attempt has its event: FailedScheduling, or Scheduled.
 
 Within one step a pod that is requeued after its attempt has one FailedScheduling, and a pod whose
-binding is done one Scheduled. Without a requeue there is such an event only for a pod that is gone,
-on a node, or being deleted.
+binding is done one Scheduled. A pod that is gone or on a node when its attempt fails has a
+FailedScheduling, too. Without a failure there is such an event only for a pod that is gone, on a
+node, or being deleted.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ class AttemptEvents:
         queue.listen(self._on_queue_call)
         for recorder in service.recorders.values():
             self._attach(recorder)
-        cycle: Any = service.scheduler._binding_cycle
+        scheduler: Any = service.scheduler
+        cycle: Any = scheduler._binding_cycle
+        self._fail = scheduler._handle_scheduling_failure
+        scheduler._handle_scheduling_failure = cycle._handle_failure = self._on_failure
         self._track = cycle._on_bound
         cycle._on_bound = self._on_track
 
@@ -54,6 +58,13 @@ class AttemptEvents:
         del named
         if name == "add_unschedulable":
             self._outcomes[FAILED, args[0].uid] += 1
+
+    def _on_failure(self, entry: Any, reason: Any, **named: Any) -> None:
+        """Counts a failed attempt at a pod that is not requeued: it is gone, or on a node."""
+        live = self._service.scheduler._pods.get(entry.pod.key)
+        if live is None or (live.metadata.uid == entry.uid and live.spec.node_name):
+            self._outcomes[FAILED, entry.uid] += 1
+        self._fail(entry, reason, **named)
 
     def _on_track(self, pod: Any, node_name: str) -> None:
         self._outcomes[SCHEDULED, pod.uid] += 1

@@ -1,0 +1,164 @@
+"""Lists that are read page by page, from a server whose pages fail, are too long, or expire.
+
+Some objects cannot be read, and objects change between two pages, which a list at one version does
+not show. Each list is the objects of its version that can be read, in order, with the number of the
+others; a page that is too long is requested again with half of its objects, and after a 410 there
+is no list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+import msgspec
+
+from mooring.client import Client, Request
+from mooring.client.rest.reading import PAGE_SIZE
+from mooring.client.transport.transport import AnswerTooLong, Response, Stream
+from mooring.clock import Rng, seeded_random
+from mooring.errors import Gone, SchedulerError, Unreachable
+from tests.helpers.virtual_loop import run_virtually
+
+LISTS: Final = 6
+NAMESPACES: Final = ("default", "team")
+
+
+class PagingServer:
+    """A transport that has pods, some of which cannot be read.
+
+    Attributes:
+        problems: Requests that are wrong.
+        expected: Of the list that began last: names, number of the others, version.
+        is_gone: True if that list got 410.
+    """
+
+    def __init__(self, rng: Rng) -> None:
+        self.problems: list[str] = []
+        self.expected: tuple[list[str], int, str] = [], 0, ""
+        self.is_gone = False
+        self._rng = rng
+        self._version = 100
+        self._count = 0
+        #: Name -> the pod as it is sent.
+        self._pods: dict[str, dict[str, Any]] = {}
+        self._unreadable_rate = rng.choice((0.0, 0.02, 0.3))
+        self._long_rate = rng.choice((0.0, 0.1, 0.3))
+        self._gone_rate = rng.choice((0.0, 0.1))
+        self._failing_rate = rng.choice((0.0, 0.2))
+        self._limit = PAGE_SIZE
+        #: The pods of the list that is being read, and the index of its next one.
+        self._listed: list[dict[str, Any]] = []
+        self._token = ""
+        self._next = 0
+        for _ in range(rng.choice((0, 3, PAGE_SIZE, PAGE_SIZE + 1, 3 * PAGE_SIZE))):
+            self._create()
+
+    def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
+        """Is not called."""
+        raise AssertionError(f"{request.path} is no stream, idle {idle_s}")
+
+    async def close(self) -> None:
+        """Has nothing to close."""
+
+    async def request(self, request: Request) -> Response:
+        """Answers the request for a page."""
+        rng, query = self._rng, dict(request.query)
+        token, limit = query.get("continue", ""), int(query["limit"])
+        await asyncio.sleep(rng.choice((0.0, 0.1)))
+        if not token:
+            self._begin(request.path)
+        elif token != self._token:
+            self.problems.append(f"the page {token!r} is requested, not {self._token!r}")
+        if limit != self._limit:
+            self.problems.append(f"{limit} objects are requested, not {self._limit}")
+        if rng.random() < self._failing_rate:
+            raise Unreachable(f"{request.path}: connection refused")
+        if limit > 1 and rng.random() < self._long_rate:
+            self._limit = limit // 2
+            raise AnswerTooLong(f"{request.path}: the response is too long")
+        if token and rng.random() < self._gone_rate:
+            self.is_gone = True
+            return Response(
+                410, {}, msgspec.json.encode({"kind": "Status", "code": 410, "reason": "Expired"})
+            )
+        return self._page(limit)
+
+    def _begin(self, path: str) -> None:
+        namespace = path.split("/")[4] if "/namespaces/" in path else ""
+        pods = [
+            pod for pod in self._pods.values() if namespace in ("", pod["metadata"]["namespace"])
+        ]
+        readable = [pod["metadata"]["name"] for pod in pods if isinstance(pod["spec"], dict)]
+        self.expected = readable, len(pods) - len(readable), str(self._version)
+        self.is_gone, self._next, self._token, self._listed = False, 0, "", pods
+
+    def begin_list(self) -> None:
+        """Notes that a new list begins: its first page has the usual number of objects."""
+        self._limit = PAGE_SIZE
+
+    def _page(self, limit: int) -> Response:
+        items = self._listed[self._next : self._next + limit]
+        self._next += limit
+        is_last = self._next >= len(self._listed)
+        self._count += 1
+        self._token = "" if is_last else f"token-{self._count}"
+        metadata = {"resourceVersion": self.expected[2], "continue": self._token}
+        body = {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}
+        if self._rng.random() < 0.5:
+            self._create()
+        return Response(200, {}, msgspec.json.encode(body))
+
+    def _create(self) -> None:
+        rng = self._rng
+        self._version += 1
+        self._count += 1
+        name = f"pod-{self._count}"
+        is_readable = rng.random() >= self._unreadable_rate
+        self._pods[name] = {
+            "metadata": {
+                "name": name,
+                "namespace": rng.choice(NAMESPACES),
+                "uid": name,
+                "resourceVersion": str(self._version),
+            },
+            "spec": {"containers": []} if is_readable else "none",
+        }
+
+
+async def _lists(seed: int, paths: Counter[str]) -> list[str]:
+    """Reads lists one after another; returns the problems."""
+    rng = seeded_random(seed)
+    server = PagingServer(rng)
+    client = Client(server, rng=seeded_random(seed + 1))
+    for _ in range(LISTS):
+        server.begin_list()
+        namespace = rng.choice(("", *NAMESPACES))
+        try:
+            result = await client.list("Pod", namespace)
+        except SchedulerError as error:
+            paths["failed"] += 1
+            if isinstance(error, Gone) is not server.is_gone:
+                server.problems.append(f"the list ends with {error!r}; 410: {server.is_gone}")
+        else:
+            names = [pod.metadata.name for pod in result.items]
+            actual = names, result.malformed, result.resource_version
+            paths["read"] += 1
+            paths["unreadable"] += result.malformed
+            if actual != server.expected or len(result.errors) > result.malformed:
+                server.problems.append(f"the list is {actual}, not {server.expected}")
+        if server.problems:
+            break
+    return server.problems
+
+
+def run_lists(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a list differs from what is stored.
+    """
+    problems = run_virtually(_lists(seed, Counter()))
+    assert not problems, problems[0]

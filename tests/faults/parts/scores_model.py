@@ -1,0 +1,245 @@
+"""A cluster in plain Python, for the run ``scores``: which nodes a pod fits, and their scores.
+
+Every rule walks over all nodes and pods. Nothing here is the scheduler's code.
+
+Source: pkg/scheduler/framework/plugins/interpodaffinity/{filtering,scoring}.go;
+noderesources/{resource_allocation,least_allocated,most_allocated,requested_to_capacity_ratio}.go;
+tainttoleration, nodeaffinity; helper/normalize_score.go; schedule_one.go (selectHost).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+#: What a container without a request counts for in scores: millicores and MiB.
+DEFAULTS: Final = {"cpu": 100, "memory": 200}
+WEIGHTS: Final = {
+    "InterPodAffinity": 2,
+    "NodeResourcesFit": 1,
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+}
+
+
+class TermModel(NamedTuple):
+    """An affinity term: pods with all these labels, in these namespaces, in a domain of the key."""
+
+    key: str
+    labels: tuple[tuple[str, str], ...]
+    #: None = that of the pod that has the term.
+    namespaces: tuple[str, ...] | None = None
+
+
+class Terms(NamedTuple):
+    """The affinity of a pod between pods; preferred terms have their weights."""
+
+    affinity: tuple[TermModel, ...] = ()
+    anti: tuple[TermModel, ...] = ()
+    preferred: tuple[tuple[int, TermModel], ...] = ()
+    preferred_anti: tuple[tuple[int, TermModel], ...] = ()
+
+
+class Kind(NamedTuple):
+    """A kind of pods. Amounts are millicores, MiB and devices; 0 = no request."""
+
+    namespace: str = "default"
+    labels: tuple[tuple[str, str], ...] = ()
+    requests: tuple[tuple[str, int], ...] = ()
+    tolerates: tuple[str, ...] = ()
+    terms: Terms = Terms()
+    #: Weight, label and value of preferred nodes.
+    prefers: tuple[tuple[int, str, str], ...] = ()
+
+
+class Strategy(NamedTuple):
+    """The scoring of resources: the weight of each, and the points of the curve, if it has one."""
+
+    type: str
+    weights: tuple[tuple[str, int], ...]
+    shape: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass
+class MachineModel:
+    """A node. ``tainted`` are the keys of its PreferNoSchedule taints."""
+
+    size: dict[str, int]
+    labels: dict[str, str]
+    tainted: tuple[str, ...] = ()
+    pods: dict[str, Kind] = field(default_factory=dict)
+
+
+class ScoresModel:
+    """The nodes, and what the plugins have to say of a pod.
+
+    Args:
+        strategy: That of NodeResourcesFit.
+        hard_weight: What a required term of another pod counts for in scores.
+        ignores_preferred: True if terms of other pods count for pods with preferred terms only.
+    """
+
+    def __init__(self, strategy: Strategy, hard_weight: int, *, ignores_preferred: bool) -> None:
+        self.nodes: dict[str, MachineModel] = {}
+        self._strategy = strategy
+        self._hard_weight = hard_weight
+        self._ignores_preferred = ignores_preferred
+
+    def _pods(self) -> Iterator[tuple[MachineModel, Kind]]:
+        for node in self.nodes.values():
+            for pod in node.pods.values():
+                yield node, pod
+
+    # -- filter -----------------------------------------------------------------------------------
+
+    def fits(self, name: str, kind: Kind) -> bool:
+        """Returns whether a node is feasible."""
+        node = self.nodes[name]
+        if len(node.pods) >= node.size["pods"]:
+            return False
+        for resource, amount in kind.requests:
+            used = sum(dict(pod.requests).get(resource, 0) for pod in node.pods.values())
+            if amount and amount + used > node.size.get(resource, 0):
+                return False
+        return self._is_not_repelled(node, kind) and self._has_company(node, kind)
+
+    def _is_not_repelled(self, node: MachineModel, kind: Kind) -> bool:
+        for other_node, other in self._pods():
+            for owner, term, subject in (
+                *((kind, term, other) for term in kind.terms.anti),
+                *((other, term, kind) for term in other.terms.anti),
+            ):
+                if selects(term, owner, subject) and _is_together(term.key, node, other_node):
+                    return False
+        return True
+
+    def _has_company(self, node: MachineModel, kind: Kind) -> bool:
+        terms = kind.terms.affinity
+        if any(term.key not in node.labels for term in terms):
+            return False
+
+        def is_company(other: Kind) -> bool:
+            return all(selects(term, kind, other) for term in terms)
+
+        company = [other_node for other_node, other in self._pods() if is_company(other)]
+        if all(any(_is_together(term.key, node, it) for it in company) for term in terms):
+            return True
+        # The first one of a group needs no company.
+        is_counted = any(term.key in it.labels for it in company for term in terms)
+        return not is_counted and is_company(kind)
+
+    # -- scores -----------------------------------------------------------------------------------
+
+    def totals(self, names: list[str], kind: Kind) -> dict[str, int]:
+        """Returns the weighted sum of all scores of each of some nodes."""
+        totals: dict[str, int] = dict.fromkeys(names, 0)
+        for plugin, scores in (
+            ("InterPodAffinity", self._affinity_scores(names, kind)),
+            ("NodeResourcesFit", [self._fit_score(self.nodes[name], kind) for name in names]),
+            ("TaintToleration", self._taint_scores(names, kind)),
+            ("NodeAffinity", self._node_affinity_scores(names, kind)),
+        ):
+            for name, score in zip(names, scores, strict=True):
+                totals[name] += WEIGHTS[plugin] * score
+        return totals
+
+    def _affinity_scores(self, names: list[str], kind: Kind) -> list[int]:
+        sums: defaultdict[tuple[str, str], int] = defaultdict(int)
+        own = [*kind.terms.preferred, *((-w, term) for w, term in kind.terms.preferred_anti)]
+        if not own and self._ignores_preferred:
+            return [0] * len(names)
+        for node, other in self._pods():
+            weighted = [(weight, term, kind, other) for weight, term in own]
+            weighted += [(self._hard_weight, term, other, kind) for term in other.terms.affinity]
+            weighted += [(weight, it, other, kind) for weight, it in other.terms.preferred]
+            weighted += [(-w, term, other, kind) for w, term in other.terms.preferred_anti]
+            for weight, term, owner, subject in weighted:
+                if term.key in node.labels and selects(term, owner, subject):
+                    sums[term.key, node.labels[term.key]] += weight
+        raw = []
+        for name in names:
+            labels = self.nodes[name].labels
+            raw.append(
+                sum(total for (key, value), total in sums.items() if has(labels, key, value))
+            )
+        lowest, highest = min(raw), max(raw)
+        if lowest == highest:
+            return [0] * len(raw)
+        return [int(100 * ((value - lowest) / (highest - lowest))) for value in raw]
+
+    def _fit_score(self, node: MachineModel, kind: Kind) -> int:
+        total = weights = 0
+        is_ratio = self._strategy.type == "RequestedToCapacityRatio"
+        for resource, weight in self._strategy.weights:
+            size = node.size.get(resource, 0)
+            is_scalar = resource not in DEFAULTS
+            if not size or (is_scalar and not dict(kind.requests).get(resource, 0)):
+                continue
+            requested = sum(
+                dict(pod.requests).get(resource, 0) or DEFAULTS.get(resource, 0)
+                for pod in (kind, *node.pods.values())
+            )
+            score = self._share_score(requested, size)
+            if not is_ratio or score > 0:
+                total += score * weight
+                weights += weight
+        if not weights:
+            return 0
+        return math.floor(total / weights + 0.5) if is_ratio else total // weights
+
+    def _share_score(self, requested: int, size: int) -> int:
+        if self._strategy.type == "LeastAllocated":
+            return (size - requested) * 100 // size if requested <= size else 0
+        if self._strategy.type == "MostAllocated":
+            return min(requested, size) * 100 // size
+        share = requested * 100 // size if requested <= size else 100
+        return _on_line(self._strategy.shape, share)
+
+    def _taint_scores(self, names: list[str], kind: Kind) -> list[int]:
+        counts = [
+            sum(key not in kind.tolerates for key in self.nodes[name].tainted) for name in names
+        ]
+        return [100 - score for score in _scaled(counts)]
+
+    def _node_affinity_scores(self, names: list[str], kind: Kind) -> list[int]:
+        return _scaled(
+            [
+                sum(w for w, key, value in kind.prefers if has(self.nodes[name].labels, key, value))
+                for name in names
+            ]
+        )
+
+
+def has(labels: dict[str, str], key: str, value: str) -> bool:
+    """Returns whether there is this label with this value."""
+    return key in labels and labels[key] == value
+
+
+def selects(term: TermModel, owner: Kind, subject: Kind) -> bool:
+    """Returns whether a term of one pod selects another one."""
+    namespaces = (owner.namespace,) if term.namespaces is None else term.namespaces
+    return subject.namespace in namespaces and set(term.labels) <= set(subject.labels)
+
+
+def _is_together(key: str, node: MachineModel, other: MachineModel) -> bool:
+    return key in node.labels and key in other.labels and node.labels[key] == other.labels[key]
+
+
+def _scaled(values: list[int]) -> list[int]:
+    highest = max(values)
+    return [value * 100 // highest if highest else 0 for value in values]
+
+
+def _on_line(shape: tuple[tuple[int, int], ...], share: int) -> int:
+    """Returns the score (0..100) at a share, between two points of the curve."""
+    points = [(at, score * 10) for at, score in shape]
+    for index, (at, score) in enumerate(points):
+        if share <= at:
+            if not index:
+                return score
+            before, low = points[index - 1]
+            return low + math.trunc((score - low) * (share - before) / (at - before))
+    return points[-1][1]
