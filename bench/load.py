@@ -213,9 +213,7 @@ class LoadRun:
         request = Request("GET", path, deadline_s=60.0, query=query)
         while True:
             with suppress(Unreachable, StreamBroken):
-                async with transport.stream(request, idle_s=3600.0) as stream:
-                    async for _ in stream.batches():
-                        pass
+                await _watch(transport, request)
             await asyncio.sleep(1.0)
 
     async def change_pods(self) -> None:
@@ -315,6 +313,13 @@ class LoadRun:
             cached = {name: pod.metadata.resource_version for name, pod in informer.objects.items()}
             if cached != versions:
                 yield f"informer {number} differs in {len(cached.items() ^ versions.items())} pods"
+
+
+async def _watch(transport: Transport, request: Request) -> None:
+    """Reads a watch until it ends."""
+    async with transport.stream(request, idle_s=3600.0) as stream:
+        async for _ in stream.batches():
+            pass
 
 
 async def _by_many(create: Callable[[int], Awaitable[None]], count: int) -> None:

@@ -300,7 +300,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "older_removal": ("claims", 23),
     "protected_last": ("choice", 4),
     "stored_nomination_first": ("choice", 12),
-    "deleted_claim_is_assumed": ("handlers", 345),
+    "deleted_claim_is_assumed": ("volumes", 2),
     "attachment_of_unknown_volume": ("volumes", 1),
     "own_namespace_as_well": ("state", 3),
     "last_rule_stays": ("node_devices", 3),

@@ -112,7 +112,7 @@ _CLIENT: Final = [
         "A new value goes on with the backoff of the value that has been written",
         WriteQueue,
         "_after",
-        "        if item.is_replaced:\n            item.tries = 0",
+        "        item.tries = 0",
         "        pass",
     ),
     PlantedBug(

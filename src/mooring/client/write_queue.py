@@ -34,7 +34,8 @@ class Retry(NamedTuple):
     """A write has to be repeated.
 
     Attributes:
-        wait_s: The wait before it, in seconds; 0 = it succeeded, and there is more to write.
+        wait_s: The wait before it, in seconds; 0 = it succeeded, and there is more to write, whose
+            tries are counted from 1.
         is_requested: Whether the server asked for the wait: then a value that is put after the
             removal of this one waits as well. A value that replaces it waits in any case.
     """
@@ -269,8 +270,7 @@ class WriteQueue(Generic[T]):
             self._delete(key, item)
             return None
         if retry is None or not retry.wait_s:
-            if item.is_replaced:
-                item.tries = 0
+            item.tries = 0
             self._make_ready(key, item)
             return None
         item.state, item.is_wait_requested = _State.WAITING, retry.is_requested

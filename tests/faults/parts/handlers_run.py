@@ -9,7 +9,7 @@ the nominations, and the room that pods leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -109,9 +109,13 @@ class PodHistory:
         del self.stored[pod.metadata.name]
         self._states.append(dict(self.stored))
 
-    def restore(self, back: int) -> None:
-        """Goes back by so many writes."""
-        self.stored = dict(self._states[-min(back, len(self._states))])
+    def backup(self, back: int) -> dict[str, Pod]:
+        """Returns the pods before the last so many writes."""
+        return dict(self._states[-min(back, len(self._states))])
+
+    def restore(self, backup: dict[str, Pod]) -> None:
+        """Goes back to earlier pods."""
+        self.stored = backup
         self._states.append(dict(self.stored))
 
     def last_version(self, pod: Pod) -> Pod:
@@ -245,8 +249,15 @@ class HandlersRun:
             self._server.store(replace(pod, metadata=replace(pod.metadata, labels=labels)))
 
     def _restore(self) -> None:
-        """Restores the server from a backup; all watches list anew."""
-        self._server.restore(self._rng.randrange(1, BACK_MAX))
+        """Restores the server from a backup; all watches list anew.
+
+        A pod that was bound twice, since the server was restored before, may be on another node in
+        the backup. The scheduler ends then, as kube-scheduler, so there is no such restore.
+        """
+        backup = self._server.backup(self._rng.randrange(1, BACK_MAX))
+        if any(_has_moved(self._live, pod) for pod in backup.values()):
+            return
+        self._server.restore(backup)
         for name in sorted({*self._live_names(), *self._server.stored}):
             self._deliver(name, is_watched=False)
 
@@ -378,6 +389,16 @@ def _is_pending(pod: Pod) -> bool:
 
 def _gate(info: PodInfo) -> Any:
     return Reject("gated") if info.spec.scheduling_gates else None
+
+
+def _has_moved(live: Mapping[str, Pod], pod: Pod) -> bool:
+    """Returns whether the pod was reported on another node."""
+    reported = live.get(f"default/{pod.metadata.name}")
+    return (
+        reported is not None
+        and reported.metadata.uid == pod.metadata.uid
+        and "" != reported.spec.node_name != pod.spec.node_name != ""
+    )
 
 
 def run_handlers(seed: int) -> None:

@@ -130,7 +130,7 @@ class AttachedWrites:
         """Follows the end of a write."""
         wait_s = retry.wait_s if retry is not None else 0.0
         model.is_requested = retry is not None and retry.is_requested
-        if model.is_replaced and not wait_s:
+        if not wait_s:  # what is written next is something else
             model.tries = 0
         is_done = retry is None and not model.is_replaced
         if is_done or (model.is_removed and not model.is_requested):

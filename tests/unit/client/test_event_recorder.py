@@ -220,6 +220,17 @@ def test_an_event_is_given_up_after_twelve_tries() -> None:
     assert len(case.sleeper.waits_s) == 11
 
 
+def test_a_series_has_tries_of_its_own() -> None:
+    # As kube-scheduler's recorder, which sends the first event and the series apart.
+    refused = Unreachable("refused")
+    case = Case(*[refused] * 8, STORED, *[refused] * 8, STORED)
+    case.record()
+    case.record()
+    case.write()
+    assert [method for method, _ in case.sent] == ["POST"] * 9 + ["PATCH"] * 9
+    assert case.counts == (2, 2, 0, 0)
+
+
 def test_an_event_in_a_deleted_namespace_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     case = Case(refusal(404, "NotFound"))
