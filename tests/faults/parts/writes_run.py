@@ -62,6 +62,9 @@ class WritesRun:
         self._most_s = self._rng.choice((0.5, 5.0))
         self._writing: Counter[str] = Counter()
         self._failing: set[str] = set()
+        #: The keys that are being written, and those that wait, since the server asked for it.
+        self._in_writers: Counter[str] = Counter()
+        self._requested_until_s: dict[str, float] = {}
         #: The newest value of each key, until it is written, given up or removed.
         self._newest: dict[str, Value] = {}
         #: The keys with an urgent value since their last write began.
@@ -97,7 +100,7 @@ class WritesRun:
         dropped = self._writes.dropped
         self._writes.put(key, value.namespace, value, urgent=value.is_urgent)
         if self._writes.dropped > dropped:
-            self._check_dropped(self._writes.dropped - dropped)
+            self._check_dropped(self._writes.dropped - dropped, key)
         self._newest[key] = value
         if value.is_urgent:
             self._urgent.add(key)
@@ -107,12 +110,21 @@ class WritesRun:
             values = f"{len(self._writes)} values"
             self.problems.append(f"there are {values} for a limit of {self._items_max}")
 
-    def _check_dropped(self, count: int) -> None:
+    def _check_dropped(self, count: int, new_key: str) -> None:
         """Follows a value that was dropped: one for each that is counted, of a large namespace."""
         missing = [key for key in self._newest if self._writes.get(key) is None]
         if len(missing) != count:
             self.problems.append(f"{count} values count as dropped, but {missing} are")
+        values = Counter(key.partition("/")[0] for key in self._newest if key != new_key)
+        # Keys without a value count, too, while a writer or the server's wait keeps them.
+        now_s = asyncio.get_running_loop().time()
+        waiting = {key for key, until_s in self._requested_until_s.items() if until_s >= now_s}
+        without_value = (waiting | (+self._in_writers).keys()) - self._newest.keys()
         for key in missing:
+            name = key.partition("/")[0]
+            size_max = values[name] + sum(other.startswith(name) for other in without_value)
+            if any(size_max < size for size in values.values()):
+                self.problems.append(f"{key} was dropped with {dict(values)} values")
             del self._newest[key]
             self._forget_urgency(key)
 
@@ -167,6 +179,7 @@ class WritesRun:
         self._urgent.discard(value.key)
         self._removed.discard(value.key)
         self._writing[name] += 1
+        self._in_writers[value.key] += 1
         of_failing = sum(self._writing[failing] for failing in self._failing)
         if self._writing.total() > WRITERS or self._writing[name] > OF_ONE:
             self.problems.append(f"too many writers: {dict(self._writing)}")
@@ -176,7 +189,11 @@ class WritesRun:
             await asyncio.sleep(rng.random() * self._most_s)
         finally:
             self._writing[name] -= 1
+            self._in_writers[value.key] -= 1
         retry = self._result()
+        if retry is not None and retry.is_requested:
+            now_s = asyncio.get_running_loop().time()
+            self._requested_until_s[value.key] = now_s + retry.wait_s
         if retry is not None and retry.wait_s:
             self._failing.add(name)
         else:
