@@ -344,6 +344,10 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
 }
 #: Bug of two parts -> the run and the seed that detect it.
 JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
+    "last_share_subtracts": ("shared_devices", 4),
+    "any_capacity_is_enough": ("shared_devices", 2),
+    "oldest_is_dropped": ("writes", 9),
+    "all_keys_must_move": ("hints", 145),
     "assigned_is_silent": ("swarm", 0),
     "lost_binding_is_silent": ("swarm", 39),
     "terminating_is_evicted": ("preemption", 0),

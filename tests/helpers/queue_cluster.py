@@ -19,11 +19,15 @@ from mooring.state.cache import Cache
 
 
 class QueueCluster:
-    """Holds a scheduler's cache and queue; the caller reports the changes of objects."""
+    """Holds a scheduler's cache and queue; the caller reports the changes of objects.
+
+    Attributes:
+        clock: The clock of the queue.
+    """
 
     def __init__(self, config: KubeSchedulerConfiguration) -> None:
         self.cache = Cache()
-        clock = VirtualClock()
+        self.clock = clock = VirtualClock()
         handle = OfflineHandle(self.cache, clock, seeded_random(0))
         self.profiles = load_profiles(config, handle, clock=clock, waiting=handle.waiting)
         self.queue = SchedulingQueue(self.profiles, clock=clock)

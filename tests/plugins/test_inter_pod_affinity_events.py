@@ -107,6 +107,14 @@ def test_when_the_last_wanted_pod_goes_a_pod_may_be_the_first_of_its_series() ->
     assert not wakes(POD, LONELY, other, None)
 
 
+def test_when_the_wanted_pods_leave_every_domain_a_pod_may_be_the_first_of_its_series() -> None:
+    first = web("new", wants(near(ZONE)))
+    in_zone, nowhere = make_node("a", labels={ZONE: "z1"}), make_node("a")
+    assert wakes(NODE, first, in_zone, nowhere)
+    assert not wakes(NODE, web("new", wants(near(ZONE)), labels=STRANGER), in_zone, nowhere)
+    assert not wakes(NODE, first, nowhere, nowhere)
+
+
 def test_namespaces_are_selected_as_they_are_now() -> None:
     cache = Cache()
     cache.put_object("Namespace", namespace("red", {"team": "a"}))

@@ -27,6 +27,7 @@ from tests.faults.parts.filter_extender_run import run_filter_extender
 from tests.faults.parts.full_objects_run import run_full_objects
 from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
+from tests.faults.parts.hints_run import run_hints
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.limited_choice_run import run_limited_choice
 from tests.faults.parts.lists_run import run_lists
@@ -89,10 +90,11 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "lists": run_lists,
     "device_columns": run_device_columns,
     "device_scores": run_device_scores,
+    "hints": run_hints,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "queue": ("queue",),
+    "queue": ("queue", "hints"),
     "state": (
         "state",
         "claim_store",
@@ -141,6 +143,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handle",
         "claim_errors",
         "removal",
+        "hints",
     ),
     "plugins/dynamic_resources": (
         "extended",
@@ -149,11 +152,13 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claims",
         "conditions",
         "device_columns",
+        "hints",
     ),
     "plugins/default_preemption": ("choice", "limited_choice"),
-    "plugins/inter_pod_affinity": ("scores",),
-    "plugins/node_resources": ("scores", "device_scores"),
-    "plugins/pod_topology_spread": ("spreading",),
-    "plugins/volume_binding": ("volumes",),
+    "plugins/inter_pod_affinity": ("scores", "hints"),
+    "plugins/node_resources": ("scores", "device_scores", "hints"),
+    "plugins/node_volume_limits": ("hints",),
+    "plugins/pod_topology_spread": ("spreading", "hints"),
+    "plugins/volume_binding": ("volumes", "hints"),
     "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects"),
 }

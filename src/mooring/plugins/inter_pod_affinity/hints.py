@@ -106,6 +106,10 @@ class Hints:
         before = old.metadata.labels
         if any(key in after and before.get(key) != after[key] for key in affinity_keys):
             return QueueingHint.QUEUE
+        # Differs: without a matching pod in any domain, the pod may be the first of its series.
+        has_left = any(key in before and key not in after for key in affinity_keys)
+        if has_left and _unschedulable_pod(pod, self._snapshot()).matches_itself:
+            return QueueingHint.QUEUE
         # Differs: the keys of existing pods' terms that match the pod count like its own.
         anti_affinity_keys += self._keys_of_others(pod)
         return QueueingHint.queue_if(

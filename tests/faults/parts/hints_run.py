@@ -1,0 +1,272 @@
+"""Changes of objects, after which no pod that fits may wait for another one.
+
+Pods that fit nowhere are tried; then nodes, pods, volumes, claims and other objects change, one at
+a time. After each change every pod that waits for an event is decided again, without cached
+results. If it has a node now, the plugins' queueing hints or the queue have missed the change.
+The reference are the filters, which share no code with the hints.
+
+Half of the clusters are those of ``small_cluster.py``, whose pods are retried after each change,
+and bound when they fit. The others have more kinds of objects and fields, and their pods are tried
+once.
+
+Some changes have no event in kube-scheduler, and so none here: a pod that they help waits for the
+flush of the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from copy import deepcopy
+from typing import Final
+
+from mooring.clock import Rng, SystemClock, seeded_random
+from mooring.config import KubeSchedulerConfiguration, default_configuration, from_document
+from mooring.errors import PluginError
+from mooring.framework import Attempt, Diagnosis, schedule_pod
+from mooring.objects.codec.decode import convert
+from mooring.queue import QueuedPod, QueueName
+from mooring.simulation.driver import Driver
+from mooring.simulation.replay import objects_of
+from tests.faults.parts.small_cluster import SmallCluster
+from tests.helpers.queue_cluster import QueueCluster
+from tests.parity.differential_cases import key_of
+from tests.parity.differential_themes import Document
+from tests.parity.requeue_cases import ADD, Change, RequeueCase, random_requeue_case
+
+#: The share of the clusters that are about devices, and of the updates of one field of a node.
+DEVICES_SHARE: Final = 0.2
+PARTIAL_SHARE: Final = 0.6
+#: The changes of a small cluster, and the time between them: no backoff is longer.
+CHANGES: Final = 60
+BACKOFF_S: Final = 11.0
+LIMITS: Final = "NodeVolumeLimits"
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+class HintsRun:
+    """One run.
+
+    Attributes:
+        problems: The pods that wait, although they fit.
+    """
+
+    def __init__(self, config: KubeSchedulerConfiguration) -> None:
+        self.problems: list[str] = []
+        #: The pods that fit since a change without an event.
+        self._unnoticed: set[str] = set()
+        self._cluster = QueueCluster(config)
+
+    def tell(self, change: Change) -> None:
+        """Reports a change of an object."""
+        kind = change.object["kind"]
+        old, new = (
+            convert(obj, kind) if obj is not None else None for obj in (change.old, change.new)
+        )
+        self._cluster.tell(kind, old, new)
+
+    def check(self, change: Change) -> None:
+        """Decides the pods that wait for an event, after a change."""
+        for entry in self._parked():
+            if (node := self._node_for(entry)) is not None:
+                self._compare(change, entry, node)
+
+    def _compare(self, change: Change, entry: QueuedPod, node: str) -> None:
+        """Reports a pod that waits, although it fits a node."""
+        if _is_without_event(change, entry.unschedulable_plugins):
+            self._unnoticed.add(entry.uid)
+        if entry.uid not in self._unnoticed:
+            kind, name = change.object["kind"], change.object["metadata"]["name"]
+            plugins = ", ".join(sorted(entry.unschedulable_plugins))
+            self.problems.append(
+                f"after {change.verb} of {kind} {name} {entry.pod.key} waits, which {plugins} "
+                f"rejected, but fits {node}"
+            )
+
+    def _parked(self) -> Iterator[QueuedPod]:
+        """Yields the pods that wait for an event."""
+        waiting = {entry.uid for entry in self._cluster.waiting_to_be_tried()}
+        for entry in self._cluster.queue.pods():
+            if entry.uid not in waiting and not entry.pod.spec.scheduling_gates:
+                yield entry
+
+    def _node_for(self, entry: QueuedPod) -> str | None:
+        """Returns a node for a pod; None = none fits, or its attempt ends in an error."""
+        try:
+            result = self._decide(entry)
+        except PluginError:
+            return None
+        return None if isinstance(result, Diagnosis) else result
+
+    def _decide(self, entry: QueuedPod) -> Diagnosis | str:
+        """Returns the node of a pod, or why there is none, without cached results."""
+        framework = self._cluster.profiles["default-scheduler"]
+        framework.clear_cached_results()
+        snapshot = self._cluster.cache.snapshot()
+        result = schedule_pod(
+            framework, framework.new_cycle(entry.pod, snapshot), Attempt(snapshot)
+        )
+        return result if isinstance(result, Diagnosis) else result.node_name
+
+
+class LargeRun(HintsRun):
+    """A run with many kinds of objects."""
+
+    def __init__(self, seed: int) -> None:
+        #: Of changes of a single field; they change nothing else that is drawn.
+        self._more = seeded_random(seed + 1)
+        self._nodes: dict[str, Document] = {}
+        rng = seeded_random(seed)
+        with_devices = rng.random() < DEVICES_SHARE
+        self._case = case = _rejected_only(random_requeue_case(rng, with_devices=with_devices))
+        super().__init__(from_document(case.config))
+        for obj in [*case.objects, *case.pods]:
+            self.tell(Change(ADD, None, obj))
+
+    def run(self) -> None:
+        """Tries all pods, and makes all changes, until a pod waits that fits."""
+        while any(entry.queue_name is QueueName.ACTIVE for entry in self._cluster.queue.pods()):
+            self._cluster.try_next()
+        for change in self._case.changes:
+            self.tell(self._perhaps_partial(change))
+            self.check(change)
+            if self.problems:
+                return
+
+    def _perhaps_partial(self, change: Change) -> Change:
+        """Returns the change, or that of a single field of a node."""
+        if change.object["kind"] != "Node":
+            return change
+        name, new = change.object["metadata"]["name"], change.new
+        old = self._nodes.pop(name, change.old)
+        if old is not None and new is not None and self._more.random() < PARTIAL_SHARE:
+            new = _with_one_field(self._more, old, new)
+        if new is not None:
+            self._nodes[name] = new
+        return Change(change.verb, old, new)
+
+
+class SmallRun(HintsRun):
+    """A run of a small cluster, whose pods are retried."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(default_configuration())
+        self._small = SmallCluster(seeded_random(seed))
+        for obj in list(self._small.objects.values()):
+            self.tell(Change(ADD, None, obj))
+
+    def run(self) -> None:
+        """Makes changes, and tries the pods, until a pod waits that fits."""
+        for _ in range(CHANGES):
+            self._try_all()
+            if (change := self._small.change()) is None:
+                continue
+            self.tell(change)
+            self.check(change)
+            if self.problems:
+                return
+
+    def _try_all(self) -> None:
+        """Tries the pods whose backoff is over; those that fit are bound."""
+        queue = self._cluster.queue
+        self._cluster.clock.advance(BACKOFF_S)
+        queue.flush()
+        while (entry := queue.pop()) is not None:
+            self._unnoticed.discard(entry.uid)
+            with queue.in_flight(entry):
+                result = self._decide(entry)
+                if isinstance(result, Diagnosis):
+                    queue.add_unschedulable(
+                        entry,
+                        entry.pod,
+                        refused_by=result.unschedulable_plugins,
+                        pending_on=result.pending_plugins,
+                    )
+                    continue
+            binding = self._small.bind(entry.pod.key, result)
+            self.tell(binding)
+            self.check(binding)
+
+
+def _with_one_field(rng: Rng, old: Document, new: Document) -> Document:
+    """Returns a node in which one label, or one other field, is that of a later version."""
+    changed = deepcopy(old)
+    labels = changed["metadata"].setdefault("labels", {})
+    later = new["metadata"].get("labels", {})
+    keys = sorted({*labels, *later} - {HOSTNAME})
+    field = rng.choice((*keys, "taints", "unschedulable", "allocatable"))
+    if field in keys:
+        labels.pop(field, None)
+        labels |= {field: later[field]} if field in later else {}
+    elif field == "allocatable":
+        changed["status"] = {**changed.get("status", {}), field: new["status"].get(field, {})}
+    else:
+        changed["spec"] = {**changed.get("spec", {}), field: new.get("spec", {}).get(field)}
+    return changed
+
+
+def _is_without_event(change: Change, plugins: Collection[str]) -> bool:
+    """Returns whether no plugin of kube-scheduler asks for a change that may help a pod.
+
+    A new node, if the limits of volumes alone were exceeded; a node that goes, with pods whose
+    claims are in use; a limit of volumes that is withdrawn; a driver whose capacity does not count
+    any more, for claims; and another spec of a claim for devices, which no API server allows.
+
+    Source: pkg/scheduler/framework/plugins (EventsToRegister and the hints of NodeVolumeLimits,
+    VolumeBinding, VolumeRestrictions and DynamicResources).
+    """
+    match change.object["kind"]:
+        case "Node":
+            return change.new is None or (change.old is None and set(plugins) == {LIMITS})
+        case "CSIDriver":
+            return change.new is None or not _spec(change.new).get("storageCapacity")
+        case "CSINode":
+            return bool(_limited(change.old) - _limited(change.new))
+        case "ResourceClaim":
+            return None not in (change.old, change.new) and _spec(change.old) != _spec(change.new)
+    return False
+
+
+def _spec(obj: Document | None) -> Document:
+    return {} if obj is None else obj["spec"]
+
+
+def _limited(node: Document | None) -> set[str]:
+    """Returns the drivers whose volumes a CSINode limits."""
+    drivers = _spec(node).get("drivers") or ()
+    return {it["name"] for it in drivers if (it.get("allocatable") or {}).get("count") is not None}
+
+
+def _rejected_only(case: RequeueCase) -> RequeueCase:
+    """Returns the case without the pods that get a node, or whose attempt ends in an error."""
+    driver = Driver(
+        objects_of([*case.objects, *case.pods]),
+        config=from_document(case.config),
+        rng=seeded_random(0),
+        clock=SystemClock(),
+    )
+    rejected = {
+        key_of(pod)
+        for pod in case.pods
+        if pod["spec"].get("schedulingGates")
+        or driver.attempt(convert(pod, "Pod"), start_index=0).decision().result == "unschedulable"
+    }
+    others = {key_of(pod) for pod in case.pods} - rejected
+    return case._replace(
+        pods=[pod for pod in case.pods if key_of(pod) in rejected],
+        changes=[
+            change
+            for change in case.changes
+            if change.object["kind"] != "Pod" or key_of(change.object) not in others
+        ],
+    )
+
+
+def run_hints(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a pod that fits waits for an event.
+    """
+    hints = SmallRun(seed) if seed % 2 else LargeRun(seed)
+    hints.run()
+    assert not hints.problems, hints.problems[0]
