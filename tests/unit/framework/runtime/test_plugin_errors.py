@@ -44,6 +44,21 @@ def test_each_pair_has_its_own_count() -> None:
     assert errors.statistics() == {("A", "Filter"): 2, ("B", "Permit"): 1}
 
 
+def test_the_log_has_the_line_of_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    harness = Harness([make_node("a")], [Raises("filter")])
+    with pytest.raises(PluginError) as raised:
+        harness.diagnose(make_pod("web"))
+
+    PluginErrors().log(raised.value, pod="default/web")
+
+    (record,) = caplog.records
+    fields = vars(record)
+    assert (fields["plugin"], fields["extension_point"]) == ("Raises", "Filter")
+    assert fields["pod"] == "default/web"
+    line = Raises._raise.__code__.co_firstlineno + 3
+    assert fields["at"].endswith(f"test_plugin_errors.py:{line}")
+
+
 def test_the_number_of_pairs_has_a_limit() -> None:
     errors = PluginErrors()
 
