@@ -19,19 +19,17 @@ from collections.abc import Collection, Iterator
 from copy import deepcopy
 from typing import Final
 
-from mooring.clock import Rng, SystemClock, seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration, from_document
 from mooring.errors import PluginError
 from mooring.framework import Attempt, Diagnosis, schedule_pod
 from mooring.objects.codec.decode import convert
 from mooring.queue import QueuedPod, QueueName
-from mooring.simulation.driver import Driver
-from mooring.simulation.replay import objects_of
 from tests.faults.parts.small_cluster import SmallCluster
 from tests.helpers.queue_cluster import QueueCluster
-from tests.parity.differential_cases import key_of
 from tests.parity.differential_themes import Document
-from tests.parity.requeue_cases import ADD, Change, RequeueCase, random_requeue_case
+from tests.parity.requeue import refused
+from tests.parity.requeue_cases import ADD, Change, random_requeue_case
 
 #: The share of the clusters that are about devices, and of the updates of one field of a node.
 DEVICES_SHARE: Final = 0.2
@@ -117,7 +115,7 @@ class LargeRun(HintsRun):
         self._nodes: dict[str, Document] = {}
         rng = seeded_random(seed)
         with_devices = rng.random() < DEVICES_SHARE
-        self._case = case = _rejected_only(random_requeue_case(rng, with_devices=with_devices))
+        self._case = case = refused(random_requeue_case(rng, with_devices=with_devices))
         super().__init__(from_document(case.config))
         for obj in [*case.objects, *case.pods]:
             self.tell(Change(ADD, None, obj))
@@ -234,31 +232,6 @@ def _limited(node: Document | None) -> set[str]:
     """Returns the drivers whose volumes a CSINode limits."""
     drivers = _spec(node).get("drivers") or ()
     return {it["name"] for it in drivers if (it.get("allocatable") or {}).get("count") is not None}
-
-
-def _rejected_only(case: RequeueCase) -> RequeueCase:
-    """Returns the case without the pods that get a node, or whose attempt ends in an error."""
-    driver = Driver(
-        objects_of([*case.objects, *case.pods]),
-        config=from_document(case.config),
-        rng=seeded_random(0),
-        clock=SystemClock(),
-    )
-    rejected = {
-        key_of(pod)
-        for pod in case.pods
-        if pod["spec"].get("schedulingGates")
-        or driver.attempt(convert(pod, "Pod"), start_index=0).decision().result == "unschedulable"
-    }
-    others = {key_of(pod) for pod in case.pods} - rejected
-    return case._replace(
-        pods=[pod for pod in case.pods if key_of(pod) in rejected],
-        changes=[
-            change
-            for change in case.changes
-            if change.object["kind"] != "Pod" or key_of(change.object) not in others
-        ],
-    )
 
 
 def run_hints(seed: int) -> None:
