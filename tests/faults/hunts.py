@@ -328,7 +328,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "other_services_forgotten": ("spreading", 2),
     "special_node_as_shared": ("node_devices", 16),
     "special_verdict_is_shared": ("node_devices", 9),
-    "plans_of_old_epoch": ("node_devices", 36),
+    "searches_of_old_epoch": ("node_devices", 16),
     "distinct_is_not_read": ("node_devices", 118),
     "deleted_claim_is_unanswered": ("claims", 186),
     "binding_after_read": ("binding", 181),

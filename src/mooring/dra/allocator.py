@@ -97,12 +97,18 @@ class Allocator:
             if pools.has_invalid:
                 raise InvalidPools
             return None
-        chosen = (
-            tuple(
-                request.choices[search.chosen.get((number, index), 0)]
-                for index, request in enumerate(claim.requests)
+        chosen = search.chosen.get
+        parts = [
+            (
+                claim,
+                tuple(
+                    [
+                        request.choices[chosen((number, index), 0)]
+                        for index, request in enumerate(claim.requests)
+                    ]
+                ),
+                tuple(ledger.taken[number]),
             )
             for number, claim in enumerate(claims)
-        )
-        taken = map(tuple, ledger.taken)
-        return Solution(node.name, tuple(zip(claims, chosen, taken, strict=True)), search.steps)
+        ]
+        return Solution(node.name, tuple(parts), search.steps)

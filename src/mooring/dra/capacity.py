@@ -6,7 +6,7 @@ Differs: an amount equal to the default is valid in any spelling; upstream compa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mooring.dra.devices import Capacity, RequestPolicy
 from mooring.objects.quantity import BINARY_SI, Quantity
@@ -38,7 +38,7 @@ def consumed_amount(capacity: Capacity, requested: Quantity | None) -> Quantity:
 
 
 def has_capacity(
-    capacities: Mapping[str, Capacity], requests: Requests, used: tuple[Amounts, ...] = ()
+    capacities: Mapping[str, Capacity], requests: Requests, used: Sequence[Amounts] = ()
 ) -> bool:
     """Returns whether a device has enough of each capacity for a request.
 
@@ -50,7 +50,12 @@ def has_capacity(
     if not requests.keys() <= capacities.keys():
         return False
     for name, capacity in capacities.items():
-        amount = consumed_amount(capacity, requests.get(name))
+        requested = requests.get(name)
+        if capacity.policy is None and not used:
+            if requested is not None and requested.nanos > capacity.value.nanos:
+                return False
+            continue
+        amount = consumed_amount(capacity, requested)
         if capacity.policy is not None and _violates(amount, capacity.policy):
             return False
         total = amount.nanos + sum(amounts.get(name, 0) for amounts in used)

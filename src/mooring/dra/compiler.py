@@ -66,8 +66,8 @@ def content_of(reads: Reads) -> Callable[[SliceDevice], Hashable]:
         return (
             driver if reads.driver else None,
             device.allows_sharing if reads.allow_multiple_allocations else None,
-            *(_values(spec.attributes, driver, *name) for name in attributes),
-            *(_values(spec.capacity, driver, *name) for name in capacity),
+            *[_values(spec.attributes, driver, *name) for name in attributes],
+            *[_values(spec.capacity, driver, *name) for name in capacity],
         )
 
     return content

@@ -6,6 +6,8 @@ constraint.go), with the slips of ``distinctAttribute`` that the class describes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mooring.dra.devices import SliceDevice
 from mooring.objects.resource import DeviceAttribute, DeviceConstraint
 
@@ -88,6 +90,14 @@ class DistinctAttribute(Constraint):
 
     def _discard(self, parent: str) -> None:
         self._values.pop(parent, None)
+
+
+def is_path_free(specs: Iterable[DeviceConstraint]) -> bool:
+    """Returns whether constraints accept devices by those that are taken alone.
+
+    One for distinct attributes also depends on devices that the search has released.
+    """
+    return all(spec.match_attribute is not None for spec in specs)
 
 
 def constraint_of(spec: DeviceConstraint) -> Constraint:

@@ -68,9 +68,11 @@ class Ledger:
         """Returns whether the device has enough capacity left for a choice."""
         if not device.capacity and not choice.capacity:
             return True
-        consumed = self._allocated.consumed.get(device.id, {})
-        shares = self._shares.get(device.id, ())
-        return has_capacity(device.capacity, choice.capacity, (consumed, *shares))
+        used = self._shares.get(device.id, ())
+        consumed = self._allocated.consumed.get(device.id)
+        if consumed is not None:
+            used = (consumed, *used)
+        return has_capacity(device.capacity, choice.capacity, used)
 
     def take(self, claim: int, choice: Choice, device: SliceDevice) -> bool:
         """Takes a device that is not in use, unless it is tainted or exceeds a limit.
@@ -157,6 +159,8 @@ def _pop(lists: dict[DeviceID, list[Amounts]] | dict[DeviceID, list[int]], key: 
 def _tolerates_all(
     tolerations: tuple[DeviceToleration, ...], taints: tuple[DeviceTaint, ...]
 ) -> bool:
+    if not taints:
+        return True
     return all(any(tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
 
 

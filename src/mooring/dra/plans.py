@@ -40,17 +40,17 @@ Plan = tuple[ClaimPlan, ...]
 
 def plan_of(solution: Solution, pools: NodePools) -> Plan:
     """Returns a solution as positions in the pools of its node."""
-    positions = {id(device): index for index, device in enumerate(pools.devices)}
+    position = pools.devices.index
     plan = []
     for claim, choices, taken in solution.claims:
         places = {
-            id(choice): (number, alternative)
+            choice: (number, alternative)
             for number, request in enumerate(claim.requests)
             for alternative, choice in enumerate(request.choices)
         }
-        alternatives = tuple([places[id(choice)][1] for choice in choices])
+        alternatives = tuple([places[choice][1] for choice in choices])
         devices = tuple(
-            PlannedDevice(*places[id(entry.choice)], positions[id(entry.device)]) for entry in taken
+            [PlannedDevice(*places[choice], position(device)) for choice, device, _ in taken]
         )
         plan.append(ClaimPlan(alternatives, devices))
     return tuple(plan)

@@ -164,15 +164,19 @@ class DeviceAttempt:
 
     def filter_nodes(self, view: NodeView) -> FilterStatuses:
         """Allocates the claims on some nodes, with one search for nodes of equal signature."""
-        nodes = view.snapshot.nodes
-        results = self.column(nodes)
-        if results is None:
-            rows = view.rows.tolist()
-            return FilterStatuses.of(self.filter(nodes.node(row), row) for row in rows)
-        others = results.search_unknown(
-            view, self._devices.signatures, lambda row: self.filter(nodes.node(row), row)
-        )
-        return results.statuses(view, others)
+        nodes, signatures, results = view.snapshot.nodes, self._devices.signatures, self._results
+        self._nodes = nodes
+
+        def search(row: int) -> Status | None:
+            return self.filter(nodes.node(row), row)
+
+        self._refresh()
+        if not self._has_verdicts:
+            return FilterStatuses.of(map(search, view.rows.tolist()))
+        if self.is_first:
+            results.search_first(view, signatures, search)
+        results.refresh_rows(signatures)
+        return results.statuses(view, results.search_unknown(view, signatures, search))
 
     def column(self, nodes: NodeTable) -> SharedResults | None:
         """Returns the results of all rows; None if they depend on more than devices."""
@@ -216,13 +220,10 @@ class DeviceAttempt:
         results = special.results if special is not None else self._results
         signature = self._devices.signatures.column.item(row)
         plan = results.plans.get(signature)
-        if plan is not None:
-            claims = special.claims if special is not None else self._prepared
-            return solution_of(plan, claims, self._devices.pools(node), node.metadata.name)
-        outcome = self._search(node, special)
-        if isinstance(outcome, Solution):
-            results.put_plan(signature, plan_of(outcome, self._devices.pools(node)))
-        return outcome
+        if plan is None:
+            return self._search(node, special)
+        claims = special.claims if special is not None else self._prepared
+        return solution_of(plan, claims, self._devices.pools(node), node.metadata.name)
 
     def _is_shared(self, node_name: str) -> bool:
         return self._has_verdicts or node_name in self._not_searched
@@ -241,10 +242,10 @@ class DeviceAttempt:
             if not resources and not self.claims.user:
                 return None
             special = self._special_for(resources)
-        unavailable = _unavailable_on(node, self._allocated)
+        unavailable = _unavailable_on(node, self._allocated) if self._allocated else ()
         status = self._allocate(node, special, row) if self.claims.to_allocate else None
         if status is None and unavailable:
-            self.unavailable[node.metadata.name] = unavailable
+            self.unavailable[node.metadata.name] = list(unavailable)
             status = NOT_AVAILABLE
         return status
 
@@ -261,6 +262,7 @@ class DeviceAttempt:
         if isinstance(outcome, Solution):
             self._keep(node.metadata.name, outcome, special)
             results.put(signature, FEASIBLE, outcome)
+            results.put_plan(signature, plan_of(outcome, self._devices.pools(node)))
             return None
         for shared, status in STATUSES.items():
             if outcome is status:

@@ -7,12 +7,21 @@ alone. So one search for each signature decides for all nodes and for all replic
     signature of a node ──▶ verdict ──▶ status of its row, updated for rows that changed
                         └─▶ plan: positions of the devices ──▶ devices of the selected node
 
+Often no search is needed for a signature, either. The search takes the first solution in a fixed
+order, and a device in use only removes solutions. So where more devices of equal pools are in use,
+and as much of the shared ones, it takes the same solution if its devices are free, and none if
+there was none before::
+
+    free: 0 1 2 3 ──▶ 0, 2
+    free: 0   2 3 ──▶ 0, 2        without a search
+    free:   1 2 3 ──▶ a search, as 0 is in use
+
 Errors are not shared, since their texts name the claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -21,16 +30,25 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.dra import InvalidPools, Plan, PreparedClaim, Selectors, Solution, prepare_claim
+from mooring.dra.constraints import is_path_free
 from mooring.dra.selectors import Names
 from mooring.framework import FilterStatuses, NodeView, Reject, Status
 from mooring.objects.resource import ResourceClaim
 from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.change_log import ChangeLog
 from mooring.state.devices.devices import Devices
-from mooring.state.devices.signatures import NO_NODE, UNSHARED, NodeSignatures
+from mooring.state.devices.signatures import NO_NODE, UNSHARED, NodeSignatures, Usage
+from mooring.state.types import Rows
 
 #: Templates whose results are kept: a signature takes one byte in each, and a node three.
 TEMPLATES_MAX: Final = 128
+
+#: Searches from whose results others follow, of nodes with equal pools: a comparison with all of
+#: them takes about as long as a search.
+SEARCHES_MAX: Final = 32
+
+#: Signatures up to which one row of each is looked up; of more, the column gives those in use.
+NUMBERS_LISTED: Final = 256
 
 #: The entries of ``SharedResults.verdicts``.
 UNKNOWN, FEASIBLE, NO_DEVICES, BY_INVALID_POOLS = range(4)
@@ -38,11 +56,28 @@ UNKNOWN, FEASIBLE, NO_DEVICES, BY_INVALID_POOLS = range(4)
 NOT_ALLOCATABLE: Final = Reject("cannot allocate all claims", resolvable=False)
 INVALID_POOLS: Final = Reject(str(InvalidPools()), resolvable=False)
 
-#: Verdict -> code of the row.
-_CODES: Final = np.array([0, 0, 1, 2], dtype=np.uint16)
+#: What results have before the first ``refresh``; never written.
+_NO_VERDICTS: Final[npt.NDArray[np.int8]] = np.zeros(0, dtype=np.int8)
+_NO_CODES: Final[npt.NDArray[np.uint16]] = np.zeros(0, dtype=np.uint16)
+_NO_MARKS: Final[npt.NDArray[np.bool_]] = np.zeros(0, dtype=np.bool_)
+_NO_CHANGES: Final = ChangeLog(1)
 
 #: The names of the requests and alternatives that got devices, by claim.
 Chosen = tuple[Collection[str], ...]
+
+
+class _Searched(NamedTuple):
+    """A search whose result may hold for other signatures of nodes with equal pools.
+
+    Attributes:
+        in_use: The positions of the devices that were in use.
+        needed: The positions of the devices that it took; none if it failed.
+        signature: Its signature.
+    """
+
+    in_use: frozenset[int]
+    needed: frozenset[int]
+    signature: int
 
 
 class SharedResults:
@@ -65,18 +100,28 @@ class SharedResults:
     #: The status of each code, from 1 on.
     rejections: Final = (NOT_ALLOCATABLE, INVALID_POOLS)
 
-    def __init__(self, *, has_alternatives: bool) -> None:
+    def __init__(self, *, has_alternatives: bool, is_path_free: bool) -> None:
+        """Creates results without any.
+
+        Args:
+            has_alternatives: Whether a request has alternatives.
+            is_path_free: Whether what the search accepts depends on the devices taken alone, and
+                not on those that it took and released before.
+        """
         self.has_alternatives = has_alternatives
-        self.verdicts: npt.NDArray[np.int8] = np.zeros(0, dtype=np.int8)
+        self._is_path_free = is_path_free
+        #: Number of pools, and what shares consume there -> the searches of such nodes.
+        self._searched: dict[tuple[int, Hashable], list[_Searched]] = {}
+        self.verdicts = _NO_VERDICTS
         self.plans: dict[int, Plan] = {}
         self.chosen: dict[int, Chosen] = {}
         self.prepared: tuple[PreparedClaim, ...] = ()
-        self.codes: npt.NDArray[np.uint16] = np.zeros(0, dtype=np.uint16)
-        self.is_unknown: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self.codes = _NO_CODES
+        self.is_unknown = _NO_MARKS
         self.unknown_count = 0
         self.rejected_count = 0
         self.version = 0
-        self.log = ChangeLog(1)
+        self.log = _NO_CHANGES
         #: Equal plans are kept once: most signatures differ by devices that no plan uses.
         self._plans: dict[Plan, Plan] = {}
         self._epoch = -1
@@ -97,6 +142,7 @@ class SharedResults:
             self.verdicts[NO_NODE] = FEASIBLE
             self.plans.clear()
             self._plans.clear()
+            self._searched.clear()
             self.chosen.clear()
         missing = signatures.count - len(self.verdicts)
         if missing > 0:
@@ -123,11 +169,14 @@ class SharedResults:
     def recompute_rows(self, signatures: NodeSignatures) -> None:
         """Computes the results of all rows anew, from the verdicts."""
         self.version += 1
-        # Signatures are few: what is looked up for each row is made for each signature.
-        self.is_unknown = (self.verdicts == UNKNOWN).take(signatures.column)
-        self.codes = _CODES.take(self.verdicts).take(signatures.column)
+        verdicts = self.verdicts.take(signatures.column)
+        self.is_unknown = verdicts == UNKNOWN
         self.unknown_count = int(np.count_nonzero(self.is_unknown))
-        self.rejected_count = int(np.count_nonzero(self.codes != 0))
+        is_rejected = verdicts > FEASIBLE
+        self.rejected_count = int(np.count_nonzero(is_rejected))
+        self.codes = is_rejected.astype(np.uint16)
+        if self.rejected_count:
+            self.codes += verdicts == BY_INVALID_POOLS
 
     def _set_row(self, row: int, verdict: int) -> None:
         is_unknown = verdict == UNKNOWN
@@ -137,13 +186,28 @@ class SharedResults:
         self.is_unknown[row] = is_unknown
         self.codes[row] = code
 
+    def search_first(
+        self,
+        view: NodeView,
+        signatures: NodeSignatures,
+        search: Callable[[int], Status | None],
+    ) -> None:
+        """Searches as ``search_unknown``, before the first ``refresh_rows``.
+
+        The results of rows are then computed once, instead of before and after the searches.
+        """
+        if len(view) == len(view.snapshot.nodes) and signatures.count <= NUMBERS_LISTED:
+            self._search(signatures.one_row_of_each(), signatures, search)
+        else:
+            self._search(_one_row_of_each(view.rows, signatures), signatures, search)
+
     def search_unknown(
         self,
         view: NodeView,
         signatures: NodeSignatures,
         search: Callable[[int], Status | None],
     ) -> dict[int, Status]:
-        """Searches where no search has decided: one row for each signature.
+        """Searches where no search has decided: at most one row for each signature.
 
         Args:
             view: The nodes.
@@ -156,12 +220,7 @@ class SharedResults:
         if not self.unknown_count:
             return {}
         rows = view.rows[view.take(self.is_unknown).nonzero()[0]]
-        # One row of each signature: of several entries for a number the last one stays.
-        row_of = np.full(signatures.count, -1, dtype=np.intp)
-        row_of[signatures.column.take(rows)] = rows
-        for number in (row_of >= 0).nonzero()[0].tolist():
-            if number != UNSHARED and self.verdicts.item(number) == UNKNOWN:
-                search(row_of.item(number))
+        self._search(_one_row_of_each(rows, signatures), signatures, search)
         self.recompute_rows(signatures)
         rejections: dict[int, Status] = {}
         for position in view.take(self.is_unknown).nonzero()[0].tolist():
@@ -169,6 +228,49 @@ class SharedResults:
             if status is not None:
                 rejections[position] = status
         return rejections
+
+    def _search(
+        self,
+        rows: Iterable[tuple[int, int]],
+        signatures: NodeSignatures,
+        search: Callable[[int], Status | None],
+    ) -> None:
+        """Finds the verdicts of some signatures, each with the row of a node."""
+        unknown = [
+            (signatures.usage(number), number, row)
+            for number, row in rows
+            if self.verdicts.item(number) == UNKNOWN
+        ]
+        if self._is_path_free:  # the fewer devices are in use, the more follows
+            unknown.sort(key=_in_use_count)
+        for usage, number, row in unknown:
+            if not self._infer(number, usage):
+                search(row)
+                self._note_search(number, usage)
+
+    def _infer(self, signature: int, usage: Usage) -> bool:
+        """Takes the result of an earlier search if it holds for a signature, too."""
+        if not self._is_path_free:
+            return False
+        for earlier in self._searched.get((usage.pools, usage.shares), ()):
+            if earlier.in_use.issubset(usage.alone) and earlier.needed.isdisjoint(usage.alone):
+                self.verdicts[signature] = self.verdicts.item(earlier.signature)
+                if earlier.signature in self.plans:
+                    self.plans[signature] = self.plans[earlier.signature]
+                if earlier.signature in self.chosen:
+                    self.chosen[signature] = self.chosen[earlier.signature]
+                return True
+        return False
+
+    def _note_search(self, signature: int, usage: Usage) -> None:
+        """Keeps the result of a search for signatures with more devices in use."""
+        if self.verdicts.item(signature) == UNKNOWN:
+            return
+        searched = self._searched.setdefault((usage.pools, usage.shares), [])
+        if len(searched) < SEARCHES_MAX:
+            plan = self.plans.get(signature, ())
+            needed = frozenset(device.device for claim in plan for device in claim.devices)
+            searched.append(_Searched(frozenset(usage.alone), needed, signature))
 
     def statuses(self, view: NodeView, others: Mapping[int, Status]) -> FilterStatuses:
         """Returns the statuses of the nodes of a view.
@@ -191,7 +293,7 @@ class SharedResults:
         if signature == UNSHARED:
             return
         self.verdicts[signature] = verdict
-        if solution is not None and _has_alternatives(solution):
+        if solution is not None and self.has_alternatives:
             self.chosen[signature] = chosen_in(solution)
 
     def put_plan(self, signature: int, plan: Plan) -> None:
@@ -260,8 +362,11 @@ class ResultsByTemplate:
         self, key: tuple[int, bytes], claims: Sequence[PreparedClaim], devices: Devices
     ) -> SharedResults:
         devices.signatures.read(self._names_read(claims))
-        has_alternatives = have_alternatives([claim.claim for claim in claims], devices)
-        return self._by_template.put(key, SharedResults(has_alternatives=has_alternatives))
+        results = SharedResults(
+            has_alternatives=have_alternatives([claim.claim for claim in claims], devices),
+            is_path_free=all(is_path_free(claim.constraints) for claim in claims),
+        )
+        return self._by_template.put(key, results)
 
     def _names_read(self, claims: Sequence[PreparedClaim]) -> Names:
         """Returns the attributes that selectors and constraints of claims read; None = all."""
@@ -277,6 +382,20 @@ class ResultsByTemplate:
                 domain, _, identifier = attribute.partition("/")
                 names.add((domain, identifier))
         return frozenset(names)
+
+
+def _one_row_of_each(rows: Rows, signatures: NodeSignatures) -> Iterator[tuple[int, int]]:
+    """Yields the signatures of some rows, without the reserved ones, each with a row."""
+    # Of several entries for a number the last one stays.
+    row_of = np.full(signatures.count, -1, dtype=np.intp)
+    row_of[signatures.column.take(rows)] = rows
+    for number in (row_of >= 0).nonzero()[0].tolist():
+        if number not in (UNSHARED, NO_NODE):
+            yield number, row_of.item(number)
+
+
+def _in_use_count(entry: tuple[Usage, int, int]) -> int:
+    return len(entry[0].alone)
 
 
 def have_alternatives(claims: Iterable[ResourceClaim], devices: Devices) -> bool:
@@ -302,9 +421,3 @@ def _expressions(claims: Sequence[PreparedClaim]) -> Iterator[str]:
 def chosen_in(solution: Solution) -> Chosen:
     """Returns the names of the requests and alternatives that got devices, by claim."""
     return tuple({taken.choice.full_name for taken in claim[2]} for claim in solution.claims)
-
-
-def _has_alternatives(solution: Solution) -> bool:
-    return any(
-        request.has_alternatives for claim in solution.claims for request in claim[0].requests
-    )

@@ -55,6 +55,20 @@ class _Static(NamedTuple):
     number: int
 
 
+class Usage(NamedTuple):
+    """Tells nodes with equal pools apart.
+
+    Attributes:
+        pools: A number for the pools; equal numbers, equal pools.
+        alone: The positions of the devices that are in use, without shares, ascending.
+        shares: What the shares of shared devices consume; empty = there are none.
+    """
+
+    pools: int
+    alone: tuple[int, ...]
+    shares: Hashable
+
+
 class NodeSignatures:
     """The signatures of all nodes, updated by the nodes that changed. Owned by ``Devices``.
 
@@ -77,7 +91,11 @@ class NodeSignatures:
         #: The attributes that count; None = all.
         self._names: Names = frozenset()
         self._contents: dict[Hashable, int] = {}
-        self._signatures: dict[Hashable, int] = {}
+        self._signatures: dict[Usage, int] = {}
+        #: The keys of ``_signatures``, in the order of their numbers.
+        self._usages: list[Usage] = []
+        #: By number: the row that got it last, which may have another by now; -1 = no row has it.
+        self._row_of: list[int] = [-1] * _RESERVED
         self._static: dict[str, _Static] = {}
         self._table: NodeTable | None = None
         self._generation = 0
@@ -140,8 +158,33 @@ class NodeSignatures:
         if static is None or static.pools is not pools:
             static = _Static(pools, self._number_of(pools, target))
             self._static[name] = static
-        signature = static.number, *self._in_use(pools)
-        return self._signatures.setdefault(signature, self.count)
+        usage = Usage(static.number, *self._in_use(pools))
+        number = self._signatures.get(usage)
+        if number is None:
+            number = self._signatures[usage] = self.count
+            self._usages.append(usage)
+            self._row_of.append(-1)
+        return number
+
+    def usage(self, number: int) -> Usage:
+        """Returns what a signature stands for; not one of the reserved numbers."""
+        return self._usages[number - _RESERVED]
+
+    def one_row_of_each(self) -> list[tuple[int, int]]:
+        """Returns the numbers that nodes have, without the reserved ones, each with a row.
+
+        Complexity: O(numbers), and O(rows) for those whose row has changed since the last call.
+        """
+        pairs = []
+        for number in range(_RESERVED, self.count):
+            row = self._row_of[number]
+            if row >= 0 and self.column.item(row) != number:
+                has_number = self.column == number
+                row = int(has_number.argmax())
+                row = self._row_of[number] = row if has_number.item(row) else -1
+            if row >= 0:
+                pairs.append((number, row))
+        return pairs
 
     def _number_of(self, pools: NodePools, node: TargetNode) -> int:
         content = tuple(
@@ -165,7 +208,7 @@ class NodeSignatures:
         )
         return self._contents.setdefault(content, len(self._contents))
 
-    def _in_use(self, pools: NodePools) -> tuple[Hashable, Hashable]:
+    def _in_use(self, pools: NodePools) -> tuple[tuple[int, ...], Hashable]:
         """Returns which devices are in use alone, and what the shares of the others consume."""
         dedicated, consumed = self._allocated.dedicated, self._allocated.consumed
         if not dedicated and not consumed:
@@ -184,6 +227,7 @@ class NodeSignatures:
     def _set(self, row: int, signature: int) -> None:
         if self.column.item(row) != signature:
             self.column[row] = signature
+            self._row_of[signature] = row
             self.log.append(row, 0)
 
     def _recompute(self, nodes: NodeTable) -> None:
@@ -192,7 +236,8 @@ class NodeSignatures:
         for name in self._static.keys() - set(nodes.names):
             del self._static[name]
         for row in np.flatnonzero(nodes.alive).tolist():
-            self.column[row] = self.of(nodes, row)
+            self.column[row] = number = self.of(nodes, row)
+            self._row_of[number] = row
 
     def _restart(self) -> None:
         """Forgets all numbers."""
@@ -200,4 +245,6 @@ class NodeSignatures:
         self._table = None
         self._contents.clear()
         self._signatures.clear()
+        self._usages.clear()
+        self._row_of = [-1] * _RESERVED
         self._static.clear()
