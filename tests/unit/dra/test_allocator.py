@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -225,3 +225,54 @@ def test_shares_of_a_device_consume_its_capacity() -> None:
     assert solution is not None
     (result,) = solution.results(lambda: "share")[0].devices.results
     assert (result.share_id, result.consumed_capacity) == ("share", {"memory": "6Gi"})
+
+
+def consuming(name: str, **amounts: str) -> dict[str, Any]:
+    """Returns a device that consumes these counters of the set ``gpu``."""
+    counters = {counter: {"value": amount} for counter, amount in amounts.items()}
+    consumes = [{"counterSet": "gpu", "counters": counters}]
+    return make_device(name, model="x", consumesCounters=consumes)
+
+
+def partitions(*devices: dict[str, Any], others: Sequence[dict[str, Any]] = ()) -> Slices:
+    """Returns a pool of three slices: counters, devices of the node, and devices of another."""
+    counters = {"memory": {"value": "8Gi"}, "cores": {"value": "4"}}
+    shared = [{"name": "gpu", "counters": counters}]
+    pool: dict[str, Any] = {"pool": "pool", "count": 3}
+    return Slices(
+        [
+            make_slice("counters", sharedCounters=shared, allNodes=True, **pool),
+            make_slice("mine", list(devices), node="a", **pool),
+            make_slice("theirs", list(others), node="b", **pool),
+        ]
+    )
+
+
+def used(*names: str) -> AllocatedState:
+    return AllocatedState(dedicated={DeviceID("gpu.test", "pool", name) for name in names})
+
+
+def test_partitions_are_taken_until_a_counter_is_used_up() -> None:
+    slices = partitions(
+        consuming("d0", memory="5Gi"), consuming("d1", memory="4Gi"), consuming("d2", memory="3Gi")
+    )
+
+    assert devices_of(allocate(slices, make_claim("c", exactly(count=2)))) == [["d0", "d2"]]
+    assert allocate(slices, make_claim("c", exactly(count=3))) is None
+
+
+def test_a_counter_that_is_used_up_does_not_matter_to_others() -> None:
+    slices = partitions(consuming("d0", cores="4"), consuming("d1", memory="8Gi"))
+
+    solution = allocate(slices, make_claim("c", exactly()), allocated=used("d0"))
+
+    assert devices_of(solution) == [["d1"]]
+
+
+def test_devices_of_other_nodes_consume_the_counters_of_their_pool() -> None:
+    theirs = [consuming("e0", memory="6Gi")]
+    slices = partitions(consuming("d0", memory="3Gi"), consuming("d1", memory="2Gi"), others=theirs)
+    claim = make_claim("c", exactly())
+
+    assert devices_of(allocate(slices, claim)) == [["d0"]]
+    assert devices_of(allocate(slices, claim, allocated=used("e0"))) == [["d1"]]
