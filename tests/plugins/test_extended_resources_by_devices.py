@@ -39,6 +39,14 @@ def classes() -> DeviceClasses:
             ["container-0-request-0", "container-2-request-0"],
             [3, 2],
         ),
+        (["3"], ["1", "2"], ["container-1-request-0", "container-2-request-0"], [1, 2]),
+        (
+            ["4"],
+            ["1", "2"],
+            ["container-0-request-0", "container-1-request-0", "container-2-request-0"],
+            [1, 1, 2],
+        ),
+        ([], ["1500m", "1"], ["container-1-request-0"], [1]),
         ([], ["1", "2"], ["container-0-request-0", "container-1-request-0"], [1, 2]),
     ],
 )

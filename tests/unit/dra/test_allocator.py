@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from mooring.dra import (
@@ -21,6 +22,7 @@ from mooring.dra import (
     TargetNode,
     prepare_claim,
 )
+from mooring.objects.meta import NodeSelector
 from tests.helpers.devices import (
     AttributeCompiler,
     all_of,
@@ -276,3 +278,30 @@ def test_devices_of_other_nodes_consume_the_counters_of_their_pool() -> None:
 
     assert devices_of(allocate(slices, claim)) == [["d0"]]
     assert devices_of(allocate(slices, claim, allocated=used("e0"))) == [["d1"]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expressions"),
+    [
+        ([{"key": "metadata.name", "operator": "In", "values": ["a"]}], []),
+        ([], [{"key": "zone", "operator": "In", "values": ["z"]}]),
+        (
+            [{"key": "metadata.name", "operator": "In", "values": ["a"]}],
+            [{"key": "zone", "operator": "Exists"}],
+        ),
+    ],
+)
+def test_the_node_selector_of_a_slice_is_that_of_the_allocation(
+    fields: list[dict[str, Any]], expressions: list[dict[str, Any]]
+) -> None:
+    selector = {"nodeSelectorTerms": [{"matchFields": fields, "matchExpressions": expressions}]}
+    slices = Slices([make_slice("s", [make_device("d0")], nodeSelector=selector)])
+    node = TargetNode("a", {"zone": "z"})
+    prepared = [prepare_claim(make_claim("c", exactly()), CLASSES.get)]
+
+    allocator = Allocator(AllocatedState(), selectors())
+    solution = allocator.allocate(node, slices.pools(node), prepared)
+    assert solution is not None
+    (result,) = solution.results(lambda: "share")
+
+    assert result.node_selector == msgspec.convert(selector, NodeSelector)
