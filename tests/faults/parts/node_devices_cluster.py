@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from mooring.clock import seeded_random
@@ -11,7 +12,7 @@ from mooring.objects.node import Node
 from mooring.objects.resource import DeviceClass, ResourceSlice
 from mooring.state.cache import Cache
 from mooring.testing import make_node
-from tests.faults.parts.node_devices_claims import DRIVER, ClaimSpecs, selectors_of
+from tests.faults.parts.node_devices_claims import DRIVER, ClaimSpecs, opaque, selectors_of
 from tests.faults.parts.node_devices_model import TaintRule
 
 NODES: Final = ("n0", "n1", "n2", "n3", "n4")
@@ -39,6 +40,10 @@ class DeviceCluster:
 
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
         self._rng = rng = seeded_random(seed)
+        #: Draws configurations, which are only passed on.
+        self._more = seeded_random(seed + 1)
+        #: Class -> its configurations.
+        self._configs: dict[str, list[str]] = {}
         self._cache = Cache(DeviceFeatures(has_taint_rules=True))
         self._count = 0
         self._nodes: dict[str, Node] = {}
@@ -66,7 +71,8 @@ class DeviceCluster:
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
         for name, where in CLASSES.items():
             resource = RESOURCE if name == "gpu" and self._has_resource else None
-            self._put("DeviceClass", device_class(name, where, resource))
+            self._configs[name] = ["first", "second"][: self._more.choice((0, 1, 2))]
+            self._put("DeviceClass", device_class(name, where, resource, self._configs[name]))
         for name in NODES:
             self._put_node(name)
         for pool in self._pools:
@@ -227,9 +233,12 @@ def _in_zone(zone: str) -> dict[str, Any]:
     return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
-def device_class(name: str, where: dict[str, str], resource: str | None) -> DeviceClass:
+def device_class(
+    name: str, where: dict[str, str], resource: str | None, configs: Sequence[str] = ()
+) -> DeviceClass:
     """Returns a class of devices with these attributes, for an extended resource or none."""
     spec: dict[str, Any] = {"selectors": selectors_of(where)}
+    spec["config"] = [opaque(text) for text in configs]
     if resource is not None:
         spec["extendedResourceName"] = resource
     result: DeviceClass = convert({"metadata": {"name": name}, "spec": spec}, "DeviceClass")

@@ -25,7 +25,13 @@ from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import audit
 from mooring.testing import Harness, make_pod
 from tests.faults.parts.device_usage import usage_of
-from tests.faults.parts.node_devices_claims import allocation_of, claim_of, special_of
+from tests.faults.parts.node_devices_claims import (
+    Config,
+    allocation_of,
+    claim_of,
+    configs_of,
+    special_of,
+)
 from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, DeviceCluster
 from tests.faults.parts.node_devices_model import DeviceSearch, Taken, devices_on, reaches
 
@@ -72,7 +78,7 @@ class NodeDevicesRun(DeviceCluster):
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
         super().__init__(seed, has_shared=has_shared)
         self.problems: list[str] = []
-        self.paths = dict.fromkeys(("fits", "rejected", "reserved", "special"), 0)
+        self.paths = dict.fromkeys(("fits", "rejected", "reserved", "special", "config"), 0)
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
         self._plugin = DynamicResources(handle=self._handle)
         # With a filter whose results are cached, as in every profile.
@@ -166,7 +172,9 @@ class NodeDevicesRun(DeviceCluster):
             if len(self._claims) < CLAIMS or (rng.random() < 0.5 and not self._claims):
                 self._count += 1
                 name = f"claim-{self._count}"
-                self._claims[name] = ClaimInUse(self._specs.draw())
+                self._claims[name] = ClaimInUse(
+                    self._specs.with_config(self._specs.draw(), self._more)
+                )
                 self._put("ResourceClaim", claim_of(name, self._claims[name].spec))
             else:
                 name = rng.choice(list(self._claims))
@@ -233,12 +241,29 @@ class NodeDevicesRun(DeviceCluster):
         if actual != due:
             self.problems.append(f"{reserved.pod.metadata.name} gets {actual}, not {due}")
             return
+        self._check_configs(reserved, free, expected, attempt.reserved)
         for number, claim in enumerate(free):
             claim.taken = [taken for taken in expected if taken.claim == number]
             claim.node, claim.is_in_flight = node, True
         self._reserved.append(reserved)
         if self._rng.random() < 0.7:
             self._end()
+
+    def _check_configs(
+        self,
+        reserved: Reserved,
+        free: list[ClaimInUse],
+        expected: list[Taken],
+        actual: list[ResourceClaim],
+    ) -> None:
+        """Compares the configurations of what is allocated."""
+        for number, (claim, new) in enumerate(zip(free, actual, strict=True)):
+            taken = [item for item in expected if item.claim == number]
+            configs, due = _configs(new), configs_of(claim.spec, taken, self._configs)
+            self.paths["config"] += len(due)
+            if configs != due:
+                name = reserved.pod.metadata.name
+                self.problems.append(f"{name} gets the configurations {configs}, not {due}")
 
     def _end(self) -> None:
         """Ends a binding: it succeeds, or Unreserve gives the devices back."""
@@ -356,6 +381,15 @@ def _results(claim: ResourceClaim) -> list[Result]:
             {name: int(str(amount)) for name, amount in result.consumed_capacity.items()},
         )
         for result in claim.status.allocation.devices.results
+    ]
+
+
+def _configs(claim: ResourceClaim) -> list[Config]:
+    assert claim.status.allocation is not None
+    return [
+        (str(config.source), config.requests, config.opaque.parameters["text"])
+        for config in claim.status.allocation.devices.config
+        if config.opaque is not None
     ]
 
 
