@@ -37,7 +37,7 @@ from tests.faults.recent_mutations import RECENT_BUGS
 from tests.faults.repicked_mutations import REPICKED_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.sampled_mutations import SAMPLED_BUGS
-from tests.faults.seeded_mutations import SEEDED_BUGS
+from tests.faults.seeded_mutations import LATER_SEEDED_BUGS, SEEDED_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
@@ -66,6 +66,7 @@ ALL_BUGS: Final = (
     *LINE_BUGS,
     *LATER_LINE_BUGS,
     *SEEDED_BUGS,
+    *LATER_SEEDED_BUGS,
 )
 
 #: Seeds that are tried for each bug.

@@ -5,8 +5,10 @@ For the first sixteen ``random.Random(20261620)`` drew 26, and ``random.Random(2
 ``scheduler``, ``extenders``, ``dra``, and of the plugins DefaultPreemption, DynamicResources,
 VolumeBinding, PodTopologySpread, InterPodAffinity, NodeVolumeLimits and NodeResourcesFit, but for
 the readers of kubeconfig and certificates. At sixteen of these lines a bug was possible that a
-reviewer may overlook. They were committed before any was run. The table in docs/concepts/faults.md
-has the results.
+reviewer may overlook. They were committed before any was run. The other fourteen are at the lines
+of ``random.Random(20261622)``; they were written after the runs had been extended for the first
+ones, and committed before any of them was run. The table in docs/concepts/faults.md has the
+results.
 """
 
 from __future__ import annotations
@@ -16,15 +18,25 @@ from typing import Final
 from mooring.client.informer.replica import Replica
 from mooring.client.leader_election import Elector
 from mooring.client.retry import Backoff
+from mooring.client.transport.http import HttpTransport
+from mooring.client.transport.http1_pool import Http1Pool, _Connection
 from mooring.dra import pools, results
+from mooring.extenders.full_objects import FullObjectCache
 from mooring.framework.runtime.combined_results import CombinedResults
+from mooring.framework.runtime.result_cache import CachedResults
 from mooring.plugins.default_preemption import dry_run
 from mooring.plugins.node_resources import scoring
+from mooring.plugins.node_volume_limits import hints as limit_hints
 from mooring.plugins.pod_topology_spread import hints as spreading_hints
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
+from mooring.plugins.volume_binding.bind_volumes import VolumeBinder
 from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.queue.unschedulable_pods import UnschedulablePods
+from mooring.scheduler.reporting import Reporting
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.state.devices.signatures import NodeSignatures
+from mooring.state.tables.counters import PodCounters
+from mooring.state.tables.nodes import NodeTable
 from mooring.state.volumes import topology, usage
 from mooring.state.volumes.capacity import _ByValue
 from tests.faults.planted import PlantedBug
@@ -166,5 +178,126 @@ SEEDED_BUGS: Final = [
         "-pods.priority[slots].astype(np.int64)",
         "-pods.priority[slots]",
         "crowd",
+    ),
+]
+
+LATER_SEEDED_BUGS: Final = [
+    PlantedBug(
+        "empty_write_has_no_length",
+        "A write without a body does not say that it has none",
+        Http1Pool,
+        "_text",
+        'if body or method in ("POST", "PUT", "PATCH"):',
+        "if body:",
+    ),
+    PlantedBug(
+        "written_stays_assumed",
+        "A volume that has been written counts as assumed when the attempt fails",
+        VolumeBinder,
+        "_write",
+        "binding.is_assumed = False",
+        "pass",
+        "volume",
+    ),
+    PlantedBug(
+        "equal_is_older",
+        "The version of a pod that an extender needs counts as older than itself",
+        FullObjectCache,
+        "_known",
+        "cached_version < required_version",
+        "cached_version <= required_version",
+        "extender",
+    ),
+    PlantedBug(
+        "column_does_not_grow",
+        "The signatures of nodes do not grow with the table of nodes",
+        NodeSignatures,
+        "refresh",
+        "names is None or others is None or len(self.column) != nodes.capacity",
+        "names is None or others is None",
+        "device",
+    ),
+    PlantedBug(
+        "any_event_opens_gate",
+        "A gated pod is tried at the events of other plugins than the one that gates it",
+        UnschedulablePods,
+        "accepts_event",
+        "(profile_of(entry.pod), entry.gating_plugin) in self._hints.registrations_for(event)",
+        "bool(self._hints.registrations_for(event))",
+    ),
+    PlantedBug(
+        "limit_is_too_long",
+        "A body of as many bytes as are allowed is too long",
+        _Connection,
+        "on_body",
+        "if self._size > self._bytes_max:",
+        "if self._size >= self._bytes_max:",
+    ),
+    PlantedBug(
+        "restored_score_stays",
+        "An entry of cached results that is reused keeps what PreScore had for other pods",
+        CachedResults,
+        "reset",
+        "self.restored_pre_filter = self.restored_pre_score = None",
+        "self.restored_pre_filter = None",
+    ),
+    PlantedBug(
+        "static_of_old_pools",
+        "The signature of a node is that of its former pools of devices",
+        NodeSignatures,
+        "of",
+        "if static is None or static.pools is not pools:",
+        "if static is None:",
+        "device",
+    ),
+    PlantedBug(
+        "class_removed_with_first_pod",
+        "The counts of a kind of labels end with the first of its pods",
+        PodCounters,
+        "remove",
+        "if self._classes.find(label_class) < 0:",
+        "if True:",
+    ),
+    PlantedBug(
+        "connections_outlive_credentials",
+        "Connections of old credentials are used after a renewal",
+        HttpTransport,
+        "_headers",
+        "await self._retire()",
+        "pass",
+    ),
+    PlantedBug(
+        "new_limit_is_silent",
+        "A driver that had no limit and gets one queues no pod",
+        limit_hints,
+        "_after_csi_node_updated",
+        "limit > before.get(driver, 0)",
+        "limit > before.get(driver, limit)",
+    ),
+    PlantedBug(
+        "preempted_by_victims_profile",
+        "The event of an eviction is of the victim's scheduler",
+        Reporting,
+        "preempted",
+        "self._recorders[profile_of(preemptor)]",
+        "self._recorders[profile_of(victim)]",
+        "crowd",
+    ),
+    PlantedBug(
+        "fence_at_the_end",
+        "A write may start at the very end of the lease",
+        Elector,
+        "fence",
+        "if remaining_s <= 0:",
+        "if remaining_s < 0:",
+        "lease",
+    ),
+    PlantedBug(
+        "updates_count_as_nodes",
+        "An update of a node counts as one more node",
+        NodeTable,
+        "put",
+        "self._node_count += before is None",
+        "self._node_count += 1",
     ),
 ]
