@@ -44,6 +44,7 @@ from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
+from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.writes_run import run_writes
@@ -93,6 +94,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "device_scores": run_device_scores,
     "hints": run_hints,
     "restrictions": run_restrictions,
+    "tokens": run_tokens,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -130,6 +132,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "errors",
         "candidate",
         "pool",
+        "tokens",
         "lists",
     ),
     "scheduler": (
