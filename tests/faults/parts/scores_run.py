@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+import pytest
 from msgspec.structs import replace
 
 from mooring.clock import seeded_random
@@ -26,6 +27,7 @@ from mooring.config.types import (
     UtilizationShapePoint,
 )
 from mooring.framework import Attempt, Placement
+from mooring.framework.runtime import result_cache
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.node import Node
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
@@ -55,6 +57,9 @@ GPU: Final = "example.com/gpu"
 TAINTS: Final = ("old", "slow", "noisy")
 SHAPES: Final = (((0, 0), (100, 10)), ((0, 10), (50, 3), (100, 0)), ((20, 1), (70, 9)))
 LABELS: Final = ((("app", "web"),), (("app", "db"),), (("app", "web"), ("tier", "front")), ())
+#: In such seeds, modulo six, there are more kinds than cached results: the entries are reused.
+MANY: Final = 5
+MANY_KINDS: Final = 10
 #: The resources that are balanced; none in half of the runs.
 BALANCED: Final[tuple[tuple[str, ...], ...]] = (
     (),
@@ -78,6 +83,7 @@ class ScoresRun:
     Attributes:
         problems: Differences to the model.
         paths: What happened, and how often.
+        has_many_kinds: Whether there are more kinds of pods than cached results.
     """
 
     def __init__(self, seed: int) -> None:
@@ -116,6 +122,10 @@ class ScoresRun:
         for number in range(rng.choice((2, 5, 12))):
             self._put(f"node-{number}", self._new_machine(f"node-{number}"))
         self._kinds = [self._new_kind() for _ in range(rng.choice((2, 4, 8)))]
+        self.has_many_kinds = seed % 6 == MANY
+        if self.has_many_kinds:
+            # Those without terms share cached results with pods of their kind alone.
+            self._kinds += [self._new_kind()._replace(terms=Terms()) for _ in range(MANY_KINDS)]
 
     def run(self) -> None:
         """Makes all attempts, until one differs."""
@@ -339,5 +349,9 @@ def run_scores(seed: int) -> None:
         AssertionError: an attempt differs from the model.
     """
     run = ScoresRun(seed)
-    run.run()
+    with pytest.MonkeyPatch.context() as patch:
+        if run.has_many_kinds:
+            # The least number of entries that a cache has, however much memory one takes.
+            patch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)
+        run.run()
     assert not run.problems, run.problems[0]
