@@ -23,7 +23,7 @@ from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import audit
-from mooring.testing import Harness, make_pod
+from mooring.testing import Harness, make_node, make_pod
 from tests.faults.parts.device_usage import usage_of
 from tests.faults.parts.node_devices_claims import (
     Config,
@@ -36,6 +36,9 @@ from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, De
 from tests.faults.parts.node_devices_model import DeviceSearch, Taken, devices_on, reaches
 
 STEPS: Final = 30
+#: In such seeds, modulo eight, the table of nodes grows: a node has one of the new rows then.
+GROWS: Final = 5
+MORE_NODES: Final = 70
 CLAIMS: Final = 6
 #: Request, pool, device, whether it is shared, and what is consumed of it.
 Result = tuple[str, str, str, bool, dict[str, int]]
@@ -78,9 +81,12 @@ class NodeDevicesRun(DeviceCluster):
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
         super().__init__(seed, has_shared=has_shared)
         self.problems: list[str] = []
-        self.paths = dict.fromkeys(("fits", "rejected", "reserved", "special", "config"), 0)
+        self.paths = dict.fromkeys(
+            ("fits", "rejected", "reserved", "special", "config", "grown"), 0
+        )
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
         self._plugin = DynamicResources(handle=self._handle)
+        self._grows_at = self._more.randrange(STEPS) if seed % 8 == GROWS else -1
         # With a filter whose results are cached, as in every profile.
         self._harness = Harness([], [NodeUnschedulable(), self._plugin])
         self._harness.cache = self._cache
@@ -101,11 +107,25 @@ class NodeDevicesRun(DeviceCluster):
             self._change_rule,
             self._reallocate,
         )
-        for _ in range(STEPS):
+        for step in range(STEPS):
+            if step == self._grows_at:
+                self._grow()
             rng.choice(actions)()
             if self.problems:
                 return
         self.problems += audit(self._cache)
+
+    def _grow(self) -> None:
+        """Removes a node, and adds it anew when others have all rows; these go."""
+        name = self._more.choice(NODES)
+        self._cache.remove_node(name)
+        others = [f"other-{number}" for number in range(MORE_NODES)]
+        for other in others:
+            self._cache.put_node(make_node(other))
+        self._cache.put_node(self._nodes[name])
+        for other in others:
+            self._cache.remove_node(other)
+        self.paths["grown"] += 1
 
     # -- attempts ---------------------------------------------------------------------------------
 
