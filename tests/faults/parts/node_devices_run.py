@@ -23,22 +23,20 @@ from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import audit
-from mooring.testing import Harness, make_node, make_pod
+from mooring.testing import Harness, make_pod
 from tests.faults.parts.device_usage import usage_of
 from tests.faults.parts.node_devices_claims import (
     Config,
     allocation_of,
     claim_of,
     configs_of,
-    special_of,
 )
 from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, DeviceCluster
 from tests.faults.parts.node_devices_model import DeviceSearch, Taken, devices_on, reaches
 
 STEPS: Final = 30
-#: In such seeds, modulo eight, the table of nodes grows: a node has one of the new rows then.
-GROWS: Final = 5
-MORE_NODES: Final = 70
+#: In such seeds, modulo sixteen, the table of nodes grows: a node has one of the new rows then.
+GROWS: Final = 13
 CLAIMS: Final = 6
 #: Request, pool, device, whether it is shared, and what is consumed of it.
 Result = tuple[str, str, str, bool, dict[str, int]]
@@ -86,7 +84,7 @@ class NodeDevicesRun(DeviceCluster):
         )
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
         self._plugin = DynamicResources(handle=self._handle)
-        self._grows_at = self._more.randrange(STEPS) if seed % 8 == GROWS else -1
+        self._grows_at = self._more.randrange(STEPS) if seed % 16 == GROWS else -1
         # With a filter whose results are cached, as in every profile.
         self._harness = Harness([], [NodeUnschedulable(), self._plugin])
         self._harness.cache = self._cache
@@ -110,22 +108,11 @@ class NodeDevicesRun(DeviceCluster):
         for step in range(STEPS):
             if step == self._grows_at:
                 self._grow()
+                self.paths["grown"] += 1
             rng.choice(actions)()
             if self.problems:
                 return
         self.problems += audit(self._cache)
-
-    def _grow(self) -> None:
-        """Removes a node, and adds it anew when others have all rows; these go."""
-        name = self._more.choice(NODES)
-        self._cache.remove_node(name)
-        others = [f"other-{number}" for number in range(MORE_NODES)]
-        for other in others:
-            self._cache.put_node(make_node(other))
-        self._cache.put_node(self._nodes[name])
-        for other in others:
-            self._cache.remove_node(other)
-        self.paths["grown"] += 1
 
     # -- attempts ---------------------------------------------------------------------------------
 
@@ -192,9 +179,7 @@ class NodeDevicesRun(DeviceCluster):
             if len(self._claims) < CLAIMS or (rng.random() < 0.5 and not self._claims):
                 self._count += 1
                 name = f"claim-{self._count}"
-                self._claims[name] = ClaimInUse(
-                    self._specs.with_config(self._specs.draw(), self._more)
-                )
+                self._claims[name] = ClaimInUse(self._new_spec())
                 self._put("ResourceClaim", claim_of(name, self._claims[name].spec))
             else:
                 name = rng.choice(list(self._claims))
@@ -220,17 +205,6 @@ class NodeDevicesRun(DeviceCluster):
         devices = devices_on(slices, name, zone)
         return DeviceSearch(devices, usage, CLASSES, list(self._rules.values())).run(specs)
 
-    def _special_on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[dict[str, Any]]:
-        """Returns the claim for the extended resource on a node.
-
-        It has no requests where a device plugin serves the resource, and is left out if the pod has
-        no other claims.
-        """
-        is_served = self._nodes[name].status.allocatable.get(RESOURCE, "0") != "0"
-        if not amount or (is_served and not claims):
-            return []
-        return [special_of(0 if is_served else amount)]
-
     def _specials(self) -> list[ClaimInUse]:
         """Returns the claims for extended resources of the pods with a node."""
         of_pods = [it.claims for it in (*self._reserved, *self._bound)]
@@ -254,36 +228,22 @@ class NodeDevicesRun(DeviceCluster):
         self.paths["reserved"] += 1
         attempt = reserved.cycle[self._plugin]
         actual = [_results(claim) for claim in attempt.reserved]
-        due = [
-            [_result_of(taken) for taken in expected if taken.claim == number]
-            for number in range(len(free))
-        ]
+        due = [[_result_of(taken) for taken in due_of(expected, it)] for it in range(len(free))]
         if actual != due:
             self.problems.append(f"{reserved.pod.metadata.name} gets {actual}, not {due}")
             return
-        self._check_configs(reserved, free, expected, attempt.reserved)
+        for number, (claim, new) in enumerate(zip(free, attempt.reserved, strict=True)):
+            of_claim = configs_of(claim.spec, due_of(expected, number), self._configs)
+            self.paths["config"] += len(of_claim)
+            if (configs := _configs(new)) != of_claim:
+                name = reserved.pod.metadata.name
+                self.problems.append(f"{name} gets the configurations {configs}, not {of_claim}")
         for number, claim in enumerate(free):
-            claim.taken = [taken for taken in expected if taken.claim == number]
+            claim.taken = due_of(expected, number)
             claim.node, claim.is_in_flight = node, True
         self._reserved.append(reserved)
         if self._rng.random() < 0.7:
             self._end()
-
-    def _check_configs(
-        self,
-        reserved: Reserved,
-        free: list[ClaimInUse],
-        expected: list[Taken],
-        actual: list[ResourceClaim],
-    ) -> None:
-        """Compares the configurations of what is allocated."""
-        for number, (claim, new) in enumerate(zip(free, actual, strict=True)):
-            taken = [item for item in expected if item.claim == number]
-            configs, due = _configs(new), configs_of(claim.spec, taken, self._configs)
-            self.paths["config"] += len(due)
-            if configs != due:
-                name = reserved.pod.metadata.name
-                self.problems.append(f"{name} gets the configurations {configs}, not {due}")
 
     def _end(self) -> None:
         """Ends a binding: it succeeds, or Unreserve gives the devices back."""
@@ -360,6 +320,11 @@ class NodeDevicesRun(DeviceCluster):
     def _is_unused(self, claim: ClaimInUse) -> bool:
         of_pods = [it.claims for it in (*self._reserved, *self._bound)]
         return not claim.taken and not any(claim in claims for claims in of_pods)
+
+
+def due_of(taken: list[Taken], number: int) -> list[Taken]:
+    """Returns the devices of one of the claims."""
+    return [item for item in taken if item.claim == number]
 
 
 def _score(claims: list[ClaimInUse], taken: list[Taken]) -> int:

@@ -1,4 +1,4 @@
-"""Where volumes and nodes are in some of the runs: rules of each operator, and zones that are new.
+"""Places of volumes and nodes in some of the runs: rules of each operator, zones that are new.
 
 Nodes lose their zone, or are the first ones of a zone that did not exist; volumes have terms of one
 or two rules with the operators In, NotIn, Exists and DoesNotExist.
