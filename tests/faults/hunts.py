@@ -37,6 +37,7 @@ from tests.faults.recent_mutations import RECENT_BUGS
 from tests.faults.repicked_mutations import REPICKED_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.sampled_mutations import SAMPLED_BUGS
+from tests.faults.seeded_mutations import LATER_SEEDED_BUGS, SEEDED_BUGS
 from tests.faults.small_mutations import SMALL_BUGS
 from tests.faults.subtle_mutations import SUBTLE_BUGS
 from tests.faults.test_extenders import run_extenders
@@ -64,6 +65,8 @@ ALL_BUGS: Final = (
     *BROAD_BUGS,
     *LINE_BUGS,
     *LATER_LINE_BUGS,
+    *SEEDED_BUGS,
+    *LATER_SEEDED_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -470,6 +473,35 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "namespaces_of_many_terms": ("scores", 18),
     "first_value_is_not_empty": ("spreading", 18),
     "last_node_of_batch": ("batch", 0),
+    "victim_on_any_node": ("cycle", 18),
+    "sent_before_renewal": ("tokens", 0),
+    "unwritten_claim_is_silent": ("device", 14),
+    "first_change_decides": ("queue", 0),
+    "made_anew_is_update": ("informer", 1),
+    "later_filter_is_first": ("device_columns", 85),
+    "released_for_another": ("elector", 36),
+    "missing_label_never_matches": ("volumes", 52),
+    "names_of_last_selector": ("node_devices", 7),
+    "ignored_nodes_are_lowest": ("spreading", 19),
+    "absent_resource_is_first": ("scores", 33),
+    "all_devices_on_node": ("node_devices", 1),
+    "limits_of_new_values": ("volumes", 70),
+    "config_for_last_request": ("shared_devices", 23),
+    "disks_are_no_use": ("restrictions", 0),
+    "lost_key_is_silent": ("spreading", 112),
+    "gone_pod_is_written": ("errors", 1),
+    "reset_from_last_reset": ("informer", 0),
+    "lowest_is_highest": ("choice", 9),
+    "empty_write_has_no_length": ("tokens", 0),
+    "equal_is_older": ("full_objects", 0),
+    "column_does_not_grow": ("node_devices", 45),
+    "any_event_opens_gate": ("queue", 0),
+    "limit_is_too_long": ("pool", 4),
+    "restored_score_stays": ("scores", 11),
+    "static_of_old_pools": ("node_devices", 9),
+    "class_removed_with_first_pod": ("state", 0),
+    "connections_outlive_credentials": ("tokens", 0),
+    "updates_count_as_nodes": ("spreading", 3),
 }
 
 

@@ -1,9 +1,11 @@
 """Claims of devices under faults, generated from a seed, on virtual time.
 
 Users create and delete pods with claims, a stand-in for the resource-claim controller releases the
-claims of deleted pods, and slices are replaced. After every write of a claim no device is allocated
-twice. When the faults have ended, as many pods are bound as there are devices, and no claim is
-reserved for a pod that does not exist.
+claims of deleted pods, and slices are replaced. In a quarter of the runs some pods have a claim
+that is allocated on a node which accepts no pods, so that the scheduler has to free it. After every
+write of a claim no device is allocated twice. When the faults have ended, as many pods are bound as
+there are devices, no claim is reserved for a pod that does not exist, and none has the device that
+no pod can use.
 """
 
 from __future__ import annotations
@@ -45,6 +47,11 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 NODES, DEVICES = 3, 1
 #: At the start: more than there are devices.
 PODS_FIRST = 8
+#: In such seeds, modulo four, there is one more node, which is cordoned.
+WITH_CORDONED = 2
+CORDONED = f"node-{NODES}"
+#: Of the actions there so many create a pod with a claim that is allocated on this node.
+STUCK_SHARE = 0.25
 BUSY_S, HEALED_S, QUIET_S = 90.0, 150.0, 400.0
 
 
@@ -56,6 +63,9 @@ class DeviceLab(Lab):
         self.rng = seeded_random(seed + 7)
         self.problems: list[str] = []
         self.created = 0
+        self.stuck = seeded_random(seed + 11) if seed % 4 == WITH_CORDONED else None
+        #: How many claims were allocated on the node that is cordoned.
+        self.stuck_claims = 0
         inner = InProcessTransport(self.checked)
         self.transport._inner = FaultyTransport(self.network, inner)
         self.direct = Client(InProcessTransport(self.store.handler("user")), rng=self.rng)
@@ -86,11 +96,12 @@ class DeviceLab(Lab):
     # -- users ------------------------------------------------------------------------------------
 
     async def prepare(self) -> None:
-        for number in range(NODES):
+        for number in range(NODES + (self.stuck is not None)):
             name = f"node-{number}"
             amounts = {"cpu": "64", "memory": "64Gi", "pods": "50"}
             status = {"allocatable": amounts, "capacity": amounts}
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+            node |= {"spec": {"unschedulable": True}} if name == CORDONED else {}
             await self.post("/api/v1/nodes", {**node, "status": status})
             await self.post(f"{GROUP}/resourceslices", self.slice(number, 1))
         selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
@@ -105,6 +116,8 @@ class DeviceLab(Lab):
         return _object("ResourceSlice", f"slice-{number}", spec)
 
     async def act(self) -> None:
+        if self.stuck is not None and self.stuck.random() < STUCK_SHARE:
+            await self.create_stuck_pod()
         action = self.rng.choices(
             (self.create_pod, self.delete_pod, self.replace_slice, self.touch_claim),
             (6, 4, 1, 2),
@@ -112,13 +125,44 @@ class DeviceLab(Lab):
         with suppress(ApiError, IndexError):  # no such pod exists, or it was changed concurrently
             await action()
 
+    async def create_stuck_pod(self) -> None:
+        """Creates a pod whose claim is allocated where no pod may go."""
+        if self.on_cordoned(await self.claims()):
+            return
+        name = await self.create_claim()
+        path = f"{CLAIMS}/{name}"
+        claim = json.loads(await self.direct.read(Request("GET", path, deadline_s=10.0)))
+        result = {"request": "r", "driver": DRIVER, "pool": CORDONED, "device": "gpu-0"}
+        field = {"key": "metadata.name", "operator": "In", "values": [CORDONED]}
+        selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        allocation = {"devices": {"results": [result]}, "nodeSelector": selector}
+        claim["status"] = {"allocation": allocation}
+        await self.direct.write("PUT", f"{path}/status", msgspec.json.encode(claim))
+        self.stuck_claims += 1
+        await self.create_user(name)
+
+    def on_cordoned(self, claims: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Returns the claims that have the device of the cordoned node."""
+        return [
+            f"{claim['metadata']['name']} is still allocated on {CORDONED}"
+            for claim in claims
+            for result in _results(claim)
+            if result["pool"] == CORDONED
+        ]
+
     async def create_pod(self) -> None:
+        await self.create_user(await self.create_claim())
+
+    async def create_claim(self) -> str:
         self.created += 1
         name = f"pod-{self.created}"
         request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
         await self.post(
             CLAIMS, _object("ResourceClaim", name, {"devices": {"requests": [request]}})
         )
+        return name
+
+    async def create_user(self, name: str) -> None:
         spec = {
             "containers": [{"name": "c", "image": "i"}],
             "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
@@ -188,14 +232,16 @@ def _object(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
+def _results(claim: Mapping[str, Any]) -> list[Any]:
+    allocation = claim.get("status", {}).get("allocation") or {"devices": {"results": []}}
+    results: list[Any] = allocation["devices"]["results"]
+    return results
+
+
 def double_allocations(claims: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the devices that several claims have."""
     owners = Counter(
-        f"{result['pool']}/{result['device']}"
-        for claim in claims
-        for result in (claim.get("status", {}).get("allocation") or {"devices": {"results": []}})[
-            "devices"
-        ]["results"]
+        f"{result['pool']}/{result['device']}" for claim in claims for result in _results(claim)
     )
     return [f"{device} is allocated {count} times" for device, count in owners.items() if count > 1]
 
@@ -224,7 +270,9 @@ async def run(seed: int) -> tuple[int, int]:
             await asyncio.sleep(lab.rng.uniform(0.0, 2 * BUSY_S / 30))
         lab.network.heal()
         await asyncio.sleep(max(0.0, lab.network.healed_at_s - asyncio.get_running_loop().time()))
-        await asyncio.sleep(HEALED_S + QUIET_S)
+        await asyncio.sleep(HEALED_S)
+        lab.problems += lab.on_cordoned(await lab.claims())
+        await asyncio.sleep(QUIET_S)
         problems = [*lab.problems, *orphans(await lab.claims(), lab.store.pods)]
         problems += double_allocations(await lab.claims())
         problems += filter(None, [lab.unbound()])

@@ -3,7 +3,7 @@
 Pods of equal requests share what the filters and the scores say of a node until it changes, and
 nodes with equal amounts share it as well. Each attempt is compared with rules over plain numbers:
 where the pod may go, how many nodes have each reason, which plugins reject, and how the scores of
-nodes differ.
+nodes differ. In a quarter of the runs there are more kinds than cached results.
 
 Source: pkg/scheduler/framework/plugins/noderesources/fit.go (fitsRequest), least_allocated.go,
 resource_allocation.go; nodeunschedulable, tainttoleration; pkg/scheduler/util/pod_resources.go.
@@ -15,8 +15,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import pytest
+
 from mooring.clock import seeded_random
 from mooring.framework import Attempt, Diagnosis
+from mooring.framework.runtime import result_cache
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
@@ -56,6 +59,9 @@ KINDS: Final = (
     Kind(0, 0),
     Kind(1000, 1024, tolerates=True),
 )
+#: In such seeds, modulo four, there are more kinds than cached results: the entries are reused.
+MANY: Final = 3
+MANY_KINDS: Final = (*KINDS, *(Kind(100 * number, 64 * number) for number in range(1, 5)))
 #: Millicores, MiB, pods.
 SIZES: Final = ((2000, 2048, 10), (2000, 2048, 10), (2000, 2048, 3), (4000, 2048, 10))
 
@@ -116,6 +122,7 @@ class CachedRun:
         #: In some runs most nodes are cordoned or tainted, so that attempts have no node.
         self._closed_share = rng.choice((0.1, 0.5, 0.9))
         self._changes = rng.choice((1, 2, 4, 20))
+        self._kinds = MANY_KINDS if seed % 4 == MANY else KINDS
         self._count = 0
         for number in range(self._nodes_max):
             self._put(f"node-{number}", Machine(rng.choice(SIZES)))
@@ -125,7 +132,7 @@ class CachedRun:
         for _ in range(STEPS):
             for _ in range(self._rng.randint(0, self._changes)):
                 self._change()
-            self._attempt(self._rng.choice(KINDS))
+            self._attempt(self._rng.choice(self._kinds))
             if self.problems:
                 return
 
@@ -144,7 +151,7 @@ class CachedRun:
             del machine.pods[uid]
             self._harness.cache.remove_pod(uid)
         elif draw < 0.6:
-            self._place(name, rng.choice(KINDS))
+            self._place(name, rng.choice(self._kinds))
         elif draw < 0.7:
             machine.size = rng.choice(SIZES)
             self._put(name, machine)
@@ -250,5 +257,9 @@ def run_cached(seed: int) -> None:
         AssertionError: an attempt differs from the rules.
     """
     run = CachedRun(seed)
-    run.run()
+    with pytest.MonkeyPatch.context() as patch:
+        if seed % 4 == MANY:
+            # The least number of entries that a cache has, however much memory one takes.
+            patch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)
+        run.run()
     assert not run.problems, run.problems[0]

@@ -3,7 +3,8 @@
 A run of the whole system has few preemptions, mostly of one victim. Here each pod of a random
 cluster is a preemptor: nodes have up to eight pods of several priorities and times of start,
 nominated pods, and budgets that allow some disruptions. In half of the runs some pods leave
-already, evicted by a scheduler or otherwise, and preemptors are nominated or must not preempt.
+already, evicted by a scheduler or otherwise, and preemptors are nominated or must not preempt. In a
+seventh of them priorities are the lowest and the highest ones that there are.
 """
 
 from __future__ import annotations
@@ -37,6 +38,16 @@ CHOICES: Final = 6
 DELETED: Final = "2026-01-01T00:00:00Z"
 #: The share of the placed pods that leave, in a run with such pods.
 LEAVING_SHARE: Final = 0.3
+#: In such seeds, modulo seven, priorities are at the ends of int32.
+EXTREME: Final = 2
+EXTREMES: Final = {
+    -10: -(2**31),
+    0: -(2**31),
+    5: 1 - 2**31,
+    20: 0,
+    50: 10**9,
+    100: 2**31 - 1,
+}
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 NO_HELP: Final = "Preemption is not helpful for scheduling"
 
@@ -59,6 +70,7 @@ class ChoiceRun:
         #: Of pods that leave, and nominations; they change nothing else that is drawn.
         self._more = more = seeded_random(seed + 2)
         self._has_leaving = more.random() < 0.5
+        self._is_extreme = seed % 7 == EXTREME
         self._count = 0
         #: The priorities, the times of start and the labels of the run.
         self._priorities = rng.choice(((0,), (0, 5), (-10, 0, 5, 50)))
@@ -118,7 +130,7 @@ class ChoiceRun:
             node=node,
             requests={"cpu": str(cpu)},
             labels={"app": rng.choice("xyz")},
-            priority=value,
+            priority=EXTREMES[value] if self._is_extreme else value,
             status=status,
         )
         return self._varied(pod) if self._has_leaving else pod

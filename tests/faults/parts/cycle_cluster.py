@@ -16,7 +16,7 @@ from mooring.clock import Rng
 from mooring.objects.pod import Pod
 from mooring.scheduler.observer import Observer
 from mooring.state import PodInfo
-from mooring.testing import make_pod
+from mooring.testing import make_node, make_pod
 from mooring.virtual_loop import VirtualLoop
 from tests.faults.parts.cycle_script import STEP_S
 from tests.faults.parts.handlers_run import PodHistory
@@ -25,6 +25,10 @@ PODS: Final = 8
 NODES: Final = ("a", "b")
 #: Of the calls of extenders so many meet the deletion of a placed pod.
 DELETED_SHARE: Final = 0.2
+#: In some runs so many of them meet the deletion of a node that has pods. It comes back later.
+DROPPED_SHARE: Final = 0.1
+DROPPED: Final = NODES[0]
+ABSENT_STEPS: Final = 12
 DELETED: Final = "2026-01-01T00:00:00Z"
 
 
@@ -33,18 +37,20 @@ class PodCluster(Observer):
 
     Args:
         rng: Draws what happens.
-        on_change: Handles a change that the watch reports.
+        on_change: Handles a change of a kind that the watch reports.
 
     Attributes:
         rng: See above.
+        nodes: Those that exist, by name.
     """
 
-    def __init__(self, rng: Rng, on_change: Callable[[ObjectChange], None]) -> None:
+    def __init__(self, rng: Rng, on_change: Callable[[str, ObjectChange], None]) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.rng, self._loop, self._on_change = rng, loop, on_change
         self._server, self._live = PodHistory(rng), dict[str, Pod]()
         self._lag_steps = rng.choice((1, 4, 12))
+        self.nodes = {name: make_node(name) for name in NODES}
 
     def _store(self, pod: Pod, **status: Any) -> None:
         self._server.store(pod, **status)
@@ -62,11 +68,11 @@ class PodCluster(Observer):
             return
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             del self._live[key]
-            self._on_change(ObjectChange(old, None))
+            self._on_change("Pod", ObjectChange(old, None))
             old = None
         if new is not None:
             self._live[key] = new
-            self._on_change(ObjectChange(old, new))
+            self._on_change("Pod", ObjectChange(old, new))
 
     def _create(self) -> None:
         name = f"pod{self.rng.randrange(PODS)}"
@@ -87,6 +93,18 @@ class PodCluster(Observer):
         if (pod := self._server.any(lambda pod: bool(pod.spec.node_name))) is not None:
             self._server.remove(pod)
             self._deliver(pod.metadata.name)
+
+    def drop_node(self, rng: Rng) -> None:
+        """Deletes a node, now and then, which is reported at once; it comes back."""
+        if DROPPED not in self.nodes or rng.random() >= DROPPED_SHARE:
+            return
+        node = self.nodes.pop(DROPPED)
+        self._on_change("Node", ObjectChange(node, None))
+        self._loop.call_later(STEP_S * rng.randrange(1, ABSENT_STEPS), self._return_node)
+
+    def _return_node(self) -> None:
+        node = self.nodes[DROPPED] = make_node(DROPPED)
+        self._on_change("Node", ObjectChange(None, node))
 
     def _replace(self) -> None:
         self._delete()

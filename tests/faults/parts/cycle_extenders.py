@@ -154,13 +154,14 @@ class FaultyExtenders:
         elif names != self._attempts[uid].nodes:
             self._report(f"{name} gets {names}, not {self._attempts[uid].nodes}")
         if kind:
-            if name == "one" and not self._attempts[uid].is_of_nominated:
+            if name == "one":
                 self._causes[uid] = ERROR
             return self._fail(kind, "filter")
         is_strict = not self.is_passive
         accepted = [node for node in names if not is_strict or self._rng.random() < self._accepting]
         self._attempts[uid].nodes = accepted
-        if not accepted and not self._attempts[uid].is_of_nominated:
+        if not accepted:
+            # If it is the nominated node alone, all nodes follow, and what they end with counts.
             self._causes[uid] = UNSCHEDULABLE
         return json.dumps({"NodeNames": accepted}).encode()
 

@@ -30,7 +30,6 @@ from mooring.scheduler.with_extenders import ExtenderScheduler
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
-from mooring.testing import make_node
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.preemption_checker import missing_victims
 from tests.faults.harness.scheduler_checker import (
@@ -56,6 +55,8 @@ PROFILE: Final = "default-scheduler"
 ANNOUNCES_NOT: Final = 4
 #: In such seeds, modulo three, a second plugin delays pods in Permit.
 TWO_WAIT: Final = 2
+#: In such seeds a node goes while an extender is called.
+DROPS_EVERY: Final = 3
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
@@ -154,11 +155,13 @@ class CycleRun(PodCluster):
         #: Whether nominations are written before bindings; a gate switches that off.
         self.announces = seed % 5 != ANNOUNCES_NOT
         rng = seeded_random(seed)
-        super().__init__(rng, lambda change: self._service.events.on_change("Pod", change))
+        super().__init__(rng, lambda kind, change: self._service.events.on_change(kind, change))
         clock = LoopClock(self._loop)
         self._cache = Cache()
-        for name in NODES:
-            self._cache.put_node(make_node(name))
+        for node in self.nodes.values():
+            self._cache.put_node(node)
+        #: Draws when a node goes; None = none does.
+        self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
         has_extenders = rng.random() < 0.4
         self.script = Script(
             rng,
@@ -339,6 +342,8 @@ class CycleRun(PodCluster):
         """Lets events be buffered, while an extender is called."""
         if not self.script.is_passive:
             self.delete_placed()
+            if self._drops is not None:
+                self.drop_node(self._drops)
 
     def _placed_on(self, node_name: str) -> list[PodInfo]:
         row = self._cache.nodes.live_row(node_name)

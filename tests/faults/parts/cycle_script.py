@@ -134,7 +134,10 @@ class Script:
         Beside extenders there are victims: events that were buffered may have removed them.
         """
         del diagnosis
-        node_name = self._rng.choice((None, "", *self._node_names))
+        # As plugins see them: the deletion of a node may be buffered.
+        nodes = cycle.snapshot.nodes
+        names = [name for name in self._node_names if nodes.live_row(name) >= 0]
+        node_name = self._rng.choice((None, "", *names))
         self.nominated[cycle.pod.uid] = node_name
         status = None if node_name else Reject("no victims")
         victims = self._placed_on(node_name) if node_name and self._has_victims else []

@@ -15,7 +15,7 @@ flush of the queue.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Final
 
@@ -25,6 +25,7 @@ from mooring.errors import PluginError
 from mooring.framework import Attempt, Diagnosis, schedule_pod
 from mooring.objects.codec.decode import convert
 from mooring.queue import QueuedPod, QueueName
+from tests.faults.parts.hints_events import default_keys, is_without_event
 from tests.faults.parts.small_cluster import SmallCluster
 from tests.helpers.queue_cluster import QueueCluster
 from tests.parity.differential_themes import Document
@@ -37,7 +38,6 @@ PARTIAL_SHARE: Final = 0.6
 #: The changes of a small cluster, and the time between them: no backoff is longer.
 CHANGES: Final = 60
 BACKOFF_S: Final = 11.0
-LIMITS: Final = "NodeVolumeLimits"
 HOSTNAME: Final = "kubernetes.io/hostname"
 
 
@@ -53,6 +53,7 @@ class HintsRun:
         #: The pods that fit since a change without an event.
         self._unnoticed: set[str] = set()
         self._cluster = QueueCluster(config)
+        self._default_keys = default_keys(config)
 
     def tell(self, change: Change) -> None:
         """Reports a change of an object."""
@@ -67,10 +68,13 @@ class HintsRun:
         for entry in self._parked():
             if (node := self._node_for(entry)) is not None:
                 self._compare(change, entry, node)
+            else:
+                # What helps it later has an event of its own.
+                self._unnoticed.discard(entry.uid)
 
     def _compare(self, change: Change, entry: QueuedPod, node: str) -> None:
         """Reports a pod that waits, although it fits a node."""
-        if _is_without_event(change, entry.unschedulable_plugins):
+        if is_without_event(change, entry, self._default_keys):
             self._unnoticed.add(entry.uid)
         if entry.uid not in self._unnoticed:
             kind, name = change.object["kind"], change.object["metadata"]["name"]
@@ -200,38 +204,6 @@ def _with_one_field(rng: Rng, old: Document, new: Document) -> Document:
     else:
         changed["spec"] = {**changed.get("spec", {}), field: new.get("spec", {}).get(field)}
     return changed
-
-
-def _is_without_event(change: Change, plugins: Collection[str]) -> bool:
-    """Returns whether no plugin of kube-scheduler asks for a change that may help a pod.
-
-    A new node, if the limits of volumes alone were exceeded; a node that goes, with pods whose
-    claims are in use; a limit of volumes that is withdrawn; a driver whose capacity does not count
-    any more, for claims; and another spec of a claim for devices, which no API server allows.
-
-    Source: pkg/scheduler/framework/plugins (EventsToRegister and the hints of NodeVolumeLimits,
-    VolumeBinding, VolumeRestrictions and DynamicResources).
-    """
-    match change.object["kind"]:
-        case "Node":
-            return change.new is None or (change.old is None and set(plugins) == {LIMITS})
-        case "CSIDriver":
-            return change.new is None or not _spec(change.new).get("storageCapacity")
-        case "CSINode":
-            return bool(_limited(change.old) - _limited(change.new))
-        case "ResourceClaim":
-            return None not in (change.old, change.new) and _spec(change.old) != _spec(change.new)
-    return False
-
-
-def _spec(obj: Document | None) -> Document:
-    return {} if obj is None else obj["spec"]
-
-
-def _limited(node: Document | None) -> set[str]:
-    """Returns the drivers whose volumes a CSINode limits."""
-    drivers = _spec(node).get("drivers") or ()
-    return {it["name"] for it in drivers if (it.get("allocatable") or {}).get("count") is not None}
 
 
 def run_hints(seed: int) -> None:

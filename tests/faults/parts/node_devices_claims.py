@@ -6,7 +6,7 @@ A spec has the documents of the API, but ``where`` (attribute and value) for sel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +19,8 @@ from tests.faults.parts.node_devices_model import Taken
 
 DRIVER: Final = "gpu.test"
 CAPACITIES: Final = ("memory", "bandwidth")
+#: A configuration: its source, the requests that it is for, and its text.
+Config = tuple[str, tuple[str, ...], str]
 #: Keys of a request that are not written as they are.
 _OWN_KEYS: Final = ("where", "tolerated", "capacity")
 
@@ -81,6 +83,20 @@ class ClaimSpecs:
         if constraints and rng.random() < 0.2:
             constraints[0]["requests"] = ["r0"]
         return {"requests": requests, "constraints": constraints}
+
+    def with_config(self, spec: dict[str, Any], rng: Rng) -> dict[str, Any]:
+        """Returns a spec with up to two configurations, for all requests or some."""
+        names = [request["name"] for request in spec["requests"]]
+        names += [
+            f"{request['name']}/{item['name']}"
+            for request in spec["requests"]
+            for item in request.get("firstAvailable", ())
+        ]
+        configs = [
+            (rng.choice(((), tuple(rng.sample(names, rng.randint(1, len(names)))))), text)
+            for text in ("fast", "slow")[: rng.choice((0, 0, 1, 2))]
+        ]
+        return {**spec, "config": configs}
 
     def _exactly(self, count: int) -> dict[str, Any]:
         rng = self._rng
@@ -152,12 +168,52 @@ def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
         else:
             items = [written(item) for item in request["firstAvailable"]]
             requests.append({"name": request["name"], "firstAvailable": items})
+    devices = {"requests": requests, "constraints": spec["constraints"]}
+    devices["config"] = [
+        {"requests": list(names), **opaque(text)} for names, text in spec.get("config", ())
+    ]
     body = {
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-        "spec": {"devices": {"requests": requests, "constraints": spec["constraints"]}},
+        "spec": {"devices": devices},
     }
     claim: ResourceClaim = convert(body, "ResourceClaim")
     return claim
+
+
+def opaque(text: str) -> dict[str, Any]:
+    """Returns the configuration of a driver."""
+    return {"opaque": {"driver": DRIVER, "parameters": {"text": text}}}
+
+
+def configs_of(
+    spec: dict[str, Any], taken: Sequence[Taken], of_class: Mapping[str, Sequence[str]]
+) -> list[Config]:
+    """Returns the configurations of an allocation: those of classes, then those of the claim.
+
+    Those of a class are there once, for all requests of the class; those of a claim once for each
+    request that they name.
+
+    Source: dynamic-resource-allocation v0.36.3, structured/internal/stable/allocator_stable.go.
+    """
+    classes: dict[str, list[str]] = {}
+    names: list[tuple[str, str]] = []
+    for request in spec["requests"]:
+        choice, full_name = request.get("exactly"), request["name"]
+        if choice is None:
+            alternative = next(it.alternative for it in taken if it.request == request["name"])
+            full_name = f"{full_name}/{alternative}"
+            choice = next(it for it in request["firstAvailable"] if it["name"] == alternative)
+        classes.setdefault(choice["deviceClassName"], []).append(full_name)
+        names.append((request["name"], full_name))
+    configs: list[Config] = [
+        ("FromClass", tuple(requests), text)
+        for name, requests in classes.items()
+        for text in of_class[name]
+    ]
+    for chosen, text in spec.get("config", ()):
+        times = sum(bool({*pair} & {*chosen}) for pair in names) if chosen else 1
+        configs += [("FromClaim", tuple(chosen), text)] * times
+    return configs
 
 
 def allocation_of(taken: Sequence[Taken], node: str) -> AllocationResult:

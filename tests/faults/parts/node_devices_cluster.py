@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from mooring.clock import seeded_random
@@ -11,11 +12,21 @@ from mooring.objects.node import Node
 from mooring.objects.resource import DeviceClass, ResourceSlice
 from mooring.state.cache import Cache
 from mooring.testing import make_node
-from tests.faults.parts.node_devices_claims import DRIVER, ClaimSpecs, selectors_of
+from tests.faults.parts.node_devices_claims import (
+    DRIVER,
+    ClaimSpecs,
+    opaque,
+    selectors_of,
+    special_of,
+)
 from tests.faults.parts.node_devices_model import TaintRule
 
 NODES: Final = ("n0", "n1", "n2", "n3", "n4")
 ZONES: Final = ("a", "b")
+#: In such seeds, modulo four, classes and claims have configurations.
+WITH_CONFIGS: Final = 3
+#: More than a new table of nodes has rows.
+MORE_NODES: Final = 70
 RESOURCE: Final = "example.com/gpu"
 #: Class -> the conditions of its devices.
 CLASSES: Final = {"gpu": {}, "x": {"model": "x"}, "y": {"model": "y"}}
@@ -39,6 +50,11 @@ class DeviceCluster:
 
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
         self._rng = rng = seeded_random(seed)
+        #: Draws configurations, which are only passed on.
+        self._more = seeded_random(seed + 1)
+        self._has_configs = seed % 4 == WITH_CONFIGS
+        #: Class -> its configurations.
+        self._configs: dict[str, list[str]] = {}
         self._cache = Cache(DeviceFeatures(has_taint_rules=True))
         self._count = 0
         self._nodes: dict[str, Node] = {}
@@ -66,7 +82,10 @@ class DeviceCluster:
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
         for name, where in CLASSES.items():
             resource = RESOURCE if name == "gpu" and self._has_resource else None
-            self._put("DeviceClass", device_class(name, where, resource))
+            self._configs[name] = []
+            if self._has_configs:
+                self._configs[name] += ["first", "second"][: self._more.choice((0, 1, 2))]
+            self._put("DeviceClass", device_class(name, where, resource, self._configs[name]))
         for name in NODES:
             self._put_node(name)
         for pool in self._pools:
@@ -86,6 +105,33 @@ class DeviceCluster:
     def _change_node(self) -> None:
         """Moves a node to another zone, or gives it a device plugin."""
         self._put_node(self._rng.choice(NODES))
+
+    def _grow(self) -> None:
+        """Removes a node, and adds it anew when others have all rows; these go."""
+        name = self._more.choice(NODES)
+        self._cache.remove_node(name)
+        others = [f"other-{number}" for number in range(MORE_NODES)]
+        for other in others:
+            self._cache.put_node(make_node(other))
+        self._cache.put_node(self._nodes[name])
+        for other in others:
+            self._cache.remove_node(other)
+
+    def _special_on(self, name: str, claims: Sequence[Any], amount: int) -> list[dict[str, Any]]:
+        """Returns the claim for the extended resource on a node.
+
+        It has no requests where a device plugin serves the resource, and is left out if the pod has
+        no other claims.
+        """
+        is_served = self._nodes[name].status.allocatable.get(RESOURCE, "0") != "0"
+        if not amount or (is_served and not claims):
+            return []
+        return [special_of(0 if is_served else amount)]
+
+    def _new_spec(self) -> dict[str, Any]:
+        """Draws a claim; pods with configurations share less with others."""
+        spec = self._specs.draw()
+        return self._specs.with_config(spec, self._more) if self._has_configs else spec
 
     def _publish(self, pool: str, generation: int = 1) -> None:
         """Publishes a pool in one or two slices; one of them may come later."""
@@ -227,9 +273,12 @@ def _in_zone(zone: str) -> dict[str, Any]:
     return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
-def device_class(name: str, where: dict[str, str], resource: str | None) -> DeviceClass:
+def device_class(
+    name: str, where: dict[str, str], resource: str | None, configs: Sequence[str] = ()
+) -> DeviceClass:
     """Returns a class of devices with these attributes, for an extended resource or none."""
     spec: dict[str, Any] = {"selectors": selectors_of(where)}
+    spec["config"] = [opaque(text) for text in configs]
     if resource is not None:
         spec["extendedResourceName"] = resource
     result: DeviceClass = convert({"metadata": {"name": name}, "spec": spec}, "DeviceClass")

@@ -25,11 +25,18 @@ from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import audit
 from mooring.testing import Harness, make_pod
 from tests.faults.parts.device_usage import usage_of
-from tests.faults.parts.node_devices_claims import allocation_of, claim_of, special_of
+from tests.faults.parts.node_devices_claims import (
+    Config,
+    allocation_of,
+    claim_of,
+    configs_of,
+)
 from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, DeviceCluster
 from tests.faults.parts.node_devices_model import DeviceSearch, Taken, devices_on, reaches
 
 STEPS: Final = 30
+#: In such seeds, modulo sixteen, the table of nodes grows: a node has one of the new rows then.
+GROWS: Final = 13
 CLAIMS: Final = 6
 #: Request, pool, device, whether it is shared, and what is consumed of it.
 Result = tuple[str, str, str, bool, dict[str, int]]
@@ -72,9 +79,12 @@ class NodeDevicesRun(DeviceCluster):
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
         super().__init__(seed, has_shared=has_shared)
         self.problems: list[str] = []
-        self.paths = dict.fromkeys(("fits", "rejected", "reserved", "special"), 0)
+        self.paths = dict.fromkeys(
+            ("fits", "rejected", "reserved", "special", "config", "grown"), 0
+        )
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
         self._plugin = DynamicResources(handle=self._handle)
+        self._grows_at = self._more.randrange(STEPS) if seed % 16 == GROWS else -1
         # With a filter whose results are cached, as in every profile.
         self._harness = Harness([], [NodeUnschedulable(), self._plugin])
         self._harness.cache = self._cache
@@ -95,7 +105,10 @@ class NodeDevicesRun(DeviceCluster):
             self._change_rule,
             self._reallocate,
         )
-        for _ in range(STEPS):
+        for step in range(STEPS):
+            if step == self._grows_at:
+                self._grow()
+                self.paths["grown"] += 1
             rng.choice(actions)()
             if self.problems:
                 return
@@ -166,7 +179,7 @@ class NodeDevicesRun(DeviceCluster):
             if len(self._claims) < CLAIMS or (rng.random() < 0.5 and not self._claims):
                 self._count += 1
                 name = f"claim-{self._count}"
-                self._claims[name] = ClaimInUse(self._specs.draw())
+                self._claims[name] = ClaimInUse(self._new_spec())
                 self._put("ResourceClaim", claim_of(name, self._claims[name].spec))
             else:
                 name = rng.choice(list(self._claims))
@@ -192,17 +205,6 @@ class NodeDevicesRun(DeviceCluster):
         devices = devices_on(slices, name, zone)
         return DeviceSearch(devices, usage, CLASSES, list(self._rules.values())).run(specs)
 
-    def _special_on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[dict[str, Any]]:
-        """Returns the claim for the extended resource on a node.
-
-        It has no requests where a device plugin serves the resource, and is left out if the pod has
-        no other claims.
-        """
-        is_served = self._nodes[name].status.allocatable.get(RESOURCE, "0") != "0"
-        if not amount or (is_served and not claims):
-            return []
-        return [special_of(0 if is_served else amount)]
-
     def _specials(self) -> list[ClaimInUse]:
         """Returns the claims for extended resources of the pods with a node."""
         of_pods = [it.claims for it in (*self._reserved, *self._bound)]
@@ -226,15 +228,18 @@ class NodeDevicesRun(DeviceCluster):
         self.paths["reserved"] += 1
         attempt = reserved.cycle[self._plugin]
         actual = [_results(claim) for claim in attempt.reserved]
-        due = [
-            [_result_of(taken) for taken in expected if taken.claim == number]
-            for number in range(len(free))
-        ]
+        due = [[_result_of(taken) for taken in due_of(expected, it)] for it in range(len(free))]
         if actual != due:
             self.problems.append(f"{reserved.pod.metadata.name} gets {actual}, not {due}")
             return
+        for number, (claim, new) in enumerate(zip(free, attempt.reserved, strict=True)):
+            of_claim = configs_of(claim.spec, due_of(expected, number), self._configs)
+            self.paths["config"] += len(of_claim)
+            if (configs := _configs(new)) != of_claim:
+                name = reserved.pod.metadata.name
+                self.problems.append(f"{name} gets the configurations {configs}, not {of_claim}")
         for number, claim in enumerate(free):
-            claim.taken = [taken for taken in expected if taken.claim == number]
+            claim.taken = due_of(expected, number)
             claim.node, claim.is_in_flight = node, True
         self._reserved.append(reserved)
         if self._rng.random() < 0.7:
@@ -317,6 +322,11 @@ class NodeDevicesRun(DeviceCluster):
         return not claim.taken and not any(claim in claims for claims in of_pods)
 
 
+def due_of(taken: list[Taken], number: int) -> list[Taken]:
+    """Returns the devices of one of the claims."""
+    return [item for item in taken if item.claim == number]
+
+
 def _score(claims: list[ClaimInUse], taken: list[Taken]) -> int:
     """Returns the score of a node: 8 for each first alternative, 7 for each second one."""
     free = [claim for claim in claims if not claim.taken]
@@ -356,6 +366,15 @@ def _results(claim: ResourceClaim) -> list[Result]:
             {name: int(str(amount)) for name, amount in result.consumed_capacity.items()},
         )
         for result in claim.status.allocation.devices.results
+    ]
+
+
+def _configs(claim: ResourceClaim) -> list[Config]:
+    assert claim.status.allocation is not None
+    return [
+        (str(config.source), config.requests, config.opaque.parameters["text"])
+        for config in claim.status.allocation.devices.config
+        if config.opaque is not None
     ]
 
 

@@ -38,11 +38,13 @@ from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.removal_run import run_removal
+from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
+from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.writes_run import run_writes
@@ -91,6 +93,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "device_columns": run_device_columns,
     "device_scores": run_device_scores,
     "hints": run_hints,
+    "restrictions": run_restrictions,
+    "tokens": run_tokens,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -102,6 +106,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "node_devices",
         "shared_devices",
         "volumes",
+        "restrictions",
         "handlers",
         "cycle",
     ),
@@ -127,6 +132,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "errors",
         "candidate",
         "pool",
+        "tokens",
         "lists",
     ),
     "scheduler": (
@@ -160,5 +166,6 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/node_volume_limits": ("hints",),
     "plugins/pod_topology_spread": ("spreading", "hints"),
     "plugins/volume_binding": ("volumes", "hints"),
+    "plugins/volume_restrictions": ("restrictions", "hints"),
     "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects"),
 }

@@ -3,7 +3,8 @@
 Every rule walks over all nodes and pods. Nothing here is the scheduler's code.
 
 Source: pkg/scheduler/framework/plugins/interpodaffinity/{filtering,scoring}.go;
-noderesources/{resource_allocation,least_allocated,most_allocated,requested_to_capacity_ratio}.go;
+noderesources/{resource_allocation,least_allocated,most_allocated,requested_to_capacity_ratio,
+balanced_allocation}.go;
 tainttoleration, nodeaffinity; helper/normalize_score.go; schedule_one.go (selectHost).
 """
 
@@ -22,6 +23,7 @@ WEIGHTS: Final = {
     "NodeResourcesFit": 1,
     "TaintToleration": 3,
     "NodeAffinity": 2,
+    "NodeResourcesBalancedAllocation": 4,
 }
 
 
@@ -80,9 +82,18 @@ class ScoresModel:
         strategy: That of NodeResourcesFit.
         hard_weight: What a required term of another pod counts for in scores.
         ignores_preferred: True if terms of other pods count for pods with preferred terms only.
+        balanced: The resources of NodeResourcesBalancedAllocation; none = the plugin is off.
     """
 
-    def __init__(self, strategy: Strategy, hard_weight: int, *, ignores_preferred: bool) -> None:
+    def __init__(
+        self,
+        strategy: Strategy,
+        hard_weight: int,
+        *,
+        ignores_preferred: bool,
+        balanced: tuple[str, ...] = (),
+    ) -> None:
+        self._balanced = balanced
         self.nodes: dict[str, MachineModel] = {}
         self._strategy = strategy
         self._hard_weight = hard_weight
@@ -141,6 +152,10 @@ class ScoresModel:
             ("NodeResourcesFit", [self._fit_score(self.nodes[name], kind) for name in names]),
             ("TaintToleration", self._taint_scores(names, kind)),
             ("NodeAffinity", self._node_affinity_scores(names, kind)),
+            (
+                "NodeResourcesBalancedAllocation",
+                [self._balance_score(self.nodes[name], kind) for name in names],
+            ),
         ):
             for name, score in zip(names, scores, strict=True):
                 totals[name] += WEIGHTS[plugin] * score
@@ -198,6 +213,21 @@ class ScoresModel:
         share = requested * 100 // size if requested <= size else 100
         return _on_line(self._strategy.shape, share)
 
+    def _balance_score(self, node: MachineModel, kind: Kind) -> int:
+        requests = dict(kind.requests)
+        if not any(requests.get(resource, 0) for resource in self._balanced):
+            return 0
+        counted = [name for name in self._balanced if name in DEFAULTS or requests.get(name, 0)]
+        scores = []
+        for pods in ((kind, *node.pods.values()), tuple(node.pods.values())):
+            shares = []
+            for resource in counted:
+                used = sum(dict(pod.requests).get(resource, 0) for pod in pods)
+                if size := node.size.get(resource, 0):
+                    shares.append(min(used / size, 1.0))
+            scores.append(int((1 - _deviation(shares)) * 100))
+        return 50 + (50 + scores[0] - scores[1]) // 2
+
     def _taint_scores(self, names: list[str], kind: Kind) -> list[int]:
         counts = [
             sum(key not in kind.tolerates for key in self.nodes[name].tainted) for name in names
@@ -226,6 +256,21 @@ def selects(term: TermModel, owner: Kind, subject: Kind) -> bool:
 
 def _is_together(key: str, node: MachineModel, other: MachineModel) -> bool:
     return key in node.labels and key in other.labels and node.labels[key] == other.labels[key]
+
+
+def _deviation(shares: list[float]) -> float:
+    """Returns how far shares are from their mean: of two half of what is between them."""
+    if len(shares) == 2:
+        return abs((shares[0] - shares[1]) / 2)
+    total = 0.0
+    for share in shares:
+        total += share
+    if len(shares) < 2:
+        return 0.0
+    mean, squares = total / len(shares), 0.0
+    for share in shares:
+        squares += (share - mean) * (share - mean)
+    return math.sqrt(squares / len(shares))
 
 
 def _scaled(values: list[int]) -> list[int]:

@@ -3,7 +3,8 @@
 Pods have terms of affinity of every kind, up to sixty in an attempt, with topology keys that one
 node, some or no nodes have; they prefer nodes, tolerate taints, and request a device. Nodes change
 their labels, sizes and taints. Most attempts repeat a kind of pods, so that scores are cached, and
-begin to visit at any node. The answers are those of ``scores_model.py``; the node of a tie is that
+begin to visit at any node. In half of the runs the use of resources is balanced, too; some nodes
+lack one of them. The answers are those of ``scores_model.py``; the node of a tie is that
 of a heap in visiting order.
 """
 
@@ -12,11 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+import pytest
 from msgspec.structs import replace
 
 from mooring.clock import seeded_random
 from mooring.config.types import (
     InterPodAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     RequestedToCapacityRatio,
     ResourceSpec,
@@ -24,10 +27,12 @@ from mooring.config.types import (
     UtilizationShapePoint,
 )
 from mooring.framework import Attempt, Placement
+from mooring.framework.runtime import result_cache
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.node import Node
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity
+from mooring.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.taint_toleration import TaintToleration
 from mooring.state import PodInfo
@@ -52,6 +57,18 @@ GPU: Final = "example.com/gpu"
 TAINTS: Final = ("old", "slow", "noisy")
 SHAPES: Final = (((0, 0), (100, 10)), ((0, 10), (50, 3), (100, 0)), ((20, 1), (70, 9)))
 LABELS: Final = ((("app", "web"),), (("app", "db"),), (("app", "web"), ("tier", "front")), ())
+#: In such seeds, modulo six, there are more kinds than cached results: the entries are reused.
+MANY: Final = 5
+MANY_KINDS: Final = 10
+#: The resources that are balanced; none in half of the runs.
+BALANCED: Final[tuple[tuple[str, ...], ...]] = (
+    (),
+    (),
+    (),
+    ("cpu", "memory"),
+    ("cpu", "memory", GPU),
+    (GPU, "memory", "cpu"),
+)
 SIZES: Final = (
     {"cpu": 4000, "memory": 8192, "pods": 20},
     {"cpu": 4000, "memory": 8192, "pods": 20},
@@ -66,6 +83,7 @@ class ScoresRun:
     Attributes:
         problems: Differences to the model.
         paths: What happened, and how often.
+        has_many_kinds: Whether there are more kinds of pods than cached results.
     """
 
     def __init__(self, seed: int) -> None:
@@ -76,7 +94,10 @@ class ScoresRun:
         kind = rng.choice(("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
         shape = rng.choice(SHAPES) if kind == "RequestedToCapacityRatio" else ()
         hard, ignores = rng.choice((0, 1, 7)), rng.random() < 0.2
-        self._model = ScoresModel(Strategy(kind, weights, shape), hard, ignores_preferred=ignores)
+        self._more = seeded_random(seed + 1)
+        balanced = self._more.choice(BALANCED)
+        strategy = Strategy(kind, weights, shape)
+        self._model = ScoresModel(strategy, hard, ignores_preferred=ignores, balanced=balanced)
         fit = NodeResourcesFit(
             NodeResourcesFitArgs(scoring_strategy=_strategy(kind, weights, shape))
         )
@@ -85,7 +106,13 @@ class ScoresRun:
                 hard_pod_affinity_weight=hard, ignore_preferred_terms_of_existing_pods=ignores
             )
         )
-        plugins = [TaintToleration(), NodeAffinity(), fit, affinity]
+        plugins: list[Any] = [TaintToleration(), NodeAffinity(), fit, affinity]
+        if balanced:
+            resources = tuple(ResourceSpec(name=name, weight=1) for name in balanced)
+            args = NodeResourcesBalancedAllocationArgs(resources=resources)
+            plugins.append(NodeResourcesBalancedAllocation(args))
+        #: Of the nodes so many have no cpu, or no memory.
+        self._lacking_rate = self._more.choice((0.0, 0.3)) if balanced else 0.0
         self._harness = Harness([], plugins, weights=WEIGHTS)
         self._terms_max = rng.choice((0, 1, 3))
         self._many_rate = rng.choice((0.0, 0.0, 0.3))
@@ -95,6 +122,10 @@ class ScoresRun:
         for number in range(rng.choice((2, 5, 12))):
             self._put(f"node-{number}", self._new_machine(f"node-{number}"))
         self._kinds = [self._new_kind() for _ in range(rng.choice((2, 4, 8)))]
+        self.has_many_kinds = seed % 6 == MANY
+        if self.has_many_kinds:
+            # Those without terms share cached results with pods of their kind alone.
+            self._kinds += [self._new_kind()._replace(terms=Terms()) for _ in range(MANY_KINDS)]
 
     def run(self) -> None:
         """Makes all attempts, until one differs."""
@@ -113,7 +144,11 @@ class ScoresRun:
         drawn = {HOST: name, ZONE: rng.choice("abc"), "rack": rng.choice(("", "1", "2"))}
         labels = {key: value for key, value in drawn.items() if rng.random() < self._label_rate}
         tainted = tuple(key for key in TAINTS if rng.random() < 0.2)
-        return MachineModel(dict(rng.choice(SIZES)), labels, tainted)
+        size = dict(rng.choice(SIZES))
+        if self._more.random() < self._lacking_rate:
+            self.paths["node without a resource"] += 1
+            size[self._more.choice(("cpu", "memory"))] = 0
+        return MachineModel(size, labels, tainted)
 
     def _new_kind(self) -> Kind:
         rng = self._rng
@@ -314,5 +349,9 @@ def run_scores(seed: int) -> None:
         AssertionError: an attempt differs from the model.
     """
     run = ScoresRun(seed)
-    run.run()
+    with pytest.MonkeyPatch.context() as patch:
+        if run.has_many_kinds:
+            # The least number of entries that a cache has, however much memory one takes.
+            patch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)
+        run.run()
     assert not run.problems, run.problems[0]

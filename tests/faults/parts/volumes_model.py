@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from mooring.objects.pod import Pod
 from mooring.objects.quantity import Quantity
+from tests.faults.parts.volumes_places import meets
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -202,13 +203,13 @@ def is_bound(claim: Any) -> bool:
 
 
 def reaches(volume: Any, node: Any) -> bool:
-    """Returns whether a node meets a volume's affinity: a term of rules with the operator In."""
+    """Returns whether a node meets a volume's affinity: all rules of one of its terms."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return True
     labels = node.metadata.labels
     return any(
-        all(labels.get(rule.key) in rule.values for rule in term.match_expressions)
+        all(meets(labels, rule.key, rule.operator, rule.values) for rule in term.match_expressions)
         for term in affinity.required.node_selector_terms
     )
 

@@ -16,11 +16,10 @@ from mooring.objects.meta import ObjectReference
 from mooring.objects.volume_claims import reference_to
 from mooring.testing import make_node
 from tests.faults.parts.volumes_model import COMPLETED, MARK, SELECTED_NODE, Objects, is_bound
+from tests.faults.parts.volumes_places import HOST, ZONE, ZONES, VolumePlaces
 
 VOLUME, CLAIM = "PersistentVolume", "PersistentVolumeClaim"
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NODES: Final = ("node-0", "node-1", "node-2", "node-3")
-ZONES: Final = ("a", "b")
 DRIVER: Final = "csi.example.com"
 STEP_S: Final = 0.5
 FIRST, AT_ONCE = "WaitForFirstConsumer", "Immediate"
@@ -64,9 +63,13 @@ class StoredVolumes:
     Args:
         rng: Draws what happens.
         deliver: Called with the kind, the name and the newest version of a changed object.
+        places: Draws where volumes and nodes are.
     """
 
-    def __init__(self, rng: Rng, deliver: Callable[[str, str, Any], None]) -> None:
+    def __init__(
+        self, rng: Rng, deliver: Callable[[str, str, Any], None], places: VolumePlaces
+    ) -> None:
+        self._places = places
         self.stored: Objects = {}
         self.is_passive = False
         self.count = 0
@@ -154,9 +157,8 @@ class StoredVolumes:
             others = [other for other in (ZONES if key_ == ZONE else NODES) if other != value]
             values = [value, rng.choice(others)] if rng.random() < 0.25 else [value]
             rng.shuffle(values)
-            rule = {"key": key_, "operator": "In", "values": values}
-            term = {"matchExpressions": [rule]}
-            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+            terms = self._places.terms(key_, values)
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
         labels = rng.choice(({}, {"disk": "fast"}))
         status = {"phase": rng.choice(("Available", "Available", "Pending"))}
         body = {"metadata": {"labels": labels}, "spec": spec, "status": status}
@@ -247,7 +249,8 @@ class VolumeController(StoredVolumes):
             return
         name = f"made-{self.count}"
         labels = node.metadata.labels
-        key_, value = self._rng.choice(((ZONE, labels[ZONE]), (HOST, node_name)))
+        in_zone = (ZONE, labels[ZONE]) if ZONE in labels else (HOST, node_name)
+        key_, value = self._rng.choice((in_zone, (HOST, node_name)))
         class_name = claim.spec.storage_class_name
         made = self._new_volume(name, class_name, 9, key_, value)
         self.put(VOLUME, replace(made, spec=replace(made.spec, claim_ref=reference_to(claim))))
@@ -288,13 +291,18 @@ class VolumeServer(VolumeController):
     Args:
         rng: Draws what happens.
         deliver: See ``StoredVolumes``.
+        places: See ``StoredVolumes``.
         pools: Draws the second pools of zones; None = there are none.
     """
 
     def __init__(
-        self, rng: Rng, deliver: Callable[[str, str, Any], None], pools: Rng | None = None
+        self,
+        rng: Rng,
+        deliver: Callable[[str, str, Any], None],
+        places: VolumePlaces,
+        pools: Rng | None = None,
     ) -> None:
-        super().__init__(rng, deliver)
+        super().__init__(rng, deliver, places)
         self._pools = pools
         self._weights = {name: it * rng.choice((0, 1, 1, 3)) for name, it in WEIGHTS.items()}
 
@@ -375,14 +383,14 @@ class VolumeServer(VolumeController):
 
     def _move_node(self) -> None:
         if (node := self._any("Node")) is not None:
-            labels = {**node.metadata.labels, ZONE: self._rng.choice(ZONES)}
+            labels = self._places.moved(node.metadata.labels, self._rng.choice(ZONES))
             self.put("Node", replace(node, metadata=replace(node.metadata, labels=labels)))
 
     def _drop_node(self) -> None:
         """Removes a node, or makes one that is missing anew."""
         missing = [name for name in NODES if ("Node", name) not in self.stored]
         if missing:
-            labels = {HOST: missing[0], ZONE: self._rng.choice(ZONES)}
+            labels = self._places.moved({HOST: missing[0]}, self._rng.choice(ZONES))
             self.put("Node", make_node(missing[0], labels=labels))
         else:
             self.remove("Node", self._rng.choice(NODES))
@@ -391,6 +399,7 @@ class VolumeServer(VolumeController):
         """Changes a capacity, or removes it."""
         rng = self._rng
         class_name, zone = rng.choice(("made", "zonal")), rng.choice(ZONES)
+        zone = self._places.zone(zone)
         name = f"{class_name}-{zone}"
         if self._pools is not None:
             # A second pool of the same zone has a capacity of its own.

@@ -18,10 +18,13 @@ from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.virtual_loop import LoopClock
 from tests.faults.parts.volumes_model import View
+from tests.faults.parts.volumes_places import VolumePlaces
 from tests.faults.parts.volumes_server import CLAIM, STEP_S, VOLUME, VolumeServer
 
 #: Seconds that PreBind waits for the controller.
 TIMEOUT_S: Final = 12.0
+#: In such seeds, modulo six, volumes and nodes are anywhere.
+WIDE: Final = 4
 #: In such seeds, modulo four, a zone may have two pools.
 SECOND_POOLS: Final = 2
 NAMESPACED: Final = (CLAIM, "CSIStorageCapacity")
@@ -37,6 +40,7 @@ class VolumeWatch:
         problems: Differences to the model.
         paths: What happened, and how often.
         rng: Draws what happens.
+        places: Draws where volumes and nodes are.
     """
 
     def __init__(self, seed: int) -> None:
@@ -45,7 +49,8 @@ class VolumeWatch:
         self.rng = rng = seeded_random(seed)
         self._cache = Cache()
         pools = seeded_random(seed + 3_000_000) if seed % 4 == SECOND_POOLS else None
-        self._server = VolumeServer(rng, self._on_change, pools)
+        self.places = VolumePlaces(seeded_random(seed + 4_000_000) if seed % 6 == WIDE else None)
+        self._server = VolumeServer(rng, self._on_change, self.places, pools)
         clock = LoopClock(asyncio.get_running_loop())
         self._stores: dict[str, dict[str, Any]] = {VOLUME: {}, CLAIM: {}}
         backend: Any = SimpleNamespace(store=self._stores.get)

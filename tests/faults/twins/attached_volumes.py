@@ -12,6 +12,7 @@ from mooring.errors import PluginError
 from mooring.objects.meta import key
 from mooring.objects.volume_claims import SELECTED_NODE
 from mooring.scheduler.service import Service
+from tests.faults.parts.volumes_places import meets
 from tests.faults.twins.content_versions import ContentVersions, of_storage
 
 VOLUME, CLAIM = "PersistentVolume", "PersistentVolumeClaim"
@@ -278,13 +279,16 @@ class AttachedVolumes:
         return "" if has_volume and _is_bound(claim) else PENDING
 
     def _is_reachable(self, wait: Wait, volume: Any) -> bool:
-        """Returns whether the node still meets the affinity, of rules with the operator In."""
+        """Returns whether the node still meets the affinity."""
         nodes, affinity = self._service.cache.nodes, volume.spec.node_affinity
         if affinity is None or affinity.required is None:
             return True
         labels = nodes.node(nodes.live_row(wait.node)).metadata.labels
         return any(
-            all(labels.get(rule.key) in rule.values for rule in term.match_expressions)
+            all(
+                meets(labels, rule.key, rule.operator, rule.values)
+                for rule in term.match_expressions
+            )
             for term in affinity.required.node_selector_terms
         )
 

@@ -9,6 +9,7 @@ import pytest
 from mooring.clock import seeded_random
 from mooring.framework import Cycle, FilterStatuses, NodeInfo, NodeView, Reject, Status
 from mooring.framework.equal_nodes import AMOUNTS_MAX, TRIES, ChangedNodes, EqualNodes
+from mooring.framework.runtime import result_cache
 from mooring.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.state.cache import Cache
@@ -175,3 +176,24 @@ def test_the_number_of_stored_amounts_has_a_limit() -> None:
             assert equal.results(0, changed(cache, "n"), call) == [number]
     assert calls == AMOUNTS_MAX + 9
     assert max(map(len, equal._results.values())) <= AMOUNTS_MAX
+
+
+def test_an_entry_that_is_reused_for_other_pods_shares_no_results_of_the_former(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)  # eight entries
+    small = [node(f"small-{number}", "1") for number in range(20)]
+    harness = Harness([node("a", "4"), node("b", "4"), *small], [Fits()])
+    harness.decide(pending("first", "1"))
+    harness.cache.put_pod(placed("p", "a"))
+    assert harness.decide(pending("second", "1")).node is not None  # 3 of 4 cpu are enough
+    for number in range(2, 9):
+        harness.decide(pending(f"other-{number}", f"{number * 100}m"))
+
+    harness.cache.remove_pod(placed("p", "a").metadata.uid)
+    for number in range(2):  # the calls of every tenth attempt are timed
+        harness.decide(pending(f"large-{number}", "4"))
+    for name in ("a", "b"):
+        harness.cache.put_pod(placed(f"q-{name}", name))
+
+    assert harness.decide(pending("next", "4")).node is None

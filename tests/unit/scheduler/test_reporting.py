@@ -145,3 +145,14 @@ def test_an_error_tells_first_who_met_it() -> None:
     assert error_text(error) == "refused"
     error.add_note('running Bind plugin "B"')
     assert error_text(error) == 'running Bind plugin "B": refused'
+
+
+def test_the_event_of_a_victim_is_of_the_scheduler_that_evicts_it() -> None:
+    office = Office("first", "second")
+    victim, preemptor = info(scheduler_name="elsewhere"), info(scheduler_name="second")
+
+    office.reporting.preempted(victim, preemptor, "Preempted by a pod")
+
+    event = office.event("second")
+    assert (event.type, event.reason, event.note) == ("Normal", "Preempted", "Preempted by a pod")
+    assert not office.recorders["first"]._writes
