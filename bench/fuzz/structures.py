@@ -75,6 +75,13 @@ def mutated_cluster(rng: Rng, corpus: list[bytes]) -> bytes:
     return mutated(rng, [data]) if rng.random() < _BYTES else data[:BYTES_MAX]
 
 
+def change_values(rng: Rng, values: list[Any], others: list[Any]) -> None:
+    """Changes a value inside ``values``; the new one may be one of ``others``."""
+    places = list(_places(values))
+    if places:
+        _change(rng, values, places, list(_places(others)) or places)
+
+
 @lru_cache(maxsize=1)
 def _files(corpus: tuple[bytes, ...]) -> list[list[Any]]:
     """Returns the documents of each file; nothing changes them."""

@@ -25,6 +25,7 @@ from bench.fuzz.start_files import (
     feed_snapshot,
 )
 from bench.fuzz.structures import mutated_cluster
+from bench.fuzz.watch_streams import feed_watches, mutated_watch
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply_patch
 from mooring.apiserver.storage.store import SnapshotError
@@ -204,6 +205,8 @@ _ALL: Final = (
     Target("snapshots", feed_snapshot, (SnapshotError,), seconds=0.5, tested=60),
     # Each input is sent by a server of its own, which two readers ask for all kinds.
     Target("answers", feed_answer, (SchedulerError,), seconds=1.0, tested=60),
+    # Each input has a server of its own, which is asked some thirty times.
+    Target("watches", feed_watches, (), mutated_watch, seconds=2.0, tested=40),
     # A file of one KiB can be 40 pods that preempt each other, which are simulated six times.
     Target("clusters", feed, (), mutated_cluster, seconds=5.0, tested=40),
 )
