@@ -58,6 +58,12 @@ _KINDS: Final = (
     *(("resource.k8s.io/v1", "ResourceClaim"), ("resource.k8s.io/v1beta1", "ResourceSlice")),
 )
 
+#: How often ``mutated_values`` mutates bytes.
+_BYTES_OF_VALUES: Final = 0.3
+
+#: The first bytes of a file of gzip.
+_COMPRESSED: Final = b"\x1f\x8b"
+
 #: A mapping or a list, and the key or position of a value in it.
 _Place = tuple[Any, Any]
 
@@ -80,6 +86,21 @@ def change_values(rng: Rng, values: list[Any], others: list[Any]) -> None:
     places = list(_places(values))
     if places:
         _change(rng, values, places, list(_places(others)) or places)
+
+
+def mutated_values(rng: Rng, corpus: list[bytes]) -> bytes:
+    """Returns a mutation of one of the files: of its bytes, or of values in its documents."""
+    if rng.random() < _BYTES_OF_VALUES:
+        return mutated(rng, corpus)
+    texts = tuple(data for data in corpus if not data.startswith(_COMPRESSED))
+    number, files = rng.randrange(len(texts)), _files(texts)
+    documents: list[Any] = _copy(files[number])
+    for _ in range(rng.randrange(1, CHANGES_MAX)):
+        change_values(rng, documents, files)
+    if texts[number].startswith(b"{"):
+        return json.dumps(documents[0] if documents else None).encode()[:BYTES_MAX]
+    text: str = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
+    return text.encode("utf-8", "replace")[:BYTES_MAX]
 
 
 @lru_cache(maxsize=1)
@@ -195,7 +216,8 @@ def _own(rng: Rng, objects: list[Any]) -> None:
     }
     references = owned["metadata"].get("ownerReferences")
     own = references if isinstance(references, list) and rng.random() < 0.3 else []
-    owned["metadata"]["ownerReferences"] = [*own, reference]
+    # Copied: a UID may be a mapping, of which the other object is a part.
+    owned["metadata"]["ownerReferences"] = [*own, _copy(reference)]
 
 
 def _select(rng: Rng, places: list[_Place]) -> None:
@@ -231,7 +253,7 @@ def _alter_object(rng: Rng, objects: list[Any]) -> None:
         case 1:
             del own["metadata"]
         case 2:
-            metadata["name"] = rng.choice(candidates)["metadata"].get("name")
+            metadata["name"] = _copy(rng.choice(candidates)["metadata"].get("name"))
         case 3:
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         case 4:
