@@ -232,6 +232,15 @@ class Client(ReadClient):
             tries=tries,
         )
 
+    def status_wait_s(self, pod: Pod) -> float:
+        """Returns how many seconds the API server asks to wait with the status of a pod, or 0.
+
+        It is that of all pods of the name, whichever request was refused.
+        """
+        metadata = pod.metadata
+        path = path_of(kind_named("Pod"), metadata.namespace, metadata.name, "status")
+        return self._waits.left_s("PATCH", path)
+
     def pass_fence(self) -> float:
         """Returns how many seconds a write on our behalf (by an extender) may take from now on.
 
