@@ -137,7 +137,8 @@ def _change(rng: Rng, objects: list[Any], places: list[_Place], every: list[_Pla
     holder, step = rng.choice(places)
     match rng.randrange(14):
         case 0 | 1:
-            holder[step] = rng.choice(rng.choice((_NUMBERS, _QUANTITIES, _TEXTS, _OTHERS)))
+            # Copied: a later change may be inside it.
+            holder[step] = _copy(rng.choice(rng.choice((_NUMBERS, _QUANTITIES, _TEXTS, _OTHERS))))
         case 2 | 3 | 4:
             # Values of the same key are of the right type, so more of the product is reached.
             same = [place for place in every if place[1] == step and isinstance(step, str)]
