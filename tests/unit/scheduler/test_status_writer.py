@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mooring.client import Client, Request
 from mooring.client.transport.transport import Response
 from mooring.clock import seeded_random
-from mooring.errors import LeaseLost, OutcomeUnknown, TooManyRequests, Unreachable
+from mooring.errors import LeaseLost, OutcomeUnknown, Unreachable
 from mooring.objects.codec.decode import encode
 from mooring.objects.pod import Pod
 from mooring.scheduler.status_writer import (
@@ -527,25 +527,6 @@ async def test_a_condition_waits_after_a_nomination_that_was_refused_with_a_wait
         await asyncio.sleep(0.7)
         assert len(script.requests) == 2
         assert not len(writer)
-
-
-@virtually
-async def test_a_condition_waits_outside_of_the_client_for_a_wait_of_another_writer() -> None:
-    # A condition of a victim was refused; a new pod of its name is unschedulable, and then bound.
-    script = Script(refusal(429, "TooManyRequests", **{"retry-after": "100"}), stored())
-    async with writing(of=script) as (writer, _):
-        with pytest.raises(TooManyRequests):
-            await writer._client.patch_pod_status(pod(), {"conditions": []}, tries=1)
-        writer.enqueue(word())
-        await asyncio.sleep(50)
-        writer.cancel_update("u1")
-        assert not await writer.nominate(pod(), "a")
-        await asyncio.sleep(100)
-        assert len(script.requests) == 1
-        writer.enqueue(word())
-        await asyncio.sleep(1)
-        (condition,) = script.requests[1].body["status"]["conditions"]
-        assert condition["lastTransitionTime"] == "2026-01-01T00:02:30Z"
 
 
 @virtually

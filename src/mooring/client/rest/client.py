@@ -233,10 +233,7 @@ class Client(ReadClient):
         )
 
     def status_wait_s(self, pod: Pod) -> float:
-        """Returns how many seconds the API server asks to wait with the status of a pod, or 0.
-
-        It is that of all pods of the name, whichever request was refused.
-        """
+        """Returns the wait that the API server asks for with the status of a pod of this name."""
         metadata = pod.metadata
         path = path_of(kind_named("Pod"), metadata.namespace, metadata.name, "status")
         return self._waits.left_s("PATCH", path)
