@@ -58,6 +58,12 @@ _KINDS: Final = (
     *(("resource.k8s.io/v1", "ResourceClaim"), ("resource.k8s.io/v1beta1", "ResourceSlice")),
 )
 
+#: How often ``mutated_values`` mutates bytes.
+_BYTES_OF_VALUES: Final = 0.3
+
+#: The first bytes of a file of gzip.
+_COMPRESSED: Final = b"\x1f\x8b"
+
 #: A mapping or a list, and the key or position of a value in it.
 _Place = tuple[Any, Any]
 
@@ -73,6 +79,28 @@ def mutated_cluster(rng: Rng, corpus: list[bytes]) -> bytes:
             _change(rng, objects, places, every)
     data = _written(rng, objects)
     return mutated(rng, [data]) if rng.random() < _BYTES else data[:BYTES_MAX]
+
+
+def change_values(rng: Rng, values: list[Any], others: list[Any]) -> None:
+    """Changes a value inside ``values``; the new one may be one of ``others``."""
+    places = list(_places(values))
+    if places:
+        _change(rng, values, places, list(_places(others)) or places)
+
+
+def mutated_values(rng: Rng, corpus: list[bytes]) -> bytes:
+    """Returns a mutation of one of the files: of its bytes, or of values in its documents."""
+    if rng.random() < _BYTES_OF_VALUES:
+        return mutated(rng, corpus)
+    texts = tuple(data for data in corpus if not data.startswith(_COMPRESSED))
+    number, files = rng.randrange(len(texts)), _files(texts)
+    documents: list[Any] = _copy(files[number])
+    for _ in range(rng.randrange(1, CHANGES_MAX)):
+        change_values(rng, documents, files)
+    if texts[number].startswith(b"{"):
+        return json.dumps(documents[0] if documents else None).encode()[:BYTES_MAX]
+    text: str = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
+    return text.encode("utf-8", "replace")[:BYTES_MAX]
 
 
 @lru_cache(maxsize=1)
@@ -109,7 +137,8 @@ def _change(rng: Rng, objects: list[Any], places: list[_Place], every: list[_Pla
     holder, step = rng.choice(places)
     match rng.randrange(14):
         case 0 | 1:
-            holder[step] = rng.choice(rng.choice((_NUMBERS, _QUANTITIES, _TEXTS, _OTHERS)))
+            # Copied: a later change may be inside it.
+            holder[step] = _copy(rng.choice(rng.choice((_NUMBERS, _QUANTITIES, _TEXTS, _OTHERS))))
         case 2 | 3 | 4:
             # Values of the same key are of the right type, so more of the product is reached.
             same = [place for place in every if place[1] == step and isinstance(step, str)]
@@ -188,7 +217,8 @@ def _own(rng: Rng, objects: list[Any]) -> None:
     }
     references = owned["metadata"].get("ownerReferences")
     own = references if isinstance(references, list) and rng.random() < 0.3 else []
-    owned["metadata"]["ownerReferences"] = [*own, reference]
+    # Copied: a UID may be a mapping, of which the other object is a part.
+    owned["metadata"]["ownerReferences"] = [*own, _copy(reference)]
 
 
 def _select(rng: Rng, places: list[_Place]) -> None:
@@ -224,7 +254,7 @@ def _alter_object(rng: Rng, objects: list[Any]) -> None:
         case 1:
             del own["metadata"]
         case 2:
-            metadata["name"] = rng.choice(candidates)["metadata"].get("name")
+            metadata["name"] = _copy(rng.choice(candidates)["metadata"].get("name"))
         case 3:
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         case 4:

@@ -24,7 +24,8 @@ from bench.fuzz.start_files import (
     feed_scenario,
     feed_snapshot,
 )
-from bench.fuzz.structures import mutated_cluster
+from bench.fuzz.structures import mutated_cluster, mutated_values
+from bench.fuzz.watch_streams import feed_watches, mutated_watch
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.patch.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply_patch
 from mooring.apiserver.storage.store import SnapshotError
@@ -186,7 +187,7 @@ def _extender(data: bytes) -> None:
 
 
 _ALL: Final = (
-    Target("objects", _objects, (ConfigError,)),
+    Target("objects", _objects, (ConfigError,), mutated_values),
     Target("yaml", lambda data: list(yaml_documents(data)), (ConfigError,)),
     Target("json", json_document, (ConfigError,)),
     Target("selectors", _selectors, (SelectorError,)),
@@ -194,16 +195,18 @@ _ALL: Final = (
     Target("cel", _cel, (CompileError, EvaluationError)),
     Target("patches", _patches, ()),
     Target("http_heads", _heads, (httptools.HttpParserError, AnswerTooLong, ConnectionError)),
-    Target("configurations", loads, (ConfigError,)),
-    Target("decisions", decode_decision, (ConfigError,)),
-    Target("recordings", _recording, (ConfigError,)),
-    Target("extenders", _extender, ()),
-    Target("devices", feed_devices, (ConfigError,)),
-    Target("scenarios", feed_scenario, (ConfigError,)),
-    Target("kubeconfigs", feed_kubeconfig, (ConfigError,)),
-    Target("snapshots", feed_snapshot, (SnapshotError,), seconds=0.5, tested=60),
+    Target("configurations", loads, (ConfigError,), mutated_values),
+    Target("decisions", decode_decision, (ConfigError,), mutated_values),
+    Target("recordings", _recording, (ConfigError,), mutated_values),
+    Target("extenders", _extender, (), mutated_values),
+    Target("devices", feed_devices, (ConfigError,), mutated_values),
+    Target("scenarios", feed_scenario, (ConfigError,), mutated_values),
+    Target("kubeconfigs", feed_kubeconfig, (ConfigError,), mutated_values),
+    Target("snapshots", feed_snapshot, (SnapshotError,), mutated_values, seconds=0.5, tested=60),
     # Each input is sent by a server of its own, which two readers ask for all kinds.
-    Target("answers", feed_answer, (SchedulerError,), seconds=1.0, tested=60),
+    Target("answers", feed_answer, (SchedulerError,), mutated_values, seconds=1.0, tested=60),
+    # Each input has a server of its own, which is asked some thirty times.
+    Target("watches", feed_watches, (), mutated_watch, seconds=2.0, tested=40),
     # A file of one KiB can be 40 pods that preempt each other, which are simulated six times.
     Target("clusters", feed, (), mutated_cluster, seconds=5.0, tested=40),
 )

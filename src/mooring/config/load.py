@@ -168,13 +168,15 @@ def _check_plugin_args(plain: Any, errors: list[FieldError]) -> None:
     """Checks the arguments of our own plugins, in place: they have types of their own."""
     for i, profile in enumerate(plain.get("profiles", ())):
         for j, entry in enumerate(profile.get("pluginConfig", ())):
-            struct = ARGS_TYPES.get(entry.get("name", ""))
+            name = entry.get("name", "")
+            # The error of a name of another type is in ``errors`` already.
+            struct = ARGS_TYPES.get(name) if isinstance(name, str) else None
             if struct is None:
                 continue
             path: Path = ("profiles", i, "pluginConfig", j, "args")
             args = {} if entry.get("args") is None else entry["args"]
             if isinstance(args, dict):
-                args = _without_type(args, entry["name"] + "Args", path, errors)
+                args = _without_type(args, name + "Args", path, errors)
             entry["args"] = strict.checked(args, struct, path, errors)
 
 

@@ -112,7 +112,7 @@ def check_holds_scenario(text: Text) -> None:
     if not isinstance(value, dict):
         return
     kind = value.get("kind")
-    if kind in _KINDS_OF_CLUSTERS:
+    if isinstance(kind, str) and kind in _KINDS_OF_CLUSTERS:
         problem = f'must be "{KIND}"; for objects of a cluster there is --cluster'
         raise ConfigError(problem, file=text.name, path="kind", value=kind)
 

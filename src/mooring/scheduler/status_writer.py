@@ -99,9 +99,6 @@ class StatusWriter:
         #: UID -> the pod as the API server stored it; until the informer has this version.
         self._stored: dict[str, Pod] = {}
         self._requests = _Requests()
-        #: Namespace and name -> when the status may be written again: the API server asked to wait.
-        #: A new pod of the same name waits too, since its requests have the same path.
-        self._not_before_s: dict[str, float] = {}
 
     def __len__(self) -> int:
         """Returns the number of updates that are queued, being written or waiting for a retry."""
@@ -152,7 +149,7 @@ class StatusWriter:
         """
         if pod.status.nominated_node_name == node_name:
             return True
-        if self._requested_wait_s(pod):
+        if self._client.status_wait_s(pod):
             return False
         try:
             status = {"nominatedNodeName": node_name}
@@ -161,7 +158,6 @@ class StatusWriter:
             return True
         except (Unreachable, OutcomeUnknown, ApiError) as error:
             _log.info("nomination not written", extra={"error": str(error)})
-            self._note_requested_wait(pod, error)
             return isinstance(error, OutcomeUnknown)
 
     async def run(self) -> None:
@@ -175,7 +171,8 @@ class StatusWriter:
         status = self._patch(update, now_s=self._clock.wall_s())
         if status is None:
             return None
-        if wait_s := self._requested_wait_s(update.pod):
+        # Not in the client: the update can be replaced and removed here.
+        if wait_s := self._client.status_wait_s(update.pod):
             return Retry(wait_s, is_requested=True)
         try:
             # One try: the wait between two tries is ours, since the update may become outdated.
@@ -189,7 +186,6 @@ class StatusWriter:
             if await self._is_pointless(update.pod, error):
                 self.statistics.failed += 1
                 return None
-            self._note_requested_wait(update.pod, error)
             wait_s = RETRY_POLICY.wait_s(tries, error, self._rng)
             return Retry(wait_s, is_requested=requested_wait_s(error) > 0)
         self.statistics.written += 1
@@ -200,21 +196,6 @@ class StatusWriter:
         """Returns what to write: the changes, or all if it is not known what is stored."""
         is_known = self._requests.are_known(update.pod.metadata.uid)
         return status_patch(update, now_s=now_s, is_known=is_known)
-
-    def _note_requested_wait(self, pod: Pod, error: SchedulerError) -> None:
-        """Remembers a Retry-After: it concerns nominations and conditions of the pod alike."""
-        if wait_s := requested_wait_s(error):
-            self._not_before_s[key(pod)] = self._clock.monotonic_s() + wait_s
-            if len(self._not_before_s) > STORED_MAX:
-                del self._not_before_s[next(iter(self._not_before_s))]
-
-    def _requested_wait_s(self, pod: Pod) -> float:
-        """Returns how many seconds the API server asks to wait with the status of a pod."""
-        wait_s = self._not_before_s.get(key(pod), 0.0) - self._clock.monotonic_s()
-        if wait_s > 0:
-            return wait_s
-        self._not_before_s.pop(key(pod), None)
-        return 0.0
 
     def _remember(self, stored: Pod) -> None:
         """Remembers a stored pod: an attempt may be based on an older version of it."""

@@ -228,7 +228,9 @@ class Search(NamedTuple):
             utilization=utilization,
         )
         pod = pod if attempted is None else attempted
-        framework = driver.frameworks[pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME]
+        framework = driver.frameworks.get(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME)
+        if framework is None:
+            return ()  # no profile decides where it goes
         explained = Explained(
             pod,
             driver.attempt(pod, explain=True).decision(),

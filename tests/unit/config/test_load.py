@@ -178,6 +178,12 @@ def test_written_args_come_first_and_are_filled_in() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["{a: b}", "[a]", "1"])
+def test_the_name_of_a_plugin_with_args_is_a_string(name: str) -> None:
+    (line,) = faults_of(HEAD + f"profiles:\n- pluginConfig:\n  - name: {name}\n    args: {{}}\n")
+    assert "line 5: profiles[0].pluginConfig[0].name: must be a string" in line
+
+
 def test_args_are_for_plugins_that_run() -> None:
     text = HEAD + "profiles:\n- plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}\n"
     (profile,) = loads(text).profiles

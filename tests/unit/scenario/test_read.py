@@ -200,6 +200,15 @@ def test_a_file_of_a_cluster_is_told_apart(tmp_path: Path, content: str) -> None
     assert raised.value.path == "kind"
 
 
+@pytest.mark.parametrize("kind", ["{}", "[Pod]", "{a: b}"])
+def test_a_kind_that_is_no_string_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(f"apiVersion: mooring.dev/v1alpha1\nkind: {kind}\n")
+    with pytest.raises(ConfigError) as raised:
+        read_scenario(str(path))
+    assert "kind: must be " in str(raised.value)
+
+
 def test_priority_classes_of_files_count_for_templates(tmp_path: Path) -> None:
     klass = {
         "apiVersion": "scheduling.k8s.io/v1",

@@ -155,6 +155,12 @@ def test_text_html_and_dictionary_say_the_same() -> None:
     }
 
 
+def test_a_pod_of_another_scheduler_has_no_suggestions() -> None:
+    other = make_pod("web", scheduler_name="other")
+    suggestions = Cluster([TAINTED, other]).what_would_help("web")
+    assert (list(suggestions), suggestions.node) == ([], "")
+
+
 def test_a_pod_without_help_says_so() -> None:
     class Never:
         name = "Never"

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, NoReturn
 
-from mooring.client.informer.reflector import Listing, Mode, NextRequest, Reflector
-from mooring.client.informer.replica import OnChange, Statistics
+from mooring.client.informer.reflector import NO_VERSION, Listing, Mode, NextRequest, Reflector
+from mooring.client.informer.replica import OnChange, Statistics, is_position
 from mooring.client.rest.client import Client
 from mooring.client.rest.paths import path_of
 from mooring.client.rest.reading import non_empty
@@ -216,6 +216,7 @@ class Informer:
         Raises:
             ApiError: refused; Gone if the pages took too long.
             Unreachable: no connection.
+            StreamBroken: it is no list, or has no resourceVersion.
         """
         listing, version = Listing(), ""
         pages = self._client.pages(
@@ -233,6 +234,8 @@ class Informer:
                 version = page.resource_version
         except ConfigError as error:
             raise StreamBroken(f"list {self._path}: {error}") from error
+        if not is_position(version):
+            raise StreamBroken(f"list {self._path}: {NO_VERSION.format(version)}")
         for _ in self._reflector.listed(listing, version):
             await asyncio.sleep(0)
 

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from mooring.client.informer.replica import OnChange, Replica
+from mooring.client.informer.replica import OnChange, Replica, is_position
 from mooring.client.informer.watch_events import EventReader, WatchEvent, identity
 from mooring.client.retry import Backoff
 from mooring.client.transport.transport import StreamBroken, StreamUnreadable
@@ -65,6 +65,9 @@ WATCH_FAILURES_MAX: Final = 3
 SHORT_WATCH_S: Final = 1.0
 
 PAGE_SIZE: Final = 500
+
+#: The problem of a list that no watch can continue; with its resourceVersion.
+NO_VERSION: Final = "a resourceVersion that is of no list, got '{}'"
 
 _log = logging.getLogger(__name__)
 
@@ -210,6 +213,8 @@ class Reflector:
                 self._apply(event)
                 has_news = True
             elif event.ends_list:
+                if not is_position(event.version):
+                    raise StreamUnreadable(NO_VERSION.format(event.version))
                 listing, self._listing = self._listing, None
                 yield from self.listed(listing, event.version)
             else:

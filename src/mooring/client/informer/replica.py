@@ -22,6 +22,9 @@ from mooring.client.informer.watch_events import WatchEvent
 #: Changes reported per slice of a list; at 10-50 us each a slice takes a few milliseconds.
 SLICE: Final = 200
 
+#: Digits of a resourceVersion that is a number; etcd's revisions have at most 19.
+DIGITS_MAX: Final = 64
+
 
 class ObjectChange(NamedTuple):
     """An object was added (``old`` is None), changed, or deleted (``new`` is None).
@@ -85,7 +88,7 @@ class Replica:
             self._put(event)
         else:
             self.statistics.unknown_types += 1
-        if event.version:
+        if is_position(event.version):
             self.version, self._number = event.version, number
 
     def replacing(
@@ -165,6 +168,20 @@ class Replica:
 def number_of(version: str) -> int | None:
     """Returns a resourceVersion as a number, if it is one, as those of Kubernetes' own kinds are.
 
+    A longer one than any server has is none: Python refuses to convert thousands of digits.
+
     Source: KEP-5504, comparable resource versions: decimal, without leading zeros.
     """
-    return int(version) if version.isascii() and version.isdigit() else None
+    is_number = len(version) <= DIGITS_MAX and version.isascii() and version.isdigit()
+    return int(version) if is_number else None
+
+
+def is_position(version: str) -> bool:
+    """Returns whether a watch from this resourceVersion has exactly what changed after it.
+
+    Without a version, and from "0", it begins with what exists at any time: what was deleted
+    before would stay in the replica.
+
+    Source: k8s.io/apiserver pkg/storage/etcd3/watcher.go (areInitialEventsRequired).
+    """
+    return bool(version) and number_of(version) != 0

@@ -18,6 +18,7 @@ from mooring.objects.codec.decode import decode
 from mooring.objects.codec.quantity_check import first_bad_quantity
 from mooring.objects.generic import decode_generic
 from mooring.objects.kinds import Kind
+from mooring.objects.meta import key
 
 #: On the bookmark that ends the initial events of a watch.
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -100,8 +101,8 @@ class EventReader:
             and kind.has_head(obj)
             and first_bad_quantity(obj) is None
         ):
-            key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-            return WatchEvent(event.type, key, metadata.uid, metadata.resource_version, obj)
+            name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+            return WatchEvent(event.type, name, metadata.uid, metadata.resource_version, obj)
         return self._read_slowly(line)
 
     def _read_slowly(self, line: bytes) -> WatchEvent:
@@ -114,10 +115,10 @@ class EventReader:
             raise error_in_stream(content)
         if event.type == "BOOKMARK":
             return _bookmark(content)
-        object_identity = identity(content)
         try:
             obj = decode(content, self._kind)
         except ConfigError as problem:
+            object_identity = identity(content)
             return WatchEvent(
                 event.type,
                 object_identity.key,
@@ -125,9 +126,9 @@ class EventReader:
                 object_identity.version,
                 problem=problem,
             )
-        return WatchEvent(
-            event.type, object_identity.key, object_identity.uid, object_identity.version, obj
-        )
+        # Not the identity: bytes that are no UTF-8 have been replaced in the object.
+        metadata = obj.metadata
+        return WatchEvent(event.type, key(obj), metadata.uid, metadata.resource_version, obj)
 
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})

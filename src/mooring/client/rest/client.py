@@ -232,6 +232,12 @@ class Client(ReadClient):
             tries=tries,
         )
 
+    def status_wait_s(self, pod: Pod) -> float:
+        """Returns the wait that the API server asks for with the status of a pod of this name."""
+        metadata = pod.metadata
+        path = path_of(kind_named("Pod"), metadata.namespace, metadata.name, "status")
+        return self._waits.left_s("PATCH", path)
+
     def pass_fence(self) -> float:
         """Returns how many seconds a write on our behalf (by an extender) may take from now on.
 

@@ -115,6 +115,7 @@ class ReadClient:
 
         Raises:
             Gone: see ``list``.
+            ConfigError: a page is no list, or has the token of the one before: it had no end.
         """
         kind = as_kind(kind)
         selectors = non_empty(labelSelector=label_selector, fieldSelector=field_selector)
@@ -137,6 +138,9 @@ class ReadClient:
                 page_size //= 2
                 continue
             page = decode_list(body, kind)
+            if token and page.continue_ == token:
+                problem = "the API server sends the same page again"
+                raise ConfigError(problem, path=request.path, value=token)
             yield page
             token = page.continue_
             if not token:

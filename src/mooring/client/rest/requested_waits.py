@@ -49,6 +49,11 @@ class RequestedWaits:
                 waited = wait
                 await self._sleep(left_s)
 
+    def left_s(self, method: str, path: str) -> float:
+        """Returns how many seconds the server asks to wait with such a request; 0 if none."""
+        due_s = self._waits.get((method, path))
+        return 0.0 if due_s is None else max(0.0, due_s - asyncio.get_running_loop().time())
+
     def note(self, request: Request, error: SchedulerError) -> None:
         """Remembers the wait that a response asks for, if any."""
         wait_s = requested_wait_s(error)

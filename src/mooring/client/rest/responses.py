@@ -140,18 +140,19 @@ def retry_after_s(response: Response) -> float | None:
         retry_at = parsedate_to_datetime(text)
         now = parsedate_to_datetime(response.headers.get("date", ""))
         return min(max(0.0, (retry_at - now).total_seconds()), RETRY_AFTER_S_MAX)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
 def _requested_s(status: Status) -> float | None:
     """Returns ``retryAfterSeconds`` of a Status; None if absent or 0."""
     requested_s = status.details.retry_after_seconds if status.details is not None else None
-    return min(max(0.0, float(requested_s or 0)), RETRY_AFTER_S_MAX) or None
+    # Compared before the conversion: a float cannot have hundreds of digits.
+    return float(min(max(0, requested_s or 0), RETRY_AFTER_S_MAX)) or None
 
 
 def _status(body: bytes) -> Status:
     try:
         return _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Status()

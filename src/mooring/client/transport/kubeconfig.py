@@ -10,7 +10,6 @@ unverified server, basic authentication and auth-provider are refused.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
@@ -220,7 +219,7 @@ class _Entry:
             return self.path(word)
         try:
             return base64.b64decode("".join(data.split()), validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise self.wrong(f"is not base64: {error}", f"{word}-data") from None
 
 

@@ -40,7 +40,6 @@ LIMITS: Final[Mapping[tuple[str, str], str]] = {
     ("Selectors", "_answers"): "EXPRESSIONS_MAX",
     ("Signatures", "_by_fragments"): "TEMPLATES_MAX",
     ("Signatures", "_by_template"): "TEMPLATES_MAX",
-    ("StatusWriter", "_not_before_s"): "STORED_MAX",
     ("StatusWriter", "_stored"): "STORED_MAX",
     ("_Requests", "_unknown"): "STORED_MAX",
     ("WriteQueue", "_items"): "_items_max",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.client.informer.reflector import WATCH_IDLE_S, Listing, Mode, NextRequest, Reflector
-from mooring.client.transport.transport import StreamBroken
+from mooring.client.transport.transport import StreamBroken, StreamUnreadable
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import (
     ApiError,
@@ -45,8 +45,11 @@ def bookmark(version: int) -> bytes:
     return line("BOOKMARK", "", version)
 
 
+END_OF_LIST = {"k8s.io/initial-events-end": "true"}
+
+
 def end_of_list(version: int) -> bytes:
-    return line("BOOKMARK", "", version, annotations={"k8s.io/initial-events-end": "true"})
+    return line("BOOKMARK", "", version, annotations=END_OF_LIST)
 
 
 class Run:
@@ -125,6 +128,28 @@ def test_a_stream_goes_on_as_a_watch() -> None:
     run.receive(end_of_list(14), line("ADDED", "c", 15))
     assert run.end(CUT) == 0.0
     assert run.ask() == (Mode.WATCH, "15")
+
+
+@pytest.mark.parametrize("version", ["", "0"])
+def test_a_stream_whose_list_has_no_version_is_broken(version: str) -> None:
+    # A watch from such a version would begin with what exists: what was deleted would stay.
+    run = Run()
+    run.reflector.ask()
+    end = line("BOOKMARK", "", 0, resourceVersion=version, annotations=END_OF_LIST)
+    with pytest.raises(StreamUnreadable, match=f"no list, got '{version}'"):
+        run.receive(line("ADDED", "a", 3), end)
+    assert (run.names, run.reflector.has_synced) == (set(), False)
+    assert run.end(StreamUnreadable("no version")) >= 0.8
+    assert run.ask() == (Mode.STREAM, None)
+
+
+def test_a_watch_never_goes_to_the_version_zero() -> None:
+    run = Run.watching()
+    run.reflector.ask()
+    run.receive(line("ADDED", "a", 0, resourceVersion="x"), line("ADDED", "b", 0))
+    run.end(None, lasted_s=300)
+    assert run.names == {"a", "b"}
+    assert run.ask() == (Mode.WATCH, "x")
 
 
 def test_an_initial_object_that_cannot_be_read_is_kept_as_it_was() -> None:

@@ -223,7 +223,11 @@ def test_the_position_moves_at_the_end_of_a_list_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("7", 7), ("", None), ("7a", None), ("-7", None), ("\u0667", None)]
+    ("text", "expected"),
+    [
+        *(("7", 7), ("", None), ("7a", None), ("-7", None), ("\u0667", None)),
+        *(("1" * 64, int("1" * 64)), ("1" * 65, None), ("1" * 5000, None)),
+    ],
 )
 def test_versions_as_numbers(text: str, expected: int | None) -> None:
     assert number_of(text) == expected

@@ -127,6 +127,13 @@ def test_bytes_that_are_not_utf_8_lose_only_themselves() -> None:
     assert EventReader(POD).read(text).obj.metadata.labels == {"a": "\ufffd"}
 
 
+def test_a_name_that_is_not_utf_8_is_the_key() -> None:
+    text = line("ADDED", pod(name="w*b")).replace(b"*", b"\xff")
+    event = EventReader(POD).read(text)
+    assert event[:4] == ("ADDED", "shop/w\ufffdb", "u1", "7")
+    assert event.obj.metadata.name == "w\ufffdb"
+
+
 def test_who_it_is_can_be_read_of_what_cannot() -> None:
     bad = json.dumps({**pod(name="bad", uid="u2"), "spec": 7}).encode()
     assert identity(bad) == ObjectIdentity("shop/bad", "u2", "7")

@@ -12,6 +12,7 @@ from mooring.client.rest.reading import TRIES_MAX
 from mooring.client.transport.transport import AnswerTooLong, Pool, Request
 from mooring.clock import seeded_random
 from mooring.errors import (
+    ConfigError,
     NotFound,
     ServerError,
     TooManyRequests,
@@ -88,6 +89,13 @@ def test_a_list_is_read_page_by_page() -> None:
         {**selectors, "continue": "t1"},
         {**selectors, "continue": "t2"},
     ]
+
+
+def test_a_page_that_comes_again_ends_the_list() -> None:
+    page = answer(200, {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [POD]})
+    with pytest.raises(ConfigError) as caught:
+        run(Script(page, page, page), lambda client: client.list("Pod"))
+    assert str(caught.value) == "/api/v1/pods: the API server sends the same page again, got 't'"
 
 
 def test_malformed_objects_of_all_pages_are_counted() -> None:

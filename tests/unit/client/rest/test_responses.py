@@ -103,6 +103,8 @@ def test_a_long_text_is_cut() -> None:
         ({"retry_after": "120"}, {}, 120.0),
         ({"retry_after": "9" * 400}, {}, 120.0),
         ({}, {"retryAfterSeconds": 86_400}, 120.0),
+        ({}, {"retryAfterSeconds": 10**400}, 120.0),
+        ({}, {"retryAfterSeconds": -(10**400)}, None),
         ({}, {"retryAfterSeconds": -3}, None),
         (
             {
@@ -132,6 +134,14 @@ def test_a_long_text_is_cut() -> None:
             0.0,
         ),
         ({"retry_after": "Sat, 21 Nov 2026 12:00:30 GMT"}, {}, None),
+        (
+            {
+                "retry_after": "Sat, 21 Nov 99999999999999999999 12:00:30 GMT",
+                "date": "Sat, 21 Nov 2026 12:00:00 GMT",
+            },
+            {},
+            None,
+        ),
     ],
 )
 def test_how_long_the_server_asks_us_to_wait(
@@ -154,3 +164,8 @@ def test_an_error_in_a_watch_may_ask_us_to_wait_or_say_nothing() -> None:
     assert isinstance(slow, TooManyRequests)
     assert slow.retry_after_s == 1.0
     assert isinstance(error_in_stream(b"null"), ServerError)
+
+
+def test_a_status_that_is_nested_too_deeply_has_no_message() -> None:
+    body = b'{"more": ' + b"[" * 100_000
+    assert str(error_in_stream(body)) == "watch: no message"

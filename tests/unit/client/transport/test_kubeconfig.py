@@ -174,6 +174,10 @@ def test_secrets_are_not_shown() -> None:
             {"cluster": {"certificate-authority-data": "???"}},
             "clusters[one].certificate-authority-data: is not base64",
         ),
+        (
+            {"cluster": {"certificate-authority-data": "\u202e"}},
+            "clusters[one].certificate-authority-data: is not base64",
+        ),
         ({"user": {"username": "me", "password": "x"}}, "basic authentication"),
         ({"user": {"auth-provider": {"name": "gcp"}}}, "use an exec plugin"),
         ({"user": {"as": ["root"]}}, "users[one].as: must be a string"),
