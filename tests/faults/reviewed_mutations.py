@@ -176,9 +176,9 @@ _SCHEDULER: Final = [
         "nominated_despite_wait",
         "The wait that the server asks for at a status does not hold for nominations",
         StatusWriter,
-        "_write",
-        "self._note_requested_wait(update.pod, error)",
-        "pass",
+        "nominate",
+        "if self._client.status_wait_s(pod):",
+        "if False:",
     ),
     PlantedBug(
         "last_victim_not_awaited",
