@@ -48,7 +48,7 @@ def feed_devices(data: bytes) -> None:
         ConfigError: it is refused.
         AssertionError: the error does not say where.
     """
-    with _file(data) as path:
+    with input_file(data) as path:
         for obj in device_objects(read_device_file(path), _NODES):
             assert obj.metadata.name
 
@@ -60,7 +60,7 @@ def feed_scenario(data: bytes) -> None:
         ConfigError: it is refused.
         AssertionError: the error does not say where.
     """
-    with _file(data) as path:
+    with input_file(data) as path:
         read_scenario(path)
 
 
@@ -71,14 +71,14 @@ def feed_kubeconfig(data: bytes) -> None:
         ConfigError: it is refused.
         AssertionError: the error does not say where, or the representation has the token.
     """
-    with _file(data) as path:
+    with input_file(data) as path:
         access = read_kubeconfig([path], allow_unverified=True)
     is_elsewhere = data.count(_TOKEN.encode()) > 1  # a user may have its name
     assert access.token != _TOKEN or is_elsewhere or _TOKEN not in repr(access)
 
 
 @contextmanager
-def _file(data: bytes) -> Iterator[str]:
+def input_file(data: bytes) -> Iterator[str]:
     """Writes a file for the block, whose errors must say where."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "input.yaml"
@@ -124,7 +124,7 @@ def feed_answer(data: bytes) -> None:
         asyncio.run(listed_from(data, list_objects, path=path))
     text = "".join(list_lines(listed.objects))
     assert json.loads(text)["items"] == listed.objects
-    with _file(text.encode()) as path:
+    with input_file(text.encode()) as path:
         read_workload([path])
 
 

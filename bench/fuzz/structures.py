@@ -31,7 +31,7 @@ _QUANTITIES: Final = (
     *("0", "-1", "1", "1.5", "100m", "1e3", "1E", "1Ei", "9223372036854775807", "1n", "-5Gi"),
     *("99999999999999999999Ei", "0.0000000001", "", "1 Gi", "+1", ".5", "1e-999", "1Zi", "5."),
 )
-_TEXTS: Final = (
+TEXTS: Final = (
     *("", " ", "a", "A", "a/b", "/", "a/b/c", "..", "-", "a" * 300, "\u00e4", "\U0001f600"),
     *("\u202e", "\u0000", "0", "true", "null", "~", "n1", "default", "kube-system", "a.b", "*"),
     *("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal", "in", "NoSchedule", "Never"),
@@ -138,7 +138,7 @@ def _change(rng: Rng, objects: list[Any], places: list[_Place], every: list[_Pla
     match rng.randrange(14):
         case 0 | 1:
             # Copied: a later change may be inside it.
-            holder[step] = _copy(rng.choice(rng.choice((_NUMBERS, _QUANTITIES, _TEXTS, _OTHERS))))
+            holder[step] = _copy(rng.choice(rng.choice((_NUMBERS, _QUANTITIES, TEXTS, _OTHERS))))
         case 2 | 3 | 4:
             # Values of the same key are of the right type, so more of the product is reached.
             same = [place for place in every if place[1] == step and isinstance(step, str)]
@@ -186,9 +186,9 @@ def _replace_like(rng: Rng, holder: Any, step: Any) -> None:
         holder[step] = rng.choice(_NUMBERS)
     elif isinstance(value, str):
         is_amount = value[:1].isdigit()
-        holder[step] = rng.choice(_QUANTITIES if is_amount else _TEXTS)
+        holder[step] = rng.choice(_QUANTITIES if is_amount else TEXTS)
     elif isinstance(value, dict):
-        holder[step] = {} if rng.random() < 0.5 else {rng.choice(_TEXTS): rng.choice(_TEXTS)}
+        holder[step] = {} if rng.random() < 0.5 else {rng.choice(TEXTS): rng.choice(TEXTS)}
     elif isinstance(value, list):
         holder[step] = value[::-1] if rng.random() < 0.5 else []
 
@@ -231,9 +231,9 @@ def _select(rng: Rng, places: list[_Place]) -> None:
     counts = (0, 1, 2)
     requirements = [
         {
-            "key": rng.choice(("app", "disk", "kubernetes.io/hostname", *_TEXTS)),
+            "key": rng.choice(("app", "disk", "kubernetes.io/hostname", *TEXTS)),
             "operator": rng.choice(_OPERATORS),
-            "values": [rng.choice(("web", "5", *_TEXTS)) for _ in range(rng.choice(counts))],
+            "values": [rng.choice(("web", "5", *TEXTS)) for _ in range(rng.choice(counts))],
         }
         for _ in range(rng.choice(counts))
     ]

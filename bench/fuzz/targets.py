@@ -17,6 +17,7 @@ import msgspec
 from bench.fuzz import SECONDS_PER_KIB
 from bench.fuzz.clusters import feed
 from bench.fuzz.mutation import mutated
+from bench.fuzz.research_files import feed_policy, feed_stages, feed_trace, mutated_trace
 from bench.fuzz.start_files import (
     feed_answer,
     feed_devices,
@@ -202,6 +203,9 @@ _ALL: Final = (
     Target("devices", feed_devices, (ConfigError,), mutated_values),
     Target("scenarios", feed_scenario, (ConfigError,), mutated_values),
     Target("kubeconfigs", feed_kubeconfig, (ConfigError,), mutated_values),
+    Target("policies", feed_policy, (ConfigError,), mutated_values),
+    Target("stages", feed_stages, (ConfigError,), mutated_values),
+    Target("traces", feed_trace, (ConfigError,), mutated_trace),
     Target("snapshots", feed_snapshot, (SnapshotError,), mutated_values, seconds=0.5, tested=60),
     # Each input is sent by a server of its own, which two readers ask for all kinds.
     Target("answers", feed_answer, (SchedulerError,), mutated_values, seconds=1.0, tested=60),

@@ -116,26 +116,31 @@ def _constraints(pod: Pod, spec: Json) -> Iterator[tuple[str, Any]]:
     for name in _CONSTRAINTS:
         value = spec.get(name)
         if name == "tolerations":
-            value = [item for item in value or () if item.get("key") not in _USUAL_TAINTS]
+            value = [item for item in _mappings(value) if item.get("key") not in _USUAL_TAINTS]
         if value not in _USUAL:
             yield name, value
     if pod.spec.priority is None and pod.spec.priority_class_name:
         yield "priorityClassName", pod.spec.priority_class_name
     claims = [
         volume.get("name")
-        for volume in spec.get("volumes") or ()
+        for volume in _mappings(spec.get("volumes"))
         if any(volume.get(kind) is not None for kind in _CLAIMS)
     ]
     if claims:
         yield "volumes", claims
     ports = [
         port["hostPort"]
-        for container in spec.get("containers") or ()
-        for port in container.get("ports") or ()
+        for container in _mappings(spec.get("containers"))
+        for port in _mappings(container.get("ports"))
         if port.get("hostPort")
     ]
     if ports:
         yield "containers.ports.hostPort", ports
+
+
+def _mappings(entries: Any) -> Iterator[Json]:
+    """Yields the entries of a list of an object; one that is null counts as empty."""
+    return (entry for entry in entries or () if isinstance(entry, dict))
 
 
 def _group(pod: Pod) -> str:

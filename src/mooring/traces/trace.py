@@ -26,7 +26,7 @@ AMOUNT_MAX: Final = 2**53
 #: Different notes of a trace, and fields without effect: further ones are counted together.
 _NOTES_MAX: Final = 50
 _OTHERS: Final = "others"
-#: Longer values are cut in notes.
+#: Longer values, paths and names of fields are cut in notes.
 _VALUE_LIMIT: Final = 60
 
 #: Column -> the value of a row that has none; ``submit_s`` is always required.
@@ -144,11 +144,15 @@ class _Place(NamedTuple):
     def text(self) -> str:
         """Returns the place in words; "" = it is unknown."""
         parts = [] if self.line is None else [f"line {self.line}"]
-        parts += [self.path] if self.path else []
+        parts += [_cut(self.path)] if self.path else []
         if parts and self.value is not None:
             value = f"{self.value:g}" if isinstance(self.value, float) else repr(self.value)
-            parts.append(value if len(value) <= _VALUE_LIMIT else value[:_VALUE_LIMIT] + "...")
+            parts.append(_cut(value))
         return ": ".join(parts)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VALUE_LIMIT else text[:_VALUE_LIMIT] + "..."
 
 
 class _Cases:
@@ -231,7 +235,7 @@ class Rows:
             path: The path of the case in its document.
             value: What is there.
         """
-        _count(self._unread, field, _Place(line, path, value))
+        _count(self._unread, _cut(field), _Place(line, path, value))
 
     def __len__(self) -> int:
         """Returns the number of rows."""

@@ -197,3 +197,12 @@ def test_columns_of_openb_that_are_not_read_are_noted() -> None:
     assert read_openb_csv(table, "t.csv").notes == (
         "fields that have no effect: pod_phase (1 x, at line 1)",
     )
+
+
+def test_the_name_of_a_column_without_effect_is_cut() -> None:
+    text = f"submit_s,{'x' * 5000}\n0,1\n".encode()
+
+    (note,) = read_csv(text, "t.csv").notes
+
+    assert note.startswith(f"fields that have no effect: {'x' * 60}... (1 x, at line ")
+    assert len(note) < 300

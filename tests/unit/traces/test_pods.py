@@ -169,3 +169,18 @@ def test_thousandths_of_several_devices_that_are_rounded_up_are_noted() -> None:
 def test_a_document_that_is_no_list_and_no_pod_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"kind: must be a list with items .* or a Pod"):
         read_pods({"pods": [], "nodes": []}, "snapshot.json")
+
+
+def test_entries_that_are_null_have_no_effect() -> None:
+    spec = {
+        "containers": [None, {"name": "c", "ports": [None, {"hostPort": 80}]}],
+        "tolerations": [None],
+        "volumes": [None],
+    }
+
+    (note,) = read(pod("a", spec=spec)).notes
+
+    assert note == (
+        "fields that have no effect: containers.ports.hostPort "
+        "(1 x, at items[0].spec.containers.ports.hostPort: [80])"
+    )
