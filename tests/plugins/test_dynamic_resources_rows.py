@@ -42,7 +42,7 @@ def test_rows_that_changed_are_updated_and_no_others(seed: int) -> None:
         devices = [make_device(f"d{index}") for index in range(3)]
         cache.put_object("ResourceSlice", make_slice(f"s{number}", devices, node=f"n{number}"))
     signatures = cache.devices.signatures
-    results = SharedResults(has_alternatives=False, is_path_free=True)
+    results = SharedResults(has_alternatives=False, ignores_released=True)
     updated = 0
     for step in range(80):
         name = f"n{random.randrange(NODES)}"
@@ -81,7 +81,7 @@ def test_rows_that_changed_are_updated_and_no_others(seed: int) -> None:
 
 
 def test_nodes_that_share_nothing_keep_no_result() -> None:
-    results = SharedResults(has_alternatives=False, is_path_free=True)
+    results = SharedResults(has_alternatives=False, ignores_released=True)
     signatures = Cache().devices.signatures
     results.refresh(signatures)
     results.put(UNSHARED, FEASIBLE)

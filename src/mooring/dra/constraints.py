@@ -92,10 +92,10 @@ class DistinctAttribute(Constraint):
         self._values.pop(parent, None)
 
 
-def is_path_free(specs: Iterable[DeviceConstraint]) -> bool:
-    """Returns whether constraints accept devices by those that are taken alone.
+def ignore_released(specs: Iterable[DeviceConstraint]) -> bool:
+    """Returns whether devices that a search has released make no difference to constraints.
 
-    One for distinct attributes also depends on devices that the search has released.
+    They do to those for distinct attributes, by the slips of upstream's bookkeeping.
     """
     return all(spec.match_attribute is not None for spec in specs)
 

@@ -20,6 +20,7 @@ from mooring.plugins.volume_restrictions import VolumeRestrictions
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.testing import Harness, make_node, make_pod
+from tests.plugins.volume_twins import clash, is_disk
 
 STEPS: Final = 60
 NODES: Final = ("a", "b", "c")
@@ -205,7 +206,7 @@ class RestrictionsRun:
             actual = [it.reasons if it is not None else () for it in statuses.to_list()]
         in_use = self._in_use(info)
         # A pod without anything to check is skipped, whatever is added.
-        is_skipped = not in_use and not any(map(_is_disk, info.spec.volumes))
+        is_skipped = not in_use and not any(map(is_disk, info.spec.volumes))
         for number, name in enumerate(view.names):
             count = in_use + (delta[number] if delta is not None else 0)
             reason = "" if is_skipped else _reason(info, pods[number], count)
@@ -251,33 +252,12 @@ def _claim_names(info: PodInfo) -> list[str]:
     return [claim.claim_name for claim in claims if claim is not None]
 
 
-def _is_disk(volume: Any) -> bool:
-    sources = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd)
-    return any(source is not None for source in sources)
-
-
 def _reason(info: PodInfo, others: list[PodInfo], in_use: int) -> str:
     """Returns why a node with these pods is rejected; "" if it is not."""
     for own in info.spec.volumes:
-        if any(_is_conflict(own, volume) for other in others for volume in other.spec.volumes):
+        if any(clash(own, volume) for other in others for volume in other.spec.volumes):
             return IN_USE
     return ONCE_POD if in_use > 0 else ""
-
-
-def _is_conflict(own: Any, other: Any) -> bool:
-    """Returns whether two volumes are a disk that these pods cannot share."""
-    a, b = own.gce_persistent_disk, other.gce_persistent_disk
-    if a and b and a.pd_name == b.pd_name and not (a.read_only and b.read_only):
-        return True
-    a, b = own.aws_elastic_block_store, other.aws_elastic_block_store
-    if a and b and a.volume_id == b.volume_id:
-        return True
-    a, b = own.iscsi, other.iscsi
-    if a and b and a.iqn == b.iqn and not (a.read_only and b.read_only):
-        return True
-    a, b = own.rbd, other.rbd
-    is_same = bool(a and b) and (a.pool, a.image) == (b.pool, b.image)
-    return is_same and bool({*a.monitors} & {*b.monitors}) and not (a.read_only and b.read_only)
 
 
 def run_restrictions(seed: int) -> None:

@@ -67,7 +67,7 @@ SHORT_WATCH_S: Final = 1.0
 PAGE_SIZE: Final = 500
 
 #: The problem of a list that no watch can continue; with its resourceVersion.
-NO_VERSION: Final = "a resourceVersion that is of no list, got '{}'"
+NO_VERSION: Final = "no watch can start from its resourceVersion '{}'"
 
 _log = logging.getLogger(__name__)
 

@@ -101,8 +101,7 @@ class EventReader:
             and kind.has_head(obj)
             and first_bad_quantity(obj) is None
         ):
-            name = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-            return WatchEvent(event.type, name, metadata.uid, metadata.resource_version, obj)
+            return WatchEvent(event.type, key(obj), metadata.uid, metadata.resource_version, obj)
         return self._read_slowly(line)
 
     def _read_slowly(self, line: bytes) -> WatchEvent:

@@ -233,7 +233,7 @@ class Client(ReadClient):
         )
 
     def status_wait_s(self, pod: Pod) -> float:
-        """Returns the wait that the API server asks for with the status of a pod of this name."""
+        """Returns how many seconds the API server asks to wait with statuses of this name, or 0."""
         metadata = pod.metadata
         path = path_of(kind_named("Pod"), metadata.namespace, metadata.name, "status")
         return self._waits.left_s("PATCH", path)

@@ -242,10 +242,10 @@ class DeviceAttempt:
             if not resources and not self.claims.user:
                 return None
             special = self._special_for(resources)
-        unavailable = _unavailable_on(node, self._allocated) if self._allocated else ()
+        unavailable = _unavailable_on(node, self._allocated) if self._allocated else []
         status = self._allocate(node, special, row) if self.claims.to_allocate else None
         if status is None and unavailable:
-            self.unavailable[node.metadata.name] = list(unavailable)
+            self.unavailable[node.metadata.name] = unavailable
             status = NOT_AVAILABLE
         return status
 

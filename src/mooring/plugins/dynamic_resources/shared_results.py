@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mooring.dra import InvalidPools, Plan, PreparedClaim, Selectors, Solution, prepare_claim
-from mooring.dra.constraints import is_path_free
+from mooring.dra.constraints import ignore_released
 from mooring.dra.selectors import Names
 from mooring.framework import FilterStatuses, NodeView, Reject, Status
 from mooring.objects.resource import ResourceClaim
@@ -100,16 +100,16 @@ class SharedResults:
     #: The status of each code, from 1 on.
     rejections: Final = (NOT_ALLOCATABLE, INVALID_POOLS)
 
-    def __init__(self, *, has_alternatives: bool, is_path_free: bool) -> None:
+    def __init__(self, *, has_alternatives: bool, ignores_released: bool) -> None:
         """Creates results without any.
 
         Args:
             has_alternatives: Whether a request has alternatives.
-            is_path_free: Whether what the search accepts depends on the devices taken alone, and
-                not on those that it took and released before.
+            ignores_released: Whether devices that the search has released make no difference to
+                what it accepts next.
         """
         self.has_alternatives = has_alternatives
-        self._is_path_free = is_path_free
+        self._ignores_released = ignores_released
         #: Number of pools, and what shares consume there -> the searches of such nodes.
         self._searched: dict[tuple[int, Hashable], list[_Searched]] = {}
         self.verdicts = _NO_VERDICTS
@@ -241,8 +241,11 @@ class SharedResults:
             for number, row in rows
             if self.verdicts.item(number) == UNKNOWN
         ]
-        if self._is_path_free:  # the fewer devices are in use, the more follows
-            unknown.sort(key=_in_use_count)
+        if not self._ignores_released:
+            for _, _, row in unknown:
+                search(row)
+            return
+        unknown.sort(key=_in_use_count)  # the fewer devices are in use, the more follows
         for usage, number, row in unknown:
             if not self._infer(number, usage):
                 search(row)
@@ -250,8 +253,6 @@ class SharedResults:
 
     def _infer(self, signature: int, usage: Usage) -> bool:
         """Takes the result of an earlier search if it holds for a signature, too."""
-        if not self._is_path_free:
-            return False
         for earlier in self._searched.get((usage.pools, usage.shares), ()):
             if earlier.in_use.issubset(usage.alone) and earlier.needed.isdisjoint(usage.alone):
                 self.verdicts[signature] = self.verdicts.item(earlier.signature)
@@ -364,7 +365,7 @@ class ResultsByTemplate:
         devices.signatures.read(self._names_read(claims))
         results = SharedResults(
             has_alternatives=have_alternatives([claim.claim for claim in claims], devices),
-            is_path_free=all(is_path_free(claim.constraints) for claim in claims),
+            ignores_released=all(ignore_released(claim.constraints) for claim in claims),
         )
         return self._by_template.put(key, results)
 
