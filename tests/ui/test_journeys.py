@@ -277,6 +277,20 @@ def test_without_the_token_nothing_is_shown(open_page: Open, mooring: Started) -
     expect(page.get_by_role("main")).to_be_empty()
 
 
+def test_an_answer_that_comes_before_the_first_paint_is_drawn(
+    open_page: Open, mooring: Started
+) -> None:
+    page = open_page.context.new_page()  # type: ignore[attr-defined]
+    page.add_init_script(
+        """const setTimer = setTimeout;
+        window.setTimeout = (call, ms, ...rest) => setTimer(call, Math.max(ms ?? 0, 1500), ...rest);
+        window.requestAnimationFrame = (call) => setTimer(call, 1500);"""
+    )
+    page.goto(f"{mooring.root}/")
+
+    expect(page.get_by_role("alert")).to_contain_text("open the address that mooring printed")
+
+
 def test_a_configuration_is_edited_tried_out_and_applied(open_page: Open) -> None:
     page = open_page()
     go(page, "Configuration")

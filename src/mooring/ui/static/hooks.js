@@ -1,12 +1,13 @@
 // What the views have in common.
 
-import { html, useEffect, useReducer, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from "./vendor/preact-htm.js";
 import { store } from "./store.js";
 
 /** Draws the component again after each tick. */
 export function useStore() {
   const [, again] = useReducer((count) => count + 1, 0);
-  useEffect(() => store.subscribe(again), []);
+  // Effects run after the next paint: an answer that comes before it would not be drawn.
+  useLayoutEffect(() => store.subscribe(again), []);
   return store;
 }
 
