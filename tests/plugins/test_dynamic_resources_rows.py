@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
+from mooring.framework import NodeView
 from mooring.plugins.dynamic_resources.shared_results import (
     BY_INVALID_POOLS,
     FEASIBLE,
+    INVALID_POOLS,
     NO_DEVICES,
+    NOT_ALLOCATABLE,
     UNKNOWN,
     SharedResults,
 )
@@ -88,3 +92,35 @@ def test_nodes_that_share_nothing_keep_no_result() -> None:
 
     assert int(results.verdicts[UNSHARED]) == UNKNOWN
     assert int(results.verdicts[NO_NODE]) == FEASIBLE
+
+
+def test_the_statuses_after_the_first_searches_are_those_of_the_verdicts() -> None:
+    cache = Cache()
+    for number in range(4):  # of as many devices, so no two have the same signature
+        cache.put_node(make_node(f"n{number}"))
+        devices = [make_device(f"d{index}") for index in range(number)]
+        cache.put_object("ResourceSlice", make_slice(f"s{number}", devices, node=f"n{number}"))
+    signatures = cache.devices.signatures
+    signatures.refresh(cache.nodes)
+    results = SharedResults(has_alternatives=False, ignores_released=True)
+    results.refresh(signatures)
+    statuses = {FEASIBLE: None, NO_DEVICES: NOT_ALLOCATABLE, BY_INVALID_POOLS: INVALID_POOLS}
+    verdicts = [NO_DEVICES, FEASIBLE, BY_INVALID_POOLS]
+    numbers = [signatures.column.item(cache.nodes.row(f"n{number}")) for number in range(4)]
+    for number, verdict in zip(numbers, verdicts, strict=False):
+        results.put(number, verdict)
+
+    all_nodes = NodeView(cache.snapshot())
+    searched = NodeView(
+        cache.snapshot(), np.array([cache.nodes.row(f"n{number}") for number in (2, 1, 0)])
+    )
+    assert results.first_statuses(all_nodes, signatures) is None  # n3 was not searched
+    answers = results.first_statuses(searched, signatures)
+    assert answers is not None
+    assert [answers.table[code - 1] if code else None for code in answers.codes.tolist()] == [
+        statuses[verdict] for verdict in reversed(verdicts)
+    ]
+    results.put(numbers[3], FEASIBLE)
+    answers = results.first_statuses(all_nodes, signatures)
+    assert answers is not None
+    assert np.count_nonzero(answers.codes) == 2

@@ -31,9 +31,9 @@ RESULTS_MAX: Final = 32
 ClassLookup = Callable[[str], DeviceClass | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Choice:
-    """A request without alternatives, or one of its alternatives.
+    """A request without alternatives, or one of its alternatives. Never change it.
 
     Attributes:
         parent: The name of the request.
@@ -67,9 +67,9 @@ class Choice:
         return f"{self.parent}/{self.sub}" if self.sub else self.parent
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PreparedRequest:
-    """A request: its only choice, or its alternatives in order of preference."""
+    """A request: its only choice, or its alternatives in order of preference. Never change it."""
 
     choices: tuple[Choice, ...]
     has_alternatives: bool
@@ -79,7 +79,8 @@ class PreparedRequest:
 class PreparedClaim:
     """A claim that is to be allocated.
 
-    One is made for each pod, so it is not ``frozen``, which takes twice as long. Never change it.
+    Never change it. These are made for each pod or template, so no class here is ``frozen``, which
+    would take twice as long.
 
     Attributes:
         claim: The API object.

@@ -175,6 +175,9 @@ class DeviceAttempt:
             return FilterStatuses.of(map(search, view.rows.tolist()))
         if self.is_first:
             results.search_first(view, signatures, search)
+            statuses = results.first_statuses(view, signatures)
+            if statuses is not None:
+                return statuses
         results.refresh_rows(signatures)
         return results.statuses(view, results.search_unknown(view, signatures, search))
 

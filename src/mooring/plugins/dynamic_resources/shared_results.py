@@ -70,13 +70,13 @@ class _Searched(NamedTuple):
     """A search whose result may hold for other signatures of nodes with equal pools.
 
     Attributes:
-        in_use: The positions of the devices that were in use.
-        needed: The positions of the devices that it took; none if it failed.
+        in_use: The devices that were in use: bit ``1 << position`` for each.
+        needed: The devices that it took, likewise; none if it failed.
         signature: Its signature.
     """
 
-    in_use: frozenset[int]
-    needed: frozenset[int]
+    in_use: int
+    needed: int
     signature: int
 
 
@@ -201,6 +201,19 @@ class SharedResults:
         else:
             self._search(_one_row_of_each(view.rows, signatures), signatures, search)
 
+    def first_statuses(self, view: NodeView, signatures: NodeSignatures) -> FilterStatuses | None:
+        """Returns the statuses after ``search_first``; None if a node has no shared result.
+
+        Many templates have one pod only: what later pods need of the rows is not computed yet.
+        """
+        # UNKNOWN becomes the greatest code.
+        codes: npt.NDArray[np.uint16] = (self.verdicts - FEASIBLE).astype(np.uint16)
+        codes = view.take(codes.take(signatures.column))
+        highest = codes.max(initial=0)
+        if highest > len(self.rejections):
+            return None
+        return FilterStatuses(codes, list(self.rejections) if highest else [])
+
     def search_unknown(
         self,
         view: NodeView,
@@ -253,8 +266,9 @@ class SharedResults:
 
     def _infer(self, signature: int, usage: Usage) -> bool:
         """Takes the result of an earlier search if it holds for a signature, too."""
+        in_use = usage.alone
         for earlier in self._searched.get((usage.pools, usage.shares), ()):
-            if earlier.in_use.issubset(usage.alone) and earlier.needed.isdisjoint(usage.alone):
+            if not earlier.in_use & ~in_use and not earlier.needed & in_use:
                 self.verdicts[signature] = self.verdicts.item(earlier.signature)
                 if earlier.signature in self.plans:
                     self.plans[signature] = self.plans[earlier.signature]
@@ -269,9 +283,11 @@ class SharedResults:
             return
         searched = self._searched.setdefault((usage.pools, usage.shares), [])
         if len(searched) < SEARCHES_MAX:
-            plan = self.plans.get(signature, ())
-            needed = frozenset(device.device for claim in plan for device in claim.devices)
-            searched.append(_Searched(frozenset(usage.alone), needed, signature))
+            needed = 0
+            for claim in self.plans.get(signature, ()):
+                for device in claim.devices:
+                    needed |= 1 << device.device
+            searched.append(_Searched(usage.alone, needed, signature))
 
     def statuses(self, view: NodeView, others: Mapping[int, Status]) -> FilterStatuses:
         """Returns the statuses of the nodes of a view.
@@ -396,7 +412,7 @@ def _one_row_of_each(rows: Rows, signatures: NodeSignatures) -> Iterator[tuple[i
 
 
 def _in_use_count(entry: tuple[Usage, int, int]) -> int:
-    return len(entry[0].alone)
+    return entry[0].alone.bit_count()
 
 
 def have_alternatives(claims: Iterable[ResourceClaim], devices: Devices) -> bool:

@@ -60,12 +60,12 @@ class Usage(NamedTuple):
 
     Attributes:
         pools: A number for the pools; equal numbers, equal pools.
-        alone: The positions of the devices that are in use, without shares, ascending.
+        alone: The devices that are in use, without shares: bit ``1 << position`` for each.
         shares: What the shares of shared devices consume; empty = there are none.
     """
 
     pools: int
-    alone: tuple[int, ...]
+    alone: int
     shares: Hashable
 
 
@@ -208,13 +208,15 @@ class NodeSignatures:
         )
         return self._contents.setdefault(content, len(self._contents))
 
-    def _in_use(self, pools: NodePools) -> tuple[tuple[int, ...], Hashable]:
+    def _in_use(self, pools: NodePools) -> tuple[int, Hashable]:
         """Returns which devices are in use alone, and what the shares of the others consume."""
         dedicated, consumed = self._allocated.dedicated, self._allocated.consumed
-        if not dedicated and not consumed:
-            return (), ()
         ids = pools.ids
-        alone = tuple([i for i, device in enumerate(ids) if device in dedicated])
+        alone = 0
+        if dedicated:
+            for i, device in enumerate(ids):
+                if device in dedicated:
+                    alone |= 1 << i
         if not consumed:
             return alone, ()
         shares = tuple(
