@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from bench.mutants import Mutant, mutants_of, short
+from bench.mutations import Mutant, mutants_of, short
 from tests.faults.hunts import RUNS, first_line
 from tests.faults.parts.runs import PART_RUNS
 

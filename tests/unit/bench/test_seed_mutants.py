@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.mutants import Mutant, mutants_of
+from bench.mutations import Mutant, mutants_of
 from bench.seed_mutants import Options, Traced, fate, plant, unexecuted
 
 SOURCE = """

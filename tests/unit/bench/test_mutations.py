@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.mutants import mutants_of
+from bench.mutations import mutants_of
 
 
 def mutants(source: str) -> set[str]:
