@@ -70,10 +70,17 @@ def test_rows_that_changed_are_updated_and_no_others(seed: int) -> None:
         results.refresh_rows(signatures)
         updated += signatures.layout == layout
         if step % 3:  # after several changes, too
-            rows = signatures.one_row_of_each()
             column = signatures.column.tolist()
-            assert {number for number, _ in rows} == {*column} - {UNSHARED, NO_NODE}
-            assert all(column[row] == number for number, row in rows)
+            numbers = {*column} - {UNSHARED, NO_NODE}
+            for pairs in (
+                signatures.one_row_of_each(),
+                signatures.one_row_of_each(np.arange(len(column))),
+            ):
+                assert [number for number, _ in pairs] == sorted(numbers)
+                assert all(column[row] == number for number, row in pairs)
+            some = signatures.one_row_of_each(np.array([0, 2]))
+            assert {number for number, _ in some} == {column[0], column[2]} & numbers
+            assert {row for _, row in some} <= {0, 2}
 
         assert is_equal_to_a_computation_anew(results, signatures)
         if kind == "verdict":

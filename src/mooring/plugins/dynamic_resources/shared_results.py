@@ -38,7 +38,6 @@ from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.change_log import ChangeLog
 from mooring.state.devices.devices import Devices
 from mooring.state.devices.signatures import NO_NODE, UNSHARED, NodeSignatures, Usage
-from mooring.state.types import Rows
 
 #: Templates whose results are kept: a signature takes one byte in each, and a node three.
 TEMPLATES_MAX: Final = 128
@@ -46,9 +45,6 @@ TEMPLATES_MAX: Final = 128
 #: Searches from whose results others follow, of nodes with equal pools: a comparison with all of
 #: them takes about as long as a search.
 SEARCHES_MAX: Final = 32
-
-#: Signatures up to which one row of each is looked up; of more, the column gives those in use.
-NUMBERS_LISTED: Final = 256
 
 #: The entries of ``SharedResults.verdicts``.
 UNKNOWN, FEASIBLE, NO_DEVICES, BY_INVALID_POOLS = range(4)
@@ -196,10 +192,8 @@ class SharedResults:
 
         The results of rows are then computed once, instead of before and after the searches.
         """
-        if len(view) == len(view.snapshot.nodes) and signatures.count <= NUMBERS_LISTED:
-            self._search(signatures.one_row_of_each(), signatures, search)
-        else:
-            self._search(_one_row_of_each(view.rows, signatures), signatures, search)
+        rows = None if len(view) == len(view.snapshot.nodes) else view.rows
+        self._search(signatures.one_row_of_each(rows), signatures, search)
 
     def first_statuses(self, view: NodeView, signatures: NodeSignatures) -> FilterStatuses | None:
         """Returns the statuses after ``search_first``; None if a node has no shared result.
@@ -233,7 +227,7 @@ class SharedResults:
         if not self.unknown_count:
             return {}
         rows = view.rows[view.take(self.is_unknown).nonzero()[0]]
-        self._search(_one_row_of_each(rows, signatures), signatures, search)
+        self._search(signatures.one_row_of_each(rows), signatures, search)
         self.recompute_rows(signatures)
         rejections: dict[int, Status] = {}
         for position in view.take(self.is_unknown).nonzero()[0].tolist():
@@ -399,16 +393,6 @@ class ResultsByTemplate:
                 domain, _, identifier = attribute.partition("/")
                 names.add((domain, identifier))
         return frozenset(names)
-
-
-def _one_row_of_each(rows: Rows, signatures: NodeSignatures) -> Iterator[tuple[int, int]]:
-    """Yields the signatures of some rows, without the reserved ones, each with a row."""
-    # Of several entries for a number the last one stays.
-    row_of = np.full(signatures.count, -1, dtype=np.intp)
-    row_of[signatures.column.take(rows)] = rows
-    for number in (row_of >= 0).nonzero()[0].tolist():
-        if number not in (UNSHARED, NO_NODE):
-            yield number, row_of.item(number)
 
 
 def _in_use_count(entry: tuple[Usage, int, int]) -> int:

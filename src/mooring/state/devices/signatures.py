@@ -27,6 +27,7 @@ from mooring.dra.selectors import Names
 from mooring.state.columns.change_log import Change, ChangeLog
 from mooring.state.devices.changes import DeviceChanges
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.types import Rows
 
 #: The signature of nodes that share no answers: what counters have left depends on other nodes, and
 #: an invalid node selector is an error.
@@ -40,6 +41,9 @@ _RESERVED: Final = 2
 
 #: Numbers in use before they start again: a template keeps one byte for each.
 NUMBERS_MAX: Final = 1 << 16
+
+#: Numbers up to which a row of each is looked up; of more, the column gives those in use.
+NUMBERS_LISTED: Final = 256
 
 #: Changed rows that are kept; a template that is further behind reads the whole column.
 ROWS_MAX: Final = 1 << 12
@@ -170,8 +174,27 @@ class NodeSignatures:
         """Returns what a signature stands for; not one of the reserved numbers."""
         return self._usages[number - _RESERVED]
 
-    def one_row_of_each(self) -> list[tuple[int, int]]:
+    def one_row_of_each(self, rows: Rows | None = None) -> list[tuple[int, int]]:
         """Returns the numbers that nodes have, without the reserved ones, each with a row.
+
+        Args:
+            rows: The rows of some nodes; None = all nodes.
+
+        Complexity: O(rows); for all nodes mostly O(numbers), if these are few.
+        """
+        if rows is None and self.count <= NUMBERS_LISTED:
+            return self._rows_set_last()
+        row_of = np.full(self.count, -1, dtype=np.intp)
+        # Of several entries for a number the last one stays.
+        if rows is None:
+            row_of[self.column] = np.arange(len(self.column))
+        else:
+            row_of[self.column.take(rows)] = rows
+        numbers = (row_of >= 0).nonzero()[0].tolist()
+        return [(number, row_of.item(number)) for number in numbers if number >= _RESERVED]
+
+    def _rows_set_last(self) -> list[tuple[int, int]]:
+        """Returns the numbers of all nodes, each with the row that got it last if it still has it.
 
         Complexity: O(numbers), and O(rows) for those whose row has changed since the last call.
         """
