@@ -44,6 +44,7 @@ SCENARIO_FILES = (
     "patches",
     "metadata",
     "components",
+    "volumes",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -529,3 +529,33 @@ def fields_of_an_event_stay(api: Api, ns: str) -> None:
     ):
         answer = api.patch(path(group, ns, "events", "stays"), fields)
         assert answer.code == 422, answer.message
+
+
+@scenario
+def a_selector_in_a_message_has_its_fields_in_order(api: Api, ns: str) -> None:
+    expression = {"values": ["a"], "operator": "In", "key": "app"}
+    labels = {"tier": "x", "app": "a"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    replica_sets = f"/apis/apps/v1/namespaces/{ns}/replicasets"
+    made = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "r"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    assert api.post(replica_sets, made).code == 201
+    selector = {"matchExpressions": [expression], "matchLabels": labels}
+    assert api.patch(f"{replica_sets}/r", {"spec": {"selector": selector}}).code == 422
+
+    capacities = f"/apis/storage.k8s.io/v1/namespaces/{ns}/csistoragecapacities"
+    capacity = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": "c"},
+        "storageClassName": "fast",
+    }
+    assert api.post(capacities, capacity).code == 201
+    assert api.patch(f"{capacities}/c", {"nodeTopology": selector}).code == 422

@@ -22,6 +22,7 @@ from mooring.apiserver.validation.metadata import validate_metadata
 from mooring.apiserver.validation.pod import (
     CACHED_SPEC_BYTES_MAX,
     VALID_SPEC_CACHE_SIZE,
+    fits_metadata,
     validate_new_pod,
     validate_pod_spec,
 )
@@ -92,7 +93,7 @@ def _errors_of_pod(pod: Object) -> Errors:
     except UnicodeEncodeError:  # JSON can contain lone surrogates
         encoded = b""
     is_valid = 0 < len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded)
-    if is_valid and not (node and "schedulingGates" in spec):
+    if is_valid and not (node and "schedulingGates" in spec) and fits_metadata(pod):
         return field_errors("spec.nodeName", node, names.dns_subdomain) if node else []
     return validate_pod_spec(pod) if is_stored(pod) else validate_new_pod(pod)
 
@@ -100,4 +101,4 @@ def _errors_of_pod(pod: Object) -> Errors:
 @lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
 def _is_valid_cached(encoded_spec: bytes) -> bool:
     """Returns True if a spec is valid for new and for stored pods."""
-    return not any(validate_new_pod({"spec": msgspec.json.decode(encoded_spec)}))
+    return not any(validate_new_pod({"metadata": {}, "spec": msgspec.json.decode(encoded_spec)}))

@@ -42,7 +42,8 @@ def validate_affinity(affinity: Object | None, field: str) -> Errors:
     if node_affinity := affinity.get("nodeAffinity"):
         yield from _validate_node_affinity(node_affinity, f"{field}.nodeAffinity")
     for kind in ("podAffinity", "podAntiAffinity"):
-        for name, terms in affinity.get(kind, {}).items():
+        for name in (_REQUIRED, _PREFERRED):
+            terms = (affinity.get(kind) or {}).get(name) or ()
             child_field = f"{field}.{kind}.{name}"
             yield from _validate_pod_terms(terms, child_field, is_weighted=name == _PREFERRED)
 

@@ -214,6 +214,9 @@ _IMMUTABLE_NAMES = (
 _EMPTY = {"name": "", "namespace": "", "uid": ""}
 
 
+_PARTS_OF_EXPRESSION = ("key", "operator", "values")
+
+
 def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> Errors:
     """Validates a label selector that is part of an object."""
     if selector is None:
@@ -221,6 +224,21 @@ def validate_label_selector(selector: Mapping[str, Any] | None, field: str) -> E
     yield from validate_labels(selector.get("matchLabels", {}), f"{field}.matchLabels")
     for number, expression in enumerate(selector.get("matchExpressions", ())):
         yield from validate_expression(expression, f"{field}.matchExpressions[{number}]")
+
+
+def ordered_selector(selector: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Returns a label selector with its fields and labels in the order of upstream's messages."""
+    if selector is None:
+        return None
+    parts: dict[str, Any] = {}
+    if labels := selector.get("matchLabels"):
+        parts["matchLabels"] = dict(sorted(labels.items()))
+    if expressions := selector.get("matchExpressions"):
+        parts["matchExpressions"] = [
+            {name: expression[name] for name in _PARTS_OF_EXPRESSION if name in expression}
+            for expression in expressions
+        ]
+    return parts
 
 
 def validate_expression(

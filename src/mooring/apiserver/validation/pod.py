@@ -28,6 +28,12 @@ from mooring.apiserver.validation.affinity import (
     validate_tolerations,
 )
 from mooring.apiserver.validation.metadata import validate_labels
+from mooring.apiserver.validation.pods.annotations import (
+    MIRROR,
+    has_pod_annotations,
+    validate_pod_annotation_changes,
+    validate_pod_annotations,
+)
 from mooring.apiserver.validation.pods.containers import (
     validate_containers,
     validate_host_network,
@@ -42,7 +48,7 @@ from mooring.apiserver.validation.pods.dns import (
 from mooring.apiserver.validation.pods.env import validate_file_volumes
 from mooring.apiserver.validation.pods.pod_resources import validate_pod_resources
 from mooring.apiserver.validation.pods.security import validate_host_users, validate_pod_security
-from mooring.apiserver.validation.pods.volumes import validate_volumes
+from mooring.apiserver.validation.pods.volumes import is_valid_claim_name, validate_volumes
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.rules import field_errors, one_of, required_one_of
 
@@ -80,14 +86,29 @@ def validate_pod(pod: Object) -> Errors:
     Most pods are created from few templates, so valid specs are cached.
     """
     encoded = msgspec.json.encode(pod["spec"])
-    if len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded):
-        return []
-    return validate_new_pod(pod)
+    is_cached = len(encoded) <= CACHED_SPEC_BYTES_MAX and _is_valid_cached(encoded)
+    return [] if is_cached and fits_metadata(pod) else validate_new_pod(pod)
+
+
+def fits_metadata(pod: Object) -> bool:
+    """Returns whether a spec that is valid by itself is valid with the metadata of its pod."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    if has_pod_annotations(metadata):
+        is_mirror = MIRROR in metadata["annotations"]
+        if (is_mirror and spec.get("resourceClaims")) or any(
+            validate_pod_annotations(metadata, spec, "")
+        ):
+            return False
+    return all(
+        is_valid_claim_name(metadata.get("name", ""), volume["name"])
+        for volume in spec.get("volumes") or ()
+        if "ephemeral" in volume
+    )
 
 
 @lru_cache(maxsize=VALID_SPEC_CACHE_SIZE)
 def _is_valid_cached(encoded_spec: bytes) -> bool:
-    return not any(validate_new_pod({"spec": msgspec.json.decode(encoded_spec)}))
+    return not any(validate_new_pod({"metadata": {}, "spec": msgspec.json.decode(encoded_spec)}))
 
 
 def validate_new_pod(pod: Object) -> Errors:
@@ -103,19 +124,32 @@ def validate_new_pod(pod: Object) -> Errors:
 
 
 def validate_pod_spec(pod: Object) -> Errors:
-    """Validates the spec of a new or changed pod."""
-    spec = pod["spec"]
-    yield from validate_spec(spec, "spec")
+    """Validates the spec of a new or changed pod, and the annotations that concern it."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    yield from validate_pod_annotations(metadata, spec, "metadata.annotations")
+    yield from validate_spec(spec, "spec", metadata=metadata)
     for kind in ("containers", "initContainers"):
         yield from validate_image_spaces(spec.get(kind) or (), f"spec.{kind}")
 
 
-def validate_spec(spec: Object, field: str, *, is_template: bool = False) -> Errors:
-    """Validates the spec of a pod, or of a pod template."""
-    volumes, volume_errors = validate_volumes(spec.get("volumes", ()), f"{field}.volumes")
+def validate_spec(spec: Object, field: str, *, metadata: Object | None = None) -> Errors:
+    """Validates the spec of a pod, or of a pod template.
+
+    Args:
+        spec: The spec.
+        field: Its path.
+        metadata: Of the pod; None = it is a template.
+    """
+    is_template = metadata is None
+    pod_name = "" if metadata is None else metadata.get("name", "")
+    is_mirror = metadata is not None and MIRROR in (metadata.get("annotations") or {})
+    volumes, volume_errors = validate_volumes(
+        spec.get("volumes", ()), f"{field}.volumes", pod_name=pod_name, is_template=is_template
+    )
     yield from volume_errors
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
-    yield from _validate_claims(spec.get("resourceClaims", ()), f"{field}.resourceClaims")
+    claim_field = f"{field}.resourceClaims"
+    yield from _validate_claims(spec.get("resourceClaims", ()), claim_field, is_mirror=is_mirror)
     yield from validate_containers(spec, field, volumes, claims)
     yield from validate_pod_resources(spec, field, claims)
     yield from validate_host_network(spec, field, is_template=is_template)
@@ -166,9 +200,12 @@ def _validate_names(spec: Object, field: str, checks: Iterable[tuple[str, names.
             yield from field_errors(f"{field}.{name}", value, check)
 
 
-def _validate_claims(claims: Iterable[Object], field: str) -> Errors:
+def _validate_claims(claims: Iterable[Object], field: str, *, is_mirror: bool) -> Errors:
     claim_names: set[str] = set()
     for number, claim in enumerate(claims):
+        if is_mirror:
+            yield forbidden_field("[]", "static pods do not support resource claims")
+            continue
         item_field, name = f"{field}[{number}]", claim["name"]
         if not name:
             yield required(f"{item_field}.name")
@@ -205,9 +242,14 @@ def _internal_claim(claim: Object) -> Object:
 def validate_update(new: Object, old: Object) -> Errors:
     """Validates a change of a pod, except its metadata."""
     spec, before = new["spec"], old["spec"]
-    if spec == before:
+    metadata, earlier = new["metadata"], old["metadata"]
+    if spec == before and not (has_pod_annotations(metadata) or has_pod_annotations(earlier)):
         return
     yield from validate_pod_spec(new)
+    yield from validate_pod_annotation_changes(metadata, earlier, "metadata.annotations")
+    yield from validate_pod_annotations(metadata, spec, "metadata.annotations")
+    if spec == before:
+        return
     for kind in ("containers", "initContainers"):
         field, containers = f"spec.{kind}", spec.get(kind) or ()
         if len(containers) != len(before.get(kind) or ()):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from mooring.apiserver.errors import Errors, forbidden_field, invalid
 from mooring.apiserver.validation.pod import validate_pod_spec
+from mooring.apiserver.validation.pods.annotations import MIRROR
 from mooring.apiserver.validation.pods.containers import validate_init_resize
 from mooring.objects.qos_class import qos_class
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
-#: The annotation of static pods.
-_MIRROR: Final = "kubernetes.io/config.mirror"
+
 _MUTABLE: Final = frozenset(("cpu", "memory"))
 _IMMUTABLE_PROBLEM: Final = "only cpu and memory resources are mutable"
 
@@ -50,7 +50,7 @@ def validate_resize(new: Object, old: Object) -> Errors:
 
 
 def _problem_of_pod(pod: Object) -> str:
-    if _MIRROR in (pod["metadata"].get("annotations") or {}):
+    if MIRROR in (pod["metadata"].get("annotations") or {}):
         return "static pods cannot be resized"
     is_windows = (pod["spec"].get("os") or {}).get("name") == "windows"
     return "windows pods cannot be resized" if is_windows else ""

@@ -1,8 +1,7 @@
 """Validation of volumes, with kube-apiserver's messages.
 
 Source: pkg/apis/core/validation/validation.go.
-Differs: the fields of volume types other than hostPath, local, nfs and csi are not validated, and
-messages about immutable fields do not print the difference.
+Differs: messages about immutable fields do not print the difference.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.affinity import validate_node_selector
+from mooring.apiserver.validation.pods.volume_sources import SOURCES_OF_VOLUMES, iscsi_of_volume
 from mooring.apiserver.validation.pods.volumes import (
     validate_csi,
     validate_host_path,
@@ -49,7 +49,7 @@ _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 
 def validate_volume(volume: Object) -> Errors:
     """Validates a new volume."""
-    yield from _validate_spec(volume["spec"])
+    yield from validate_volume_spec(volume)
     yield from _validate_mount_options(volume)
 
 
@@ -61,7 +61,9 @@ def _validate_mount_options(volume: Object) -> Errors:
         yield forbidden_field(f"metadata.annotations.{MOUNT_OPTIONS}", problem)
 
 
-def _validate_spec(spec: Object) -> Errors:
+def validate_volume_spec(volume: Object) -> Errors:
+    """Validates the spec of a new or changed volume."""
+    spec: Object = volume["spec"]
     if not spec.get("accessModes"):
         yield required("spec.accessModes")
     yield from validate_access_modes(spec, "spec")
@@ -75,7 +77,7 @@ def _validate_spec(spec: Object) -> Errors:
             yield from validate_node_selector(affinity["required"], field)
         else:
             yield required(field, "must specify required node constraints")
-    yield from _validate_sources(spec)
+    yield from _validate_sources(spec, volume["metadata"].get("name", ""))
     if spec.get("storageClassName"):
         name = spec["storageClassName"]
         yield from field_errors("spec.storageClassName", name, names.dns_subdomain)
@@ -109,12 +111,14 @@ def _validate_attributes_class(spec: Object) -> Errors:
         yield required("spec.csi", problem)
 
 
-def _validate_sources(spec: Object) -> Errors:
+def _validate_sources(spec: Object, volume_name: str) -> Errors:
     sources = sources_of(spec)
     for number, (name, source) in enumerate(sources.items()):
         if number and name != "flexVolume":  # as upstream, which forgets it
             path = "spec.cephFS" if name == "cephfs" else f"spec.{name}"
             yield forbidden_field(path, "may not specify more than 1 volume type")
+        elif name == "iscsi":
+            yield from iscsi_of_volume(source, "spec.iscsi", volume_name)
         elif name in _SOURCES:
             yield from _SOURCES[name](source, f"spec.{name}")
             if name == "local" and spec.get("nodeAffinity") is None:
@@ -158,6 +162,7 @@ def _validate_secret(reference: Object, field: str) -> Errors:
 
 
 _SOURCES: Mapping[str, Callable[[Object, str], Errors]] = {
+    **SOURCES_OF_VOLUMES,
     "hostPath": validate_host_path,
     "nfs": validate_nfs,
     "local": _validate_local,
@@ -173,11 +178,6 @@ _SOURCE_NAMES = (
     *("vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "scaleIO"),
     *("local", "storageos", "csi"),
 )
-
-
-def validate_volume_spec(volume: Object) -> Errors:
-    """Validates the spec of a new or changed volume."""
-    return _validate_spec(volume["spec"])
 
 
 def validate_volume_update(new: Object, old: Object) -> Errors:

@@ -18,7 +18,7 @@ from mooring.apiserver.errors import (
     required,
     too_long,
 )
-from mooring.apiserver.validation.metadata import validate_label_selector
+from mooring.apiserver.validation.metadata import ordered_selector, validate_label_selector
 from mooring.apiserver.validation.pods.volumes import driver_name
 from mooring.apiserver.validation.rules import (
     IMMUTABLE,
@@ -249,7 +249,10 @@ def validate_capacity(capacity: Object) -> Errors:
 
 def validate_capacity_update(new: Object, old: Object) -> Errors:
     """Validates a change of a CSIStorageCapacity: what was asked for is immutable."""
-    yield from immutable(new, old, "nodeTopology", "storageClassName")
+    topology = new.get("nodeTopology")
+    if topology != old.get("nodeTopology"):
+        yield invalid("nodeTopology", ordered_selector(topology), IMMUTABLE)
+    yield from immutable(new, old, "storageClassName")
 
 
 # -- attachments -----------------------------------------------------------------------------------

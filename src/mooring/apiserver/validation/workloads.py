@@ -14,12 +14,14 @@ from msgspec import convert
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.metadata import (
+    ordered_selector,
     validate_annotations,
     validate_label_selector,
     validate_labels,
 )
 from mooring.apiserver.validation.other_kinds import validate_int_or_percent
 from mooring.apiserver.validation.pod import validate_spec
+from mooring.apiserver.validation.pods.annotations import validate_pod_annotations
 from mooring.apiserver.validation.rules import (
     IMMUTABLE,
     NOT_NEGATIVE,
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 MISMATCH = "`selector` does not match template `labels`"
-_PARTS_OF_EXPRESSION = ("key", "operator", "values")
 _RETENTION_POLICIES = ("Retain", "Delete")
 #: Mutable fields of a StatefulSet's spec.
 _MUTABLE_IN_STATEFUL_SETS = (
@@ -88,7 +89,7 @@ def validate_workload(workload: Object, *, is_new: bool = True) -> Errors:
     if kind != "DaemonSet" and any(validate_label_selector(spec.get("selector") or {}, "")):
         # As upstream, which does not look at the template then.
         problem = "" if kind == "StatefulSet" else "invalid label selector"
-        yield invalid("spec.selector", _in_order(spec["selector"]), problem)
+        yield invalid("spec.selector", ordered_selector(spec["selector"]), problem)
         if kind == "StatefulSet":
             yield from _validate_ends(spec.get("template", {}).get("spec", {}), kind)
     else:
@@ -118,19 +119,6 @@ def _validate_selector(workload: Object) -> Errors:
         yield invalid("spec.selector", selector, problem)
 
 
-def _in_order(selector: Object) -> Object:
-    """Returns a selector with its fields and labels in the order of upstream's messages."""
-    parts: Object = {}
-    if labels := selector.get("matchLabels"):
-        parts["matchLabels"] = dict(sorted(labels.items()))
-    if expressions := selector.get("matchExpressions"):
-        parts["matchExpressions"] = [
-            {name: part[name] for name in _PARTS_OF_EXPRESSION if name in part}
-            for part in expressions
-        ]
-    return parts
-
-
 def _validate_template(spec: Object, kind: str) -> Errors:
     template = spec.get("template", {})
     if not matches_template(spec):
@@ -145,7 +133,7 @@ def _validate_template(spec: Object, kind: str) -> Errors:
 
 
 def _validate_pod_spec(pod_spec: Object, kind: str) -> Errors:
-    yield from validate_spec(pod_spec, "spec.template.spec", is_template=True)
+    yield from validate_spec(pod_spec, "spec.template.spec")
     yield from _validate_ends(pod_spec, kind)
 
 
@@ -179,6 +167,8 @@ def validate_template_metadata(template: Object, field: str = "spec.template") -
     yield from validate_labels(metadata.get("labels", {}), f"{field}.labels")
     if annotations := metadata.get("annotations"):
         yield from validate_annotations(annotations, f"{field}.annotations")
+        spec = template.get("spec") or {}
+        yield from validate_pod_annotations(metadata, spec, f"{field}.annotations")
 
 
 def _with_claims(spec: Object, pod_spec: Object) -> Object:
@@ -307,7 +297,7 @@ def validate_workload_update(new: Object, old: Object) -> Errors:
     """Validates a change of a workload: its selector is immutable."""
     spec, before = new["spec"], old["spec"]
     has_new_selector = spec.get("selector") != before.get("selector")
-    selector_error = invalid("spec.selector", _sorted(spec.get("selector")), IMMUTABLE)
+    selector_error = invalid("spec.selector", ordered_selector(spec.get("selector")), IMMUTABLE)
     if new["kind"] == "DaemonSet" and has_new_selector:
         yield selector_error
     yield from validate_workload(new, is_new=False)
@@ -324,13 +314,6 @@ def validate_workload_update(new: Object, old: Object) -> Errors:
         yield selector_error
 
 
-def _sorted(selector: Object | None) -> Object | None:
-    """Returns a selector with its labels in Go's order."""
-    if not selector or "matchLabels" not in selector:
-        return selector
-    return {**selector, "matchLabels": dict(sorted(selector["matchLabels"].items()))}
-
-
 # -- templates and revisions -----------------------------------------------------------------------
 
 
@@ -338,7 +321,7 @@ def validate_pod_template(template: Object) -> Errors:
     """Validates a new or changed PodTemplate."""
     inner = template.get("template", {})
     yield from validate_template_metadata(inner, "template")
-    yield from validate_spec(inner.get("spec", {}), "template.spec", is_template=True)
+    yield from validate_spec(inner.get("spec", {}), "template.spec")
 
 
 def templates_differ(new: Object, old: Object) -> bool:

@@ -17,7 +17,7 @@ from mooring.apiserver.validation.batch.success_policies import (
     validate_replacement_policy,
     validate_success_policy,
 )
-from mooring.apiserver.validation.metadata import validate_label_selector
+from mooring.apiserver.validation.metadata import ordered_selector, validate_label_selector
 from mooring.apiserver.validation.pod import validate_spec
 from mooring.apiserver.validation.rules import IMMUTABLE, immutable, not_negative
 from mooring.apiserver.validation.workloads import (
@@ -86,7 +86,9 @@ def validate_job_update(new: Object, old: Object) -> Errors:
     spec, before = new["spec"], old["spec"]
     if spec.get("completions") != before.get("completions") and not _may_resize(spec, before):
         yield invalid("spec.completions", spec.get("completions"), IMMUTABLE)
-    yield from immutable(spec, before, "selector", parent="spec.")
+    selector = spec.get("selector")
+    if selector != before.get("selector"):
+        yield invalid("spec.selector", ordered_selector(selector), IMMUTABLE)
     if not before.get("suspend") or "startTime" in old["status"]:
         yield from immutable(spec, before, "template", parent="spec.")
     names = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy")
@@ -148,7 +150,7 @@ def _validate_shared(spec: Object, field: str) -> Errors:
     template = spec["template"]
     own = template["spec"]
     yield from validate_template_metadata(template, f"{field}.template")
-    yield from validate_spec(own, f"{field}.template.spec", is_template=True)
+    yield from validate_spec(own, f"{field}.template.spec")
     policy = own.get("restartPolicy", "")
     must_be_never = spec.get("podFailurePolicy") is not None
     yield from _validate_restart_policy(policy, must_be_never=must_be_never, parent=field)

@@ -23,15 +23,21 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.validation.pods.env import validate_env, validate_env_from
 from mooring.apiserver.validation.pods.probes import PROBES, validate_hooks_and_probes
-from mooring.apiserver.validation.pods.restart_rules import validate_restart_policy
+from mooring.apiserver.validation.pods.restart_rules import (
+    validate_restart_policy,
+    validate_restart_policy_of_init,
+)
 from mooring.apiserver.validation.pods.security import validate_container_security
-from mooring.apiserver.validation.pods.volumes import validate_devices, validate_mounts
+from mooring.apiserver.validation.pods.volumes import (
+    PULL_POLICIES,
+    validate_devices,
+    validate_mounts,
+)
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.rules import field_errors, one_of, required_value
 
 Object = Mapping[str, Any]
 
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESIZED, _RESIZE_POLICIES = ("cpu", "memory"), ("NotRequired", "RestartContainer")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
@@ -89,7 +95,7 @@ def validate_containers(
     for number, container in enumerate(spec.get("initContainers", ())):
         item_field = f"{field}.initContainers[{number}]"
         yield from _validate_container(container, item_field, pod)
-        yield from validate_restart_policy(container, item_field)
+        yield from validate_restart_policy_of_init(container, item_field)
         name = container["name"]
         # As upstream, two init containers without a name are not duplicates.
         yield from _validate_new_name(name, names if name else set(names), item_field)
@@ -154,7 +160,7 @@ def _validate_container(container: Object, field: str, pod: _Pod) -> Errors:
         yield from validate_mounts(container, f"{field}.volumeMounts", pod.volumes)
     if "volumeDevices" in container:
         yield from validate_devices(container, f"{field}.volumeDevices", pod.volumes)
-    yield from one_of(f"{field}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES)
+    yield from one_of(f"{field}.imagePullPolicy", container["imagePullPolicy"], PULL_POLICIES)
     resources = container["resources"]
     yield from validate_requirements(resources, f"{field}.resources", pod.claims)
     if policies := container.get("resizePolicy"):

@@ -17,6 +17,7 @@ Object = Mapping[str, Any]
 _POLICIES = ("Always", "Never", "OnFailure")
 _ACTIONS = ("Restart", "RestartAllContainers")
 _OPERATORS = ("In", "NotIn")
+_NO_POLICY = "must specify restartPolicy when restart rules are used"
 _RULES_MAX = 20
 _EXIT_CODES_MAX = 255
 
@@ -26,12 +27,19 @@ def validate_restart_policy(container: Object, field: str) -> Errors:
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     yield from one_of(f"{field}.restartPolicy", policy, _POLICIES)
     if policy is None and rules:
-        problem = "must specify restartPolicy when restart rules are used"
-        yield required(f"{field}.restartPolicy", problem)
+        yield required(f"{field}.restartPolicy", _NO_POLICY)
     if len(rules) > _RULES_MAX:
         yield too_many(f"{field}.restartPolicyRules", len(rules), _RULES_MAX)
     for number, rule in enumerate(rules):
         yield from _validate_rule(rule, f"{field}.restartPolicyRules[{number}]")
+
+
+def validate_restart_policy_of_init(container: Object, field: str) -> Errors:
+    """Validates the same of an init container, whose rules count only with a policy."""
+    if container.get("restartPolicy") is not None:
+        yield from validate_restart_policy(container, field)
+    elif container.get("restartPolicyRules"):
+        yield required(f"{field}.restartPolicy", _NO_POLICY)
 
 
 def _validate_rule(rule: Object, field: str) -> Errors:

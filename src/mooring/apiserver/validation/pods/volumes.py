@@ -1,7 +1,6 @@
 """Validation of a pod's volumes and of their mounts, with kube-apiserver's messages.
 
-Sources that are written by hand are validated: emptyDir, hostPath, configMap, secret, claims,
-projections, the downward API, NFS and CSI. Of other sources only the presence is checked.
+The types of vendors and protocols are in ``volume_sources.py``.
 
 Source: pkg/apis/core/validation/validation.go (ValidateVolumes, ValidateVolumeMounts,
 ValidateVolumeDevices).
@@ -31,13 +30,16 @@ from mooring.apiserver.validation.pods.env import (
     validate_field_ref,
     validate_resource_ref,
 )
+from mooring.apiserver.validation.pods.volume_sources import SOURCES_OF_PODS, iscsi_name_error
 from mooring.apiserver.validation.rules import (
     field_errors,
     one_of,
     required_fields,
+    required_one_of,
     validate_no_steps_back,
 )
 from mooring.apiserver.validation.volume_claims import validate_claim_spec
+from mooring.objects.go_text import go_quote
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 Object = Mapping[str, Any]
 
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _NAMES_OF_VOLUME = frozenset(("name",))
 _MODE_MAX = 0o777
 _MODE_PROBLEM = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -68,14 +71,23 @@ _BLOCK_MODE = "can only use volume source type of PersistentVolumeClaim or Ephem
 
 
 def validate_volumes(
-    volumes: Iterable[Object], field: str
+    volumes: Iterable[Object], field: str, *, pod_name: str = "", is_template: bool = False
 ) -> tuple[dict[str, Object], list[FieldError]]:
-    """Validates volumes; returns the valid ones by name, and the errors of the others."""
+    """Validates volumes; returns the valid ones by name, and the errors of the others.
+
+    Args:
+        volumes: The volumes.
+        field: Their path.
+        pod_name: The name of the pod; "" = it has none, or is a template.
+        is_template: Whether they are of a template of pods.
+    """
     errors: list[FieldError] = []
     valid: dict[str, Object] = {}
     for number, volume in enumerate(volumes):
         item_field, name = f"{field}[{number}]", volume["name"]
-        volume_errors = list(_validate_source(volume, item_field))
+        volume_errors = list(
+            _validate_sources(volume, item_field, pod_name=pod_name, is_template=is_template)
+        )
         if not name:
             volume_errors.append(required(f"{item_field}.name"))
         else:
@@ -89,18 +101,44 @@ def validate_volumes(
     return valid, errors
 
 
-def _validate_source(volume: Object, field: str) -> Errors:
+def _validate_sources(volume: Object, field: str, *, pod_name: str, is_template: bool) -> Errors:
+    """Validates the first source in upstream's order; a volume has no others."""
     kinds = [name for name in volume if name not in _NAMES_OF_VOLUME]
     if not kinds:
         yield required(field, "must specify a volume type")
         return
     kinds.sort(key=lambda kind: _ORDER.get(kind, len(_ORDER)))
-    for kind in kinds[1:]:
-        path = f"{field}.{_SPELLED.get(kind, kind)}"
-        yield forbidden_field(path, "may not specify more than 1 volume type")
-    validate = _SOURCES.get(kinds[0])
-    if validate is not None:
-        yield from validate(volume[kinds[0]], f"{field}.{kinds[0]}")
+    for position, kind in enumerate(kinds):
+        if position:
+            path = f"{field}.{_SPELLED.get(kind, kind)}"
+            yield forbidden_field(path, "may not specify more than 1 volume type")
+        elif kind == "image":
+            yield from _image(volume[kind], f"{field}.{kind}", is_template=is_template)
+        elif kind in _SOURCES:
+            yield from _SOURCES[kind](volume[kind], f"{field}.{kind}")
+        if kind == "iscsi":
+            yield from iscsi_name_error(volume, field)
+        if kind == "ephemeral" and not position:
+            yield from _validate_claim_name(pod_name, volume["name"], field)
+
+
+def is_valid_claim_name(pod_name: str, volume_name: str) -> bool:
+    """Returns whether the claim for an ephemeral volume of a pod can have its name."""
+    return not any(_validate_claim_name(pod_name, volume_name, ""))
+
+
+def _validate_claim_name(pod_name: str, volume_name: str, field: str) -> Errors:
+    if pod_name and volume_name:
+        claim_name = f"{pod_name}-{volume_name}"
+        for problem in name_checks.dns_subdomain(claim_name):
+            text = f"PVC name {go_quote(claim_name)}: {problem}"
+            yield invalid(f"{field}.name", volume_name, text)
+
+
+def _image(source: Object, field: str, *, is_template: bool) -> Errors:
+    if not is_template:
+        yield from required_fields(source, field, "reference")
+    yield from required_one_of(f"{field}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES)
 
 
 def _empty_dir(source: Object, field: str) -> Errors:
@@ -268,6 +306,7 @@ def _token(token: Object, field: str, volume_field: str) -> Errors:
 
 _SOURCES: Mapping[str, Callable[[Object, str], Errors]] = MappingProxyType(
     {
+        **SOURCES_OF_PODS,
         "emptyDir": _empty_dir,
         "hostPath": validate_host_path,
         "secret": partial(_keys, name="secretName"),
