@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.helpers.page import node, pod
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 #: Set by CI: then a missing browser is a failure.
 _IS_REQUIRED: Final = "MOORING_TEST_PAGE"
+
+#: For what a page shows next, on a machine that runs other tests too.
+WAIT_MS: Final = 15_000
+expect.set_options(timeout=WAIT_MS)
 
 OBJECTS: Final = [
     node("node-a", **{"topology.kubernetes.io/zone": "zone-a"}),
@@ -107,7 +111,7 @@ Open = Callable[..., Page]
 def open_page(browser: Browser, mooring: Started) -> Iterator[Open]:
     """Opens pages in one browser context; fails if one of them had an error or asked elsewhere."""
     context = browser.new_context(viewport={"width": 1200, "height": 800})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(WAIT_MS)
     problems: list[str] = []
 
     def on_console(message: ConsoleMessage) -> None:

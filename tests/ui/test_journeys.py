@@ -260,9 +260,9 @@ def test_a_server_that_is_back_is_followed_again(open_page: Open, mooring: Start
     page = open_page()
     go(page, "Pods")
     mooring.process.send_signal(signal.SIGSTOP)
-    expect(page.get_by_role("alert")).to_contain_text("Disconnected", timeout=15_000)
+    expect(page.get_by_role("alert")).to_contain_text("Disconnected")
     mooring.process.send_signal(signal.SIGCONT)
-    expect(page.get_by_role("alert")).to_have_count(0, timeout=15_000)
+    expect(page.get_by_role("alert")).to_have_count(0)
     expect(page.get_by_role("heading", level=1)).to_have_text("Pods")
 
     apply(page, json.dumps(pod("tiny", cpu="1m")))
