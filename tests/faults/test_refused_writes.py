@@ -25,6 +25,7 @@ from mooring.apiserver.resources import BY_PATH
 from mooring.clock import seeded_random
 from tests.faults.fault_fixture import Lab, run_in_lab, small_node
 from tests.faults.harness.faulty_transport import REASONS
+from tests.faults.harness.reference_fit import BY_DEVICES
 from tests.faults.harness.scheduler_checker import leaks
 from tests.faults.harness.volume_controller import CLAIMS, VOLUMES, ZONE, volume
 from tests.faults.test_device_seeds import DeviceLab
@@ -393,6 +394,62 @@ def test_a_refused_write_of_a_resource_claim_gives_the_devices_back(write: str, 
         lab.store.close()
 
     _run(work)
+
+
+@cases
+def test_a_refused_claim_for_extended_resources_gives_the_device_back(code: int) -> None:
+    async def work() -> None:
+        lab = DeviceLab(1)
+        await lab.prepare()
+        change = {"spec": {"extendedResourceName": BY_DEVICES}}
+        await lab.direct.patch("DeviceClass", "gpu", change)
+        async with lab.running():
+            lab.network.refuse("^POST .*/namespaces/bad/resourceclaims ", code)
+            metadata = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": BAD}}
+            await post(lab, "/api/v1/namespaces", metadata)
+            await _pod_with_device(lab, "bad-one", BAD)
+            await asyncio.sleep(10.0)
+            # As many as there are devices: the refused one holds none.
+            names = [f"pod-{number}" for number in range(3)]
+            for name in names:
+                await _pod_with_device(lab, name, "default")
+                await asyncio.sleep(1.0)
+            await lab.wait_until(lambda: all(map(lab.node_of, names)), within_s=30.0)
+            await asyncio.sleep(REFUSED_S)
+            no_problems(lab)
+            assert lab.node_of("bad-one") == ""
+            assert attempts_of(lab, "bad-one") <= ATTEMPTS_MAX
+            assert message_of(lab, "bad-one").startswith("0/3 nodes are available")
+            assert any(f"injected: {code}" in note for note in notes(lab, "bad-one"))
+
+            lab.network.repair()
+            await lab.user.delete("Pod", "pod-0", "default", grace_period_s=0)
+            for claim in await lab.claims():
+                if claim["metadata"]["ownerReferences"][0]["name"] == "pod-0":
+                    await lab.user.delete("ResourceClaim", claim["metadata"]["name"], "default")
+                    deleted = next(
+                        other
+                        for other in await lab.claims()
+                        if other["metadata"]["uid"] == claim["metadata"]["uid"]
+                    )
+                    await lab.release(deleted, [])
+            await lab.wait_until(lambda: lab.node_of("bad-one"), within_s=REPAIRED_S)
+            assert lab.problems == []
+        lab.store.close()
+
+    _run(work)
+
+
+async def _pod_with_device(lab: DeviceLab, name: str, namespace: str) -> None:
+    """Creates a pod that requests the extended resource of a device class."""
+    container = {
+        "name": "c",
+        "image": "i",
+        "resources": {"limits": {BY_DEVICES: "1"}},
+    }
+    spec = {"containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    await post(lab, f"/api/v1/namespaces/{namespace}/pods", pod)
 
 
 def _run(work: Callable[[], Awaitable[None]]) -> None:

@@ -88,10 +88,10 @@ class Load:
         for number in itertools.count():
             if self._is_stopping:
                 return
-            await self._create_one(f"pod-{number:05}")
+            await self.create(f"pod-{number:05}")
             await asyncio.sleep(INTERVAL_S)
 
-    async def _create_one(self, name: str) -> None:
+    async def create(self, name: str) -> None:
         """Creates a pod, however often the API server has to be asked."""
         while True:
             try:

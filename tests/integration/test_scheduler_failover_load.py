@@ -1,4 +1,4 @@
-"""Two replicas of ``mooring run`` under load: API server restarted, lease deleted, lease stolen.
+"""Two replicas of ``mooring run`` under load: API server restarted, lease lost, a loop that hangs.
 
 After each case no pod is lost, none was bound twice, and no node ever had more than it can have.
 The time in which no scheduler binds is printed.
@@ -7,6 +7,7 @@ The time in which no scheduler binds is printed.
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -75,8 +76,17 @@ class Replicas:
 
 
 @asynccontextmanager
-async def replicas(plane: ControlPlane, folder: Path, *flags: str) -> AsyncIterator[Replicas]:
-    """Runs two replicas under load; afterwards the history must be sound."""
+async def replicas(
+    plane: ControlPlane, folder: Path, *flags: str, prepare: Callable[[Path], None] | None = None
+) -> AsyncIterator[Replicas]:
+    """Runs two replicas under load; afterwards the history must be sound.
+
+    Args:
+        plane: The control plane.
+        folder: For their logs.
+        flags: Of both.
+        prepare: Called with the folder of each before it starts.
+    """
     with ExitStack() as stack:
         async with transport_to(Real(plane).access()) as transport:
             client = Client(transport, rng=seeded_random(4))
@@ -85,6 +95,8 @@ async def replicas(plane: ControlPlane, folder: Path, *flags: str) -> AsyncItera
 
             async def start(name: str, line: str) -> Program:
                 (folder / name).mkdir()
+                if prepare is not None:
+                    prepare(folder / name)
                 kubeconfig = f"--kubeconfig={plane.kubeconfig('mooring')}"
                 program = stack.enter_context(mooring(folder / name, "run", kubeconfig, *flags))
                 await until(lambda: line in program.said())
@@ -102,12 +114,16 @@ async def replicas(plane: ControlPlane, folder: Path, *flags: str) -> AsyncItera
 
 
 def case(
-    test: Callable[[Replicas], Awaitable[None]], plane: ControlPlane, folder: Path, *flags: str
+    test: Callable[[Replicas], Awaitable[None]],
+    plane: ControlPlane,
+    folder: Path,
+    *flags: str,
+    prepare: Callable[[Path], None] | None = None,
 ) -> None:
     """Runs a test with two replicas."""
 
     async def main() -> None:
-        async with replicas(plane, folder, *flags) as both:
+        async with replicas(plane, folder, *flags, prepare=prepare) as both:
             await test(both)
 
     run(main)
@@ -221,3 +237,59 @@ def test_a_stolen_lease_that_is_not_renewed_expires(plane: ControlPlane, tmp_pat
         assert 3.0 <= led_s < TAKEOVER_S_MAX
 
     case(test, plane, tmp_path)
+
+
+#: A plugin that does not return for the pod "trap", in the replica that has a file named "hangs".
+TRAP = """
+from pathlib import Path
+
+
+class Trap:
+    name = "Trap"
+
+    def pre_filter(self, cycle):
+        while cycle.pod.metadata.name == "trap" and Path("hangs").exists():
+            pass
+"""
+
+
+def set_trap(folder: Path) -> None:
+    """Writes the plugin, and the file for the leader."""
+    (folder / "trap.py").write_text(TRAP)
+    if folder.name == "leader":
+        (folder / "hangs").touch()
+
+
+def test_the_standby_leads_while_the_loop_of_the_leader_hangs(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    async def test(both: Replicas) -> None:
+        await both.load.create("trap")
+        led_s = await both.seconds_until(lambda: "lease acquired" in both.standby.said())
+        print(f"the standby led {led_s:.1f} s after the pod was created")
+        await both.seconds_until_bound(60)
+        await until(lambda: "the event loop hangs" in both.leader.said())
+        assert 'plugin="Trap" method="pre_filter" pod="default/trap"' in both.leader.said()
+        assert both.leader.process.poll() is None
+        assert led_s < TAKEOVER_S_MAX
+
+        (tmp_path / "leader" / "hangs").unlink()
+        # It wakes up without a lease: it ends before it writes anything, as the history shows.
+        await both.seconds_until(lambda: both.leader.process.poll() is not None)
+        assert both.leader.process.poll() == 1
+        await both.seconds_until_bound(60)
+
+    case(test, plane, tmp_path, "--plugin=trap:Trap", *SHORT, prepare=set_trap)
+
+
+def test_a_leader_whose_loop_hangs_can_be_ended(plane: ControlPlane, tmp_path: Path) -> None:
+    async def test(both: Replicas) -> None:
+        await both.load.create("trap")
+        await until(lambda: "the event loop hangs" in both.leader.said())
+        both.leader.process.send_signal(signal.SIGTERM)
+        await both.seconds_until(lambda: both.leader.process.poll() is not None)
+        assert both.leader.process.poll() == 1
+        assert "ended by a signal" in both.leader.said()
+        await both.seconds_until_bound(60)
+
+    case(test, plane, tmp_path, "--plugin=trap:Trap", *SHORT, prepare=set_trap)

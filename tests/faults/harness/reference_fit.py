@@ -13,6 +13,9 @@ from mooring.objects.node import Node, Taint
 from mooring.objects.pod import Pod
 from mooring.objects.quantity import Quantity
 
+#: An extended resource that stands for a device class: no node has it, and claims are checked.
+BY_DEVICES = "devices.example.com/gpu"
+
 _CORDON = "node.kubernetes.io/unschedulable"
 _BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 
@@ -22,7 +25,8 @@ def requests_of(pod: Pod) -> Counter[str]:
     requests: Counter[str] = Counter(pods=1)
     for container in pod.spec.containers:
         for name, raw in container.resources.requests.items():
-            requests[name] += amount_of(name, raw)
+            if name != BY_DEVICES:
+                requests[name] += amount_of(name, raw)
     return requests
 
 
