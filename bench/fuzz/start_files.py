@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from functools import cache
 from typing import Any, Final
 
 from mooring.apiserver.server import ApiServer
@@ -79,16 +79,23 @@ def feed_kubeconfig(data: bytes) -> None:
 
 @contextmanager
 def input_file(data: bytes) -> Iterator[str]:
-    """Writes a file for the block, whose errors must say where."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "input.yaml"
-        path.write_bytes(data)
-        try:
-            yield str(path)
-        except ConfigError as error:
-            for own in error.errors if isinstance(error, ConfigErrors) else [error]:
-                assert own.file or own.path, f"no place: {own}"
-            raise
+    """Writes a file for the block, whose errors must say where; the next input overwrites it."""
+    file = _file()
+    file.seek(0)
+    file.write(data)
+    file.truncate()
+    try:
+        yield file.name
+    except ConfigError as error:
+        for own in error.errors if isinstance(error, ConfigErrors) else [error]:
+            assert own.file or own.path, f"no place: {own}"
+        raise
+
+
+@cache
+def _file() -> Any:
+    """Returns the file of the input: to make and remove one takes longer than most readers."""
+    return tempfile.NamedTemporaryFile(suffix=".yaml", buffering=0)
 
 
 def feed_snapshot(data: bytes) -> None:
