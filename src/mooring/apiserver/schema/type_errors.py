@@ -136,19 +136,22 @@ class _Walk:
             else:
                 inner = place.field(type_name, name, field.type_name)
                 if (type_name, name) in SCHEMA_OR_BOOL:
-                    self._schema_or_bool(type_name, item)
+                    self._schema_or_bool(type_name, item, inner)
                 else:
                     self.value(field.type_name, item, inner)
 
-    def _schema_or_bool(self, type_name: str, value: Json) -> None:
+    def _schema_or_bool(self, type_name: str, value: Json, place: _Place) -> None:
         """Reads a field whose own decoder reads a schema in it, without its unknown fields."""
         if value is None or isinstance(value, bool):
             return
-        problem = NO_SCHEMA_OR_BOOL
+        inside = _Walk()
         if isinstance(value, dict):
-            problem = find_type_errors(type_name, value)[0]
-        if problem:
-            self.problem = problem
+            with suppress(_DecodingEnds):
+                inside.value(type_name, value, place)
+        else:
+            inside.problem = NO_SCHEMA_OR_BOOL
+        if inside.problem:
+            self.problem = inside.problem
             raise _DecodingEnds
 
     def _bytes(self, value: list[Json], place: _Place) -> None:
