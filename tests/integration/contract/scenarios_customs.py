@@ -549,8 +549,8 @@ def objects_inside_custom_objects_have_names(api: Api, namespace: str) -> None:
         ):
             assert api.post(url, custom("Embedded", "a", {"one": wrong})).code == 422
         assert api.post(url, custom("Embedded", "a", {"many": [pod, {}]})).code == 422
-        for wrong in ({**pod, "apiVersion": {}}, {**pod, "kind": 7}, {**pod, "metadata": 7}):
-            assert api.post(url, custom("Embedded", "a", {"many": [wrong]})).code == 400
+        for untyped in ({**pod, "apiVersion": {}}, {**pod, "kind": 7}, {**pod, "metadata": 7}):
+            assert api.post(url, custom("Embedded", "a", {"many": [untyped]})).code == 400
         right = {**pod, "metadata": {"generateName": "a-", "finalizers": ["x"]}}
         assert api.post(url, custom("Embedded", "a", {"many": [right]})).code == 201
     finally:

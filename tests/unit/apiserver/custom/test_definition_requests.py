@@ -3,11 +3,13 @@ paths to fields that a schema has not, definitions that change after their objec
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from mooring.apiserver.patch.patch import APPLY_PATCH, MERGE_PATCH
+from mooring.apiserver.storage.store import SnapshotError
 from tests.helpers.api import Api
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -194,3 +196,16 @@ def test_an_object_inside_a_custom_object_has_valid_names(
     assert status == 422
     cause = answer["details"]["causes"][0]
     assert (cause["field"], cause["message"]) == (f"spec.pods[0].{field}", message)
+
+
+def test_a_snapshot_with_a_definition_without_a_storage_version_is_refused() -> None:
+    api = Api()
+    api.post(DEFINITIONS, definition({}))
+    state = json.loads(api.server.snapshot())
+    state["format"] = "mooring-apiserver-1"
+    del state["sha256"]
+    (stored,) = state["objects"]["customresourcedefinitions.apiextensions.k8s.io"]
+    stored["spec"]["versions"][0]["storage"] = False
+
+    with pytest.raises(SnapshotError, match=r"widgets\.example\.com: no version of spec\.versions"):
+        api.server.load(json.dumps(state).encode())
