@@ -11,10 +11,11 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from functools import cache
 from typing import Any, Final
 
 from mooring.apiserver.server import ApiServer
+from mooring.apiserver.storage.store import SnapshotError
 from mooring.cli.dump import list_lines
 from mooring.client.transport.kubeconfig import Access, read_kubeconfig
 from mooring.clock import SystemClock, VirtualClock, seeded_random
@@ -79,34 +80,55 @@ def feed_kubeconfig(data: bytes) -> None:
 
 @contextmanager
 def input_file(data: bytes) -> Iterator[str]:
-    """Writes a file for the block, whose errors must say where."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "input.yaml"
-        path.write_bytes(data)
-        try:
-            yield str(path)
-        except ConfigError as error:
-            for own in error.errors if isinstance(error, ConfigErrors) else [error]:
-                assert own.file or own.path, f"no place: {own}"
-            raise
+    """Writes a file for the block, whose errors must say where; the next input overwrites it."""
+    file = _file()
+    file.seek(0)
+    file.write(data)
+    file.truncate()
+    try:
+        yield file.name
+    except ConfigError as error:
+        for own in error.errors if isinstance(error, ConfigErrors) else [error]:
+            assert own.file or own.path, f"no place: {own}"
+        raise
+
+
+@cache
+def _file() -> Any:
+    """Returns the file of the input: to make and remove one takes longer than most readers."""
+    return tempfile.NamedTemporaryFile(suffix=".yaml", buffering=0)
 
 
 def feed_snapshot(data: bytes) -> None:
     """Loads the state of an API server, in the format without a checksum.
 
+    The servers have the state of an earlier input, of which nothing may stay. A server with which
+    an input failed is not used again.
+
     Raises:
+        SnapshotError: it is refused.
         AssertionError: what is saved after it cannot be loaded, or is not the same.
     """
-    server = _server()
-    server.load(data)
-    saved = server.store.snapshot()
-    again = _server()
-    again.load(saved)
-    assert again.store.snapshot() == saved
+    server, again = _servers()
+    is_usable = False
+    try:
+        server.load(data)
+        saved = server.store.snapshot()
+        again.load(saved)
+        assert again.store.snapshot() == saved
+        is_usable = True
+    except SnapshotError:
+        is_usable = True  # a load that is refused changes nothing
+        raise
+    finally:
+        if not is_usable:
+            _servers.cache_clear()
 
 
-def _server() -> ApiServer:
-    return ApiServer(clock=VirtualClock(), rng=seeded_random(0))
+@cache
+def _servers() -> tuple[ApiServer, ApiServer]:
+    first, second = (ApiServer(clock=VirtualClock(), rng=seeded_random(0)) for _ in range(2))
+    return first, second
 
 
 def feed_answer(data: bytes) -> None:

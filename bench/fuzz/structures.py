@@ -8,7 +8,8 @@ written as YAML documents, with anchors at times, or as JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import marshal
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -58,11 +59,17 @@ _KINDS: Final = (
     *(("resource.k8s.io/v1", "ResourceClaim"), ("resource.k8s.io/v1beta1", "ResourceSlice")),
 )
 
+#: A version of marshal's format.
+_WITHOUT_REFERENCES: Final = 2
+
 #: How often ``mutated_values`` mutates bytes.
 _BYTES_OF_VALUES: Final = 0.3
 
 #: The first bytes of a file of gzip.
 _COMPRESSED: Final = b"\x1f\x8b"
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 #: A mapping or a list, and the key or position of a value in it.
 _Place = tuple[Any, Any]
@@ -72,35 +79,49 @@ def mutated_cluster(rng: Rng, corpus: list[bytes]) -> bytes:
     """Returns a mutation of one of the files."""
     files = _files(tuple(corpus))
     objects: list[Any] = _copy(rng.choice(files))
-    every = _all_places(tuple(corpus))
+    others = _others(tuple(corpus))
     for _ in range(rng.randrange(1, CHANGES_MAX)):
-        places = list(_places(objects))
+        places = list(value_places(objects))
         if places:
-            _change(rng, objects, places, every)
+            _change(rng, objects, places, others)
     data = _written(rng, objects)
     return mutated(rng, [data]) if rng.random() < _BYTES else data[:BYTES_MAX]
 
 
 def change_values(rng: Rng, values: list[Any], others: list[Any]) -> None:
     """Changes a value inside ``values``; the new one may be one of ``others``."""
-    places = list(_places(values))
+    _change_one(rng, values, Others(others))
+
+
+def _change_one(rng: Rng, values: list[Any], others: Others) -> None:
+    places = list(value_places(values))
     if places:
-        _change(rng, values, places, list(_places(others)) or places)
+        _change(rng, values, places, others if others.places else Others(values))
 
 
-def mutated_values(rng: Rng, corpus: list[bytes]) -> bytes:
-    """Returns a mutation of one of the files: of its bytes, or of values in its documents."""
+def mutated_values(
+    rng: Rng, corpus: list[bytes], also: Callable[[Rng, list[Any]], None] | None = None
+) -> bytes:
+    """Returns a mutation of one of the files: of its bytes, or of values in its documents.
+
+    Args:
+        rng: Draws the changes.
+        corpus: The files, YAML or JSON.
+        also: Changes more of the documents.
+    """
     if rng.random() < _BYTES_OF_VALUES:
         return mutated(rng, corpus)
     texts = tuple(data for data in corpus if not data.startswith(_COMPRESSED))
     number, files = rng.randrange(len(texts)), _files(texts)
     documents: list[Any] = _copy(files[number])
+    others = _others(texts)
     for _ in range(rng.randrange(1, CHANGES_MAX)):
-        change_values(rng, documents, files)
+        _change_one(rng, documents, others)
+    if also is not None:
+        also(rng, documents)
     if texts[number].startswith(b"{"):
         return json.dumps(documents[0] if documents else None).encode()[:BYTES_MAX]
-    text: str = yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)
-    return text.encode("utf-8", "replace")[:BYTES_MAX]
+    return _yaml(documents)[:BYTES_MAX]
 
 
 @lru_cache(maxsize=1)
@@ -110,11 +131,32 @@ def _files(corpus: tuple[bytes, ...]) -> list[list[Any]]:
 
 
 @lru_cache(maxsize=1)
-def _all_places(corpus: tuple[bytes, ...]) -> list[_Place]:
-    return [place for own in _files(corpus) for place in _places(own)]
+def _others(corpus: tuple[bytes, ...]) -> Others:
+    """Returns the values of all files."""
+    return Others(_files(corpus))
 
 
-class _TextLoader(yaml.SafeLoader):
+class Others:
+    """Values that a change can take: every value inside some values, which nothing changes.
+
+    Attributes:
+        places: Of the values.
+    """
+
+    def __init__(self, values: list[Any]) -> None:
+        self.places = list(value_places(values))
+        self._by_key: dict[str, list[_Place]] = {}
+        for place in self.places:
+            if isinstance(place[1], str):
+                self._by_key.setdefault(place[1], []).append(place)
+
+    def of_key(self, step: Any) -> list[_Place]:
+        """Returns the values of a key; all of them for a position in a list, or an unknown key."""
+        same = self._by_key.get(step) if isinstance(step, str) else None
+        return same or self.places
+
+
+class _TextLoader(_Loader):  # type: ignore[misc]
     """Leaves times as text."""
 
 
@@ -124,16 +166,16 @@ _TextLoader.yaml_implicit_resolvers = {
 }
 
 
-def _places(value: Any) -> Iterator[_Place]:
+def value_places(value: Any) -> Iterator[_Place]:
     """Yields every value inside a value, by its place."""
     items = list(value.items() if isinstance(value, dict) else enumerate(value))
     for step, item in items:
         yield value, step
         if isinstance(item, dict | list):
-            yield from _places(item)
+            yield from value_places(item)
 
 
-def _change(rng: Rng, objects: list[Any], places: list[_Place], every: list[_Place]) -> None:
+def _change(rng: Rng, objects: list[Any], places: list[_Place], others: Others) -> None:
     holder, step = rng.choice(places)
     match rng.randrange(14):
         case 0 | 1:
@@ -141,22 +183,22 @@ def _change(rng: Rng, objects: list[Any], places: list[_Place], every: list[_Pla
             holder[step] = _copy(rng.choice(rng.choice((_NUMBERS, _QUANTITIES, TEXTS, _OTHERS))))
         case 2 | 3 | 4:
             # Values of the same key are of the right type, so more of the product is reached.
-            same = [place for place in every if place[1] == step and isinstance(step, str)]
-            from_where = rng.choice(same or every)
+            from_where = rng.choice(others.of_key(step))
             holder[step] = _copy(from_where[0][from_where[1]])
         case 5:
             _replace_like(rng, holder, step)
         case 6:
             del holder[step]
         case 7:
-            from_where = rng.choice(every)
+            from_where = rng.choice(others.places)
             value = _copy(from_where[0][from_where[1]])
             if isinstance(holder, list):
                 holder.insert(step, value)
             else:
                 holder[from_where[1] if isinstance(from_where[1], str) else "odd"] = value
         case 8 if isinstance(holder, list):
-            holder += [_copy(holder[step]) for _ in range(rng.randrange(1, 4))]
+            # Many: work must not grow with the square of the entries, or of their errors.
+            holder += [_copy(holder[step]) for _ in range(rng.choice((1, 2, 3, 100)))]
         case 9:
             for _ in range(rng.choice((1, 3, 20, 70))):
                 holder[step] = [holder[step]] if rng.random() < 0.5 else {"a": holder[step]}
@@ -169,12 +211,13 @@ def _change(rng: Rng, objects: list[Any], places: list[_Place], every: list[_Pla
         case _:
             # One value in two places: written as an anchor and an alias.
             other, where = rng.choice(places)
-            if not any(place[0] is other for place in _places([holder[step]])):
+            if not any(place[0] is other for place in value_places([holder[step]])):
                 other[where] = holder[step]
 
 
 def _copy(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+    # Without references to earlier values, which would be one value in two places.
+    return marshal.loads(marshal.dumps(value, _WITHOUT_REFERENCES))
 
 
 def _replace_like(rng: Rng, holder: Any, step: Any) -> None:
@@ -268,5 +311,9 @@ def _written(rng: Rng, objects: list[Any]) -> bytes:
     if rng.random() < _JSON:
         whole = {"apiVersion": "v1", "kind": "List", "items": objects}
         return json.dumps(whole if rng.random() < 0.8 else objects[:1]).encode()
-    text: str = yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True)
+    return _yaml(objects)
+
+
+def _yaml(documents: list[Any]) -> bytes:
+    text: str = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     return text.encode("utf-8", "replace")

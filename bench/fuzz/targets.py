@@ -6,7 +6,6 @@ mooring reads no protobuf: it only writes some for profiles, so there is no targ
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,14 +15,17 @@ import msgspec
 
 from bench.fuzz import SECONDS_PER_KIB
 from bench.fuzz.clusters import feed
+from bench.fuzz.expressions import mutated_expression
 from bench.fuzz.mutation import mutated
 from bench.fuzz.research_files import feed_policy, feed_stages, feed_trace, mutated_trace
+from bench.fuzz.server_requests import feed_applies, feed_definitions, mutated_definition
 from bench.fuzz.start_files import (
     feed_answer,
     feed_devices,
     feed_kubeconfig,
     feed_scenario,
     feed_snapshot,
+    input_file,
 )
 from bench.fuzz.structures import mutated_cluster, mutated_values
 from bench.fuzz.watch_streams import feed_watches, mutated_watch
@@ -164,10 +166,8 @@ def _heads(data: bytes) -> None:
 
 
 def _recording(data: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "recording.json"
-        path.write_bytes(data)
-        read_recording(path)
+    with input_file(data) as path:
+        read_recording(Path(path))
 
 
 def _extender(data: bytes) -> None:
@@ -193,7 +193,7 @@ _ALL: Final = (
     Target("json", json_document, (ConfigError,)),
     Target("selectors", _selectors, (SelectorError,)),
     Target("quantities", _quantity, (QuantityError,)),
-    Target("cel", _cel, (CompileError, EvaluationError)),
+    Target("cel", _cel, (CompileError, EvaluationError), mutated_expression),
     Target("patches", _patches, ()),
     Target("http_heads", _heads, (httptools.HttpParserError, AnswerTooLong, ConnectionError)),
     Target("configurations", loads, (ConfigError,), mutated_values),
@@ -209,6 +209,9 @@ _ALL: Final = (
     Target("snapshots", feed_snapshot, (SnapshotError,), mutated_values, seconds=0.5, tested=60),
     # Each input is sent by a server of its own, which two readers ask for all kinds.
     Target("answers", feed_answer, (SchedulerError,), mutated_values, seconds=1.0, tested=60),
+    # Each input is a dozen requests to one server, whose answers are read back.
+    Target("definitions", feed_definitions, (ConfigError,), mutated_definition, tested=60),
+    Target("applies", feed_applies, (ConfigError,), mutated_values, tested=60),
     # Each input has a server of its own, which is asked some thirty times.
     Target("watches", feed_watches, (), mutated_watch, seconds=2.0, tested=40),
     # A file of one KiB can be 40 pods that preempt each other, which are simulated six times.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 from msgspec import inspect
 
 from mooring.component.config_errors import DURATION_FIELDS, args_of
@@ -17,6 +18,7 @@ from mooring.config.field_errors import FieldError
 from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.types import API_VERSION, DURATION, KIND, KubeSchedulerConfiguration
 from mooring.errors import ConfigError
+from mooring.objects.codec.struct_types import struct_type
 from mooring.objects.files.documents import Path, path_text
 
 #: Our struct -> upstream's name, where they differ.
@@ -44,7 +46,7 @@ _JSON_NAMES: Final[dict[type[Any], str]] = {
 
 #: The kinds of arguments.
 _ARGS_KINDS: Final = frozenset(f"{plugin}Args" for plugin in ARGS_TYPES)
-_CONFIGURATION: Final = inspect.type_info(KubeSchedulerConfiguration)
+_CONFIGURATION: Final = struct_type(KubeSchedulerConfiguration)
 
 
 def with_names(value: Any, described: inspect.Type = _CONFIGURATION) -> Any:
@@ -236,9 +238,9 @@ def wrong_type_text(path: Path, value: Any, document: Any) -> str | None:
     )
 
 
-def _field_at(struct: type[Any], path: Path) -> tuple[str, str] | None:
+def _field_at(struct: type[msgspec.Struct], path: Path) -> tuple[str, str] | None:
     """Returns upstream's name of the struct that holds a field, and of the field's type."""
-    current: inspect.Type = inspect.type_info(struct)
+    current: inspect.Type = struct_type(struct)
     holder = _struct_name(current)
     for step in path:
         current = _inner(current)[0]

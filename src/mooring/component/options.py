@@ -257,9 +257,9 @@ def _decoded(document: Any, options: Options, text: bytes | None, gates: Feature
 
 
 def _located(errors: Any, text: bytes | None, file: str) -> list[ConfigError]:
-    from mooring.config.load import located_error
+    from mooring.config.load import located_errors
 
-    return [located_error(error, text, file) for error in errors]
+    return located_errors(errors, text, file)
 
 
 def _validate(

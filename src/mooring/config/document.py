@@ -10,6 +10,7 @@ from msgspec import inspect
 from mooring.config.durations import duration_text
 from mooring.config.plugin_defaults import ARGS_TYPES
 from mooring.config.types import API_VERSION, DURATION, KubeSchedulerConfiguration
+from mooring.objects.codec.struct_types import struct_type
 
 
 def to_document(config: KubeSchedulerConfiguration) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def _plain(value: Any) -> Any:
 
 def _struct(value: msgspec.Struct) -> dict[str, Any]:
     plain: dict[str, Any] = {}
-    described = inspect.type_info(type(value))
+    described = struct_type(type(value))
     assert isinstance(described, inspect.StructType)
     for field in described.fields:
         document = getattr(value, field.name)

@@ -11,7 +11,7 @@ Faults of one stage are reported together; the next stage is entered only withou
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +28,13 @@ from mooring.config.types import (
 )
 from mooring.config.validation.configuration import check
 from mooring.errors import ConfigError, ConfigErrors
-from mooring.objects.files.documents import Path, json_document, line_of, path_text, yaml_documents
+from mooring.objects.files.documents import (
+    Path,
+    json_document,
+    lines_of,
+    path_text,
+    yaml_documents,
+)
 from mooring.objects.files.limits import ALIASED_VALUES_MAX, CONFIG_BYTES_MAX
 from mooring.objects.files.paths import read_bytes, shown_name
 
@@ -69,7 +75,7 @@ def loads(data: bytes | str, *, file: str | None = None) -> KubeSchedulerConfigu
     result = build(value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
-    raise ConfigErrors([located_error(error, data, file) for error in result])
+    raise ConfigErrors(located_errors(result, data, file))
 
 
 def from_document(value: Any) -> KubeSchedulerConfiguration:
@@ -81,7 +87,7 @@ def from_document(value: Any) -> KubeSchedulerConfiguration:
     result = build({"apiVersion": API_VERSION, "kind": KIND} if value is None else value)
     if isinstance(result, KubeSchedulerConfiguration):
         return result
-    raise ConfigErrors([located_error(error, None, None) for error in result])
+    raise ConfigErrors(located_errors(result, None, None))
 
 
 def default_configuration() -> KubeSchedulerConfiguration:
@@ -205,13 +211,20 @@ def _with_typed_args(written: KubeSchedulerConfiguration) -> KubeSchedulerConfig
     return replace(written, profiles=tuple(profiles))
 
 
-def located_error(error: FieldError, data: bytes | str | None, file: str | None) -> ConfigError:
-    """Returns an error with its file, and its line in ``data``."""
-    return ConfigError(
-        error.problem,
-        file=file,
-        line=None if data is None else line_of(data, 1, error.path),
-        path=path_text(error.path) or None,
-        value=error.value,
-        suggestion=error.suggestion,
-    )
+def located_errors(
+    errors: Sequence[FieldError], data: bytes | str | None, file: str | None
+) -> list[ConfigError]:
+    """Returns errors with their file, and their lines in ``data``, which is read once more."""
+    places = [(1, error.path) for error in errors]
+    lines = [None] * len(errors) if data is None else lines_of(data, places)
+    return [
+        ConfigError(
+            error.problem,
+            file=file,
+            line=line,
+            path=path_text(error.path) or None,
+            value=error.value,
+            suggestion=error.suggestion,
+        )
+        for error, line in zip(errors, lines, strict=True)
+    ]

@@ -15,6 +15,7 @@ from msgspec import inspect
 from mooring.config.durations import parse_duration_s
 from mooring.config.field_errors import FieldError
 from mooring.config.types import API_VERSION, DURATION
+from mooring.objects.codec.struct_types import struct_type
 from mooring.objects.files.documents import Path
 
 _NAMES = {
@@ -48,7 +49,7 @@ def checked(value: Any, struct: type[Any], path: Path, errors: list[FieldError])
 
     What is wrong is added to ``errors``; the result means nothing then.
     """
-    return _walk(value, inspect.type_info(struct), path, errors)
+    return _walk(value, struct_type(struct), path, errors)
 
 
 def build(value: Any, struct: type[Any]) -> Any:

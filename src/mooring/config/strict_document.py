@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from mooring.config import strict
 from mooring.config.field_errors import FieldError
-from mooring.config.load import located_error, only_document
+from mooring.config.load import located_errors, only_document
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.paths import Text
 
@@ -74,7 +74,7 @@ def read_strict(
 
 
 def _raise(errors: Sequence[FieldError], data: bytes, file: str) -> None:
-    located = [located_error(error, data, file) for error in errors[:ERRORS_MAX]]
+    located = located_errors(errors[:ERRORS_MAX], data, file)
     if len(located) == 1:
         raise located[0]
     if located:

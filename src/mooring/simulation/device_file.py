@@ -22,7 +22,7 @@ from msgspec import Meta, Struct, field
 from mooring.apiserver.registry.existing_objects import ExistingObjects
 from mooring.config import strict
 from mooring.config.field_errors import FieldError
-from mooring.config.load import located_error
+from mooring.config.load import located_errors
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.codec.decode import convert
 from mooring.objects.defaulting.admission import with_defaults
@@ -238,7 +238,7 @@ def _attribute(value: Any) -> dict[str, Any]:
 
 def _located(errors: Iterable[FieldError], source: Source) -> ConfigError:
     """Returns the errors with file and line, as one exception."""
-    faults = [located_error(error, source.text.read(), source.file) for error in errors]
+    faults = located_errors(list(errors), source.text.read(), source.file)
     return faults[0] if len(faults) == 1 else ConfigErrors(faults)
 
 

@@ -491,3 +491,99 @@ def conversions_are_validated(api: Api, namespace: str) -> None:
         body = definition("converts")
         body["spec"]["conversion"] = conversion
         api.post(DEFINITIONS, body)
+
+
+@scenario
+def selectable_fields_are_scalars_of_the_schema(api: Api, namespace: str) -> None:
+    del namespace
+    refused = (".a[?(@.b==1)]", ".spec.tags[0]", ".spec.absent", ".spec.", "spec", ".spec.tags")
+    for number, text in enumerate((*refused, ".spec.labels.a.b", ".metadata.name", "..", "")):
+        body = definition(f"selectables{number}s", selectableFields=[{"jsonPath": text}])
+        assert api.post(DEFINITIONS, body).code == 422
+    twice = [{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.color"}]
+    assert api.post(DEFINITIONS, definition("twices", selectableFields=twice)).code == 422
+    many = {f"f{number}": {"type": "string"} for number in range(9)}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": many}}
+    fields = [{"jsonPath": f".{name}"} for name in many]
+    body = definition("manys", schema=schema, selectableFields=fields)
+    assert api.post(DEFINITIONS, body).code == 422
+
+
+@scenario
+def schemas_of_additional_properties_are_decoded(api: Api, namespace: str) -> None:
+    del namespace
+    refused: tuple[Any, ...] = (
+        {"type": "string", "maxLength": []},
+        {"type": "object", "additionalProperties": {"minimum": "1"}},
+        "true",
+        7,
+        [],
+    )
+    for number, additional in enumerate(refused):
+        part = {"type": "object", "properties": {"a": {"additionalProperties": additional}}}
+        body = definition(f"decodeds{number}s", schema={"openAPIV3Schema": part})
+        assert api.post(DEFINITIONS, body).code == 400
+
+
+@scenario
+def objects_inside_custom_objects_have_names(api: Api, namespace: str) -> None:
+    preserved = {"x-kubernetes-preserve-unknown-fields": True}
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, **preserved}
+    spec = {
+        "type": "object",
+        "properties": {"one": embedded, "many": {"type": "array", "items": embedded}},
+    }
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    install(api, definition("embeddeds", schema=schema))
+    try:
+        url = path(f"apis/{GROUP}/v1", namespace, "embeddeds")
+        pod = {"apiVersion": "v1", "kind": "Pod"}
+        for wrong in (
+            {"kind": "Pod"},
+            {**pod, "apiVersion": ""},
+            {**pod, "apiVersion": "a/b/c"},
+            {**pod, "kind": "P d"},
+            {**pod, "metadata": {"name": "a/b"}},
+            {**pod, "metadata": {"labels": {"a": "/"}}},
+            {**pod, "metadata": {"namespace": "A"}},
+        ):
+            assert api.post(url, custom("Embedded", "a", {"one": wrong})).code == 422
+        assert api.post(url, custom("Embedded", "a", {"many": [pod, {}]})).code == 422
+        for untyped in ({**pod, "apiVersion": {}}, {**pod, "kind": 7}, {**pod, "metadata": 7}):
+            assert api.post(url, custom("Embedded", "a", {"many": [untyped]})).code == 400
+        right = {**pod, "metadata": {"generateName": "a-", "finalizers": ["x"]}}
+        assert api.post(url, custom("Embedded", "a", {"many": [right]})).code == 201
+    finally:
+        remove(api, "embeddeds")
+
+
+@scenario
+def values_of_another_type_are_refused(api: Api, namespace: str) -> None:
+    install(api, definition("typeds"))
+    try:
+        url = path(f"apis/{GROUP}/v1", namespace, "typeds")
+        assert api.post(url, custom("Typed", "b")).code == 201
+        for wrong in ({"parts": [7]}, {"parts": 7}, {"labels": "a"}, {"labels": [1]}):
+            assert api.post(url, custom("Typed", "a", {"size": 1, **wrong})).code == 422
+            assert api.patch(f"{url}/b", {"spec": wrong}, MERGE).code == 422
+        assert api.post(url, custom("Typed", "a", [1])).code == 422
+    finally:
+        remove(api, "typeds")
+
+
+@scenario
+def a_driver_is_stored_without_fields_of_disabled_gates(api: Api, namespace: str) -> None:
+    url = "/apis/storage.k8s.io/v1/csidrivers"
+    driver = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": {"name": namespace},
+        "spec": {"preventPodSchedulingIfMissing": True},
+    }
+    try:
+        created = api.post(url, driver)
+        assert "preventPodSchedulingIfMissing" not in created.body["spec"]
+        patched = api.patch(f"{url}/{namespace}", {"spec": driver["spec"]}, MERGE)
+        assert "preventPodSchedulingIfMissing" not in patched.body["spec"]
+    finally:
+        api.delete(f"{url}/{namespace}")

@@ -30,6 +30,7 @@ from mooring.config.types import (
 )
 from mooring.errors import ConfigError, ConfigErrors
 from mooring.objects.files.limits import CONFIG_BYTES_MAX
+from tests.helpers.counting import calls
 from tests.helpers.paths import PARITY_DATA
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -265,3 +266,30 @@ def test_configurations_of_recordings_load_and_come_back(seed: int) -> None:
     assert config.profiles
     assert from_document(to_document(config)) == config
     assert from_document(json.loads(json.dumps(to_document(config)))) == config
+
+
+# ------------------------------------------------------------------------------- many errors
+
+
+def _calls_of_reading(text: str) -> int:
+    def read() -> None:
+        with pytest.raises(ConfigError):
+            loads(text)
+
+    return calls(read)
+
+
+@pytest.mark.parametrize("entry", ["unknown{}: 1\n", "- {{schedulerName: {}, odd: 1}}\n"])
+def test_a_text_is_read_twice_whatever_the_number_of_its_errors(entry: str) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    head += "profiles:\n" if entry.startswith("-") else ""
+    few, many = (head + "".join(map(entry.format, range(count))) for count in (10, 100))
+
+    assert _calls_of_reading(many) < 11 * _calls_of_reading(few)
+
+
+def test_each_of_many_errors_has_its_line() -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    with pytest.raises(ConfigErrors) as caught:
+        loads(head + "".join(f"unknown{number}: 1\n" for number in range(30)))
+    assert [error.line for error in caught.value.errors] == list(range(3, 33))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from mooring.apiserver.errors import invalid
 from mooring.apiserver.schema.type_errors import find_type_errors
 from mooring.objects.schema.decoding import WrongType, reader_of
 
@@ -18,7 +19,7 @@ _META = "meta.ObjectMeta"
 
 
 class WrongMetadata(Exception):
-    """The metadata has a wrong type; the message is Go's."""
+    """The metadata, or a name of an object inside, has a wrong type; the message is Go's."""
 
 
 def read_custom(raw: dict[str, Any], schema: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -61,6 +62,26 @@ def _read_metadata(obj: dict[str, Any], path: str, unknown: list[str]) -> None:
         unknown += [f"{path}.{name}" for name in find_type_errors(_META, metadata)[1]]
 
 
+def _read_embedded(obj: dict[str, Any], path: str, unknown: list[str]) -> None:
+    """Reads the names and the metadata of an object inside another.
+
+    Raises:
+        WrongMetadata: One of them has a wrong type.
+    """
+    for name in _NAMES[:2]:
+        if name in obj and not isinstance(obj[name], str):
+            raise _wrong(f"{path}.{name}", obj[name], "must be a string")
+    metadata = obj.get("metadata")
+    try:
+        _read_metadata(obj, f"{path}.metadata", unknown)
+    except WrongMetadata as error:
+        raise _wrong(f"{path}.metadata", metadata, str(error)) from None
+
+
+def _wrong(field: str, value: Any, problem: str) -> WrongMetadata:
+    return WrongMetadata(f"{field}: {invalid(field, value, problem).body}")
+
+
 def _prune(
     value: Any, schema: dict[str, Any], path: str, unknown: list[str], *, is_object: bool = False
 ) -> None:
@@ -72,7 +93,7 @@ def _prune(
         return
     is_embedded = bool(schema.get(_EMBEDDED))
     if is_embedded and not is_object:
-        _read_metadata(value, f"{path}.metadata", unknown)
+        _read_embedded(value, path, unknown)
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
     for name in list(value):

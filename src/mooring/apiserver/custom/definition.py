@@ -63,9 +63,18 @@ def served_resources(definition: Object) -> list[Resource]:
 
 
 def storage_resource(definition: Object) -> Resource:
-    """Returns the resource of the version in which objects are stored."""
-    storage = next(v["name"] for v in definition["spec"]["versions"] if v["storage"])
-    return next(r for r in resources_of(definition) if r.version == storage)
+    """Returns the resource of the version in which objects are stored.
+
+    Raises:
+        ValueError: There is none: only a snapshot can have such a definition.
+    """
+    versions = definition["spec"]["versions"]
+    stored = [version["name"] for version in versions if version["storage"]]
+    for resource in resources_of(definition):
+        if resource.version in stored:
+            return resource
+    name = definition["metadata"]["name"]
+    raise ValueError(f"{name}: no version of spec.versions has storage: true")
 
 
 def _resource(definition: Object, version: Object, is_converted: bool) -> Resource:

@@ -260,6 +260,11 @@ def _duplicate_errors(value: list[Any], schema: dict[str, Any], path: str) -> It
     if list_type not in ("set", "map"):
         return
     keys = schema.get("x-kubernetes-list-map-keys") or ()
+    for number, item in enumerate(value if list_type == "map" else ()):
+        if item is not None and not isinstance(item, dict):
+            problem = "must be an object for an array of list-type map"
+            yield invalid(f"{path}[{number}]", item, problem)
+            return
     identities: set[str] = set()
     for number, item in enumerate(value):
         identity = item

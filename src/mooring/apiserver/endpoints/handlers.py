@@ -279,6 +279,8 @@ class ResourceHandlers:
             raise bad_request(f"error decoding YAML: {error}") from error
         _check_apply_body(request, config, present)
         resource = request.path.resource
+        if resource.custom is not None and present is not None:
+            _check_live(resource, present)
         merged = apply(
             to_served(resource, present) if is_view(resource) and present is not None else present,
             config,
@@ -348,6 +350,30 @@ def _field_errors(
         yield from claim_status_errors(authorizer, identity, verb, path.namespace, new, old)
 
 
+def _check_live(resource: Resource, live: Object) -> None:
+    """Checks that a custom object fits its schema, which may have changed since it was stored."""
+    metadata = {
+        name: live["metadata"][name] for name in live["metadata"] if name != "managedFields"
+    }
+    problems = [
+        problem
+        for problem in find_apply_errors(struct_of(resource), {**live, "metadata": metadata})
+        if ": duplicate entries for key " not in problem
+    ]
+    if problems:
+        raise _no_typed_object("live", resource, live, problems)
+
+
+def _no_typed_object(
+    role: str, resource: Resource, obj: Object, problems: list[str]
+) -> ApiStatusError:
+    metadata = obj.get("metadata", {})
+    name = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
+    lead = f"({name}; {_kind_text(resource)})"
+    details = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
+    return ApiStatusError(500, "", f"failed to create typed {role} object {lead}: {details}")
+
+
 def _check_apply_body(request: Request, config: Any, present: Object | None) -> None:
     resource = request.path.resource
     fields = config if isinstance(config, dict) else {}
@@ -367,10 +393,7 @@ def _check_apply_body(request: Request, config: Any, present: Object | None) -> 
         raise bad_request("metadata.managedFields must be nil")
     problems = find_apply_errors(struct_of(resource), fields)
     if problems:
-        name = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}"
-        lead = f"({name}; {_kind_text(resource)})"
-        details = problems[0] if len(problems) == 1 else "errors:\n  " + "\n  ".join(problems)
-        raise ApiStatusError(500, "", f"failed to create typed patch object {lead}: {details}")
+        raise _no_typed_object("patch", resource, {"metadata": metadata}, problems)
     # An existing object has its name already; the applied configuration may omit it.
     live = {"name": request.path.name} if present is not None else {}
     check_name(request, {"metadata": {**live, **metadata}})

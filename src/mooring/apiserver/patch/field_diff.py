@@ -14,7 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from mooring.apiserver.patch.field_sets import SELF, Fields, child, element_name, is_granular
+from mooring.apiserver.patch.field_sets import (
+    SELF,
+    Fields,
+    TypeMismatch,
+    child,
+    element_name,
+    is_granular,
+)
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import ALWAYS, DEDUCED, NULL, OTHERS, Field, is_struct, structs
 from mooring.objects.types import Json
@@ -22,7 +29,7 @@ from mooring.objects.types import Json
 #: Specs of each type whose fields are cached; a kilobyte or two each.
 SPEC_CACHE_SIZE = 1024
 _encode = msgspec.json.Encoder().encode
-#: Returns the set of all fields of a value.
+#: Returns the set of all fields of a value; raises TypeMismatch.
 FieldReader = Callable[[Json], Fields]
 #: An absent value in compare; null is a value.
 _ABSENT = object()
@@ -78,6 +85,8 @@ def _over_empty(type_name: str) -> FieldReader:
             always[name] = _over_empty(field.type_name) if is_part else _below(field)
 
     def read(value: Json) -> Fields:
+        if not isinstance(value, dict):
+            raise TypeMismatch
         fields: Fields = {}
         for name, item in value.items():
             entry = table.get(name) or table.get(OTHERS)
@@ -128,6 +137,8 @@ def _new_struct(type_name: str) -> FieldReader:
     def read(value: Json) -> Fields:
         if not value:
             return {}
+        if not isinstance(value, dict):
+            raise TypeMismatch
         fields: Fields = {SELF: {}}
         for name, item in value.items():
             label, read_part = table.get(name) or (f"f:{name}", others)
@@ -147,6 +158,8 @@ def _new_map(element: FieldReader | None) -> FieldReader:
     def read(value: Json) -> Fields:
         if not value:
             return {}
+        if not isinstance(value, dict):
+            raise TypeMismatch
         if element is None:
             return {SELF: {}, **{f"f:{name}": {} for name in value}}
         return {SELF: {}, **{f"f:{name}": element(item) for name, item in value.items()}}
@@ -158,6 +171,8 @@ def _new_list(field: Field, element: FieldReader | None) -> FieldReader:
     def read(value: Json) -> Fields:
         if not value:
             return {}
+        if not isinstance(value, list):
+            raise TypeMismatch
         fields: Fields = {SELF: {}}
         for item in value:
             step = element_name(item, field)
@@ -170,7 +185,12 @@ def _new_list(field: Field, element: FieldReader | None) -> FieldReader:
 
 
 def compare(before: Object, after: Object, type_name: str) -> Changes:
-    """Returns the differences between two objects of one type, ignoring managedFields."""
+    """Returns the differences between two objects of one type, ignoring managedFields.
+
+    Raises:
+        TypeMismatch: A part of an object does not have its type: that of a custom resource before
+            it is validated, or whose definition has changed.
+    """
     old, new = _without_managed_fields(before), _without_managed_fields(after)
     changes = _differences(old, new, Field(type_name, ""))
     return Changes(changes.written, changes.removed)

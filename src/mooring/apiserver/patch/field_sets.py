@@ -38,6 +38,10 @@ _NAME_CACHE_SIZE = 8192
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
+class TypeMismatch(Exception):
+    """A value does not have the type of its field, so that no set of fields describes it."""
+
+
 def child(type_name: str, name: str) -> Field:
     """Returns the field of a struct, or of a mapping with free keys."""
     if is_struct(type_name):
@@ -58,9 +62,15 @@ def is_granular(value: Json, field: Field) -> bool:
 
 
 def element_name(item: Json, field: Field) -> str:
-    """Returns the name of a list element in a set."""
+    """Returns the name of a list element in a set.
+
+    Raises:
+        TypeMismatch: The name is that of keys, and the element is no mapping.
+    """
     if field.list_type == "set":
         return "v:" + _encode(item).decode()
+    if not isinstance(item, dict):
+        raise TypeMismatch
     values = tuple([item.get(key) for key in field.keys])
     try:
         return _name_of(field, values)

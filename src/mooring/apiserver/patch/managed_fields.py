@@ -9,6 +9,7 @@ Source: k8s.io/apimachinery pkg/util/managedfields/internal; the GetResetFields 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,7 @@ from mooring.apiserver.patch.field_diff import Changes, added_fields, compare
 from mooring.apiserver.patch.field_sets import (
     Fields,
     Path,
+    TypeMismatch,
     difference,
     intersection,
     read_fields,
@@ -148,10 +150,15 @@ def _reset_of_custom(custom: CustomVersion, subresource: str) -> tuple[Path, ...
 
 
 def track_create(new: Object, writer: FieldManager) -> None:
-    """Sets the managedFields of a new object.
+    """Sets the managedFields of a new object; it has none if a value is not of its type.
 
     Entries sent by the client count only for fields that the object does not have.
     """
+    with suppress(TypeMismatch):  # as UpdateNoErrors upstream; the validation reports it
+        _track_create(new, writer)
+
+
+def _track_create(new: Object, writer: FieldManager) -> None:
     metadata = new["metadata"]
     entries = _valid_entries(metadata.pop("managedFields", []))
     external = to_served(writer.resource, new) if is_view(writer.resource) else new
@@ -177,7 +184,15 @@ def _owned(new: Object, writer: FieldManager) -> Object:
 
 
 def track_update(new: Object, old: Object, writer: FieldManager) -> None:
-    """Updates the managedFields of a changed object; ``old`` is the stored one."""
+    """Updates the managedFields of a changed object; ``old`` is the stored one.
+
+    They are removed if a value is not of its type.
+    """
+    with suppress(TypeMismatch):
+        _track_update(new, old, writer)
+
+
+def _track_update(new: Object, old: Object, writer: FieldManager) -> None:
     metadata, before = new["metadata"], old["metadata"]
     entries = _entries_to_keep(metadata, before, is_subresource=bool(writer.subresource))
     metadata.pop("managedFields", None)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mooring.apiserver import names
+from mooring.apiserver.custom.embedded_objects import find_embedded_errors
 from mooring.apiserver.custom.paths import find
 from mooring.apiserver.custom.values import ABSENT, find_errors_below, find_value_errors, kind_of
 from mooring.apiserver.errors import Errors, FieldError, invalid
@@ -21,6 +23,7 @@ from mooring.apiserver.validation.definitions import (
     validate_definition,
     validate_definition_update,
 )
+from mooring.apiserver.validation.metadata import validate_metadata
 
 if TYPE_CHECKING:
     from mooring.apiserver.resources import CustomVersion
@@ -103,6 +106,7 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
     def validate(obj: Object, old: Object | None = None) -> Errors:
         before = ABSENT if old is None else old
         errors = list(find_value_errors(obj, custom.schema, old=before))
+        errors += find_embedded_errors(obj, custom.schema, _embedded_metadata_errors)
         yield from errors
         yield from _rule_errors(errors, custom.schema, obj, old)
         yield from _replica_errors(custom, obj, "specReplicasPath")
@@ -129,6 +133,15 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
             "status": SubresourceStrategy(prepare_status, validate_status),
         },
         updates_unconditionally=False,
+    )
+
+
+def _embedded_metadata_errors(metadata: Object) -> Errors:
+    return validate_metadata(
+        {**metadata, "name": metadata.get("name") or "fakename"},  # it may be absent
+        namespaced=bool(metadata.get("namespace")),
+        check_name=names.path_segment,
+        any_finalizer=True,
     )
 
 

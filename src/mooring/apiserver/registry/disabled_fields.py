@@ -1,6 +1,7 @@
-"""Drops fields of pods and of templates of pods whose feature gate is off by default.
+"""Drops fields of pods, of templates of pods, and of drivers whose gate is off by default.
 
-Source: pkg/api/pod/util.go (DropDisabledPodFields, DropDisabledTemplateFields).
+Source: pkg/api/pod/util.go (DropDisabledPodFields, DropDisabledTemplateFields);
+pkg/registry/storage/csidriver/strategy.go (VolumeLimitScaling).
 Differs: ``schedulingGroup`` is stored.
 """
 
@@ -31,12 +32,16 @@ _POD_SPECS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = MappingProxyType(
 )
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _SIGNAL: Final = "stopSignal"
+_DRIVERS: Final = ("storage.k8s.io", "csidrivers")
+_PREVENTS: Final = "preventPodSchedulingIfMissing"
 
 
 def drop_disabled_fields(resource: Resource, new: Object, old: Object | None) -> None:
     """Drops the fields from an object, unless the stored one has them already."""
     path = _POD_SPECS.get((resource.group, resource.name))
     if path is None:
+        if (resource.group, resource.name) == _DRIVERS:
+            _drop_from_driver(new, old)
         return
     lifecycles = [*_lifecycles(new, path)]
     if not any(_SIGNAL in container["lifecycle"] for container in lifecycles):
@@ -48,6 +53,11 @@ def drop_disabled_fields(resource: Resource, new: Object, old: Object | None) ->
         container["lifecycle"].pop(_SIGNAL, None)
         if not container["lifecycle"]:
             del container["lifecycle"]
+
+
+def _drop_from_driver(new: Object, old: Object | None) -> None:
+    if old is None or (old.get("spec") or {}).get(_PREVENTS) is None:
+        (new.get("spec") or {}).pop(_PREVENTS, None)
 
 
 def _lifecycles(obj: Object, path: tuple[str, ...]) -> Iterator[Object]:

@@ -63,7 +63,8 @@ class StorageProtection:
         self._changes = {resource: Changes(registry.store, resource) for resource in PROTECTIONS}
         #: Deleted objects with the finalizer -> the key of a pod that uses it; "" = unknown.
         self._waiting: dict[tuple[Resource, str], str] = {}
-        self._version = -1
+        #: The pods of the store, which another snapshot replaces, and the latest version.
+        self._handled: tuple[object, int] = (None, -1)
         self._is_used: Mapping[Resource, Callable[[Stored], bool]] = {
             CLAIMS: self._is_claim_used,
             VOLUMES: self._is_volume_used,
@@ -89,7 +90,8 @@ class StorageProtection:
         if not self._waiting:
             return False
         version = max(self._registry.collection(resource).history.latest for resource in _READ)
-        is_new, self._version = version != self._version, version
+        state = (self._registry.collection(_PODS), version)
+        is_new, self._handled = state != self._handled, state
         return is_new
 
     def _protect(self, target: Target) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mooring.objects.schema.decoding import SCALARS, WrongType
+from mooring.objects.schema.decoding import NO_SCHEMA_OR_BOOL, SCALARS, SCHEMA_OR_BOOL, WrongType
 from mooring.objects.schema.types import is_struct, structs
 from mooring.objects.types import Json
 
@@ -135,7 +135,24 @@ class _Walk:
                 self.unknown.append(f"{place.path}.{name}" if place.path else name)
             else:
                 inner = place.field(type_name, name, field.type_name)
-                self.value(field.type_name, item, inner)
+                if (type_name, name) in SCHEMA_OR_BOOL:
+                    self._schema_or_bool(type_name, item, inner)
+                else:
+                    self.value(field.type_name, item, inner)
+
+    def _schema_or_bool(self, type_name: str, value: Json, place: _Place) -> None:
+        """Reads a field whose own decoder reads a schema in it, without its unknown fields."""
+        if value is None or isinstance(value, bool):
+            return
+        inside = _Walk()
+        if isinstance(value, dict):
+            with suppress(_DecodingEnds):
+                inside.value(type_name, value, place)
+        else:
+            inside.problem = NO_SCHEMA_OR_BOOL
+        if inside.problem:
+            self.problem = inside.problem
+            raise _DecodingEnds
 
     def _bytes(self, value: list[Json], place: _Place) -> None:
         """Reads a list of numbers, which Go takes for bytes, too."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from mooring.apiserver import names
 from mooring.apiserver.custom.decoding import fill_defaults
-from mooring.apiserver.custom.paths import parse_path
 from mooring.apiserver.custom.values import find_errors_below
 from mooring.apiserver.errors import (
     Errors,
@@ -24,12 +23,17 @@ from mooring.apiserver.errors import (
     invalid,
     not_supported,
     required,
+    too_many,
 )
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.rules import immutable
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = (*("byte", "date", "date-time", "double", "float", "int32", "int64", "password"),)
+#: The names and signs in the path of a selectable field.
+_PATH_PART = re.compile(r"'(?:[^']|(?<=\\)')*(?<!\\)'|'.*|[.\[\]]|[^.\[\]]+", re.DOTALL)
+_SELECTABLE_TYPES = ("string", "boolean", "integer")
+_SELECTABLE_MAX = 8
 _STRATEGIES = ("None", "Webhook")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -235,6 +239,15 @@ def _version_errors(
         (version.get("subresources") or {}).get("scale"), f"{path}.subresources.scale"
     )
     yield from _column_errors(version, path)
+    if version.get("selectableFields"):
+        path = f"{path}.selectableFields"
+        if schema is not None:
+            yield from _selectable_errors(version["selectableFields"], schema, path)
+        elif path == "spec.selectableFields":
+            yield invalid(path, "", "may only be set when validations.schema is included")
+        else:
+            text = "may only be set when `version.schema.openAPIV3Schema` is not included"
+            yield invalid(path, "", text)
 
 
 def _scale_errors(scale: Object | None, path: str) -> Iterator[FieldError]:
@@ -270,18 +283,60 @@ def _column_errors(version: Object, path: str) -> Iterator[FieldError]:
         elif not column["jsonPath"].startswith("."):
             text = "must be a simple json path starting with ."
             yield invalid(f"{lead}.JSONPath", column["jsonPath"], text)
-    earlier = set()
-    for number, field in enumerate(version.get("selectableFields") or ()):
-        lead, text = f"{path}.selectableFields[{number}].jsonPath", field["jsonPath"]
+
+
+def _selectable_errors(fields: list[Object], schema: Object, path: str) -> Iterator[FieldError]:
+    earlier: set[str] = set()
+    for number, field in enumerate(fields):
+        lead, text = f"{path}[{number}].jsonPath", field["jsonPath"]
         if not text:
             yield required(lead)
-        elif parse_path(text) is None:
-            yield invalid(lead, text, "is an invalid path")
-        elif text.startswith(".metadata."):
+            continue
+        try:
+            selected = _schema_at(text, schema)
+        except ValueError as error:
+            yield invalid(lead, text, f"is an invalid path: {error}")
+            continue
+        if _PATH_PART.findall(text)[1] == "metadata":
             yield invalid(lead, text, "must not point to fields in metadata")
-        elif text in earlier:
+        if not isinstance(selected, dict) or selected.get("type") not in _SELECTABLE_TYPES:
+            types = "string, boolean or integer"
+            detail = f"must point to a field of type {types}. Enum string fields and strings with "
+            yield invalid(lead, text, f"{detail}formats are allowed.")
+        if text in earlier:
             yield duplicate(lead, text)
         earlier.add(text)
+    if len(earlier) > _SELECTABLE_MAX:
+        yield too_many(path, len(earlier), _SELECTABLE_MAX)
+
+
+def _schema_at(text: str, schema: Any) -> Any:
+    """Returns the schema of the field at a path of names.
+
+    Raises:
+        ValueError: The path has something else, or the schema has no such field.
+
+    Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel (ValidFieldPath).
+    """
+    parts = iter(_PATH_PART.findall(text))
+    for part in parts:
+        if part == "[":
+            raise ValueError("array notation is not allowed")
+        if part != ".":
+            raise ValueError(f"expected [ or . but got: {part}")
+        name = next(parts, None)
+        if name is None:
+            raise ValueError("unexpected end of JSON path")
+        below = schema if isinstance(schema, dict) else {}
+        if properties := below.get("properties"):
+            if name not in properties:
+                raise ValueError("does not refer to a valid field")
+            schema = properties[name]
+        elif below.get("additionalProperties") not in (None, False):
+            schema = below["additionalProperties"]
+        else:
+            raise ValueError("does not refer to a valid field")
+    return schema
 
 
 # ---------------------------------------------------------------------- schemas

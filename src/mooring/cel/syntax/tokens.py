@@ -166,28 +166,31 @@ def _escaped(text: str) -> str:
 
 def _longest(text: str, position: int) -> tuple[Kind | None, int]:
     """Returns kind and end of the longest token; without one, None and where it failed."""
-    end, kind = position, None
-    for candidate, pattern in ((Kind.FLOAT, _FLOAT), (Kind.UINT, _UINT), (Kind.INT, _INT)):
-        match = pattern.match(text, position)
-        if match is not None and match.end() > end:
-            kind, end = candidate, match.end()
-    word = _WORD.match(text, position)
-    if word is not None and word.end() > end:
+    first = text[position]
+    end: int = position
+    kind: Kind | None = None
+    if word := _WORD.match(text, position):
         kind, end = _KEYWORDS.get(word.group(), Kind.IDENTIFIER), word.end()
-    if text[position] in "\"'rR":
+    elif first in ".0123456789":
+        for candidate, pattern in ((Kind.FLOAT, _FLOAT), (Kind.UINT, _UINT), (Kind.INT, _INT)):
+            match = pattern.match(text, position)
+            if match is not None and match.end() > end:
+                kind, end = candidate, match.end()
+    if first in "\"'rR":
         string_end = _string_end(text, position)
         kind, end = (Kind.STRING, string_end) if string_end > end else (kind, end)
-    elif text[position] in "bB":
+    elif first in "bB":
         string_end = _string_end(text, position + 1)
         kind, end = (Kind.BYTES, string_end) if string_end > end else (kind, end)
-    escaped_word = _ESC_WORD.match(text, position)
-    if escaped_word is not None:
+    elif first == "`" and (escaped_word := _ESC_WORD.match(text, position)):
         kind, end = Kind.ESC_IDENTIFIER, escaped_word.end()
+    if kind is not None:
+        return kind, end
     for length in (2, 1):
         candidate_kind = _PUNCTUATION.get(text[position : position + length])
-        if candidate_kind is not None and position + length > end:
-            kind, end = candidate_kind, position + length
-    return (kind, end) if kind is not None else (None, _failure(text, position))
+        if candidate_kind is not None:
+            return candidate_kind, position + length
+    return None, _failure(text, position)
 
 
 def _string_end(text: str, position: int) -> int:

@@ -138,11 +138,8 @@ class ReadClient:
                 page_size //= 2
                 continue
             page = decode_list(body, kind)
-            if token and page.continue_ == token:
-                problem = "the API server sends the same page again"
-                raise ConfigError(problem, path=request.path, value=token)
+            token = next_token(page.continue_, token, request.path)
             yield page
-            token = page.continue_
             if not token:
                 return
 
@@ -181,6 +178,22 @@ class ReadClient:
 def as_kind(kind: Kind | str) -> Kind:
     """Returns the kind, looked up if given by name."""
     return kind_named(kind) if isinstance(kind, str) else kind
+
+
+def next_token(received: str, sent: str, path: str) -> str:
+    """Returns the token of the page after one, "" for the last page.
+
+    Args:
+        received: The token in the page.
+        sent: The token with which the page was requested, "" for the first.
+        path: Of the list, for the error.
+
+    Raises:
+        ConfigError: it is the token of the page itself: the list had no end.
+    """
+    if sent and received == sent:
+        raise ConfigError("the API server sends the same page again", path=path, value=sent)
+    return received
 
 
 def non_empty(**parameters: str) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ Differs: the defaults of a missing list are today's, and so are the order of fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from mooring.config import strict
@@ -42,13 +42,13 @@ from mooring.config.legacy_policy.types import (
     as_written,
     named,
 )
-from mooring.config.load import build, only_document
+from mooring.config.load import build, located_errors, only_document
 from mooring.config.plugin_defaults import DEFAULT_PLUGINS, POINTS
 from mooring.config.plugin_sets import camel
 from mooring.config.types import API_VERSION, DEFAULT_SCHEDULER_NAME
 from mooring.config.types import KIND as CONFIGURATION
 from mooring.errors import ConfigError, ConfigErrors
-from mooring.objects.files.documents import line_of, path_text
+from mooring.objects.files.documents import lines_of, path_text
 
 _NS_PER_S = 10**9
 #: Where a plugin works that a predicate stood for.
@@ -98,22 +98,13 @@ def convert_policy(data: bytes | str, *, file: str | None = None) -> ConvertedPo
     notes: list[Note] = []
     result = _convert(value, notes)
     if isinstance(result, dict):
-        text = [_note(Note(as_written(note.path, value), note.text), data) for note in notes]
-        return ConvertedPolicy(result, tuple(str(note.located(file=file)) for note in text))
-    raise ConfigErrors(
-        [
-            ConfigError(
-                error.problem,
-                file=file,
-                line=line_of(data, 1, path),
-                path=path_text(path) or None,
-                value=error.value,
-                suggestion=error.suggestion,
-            )
-            for error in result
-            for path in [as_written(error.path, value)]
-        ]
-    )
+        named_notes = [Note(as_written(note.path, value), note.text) for note in notes]
+        return ConvertedPolicy(result, tuple(map(str, _located_notes(named_notes, data, file))))
+    errors = [
+        FieldError(as_written(error.path, value), error.problem, error.value, error.suggestion)
+        for error in result
+    ]
+    raise ConfigErrors(located_errors(errors, data, file))
 
 
 def _convert(value: Any, notes: list[Note]) -> dict[str, Any] | list[FieldError]:
@@ -263,7 +254,9 @@ def _extender(
     return made
 
 
-def _note(note: Note, data: bytes | str) -> ConfigError:
-    """Returns a note as text, with file and line like an error."""
-    line = line_of(data, 1, note.path) if note.path else None
-    return ConfigError(note.text, line=line, path=path_text(note.path) or None)
+def _located_notes(notes: list[Note], data: bytes | str, file: str | None) -> Iterator[ConfigError]:
+    """Yields notes with file and line, like errors."""
+    lines = lines_of(data, [(1, note.path) for note in notes])
+    for note, line in zip(notes, lines, strict=True):
+        path = path_text(note.path) or None
+        yield ConfigError(note.text, file=file, line=line if path else None, path=path)

@@ -25,6 +25,7 @@ from mooring.config.types import (
     ResourceSpec,
     UtilizationShapePoint,
 )
+from mooring.objects.codec.struct_types import struct_type
 from mooring.objects.files.documents import Path
 
 KIND = "Policy"
@@ -133,7 +134,7 @@ class Note(NamedTuple):
 
 def named(value: Any, errors: list[FieldError], notes: list[Note]) -> Any:
     """Returns the value of a file with the field names of ``Policy``, whatever their case."""
-    return _named(value, inspect.type_info(Policy), (), errors, notes)
+    return _named(value, struct_type(Policy), (), errors, notes)
 
 
 def as_written(path: Path, value: Any) -> Path:

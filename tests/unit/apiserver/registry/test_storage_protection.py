@@ -6,6 +6,7 @@ contract suite has the objects that remain.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -251,3 +252,19 @@ def test_objects_of_a_data_file_get_their_finalizers() -> None:
     api = Api()
     api.server.load(before.server.snapshot())
     assert api.get(f"{VOLUMES}/v")["metadata"]["finalizers"] == ["kubernetes.io/pv-protection"]
+
+
+def test_a_claim_of_a_loaded_snapshot_goes_whatever_the_server_had_before() -> None:
+    """Both states have the same version, and a deleted claim with its finalizer."""
+    api = Api()
+    api.post(PODS, pod_with("c"))
+    api.post(CLAIMS, claim("c"))
+    api.delete(f"{CLAIMS}/c")
+    state = json.loads(api.server.snapshot())
+    assert exists(api, f"{CLAIMS}/c")
+    state["format"] = "mooring-apiserver-1"
+    del state["sha256"], state["objects"]["pods"]
+
+    api.server.load(json.dumps(state).encode())
+
+    assert not exists(api, f"{CLAIMS}/c")

@@ -6,6 +6,7 @@ The reference for values is PyYAML's own loader, which resolves all three, and `
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,24 @@ def test_an_error_in_a_later_object_has_its_place(
     with pytest.raises(ConfigError, match=problem) as caught:
         list(iter_values([file]))
     assert caught.value.line == line
+
+
+def test_a_single_value_is_not_decoded_to_see_that_it_is_no_stream() -> None:
+    text = json.dumps({"items": [{"name": str(number)} for number in range(5000)]})
+
+    tracemalloc.start()
+    try:
+        assert not is_json_stream(text)
+        allocated = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert allocated < len(text) / 10
+
+
+def test_objects_after_another_in_a_string_are_no_stream() -> None:
+    assert not is_json_stream('{"a": "{} {}"}')
+    assert is_json_stream('{"a": "}{"} {}')
 
 
 def test_places_in_a_stream_have_lines() -> None:
