@@ -504,6 +504,23 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "class_removed_with_first_pod": ("state", 0),
     "connections_outlive_credentials": ("tokens", 0),
     "updates_count_as_nodes": ("spreading", 3),
+    "skip_of_plugin_before": ("points", 1),
+    "ended_watch_follows": ("informer", 0),
+    "interrupted_plugin_is_unnamed": ("cycle", 0),
+    "lost_lease_fails_binding": ("cycle", 0),
+    "ports_are_no_change": ("crowd", 3),
+    "removed_counts_as_queued": ("writes", 0),
+    "start_of_reprieved": ("choice", 3),
+    "last_share_stays": ("shared_devices", 0),
+    "zero_is_not_noticed": ("scores", 12),
+    "first_flight_does_not_end": ("node_devices", 0),
+    "changed_label_is_one_more": ("state", 0),
+    "volume_to_come_is_not_counted": ("volumes", 16),
+    "each_status_counts_once": ("limited_choice", 4),
+    "conflict_is_not_read": ("removal", 0),
+    "waiting_is_no_user": ("claims", 0),
+    "preempted_by_victims_profile": ("preemption", 0),
+    "fence_at_the_end": ("elector", 1),
 }
 
 

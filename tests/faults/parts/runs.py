@@ -32,6 +32,7 @@ from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.limited_choice_run import run_limited_choice
 from tests.faults.parts.lists_run import run_lists
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
+from tests.faults.parts.points_run import run_points
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
@@ -95,6 +96,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "hints": run_hints,
     "restrictions": run_restrictions,
     "tokens": run_tokens,
+    "points": run_points,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -111,6 +113,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "cycle",
     ),
     "framework": (
+        "points",
         "cached",
         "batch",
         "filter_extender",
