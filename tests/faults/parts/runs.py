@@ -45,6 +45,7 @@ from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
+from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
@@ -97,6 +98,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "restrictions": run_restrictions,
     "tokens": run_tokens,
     "points": run_points,
+    "tight": run_tight,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -111,6 +113,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "restrictions",
         "handlers",
         "cycle",
+        "tight",
     ),
     "framework": (
         "points",
@@ -123,6 +126,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "choice",
         "scores",
         "device_columns",
+        "tight",
     ),
     "dra": ("node_devices", "shared_devices"),
     "cel": ("node_devices",),
