@@ -121,10 +121,10 @@ def run_tight(seed: int) -> None:
     run = RUNS[seed % len(RUNS)]
     share = rng.choice(SHARES)
     with pytest.MonkeyPatch.context() as patch:
-        for module, limits in LIMITS.items():
-            for name, least in limits.items():
-                if rng.random() < share:
-                    _limit(patch, module, name, least + rng.choice(MORE))
+        limits = [(module, *limit) for module, of in LIMITS.items() for limit in of.items()]
+        for module, name, least in limits:
+            if rng.random() < share:
+                _limit(patch, module, name, least + rng.choice(MORE))
         for table, least in CAPACITIES.items():
             if rng.random() < share:
                 defaults = (least + rng.choice(MORE),)

@@ -66,6 +66,7 @@ class VolumesRun(VolumeWatch):
             self._view.objects,
             limits_rng,
             self.problems.append,
+            more=seeded_random(seed + LIMITS_SEED + 2),
             migrations=seeded_random(seed + LIMITS_SEED + 1),
             on_csi_node=self._on_csi_node,
         )
@@ -212,6 +213,8 @@ class VolumesRun(VolumeWatch):
             rows = [row for row in begun.view.rows.tolist() if self.rng.random() < 0.5]
             part = NodeView(begun.cycle.snapshot, sorted_rows(rows))
             self._filter(pod, begun, part, plans)
+        scored = NodeView(begun.cycle.snapshot, _rows_of(begun.view, feasible))
+        self.problems += self._scores.compare(self._plugin, begun.cycle, scored, plans, view)
         if self.rng.random() < 0.3:
             await self._call_extender()
         node_name = self.rng.choice(feasible)
@@ -319,6 +322,11 @@ def _expected(
 def sorted_rows(rows: list[int]) -> Any:
     """Returns rows as an array."""
     return np.array(sorted(rows), dtype=np.intp)
+
+
+def _rows_of(view: NodeView, names: list[str]) -> Any:
+    pairs = zip(view.names, view.rows.tolist(), strict=True)
+    return sorted_rows([row for name, row in pairs if name in names])
 
 
 def _change_of(kind: str, obj: Any) -> Any:
