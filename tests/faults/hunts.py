@@ -34,7 +34,7 @@ from tests.faults.picked_mutations import PICKED_BUGS
 from tests.faults.planted import PlantedBug
 from tests.faults.pool_mutations import POOL_BUGS
 from tests.faults.recent_mutations import RECENT_BUGS
-from tests.faults.redrawn_mutations import REDRAWN_BUGS
+from tests.faults.redrawn_mutations import LATER_REDRAWN_BUGS, REDRAWN_BUGS
 from tests.faults.repicked_mutations import REPICKED_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.sampled_mutations import SAMPLED_BUGS
@@ -69,6 +69,7 @@ ALL_BUGS: Final = (
     *SEEDED_BUGS,
     *LATER_SEEDED_BUGS,
     *REDRAWN_BUGS,
+    *LATER_REDRAWN_BUGS,
 )
 
 #: Seeds that are tried for each bug.
