@@ -39,6 +39,7 @@ from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.removal_run import run_removal
+from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.slots_run import run_slots
@@ -99,6 +100,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "tokens": run_tokens,
     "points": run_points,
     "tight": run_tight,
+    "reports": run_reports,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -157,6 +159,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claim_errors",
         "removal",
         "hints",
+        "reports",
     ),
     "plugins/dynamic_resources": (
         "extended",
