@@ -505,7 +505,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "class_removed_with_first_pod": ("state", 0),
     "connections_outlive_credentials": ("tokens", 0),
     "updates_count_as_nodes": ("spreading", 3),
-    "skip_of_plugin_before": ("points", 1),
+    "skip_of_plugin_before": ("points", 9),
     "ended_watch_follows": ("informer", 0),
     "interrupted_plugin_is_unnamed": ("cycle", 0),
     "lost_lease_fails_binding": ("cycle", 0),
@@ -522,6 +522,17 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "waiting_is_no_user": ("claims", 0),
     "preempted_by_victims_profile": ("preemption", 0),
     "fence_at_the_end": ("elector", 1),
+    "weight_is_of_cached_scores": ("scores", 0),
+    "removed_urgent_is_ready": ("writes", 2),
+    "confirmed_is_tracked": ("verify", 0),
+    "one_event_is_kept": ("queue", 0),
+    "changes_since_filters": ("points", 1),
+    "gated_counts_as_moved": ("crowd", 1),
+    "counted_by_one_budget": ("limited_choice", 18),
+    "resource_without_class_is_last": ("extended", 0),
+    "slow_is_counted_late": ("slots", 3),
+    "note_of_binder_is_lost": ("reports", 0),
+    "mask_of_old_labels": ("volumes", 2),
 }
 
 

@@ -22,6 +22,7 @@ from mooring.framework.runtime.nominated import filter_one
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
+from mooring.state.volumes.topology import topology_of_affinity
 from mooring.testing import Harness, make_pod
 from tests.faults.parts.volumes_limits import VolumeLimits
 from tests.faults.parts.volumes_model import (
@@ -29,6 +30,7 @@ from tests.faults.parts.volumes_model import (
     SELECTED_NODE,
     Plan,
     claims_in,
+    reaches,
 )
 from tests.faults.parts.volumes_server import CLAIM, CLASSES, STEP_S, VOLUME
 from tests.faults.parts.volumes_watch import VolumeWatch
@@ -86,6 +88,7 @@ class VolumesRun(VolumeWatch):
             self._server.act()
             self.limits.change()
             self.attached.on_tick()
+            self._check_reach()
             if self.problems:
                 break
         self._server.is_passive = True
@@ -96,6 +99,20 @@ class VolumesRun(VolumeWatch):
             task.cancel()
         if not self.problems:
             self._check_end(len(late))
+
+    def _check_reach(self) -> None:
+        """Checks which nodes each volume reaches, before anything else reads it."""
+        nodes = self._view.all("Node")
+        table = self._cache.nodes
+        rows = np.array([table.live_row(node.metadata.name) for node in nodes], dtype=np.intp)
+        for volume in self._view.all(VOLUME) if nodes else ():
+            affinity = volume.spec.node_affinity
+            topology = topology_of_affinity(affinity.required if affinity is not None else None)
+            reached = self._cache.storage.reaches.reachable_rows(topology, rows).tolist()
+            expected = [reaches(volume, node) for node in nodes]
+            if reached != expected:
+                name = volume.metadata.name
+                self.problems.append(f"{name} reaches {reached} of the nodes, not {expected}")
 
     def _check_end(self, n_late: int) -> None:
         if n_late:
