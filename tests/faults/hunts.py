@@ -34,7 +34,11 @@ from tests.faults.picked_mutations import PICKED_BUGS
 from tests.faults.planted import PlantedBug
 from tests.faults.pool_mutations import POOL_BUGS
 from tests.faults.recent_mutations import RECENT_BUGS
-from tests.faults.redrawn_mutations import LATER_REDRAWN_BUGS, REDRAWN_BUGS
+from tests.faults.redrawn_mutations import (
+    LATER_REDRAWN_BUGS,
+    REDRAWN_BUGS,
+    REDRAWN_SEED_OF,
+)
 from tests.faults.repicked_mutations import REPICKED_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.sampled_mutations import SAMPLED_BUGS
@@ -505,34 +509,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "class_removed_with_first_pod": ("state", 0),
     "connections_outlive_credentials": ("tokens", 0),
     "updates_count_as_nodes": ("spreading", 3),
-    "skip_of_plugin_before": ("points", 9),
-    "ended_watch_follows": ("informer", 0),
-    "interrupted_plugin_is_unnamed": ("cycle", 0),
-    "lost_lease_fails_binding": ("cycle", 0),
-    "ports_are_no_change": ("crowd", 3),
-    "removed_counts_as_queued": ("writes", 0),
-    "start_of_reprieved": ("choice", 3),
-    "last_share_stays": ("shared_devices", 0),
-    "zero_is_not_noticed": ("scores", 12),
-    "first_flight_does_not_end": ("node_devices", 0),
-    "changed_label_is_one_more": ("state", 0),
-    "volume_to_come_is_not_counted": ("volumes", 16),
-    "each_status_counts_once": ("limited_choice", 4),
-    "conflict_is_not_read": ("removal", 0),
-    "waiting_is_no_user": ("claims", 0),
-    "preempted_by_victims_profile": ("preemption", 0),
-    "fence_at_the_end": ("elector", 1),
-    "weight_is_of_cached_scores": ("scores", 0),
-    "removed_urgent_is_ready": ("writes", 2),
-    "confirmed_is_tracked": ("verify", 0),
-    "one_event_is_kept": ("queue", 0),
-    "changes_since_filters": ("points", 1),
-    "gated_counts_as_moved": ("crowd", 1),
-    "counted_by_one_budget": ("limited_choice", 18),
-    "resource_without_class_is_last": ("extended", 0),
-    "slow_is_counted_late": ("slots", 3),
-    "note_of_binder_is_lost": ("reports", 0),
-    "mask_of_old_labels": ("volumes", 2),
+    **REDRAWN_SEED_OF,
 }
 
 

@@ -9,7 +9,7 @@ it, and, for each change, whether a rejected pod must be queued.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from mooring.framework.runtime.nominated import filter_one
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
+from mooring.state.cache import Cache
 from mooring.state.volumes.topology import topology_of_affinity
 from mooring.testing import Harness, make_pod
 from tests.faults.parts.volumes_limits import VolumeLimits
@@ -29,6 +30,7 @@ from tests.faults.parts.volumes_model import (
     MARK,
     SELECTED_NODE,
     Plan,
+    View,
     claims_in,
     reaches,
 )
@@ -62,11 +64,10 @@ class VolumesRun(VolumeWatch):
         profile: Any = SimpleNamespace(plugins=lambda _: [self._plugin])
         service: Any = SimpleNamespace(cache=self._cache, profiles={"": profile})
         self.attached = AttachedVolumes(service, self.problems.append)
-        limits_rng = seeded_random(seed + LIMITS_SEED)
         self.limits = VolumeLimits(
             self._cache,
             self._view.objects,
-            limits_rng,
+            seeded_random(seed + LIMITS_SEED),
             self.problems.append,
             more=seeded_random(seed + LIMITS_SEED + 2),
             migrations=seeded_random(seed + LIMITS_SEED + 1),
@@ -88,7 +89,7 @@ class VolumesRun(VolumeWatch):
             self._server.act()
             self.limits.change()
             self.attached.on_tick()
-            self._check_reach()
+            self.problems += _reach_problems(self._cache, self._view)
             if self.problems:
                 break
         self._server.is_passive = True
@@ -99,20 +100,6 @@ class VolumesRun(VolumeWatch):
             task.cancel()
         if not self.problems:
             self._check_end(len(late))
-
-    def _check_reach(self) -> None:
-        """Checks which nodes each volume reaches, before anything else reads it."""
-        nodes = self._view.all("Node")
-        table = self._cache.nodes
-        rows = np.array([table.live_row(node.metadata.name) for node in nodes], dtype=np.intp)
-        for volume in self._view.all(VOLUME) if nodes else ():
-            affinity = volume.spec.node_affinity
-            topology = topology_of_affinity(affinity.required if affinity is not None else None)
-            reached = self._cache.storage.reaches.reachable_rows(topology, rows).tolist()
-            expected = [reaches(volume, node) for node in nodes]
-            if reached != expected:
-                name = volume.metadata.name
-                self.problems.append(f"{name} reaches {reached} of the nodes, not {expected}")
 
     def _check_end(self, n_late: int) -> None:
         if n_late:
@@ -317,6 +304,19 @@ class VolumesRun(VolumeWatch):
         if left:
             left.pop(0)
         return stored
+
+
+def _reach_problems(cache: Cache, view: View) -> Iterator[str]:
+    """Yields the volumes that reach other nodes, before anything else reads which they reach."""
+    nodes = view.all("Node")
+    rows = [cache.nodes.live_row(node.metadata.name) for node in nodes]
+    for volume in view.all(VOLUME) if nodes else ():
+        affinity = volume.spec.node_affinity
+        topology = topology_of_affinity(affinity.required if affinity is not None else None)
+        reached = cache.storage.reaches.reachable_rows(topology, np.array(rows)).tolist()
+        expected = [reaches(volume, node) for node in nodes]
+        if reached != expected:
+            yield f"{volume.metadata.name} reaches {reached} of the nodes, not {expected}"
 
 
 def _expected(
