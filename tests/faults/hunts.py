@@ -34,6 +34,11 @@ from tests.faults.picked_mutations import PICKED_BUGS
 from tests.faults.planted import PlantedBug
 from tests.faults.pool_mutations import POOL_BUGS
 from tests.faults.recent_mutations import RECENT_BUGS
+from tests.faults.redrawn_mutations import (
+    LATER_REDRAWN_BUGS,
+    REDRAWN_BUGS,
+    REDRAWN_SEED_OF,
+)
 from tests.faults.repicked_mutations import REPICKED_BUGS
 from tests.faults.reviewed_mutations import REVIEWED_BUGS
 from tests.faults.sampled_mutations import SAMPLED_BUGS
@@ -67,6 +72,8 @@ ALL_BUGS: Final = (
     *LATER_LINE_BUGS,
     *SEEDED_BUGS,
     *LATER_SEEDED_BUGS,
+    *REDRAWN_BUGS,
+    *LATER_REDRAWN_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -502,6 +509,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "class_removed_with_first_pod": ("state", 0),
     "connections_outlive_credentials": ("tokens", 0),
     "updates_count_as_nodes": ("spreading", 3),
+    **REDRAWN_SEED_OF,
 }
 
 

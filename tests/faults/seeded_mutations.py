@@ -237,9 +237,9 @@ LATER_SEEDED_BUGS: Final = [
         "restored_score_stays",
         "An entry of cached results that is reused keeps what PreScore had for other pods",
         CachedResults,
-        "reset",
-        "self.restored_pre_filter = self.restored_pre_score = None",
-        "self.restored_pre_filter = None",
+        "__init__",
+        "self.restored_pre_score: Restored | None = None",
+        "self.restored_pre_score = evicted.restored_pre_score if evicted else None",
     ),
     PlantedBug(
         "static_of_old_pools",

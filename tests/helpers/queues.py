@@ -120,6 +120,7 @@ class Bench:
         *plugins: Any,
         sort: Any = None,
         on_ready: Callable[[], None] | None = None,
+        schedulers: Sequence[str] = ("default-scheduler",),
         **options: Any,
     ) -> None:
         self.clock = VirtualClock(monotonic_s=1000.0)
@@ -128,7 +129,7 @@ class Bench:
         self.ready = 0
         self._on_ready = on_ready
         self.queue = SchedulingQueue(
-            {"default-scheduler": self.framework},
+            dict.fromkeys(schedulers, self.framework),
             clock=self.clock,
             options=QueueOptions(**options),
             on_ready=self._note_ready,

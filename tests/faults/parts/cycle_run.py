@@ -14,10 +14,11 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
+from mooring.errors import InvariantViolation, LeaseLost
 from mooring.framework import Attempt, Diagnosis, Framework, Placement, Profile
 from mooring.framework.interface import EXTENSION_POINTS
-from mooring.framework.status import PostFilterResult
+from mooring.framework.status import ClaimChange, PostFilterResult
 from mooring.metrics.registry import Metrics
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
@@ -30,6 +31,7 @@ from mooring.scheduler.with_extenders import ExtenderScheduler
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
+from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.preemption_checker import missing_victims
 from tests.faults.harness.scheduler_checker import (
@@ -37,6 +39,7 @@ from tests.faults.harness.scheduler_checker import (
     nomination_problems,
     queue_problems,
 )
+from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
 from tests.faults.parts.cycle_script import ERROR, STEP_S, Script
@@ -57,6 +60,10 @@ ANNOUNCES_NOT: Final = 4
 TWO_WAIT: Final = 2
 #: In such seeds a node goes while an extender is called.
 DROPS_EVERY: Final = 3
+#: In such seeds, modulo three, PostFilter wants claims to be changed, which may fail.
+CHANGES_EVERY: Final = 3
+#: In such seeds the lease is lost at last, or an invariant is violated.
+ENDS_EVERY: Final = 2
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
@@ -113,7 +120,9 @@ class FakeReporting:
         quarantine_s: float = 0.0,
     ) -> None:
         """Checks that a nomination that was written is withdrawn."""
-        del why, quarantine_s
+        del quarantine_s
+        if self._run.script.has_ended:
+            self._run.problems.append(f"{pod.key} has failed by {why}, but the scheduler ends")
         self.failures += 1
         written = self.announced.pop(pod.uid, None)
         if announced != written:
@@ -156,12 +165,12 @@ class CycleRun(PodCluster):
         self.announces = seed % 5 != ANNOUNCES_NOT
         rng = seeded_random(seed)
         super().__init__(rng, lambda kind, change: self._service.events.on_change(kind, change))
-        clock = LoopClock(self._loop)
-        self._cache = Cache()
+        clock, self._cache = LoopClock(self._loop), Cache()
         for node in self.nodes.values():
             self._cache.put_node(node)
-        #: Draws when a node goes; None = none does.
+        #: Draw when a node goes, and an error that ends the scheduler at last; None = neither.
         self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
+        self._ends = seeded_random(seed + 3) if seed % ENDS_EVERY == 0 else None
         has_extenders = rng.random() < 0.4
         self.script = Script(
             rng,
@@ -173,26 +182,26 @@ class CycleRun(PodCluster):
             self.problems.append,
             has_extenders=has_extenders,
         )
+        if not has_extenders and seed % CHANGES_EVERY == 1:
+            self.script.changes = ClaimChanges(seeded_random(seed + 4))
         self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:
-            causes = self.script.causes
-            self._extenders = FaultyExtenders(clock, rng, causes, self.problems.append)
+            self._extenders = FaultyExtenders(clock, rng, self.script.causes, self.problems.append)
             self._framework.set_extenders(self._extenders.extenders, rng.random)
             self._extenders.on_call = self._during_call
         profiles = {PROFILE: self._framework}
         options, self._ready = QueueOptions(), asyncio.Event()
-        on_ready = self._ready.set
-        self._queue = SchedulingQueue(profiles, clock=clock, options=options, on_ready=on_ready)
+        self._queue = SchedulingQueue(
+            profiles, clock=clock, options=options, on_ready=self._ready.set
+        )
         events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
-        self._bindings = BindingTasks(rng)
+        self._bindings, self._reporting = BindingTasks(rng), FakeReporting(self)
         self._bindings.open(tasks)
-        self._reporting = FakeReporting(self)
         self.metrics = Metrics(clock=clock)
         SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self.metrics)
         self._prebind = PodsInPreBind()
-        scheduler_class = ExtenderScheduler if has_extenders else Scheduler
-        self._scheduler = scheduler_class(
+        self._scheduler = (ExtenderScheduler if has_extenders else Scheduler)(
             self._cache,
             self._queue,
             profiles,
@@ -204,6 +213,7 @@ class CycleRun(PodCluster):
             preemptions=_any(FakePreemptions(self)),
             pods_in_prebind=self._prebind,
             buffer_events=events.buffer_events,
+            write_claim=self._write_claim,
             gates={"NominatedNodeNameForExpectation": self.announces},
             recorder=self.metrics.scheduler,
         )
@@ -287,6 +297,22 @@ class CycleRun(PodCluster):
         }
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
         self.problems += audit(self._cache)
+        if not self.problems and self._ends is not None:
+            await self._end(self._ends)
+
+    async def _end(self, rng: Rng) -> None:
+        """Lets a binding meet an error that ends the scheduler: nothing may follow it."""
+        self._loop.on_step = lambda: None  # what is cancelled has no result
+        self.script.ends = (
+            rng.choice(("PreBind", "Bind")),
+            rng.choice((LeaseLost("another holds it"), InvariantViolation("impossible"))),
+        )
+        self._store(make_pod("last", uid="last"))
+        async with asyncio.TaskGroup() as tasks:
+            scheduling = tasks.create_task(self._schedule())
+            await asyncio.sleep(QUIET_S)
+            scheduling.cancel()
+        self.problems.append(f"{self.script.ends}, but nothing has ended")
 
     async def _schedule(self) -> None:
         while True:
@@ -349,6 +375,12 @@ class CycleRun(PodCluster):
         row = self._cache.nodes.live_row(node_name)
         return [placed.info for placed in self._cache.pods.on_row(row)]
 
+    def _write_claim(self, entry: QueuedPod, change: ClaimChange) -> None:
+        """Writes a claim some time later; the pod is retried if that fails."""
+        self.problems += self.script.changes.written(entry.uid, change)
+        if (steps := self.script.changes.failing_after()) is not None:
+            self._loop.call_later(STEP_S * steps, self._queue.retry_after_backoff, entry.uid)
+
     def _preempt(self) -> None:
         """Preempts a pod that waits in Permit, or is in PreBind."""
         chosen = [*(pod.pod.uid for pod in self._framework.waiting), *self._prebind._pods]
@@ -386,15 +418,21 @@ def run_cycle(seed: int) -> None:
     """
 
     async def run() -> list[str]:
-        async with asyncio.TaskGroup() as tasks:
-            cycle = CycleRun(seed, tasks)
-            loop = asyncio.get_running_loop()
-            assert isinstance(loop, VirtualLoop)
-            loop.on_step = cycle.on_step
-            checking = tasks.create_task(_check_now_and_then(cycle))
-            await cycle.run()
-            loop.on_step = lambda: None
-            checking.cancel()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        cycle: CycleRun | None = None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                cycle = CycleRun(seed, tasks)
+                loop.on_step = cycle.on_step
+                checking = tasks.create_task(_check_now_and_then(cycle))
+                await cycle.run()
+                loop.on_step = lambda: None
+                checking.cancel()
+        except* (LeaseLost, InvariantViolation):
+            if cycle is None or not cycle.script.has_ended:
+                raise
+        assert cycle is not None
         return cycle.problems
 
     problems = run_virtually(run(), seeded_random(seed + 1_000_000))

@@ -25,6 +25,8 @@ from mooring.framework import Cycle, Diagnosis, Reject, Wait
 from mooring.framework.status import Code, PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.state import PodInfo
+from tests.faults.parts.claim_changes import ClaimChanges
+from tests.faults.parts.failure_texts import FailureTexts
 from tests.helpers.queues import POD_GONE, on
 
 STEP_S: Final = 0.5
@@ -55,6 +57,9 @@ class Script:
         open: UID -> the node that is reserved.
         waiting: Returns the pods in Permit.
         on_failed: Called with the UID and the reason of each attempt that has failed.
+        changes: The claims that PostFilter wants to be changed.
+        ends: The extension point and the error that end the scheduler; None = nothing does.
+        has_ended: Whether that error was raised: no attempt may go on, or be undone.
 
     Args:
         rng: Draws all results.
@@ -81,7 +86,9 @@ class Script:
         *,
         has_extenders: bool,
     ) -> None:
-        self.is_passive = False
+        self.is_passive = self.has_ended = False
+        self.ends: tuple[str, SchedulerError] | None = None
+        self.changes = ClaimChanges(None)
         self.results: Counter[str] = Counter()
         self.cancelled: set[str] = set()
         self.open: dict[str, str] = {}
@@ -101,6 +108,7 @@ class Script:
         self._awaited = 0
         #: UID -> the result of an attempt that will fail.
         self.causes: dict[str, str] = {}
+        self._texts = FailureTexts(self.name)
         #: UID -> what PostFilter has returned in the attempt.
         self.nominated: dict[str, str | None] = {}
         self._node_names = node_names
@@ -125,6 +133,7 @@ class Script:
         """Rejects, or raises: the attempt ends at once."""
         self._targets.pop(cycle.pod.uid, None)
         self.causes.pop(cycle.pod.uid, None)
+        self._texts.begin(cycle.pod.uid)
         self.nominated.pop(cycle.pod.uid, None)
         return self._draw(cycle, "PreFilter")
 
@@ -142,7 +151,8 @@ class Script:
         status = None if node_name else Reject("no victims")
         victims = self._placed_on(node_name) if node_name and self._has_victims else []
         self._rng.shuffle(victims)
-        return PostFilterResult(status, node_name, tuple(victims[: self._rng.randrange(4)]))
+        result = PostFilterResult(status, node_name, tuple(victims[: self._rng.randrange(4)]))
+        return self.changes.added_to(result, cycle.pod)
 
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
         """Reserves."""
@@ -152,6 +162,7 @@ class Script:
         self.open[uid] = node_name
         self.cancelled.discard(uid)
         self.causes.pop(uid, None)
+        self._texts.begin(uid)
         self._permits.pop(uid, None)
         self._targets[uid] = cycle, set()
         self._want(cycle)
@@ -160,6 +171,8 @@ class Script:
     def unreserve(self, cycle: Cycle, node_name: str) -> None:
         """Ends a reservation: the attempt has failed."""
         uid = cycle.pod.uid
+        if self.has_ended:
+            self._report(f"Unreserve of {cycle.pod.key}, but the scheduler ends")
         if self.open.pop(uid, None) != node_name:
             self._report(f"Unreserve of {cycle.pod.key} on {node_name} without a Reserve")
         self._targets.pop(uid, None)
@@ -167,6 +180,8 @@ class Script:
     def failed(self, uid: str, reason: Any) -> None:
         """Follows the end of an attempt that has failed: it is counted by the cause."""
         self.on_failed(uid, reason)
+        for problem in (*self._texts.problems(uid, reason), *self.changes.failed(uid)):
+            self._report(problem)
         has_waited = uid in self._permits
         waiting = self._permits.pop(uid, None)
         # A pod that is deleted in the very step in which its wait begins has no cause yet.
@@ -212,7 +227,11 @@ class Script:
     async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
         """Takes a while."""
         del node_name
-        await asyncio.sleep(self._step_s())
+        try:
+            await asyncio.sleep(self._step_s())
+        except asyncio.CancelledError:
+            self._texts.interrupt(cycle.pod.uid)
+            raise
         self._want(cycle)
         return self._draw(cycle, "PreBind")
 
@@ -228,11 +247,13 @@ class Script:
         await asyncio.sleep(self._step_s())
         if not self.is_passive and self._rng.random() < self._rates["Bind"] / 2:
             self.causes[uid] = ERROR
-            raise self._rng.choice(ERRORS)()
+            self._texts.expect_of(uid, "Bind", str(error := self._rng.choice(ERRORS)()))
+            raise error
         if (result := self._draw(cycle, "Bind")) is not None:
             return result
         if not self._bind(cycle.pod, node_name):
             self.causes[uid] = ERROR
+            self._texts.expect_of(uid, "Bind", "no such pod")
             raise NotFound("no such pod", status=404)
         if self._rng.random() < 0.5:
             await asyncio.sleep(self._step_s())  # the answer
@@ -281,15 +302,21 @@ class Script:
     def _draw(self, cycle: Cycle, point: str) -> Status | None:
         """Returns a rejection, or raises; mostly neither."""
         uid, rng = cycle.pod.uid, self._rng
+        if self.ends is not None and self.ends[0] == point:
+            self.has_ended = True
+            raise self.ends[1]
         if self.is_passive or rng.random() >= self._rates[point]:
             return None
         if rng.random() < 0.6 or self._raised[uid] >= RAISED_MAX:
             self.causes[uid] = UNSCHEDULABLE
+            self._texts.expect(uid, f"rejected in {point}")
             return Reject(f"rejected in {point}")
         self._raised[uid] += 1
         self.causes[uid] = ERROR
         if point in AWAITED:
             self._awaited += 1
             if self._awaited % LEAKED_EVERY == 0:
+                self._texts.expect(uid, "a plugin's own work was cancelled")
                 raise asyncio.CancelledError
+        self._texts.expect_of(uid, point, f"injected failure in {point}")
         raise ValueError(f"injected failure in {point}")

@@ -19,8 +19,9 @@ from mooring.plugins.dynamic_resources.extended_resources import requests_and_ma
 from mooring.testing import make_pod
 
 TRIALS: Final = 20
-#: Resource -> its device class; the last one has none.
-CLASSES: Final = {"a.example/gpu": "gpu", "b.example/nic": "nic", "c.example/other": None}
+RESOURCES: Final = ("a.example/gpu", "b.example/nic", "c.example/other")
+#: The device classes of the resources, in any order; one has none.
+CLASSES: Final = ("gpu", "nic", None)
 
 
 class ExtendedRun:
@@ -33,6 +34,9 @@ class ExtendedRun:
     def __init__(self, seed: int) -> None:
         self.problems: list[str] = []
         self._rng = seeded_random(seed)
+        self._classes = dict(
+            zip(RESOURCES, seeded_random(seed + 1_000_000).sample(CLASSES, 3), strict=True)
+        )
 
     def run(self) -> None:
         """Makes all trials, until one differs."""
@@ -40,15 +44,15 @@ class ExtendedRun:
             inits = [self._container(f"init-{it}", is_init=True) for it in range(self._number())]
             others = [self._container(f"main-{it}", is_init=False) for it in range(self._number())]
             pod = make_pod("web", spec={"initContainers": inits, "containers": others})
-            classes: Any = SimpleNamespace(class_of=CLASSES.get)
-            result = requests_and_mappings(pod, sorted(CLASSES), classes)
+            classes: Any = SimpleNamespace(class_of=self._classes.get)
+            result = requests_and_mappings(pod, RESOURCES, classes)
             exactly = {it.name: it.exactly for it in result.requests if it.exactly is not None}
             counts = {name: it.count for name, it in exactly.items()}
             classes_of = {name: it.device_class_name for name, it in exactly.items()}
             names = [it.name for it in result.requests]
             if names != sorted(set(names)) or len(counts) != len(names):
                 self.problems.append(f"the requests are {names}")
-            for resource, class_name in CLASSES.items():
+            for resource, class_name in self._classes.items():
                 uses = [
                     (it.container_name, it.request_name)
                     for it in result.mappings
@@ -65,7 +69,7 @@ class ExtendedRun:
     def _container(self, name: str, *, is_init: bool) -> dict[str, Any]:
         rng = self._rng
         requests = {
-            resource: str(rng.randrange(1, 5)) for resource in CLASSES if rng.random() < 0.6
+            resource: str(rng.randrange(1, 5)) for resource in RESOURCES if rng.random() < 0.6
         }
         if rng.random() < 0.5:
             requests["cpu"] = "1"

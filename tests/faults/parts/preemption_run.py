@@ -36,6 +36,7 @@ from mooring.queue import QueueName
 from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.state import Nominator, PodInfo
 from mooring.virtual_loop import LoopClock, VirtualLoop
+from tests.faults.parts.preemption_events import SCHEDULERS, PreemptionEvents
 from tests.faults.parts.unbound_victims import STEP_S, UnboundVictims
 from tests.faults.twins.attached_preemption import AttachedPreemption
 from tests.helpers.queues import POD_GONE, Bench, GatePlugin, Refuser, on, pod
@@ -69,10 +70,12 @@ class Reports:
     Attributes:
         expected: "UID outcome" of a victim -> how often it has to be reported.
         retries: How many preemptors were retried.
+        cancelled: UIDs of the victims whose attempt was cancelled.
     """
 
     def __init__(self) -> None:
         self.expected: Counter[str] = Counter()
+        self.cancelled: set[str] = set()
         self.retries = 0
         self._real: Counter[str] = Counter()
         self._ends: Counter[bool] = Counter()
@@ -89,6 +92,8 @@ class Reports:
     def on_cancel(self, uid: str, *, is_cancelled: bool) -> bool:
         """Expects a report if a victim was preempted before its binding."""
         self.expected[f"{uid} preempted"] += is_cancelled
+        if is_cancelled:
+            self.cancelled.add(uid)
         return is_cancelled
 
     def problems(self) -> Iterator[str]:
@@ -114,7 +119,7 @@ class PreemptionRun:
         self._failing = rng.choice((0.0, 0.2, 0.6))
         self._slow_s = rng.choice((0.1, 3.0, 12.0))
         gate = GatePlugin("DefaultPreemption", lambda it: _gate(self._executor, it), on(POD_GONE))
-        self._bench = Bench(gate, Refuser("Fit", on(POD_GONE)))
+        self._bench = Bench(gate, Refuser("Fit", on(POD_GONE)), schedulers=SCHEDULERS)
         self._queue, self._pods = self._bench.queue, dict[str, Pod]()
         self._nominator, self._count = Nominator(), 0
         self._changed = asyncio.Event()
@@ -137,9 +142,11 @@ class PreemptionRun:
             until=self._until,
         )
         evictor: Any = SimpleNamespace(evict=self._evict, clear_nomination=self._clear)
-        reporting, recorder = _reporting(self._on_report), _recorder(self._reports)
+        report, cancelled = self.problems.append, self._reports.cancelled
+        self._events = PreemptionEvents(seed, NODE, self._on_report, report, cancelled)
+        recorder, events = _recorder(self._reports), self._events
         self._executor = PreemptionExecutor(
-            self._queue, self._nominator, handle, self._pods, evictor, reporting, recorder
+            self._queue, self._nominator, handle, self._pods, evictor, events, recorder
         )
         self._executor.open(tasks)
         service: Any = SimpleNamespace(
@@ -178,7 +185,7 @@ class PreemptionRun:
     async def run(self) -> None:
         """Starts preemptions at random moments, and lets them end."""
         rng = self._rng
-        ticking = self._tasks.create_task(self._tick())
+        ticking = self._tasks.create_task(_tick(self._bench, self.model))
         for _ in range(ROUNDS):
             await asyncio.sleep(rng.choice((0.0, 0.5, 3.0, 20.0)))
             if self._has_steps:
@@ -207,14 +214,6 @@ class PreemptionRun:
         await asyncio.sleep(QUIET_S)
         if self._writes_without_lease:
             self.problems.append("the lease is lost, but nothing has ended")
-
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(1.0)
-            self._bench.clock.advance(1.0)
-            if self._queue.next_flush_at_s() <= self._bench.clock.monotonic_s():
-                self._queue.flush()
-            self.model.on_tick()
 
     # -- the scheduler ----------------------------------------------------------------------------
 
@@ -248,7 +247,8 @@ class PreemptionRun:
     def _new(self, kind: str, *, priority: int = 0, node: str = "") -> PodInfo:
         self._count += 1
         name = f"{kind}-{self._count}"
-        info = pod(name, priority=priority, node=node)
+        spec = {"schedulerName": self._events.scheduler()}
+        info = pod(name, priority=priority, node=node, spec=spec)
         self._pods[info.key] = info.pod
         return info
 
@@ -305,7 +305,7 @@ class PreemptionRun:
 
     async def _evict(self, victim: Pod, message: str) -> bool:
         """Deletes a victim, before or after the answer, or not at all."""
-        del message
+        self._events.note_message(victim, message)
         rng, info = self._rng, PodInfo(victim)
         if info.uid in self._terminating:
             self.problems.append(f"{info.key} is evicted, but is terminating")
@@ -357,6 +357,16 @@ class PreemptionRun:
             await self._changed.wait()
 
 
+async def _tick(bench: Bench, model: AttachedPreemption) -> None:
+    """Advances the clock of the queue, second by second."""
+    while True:
+        await asyncio.sleep(1.0)
+        bench.clock.advance(1.0)
+        if bench.queue.next_flush_at_s() <= bench.clock.monotonic_s():
+            bench.queue.flush()
+        model.on_tick()
+
+
 async def _take(rng: Rng, *, has_steps: bool, longest_s: float) -> None:
     """Takes a while, as a request does."""
     seconds = rng.random() * longest_s
@@ -386,14 +396,6 @@ def _stays(live: Pod | None, uid: str) -> bool:
     if live is None or live.metadata.uid != uid:
         return False
     return live.metadata.deletion_timestamp is None and bool(live.spec.node_name)
-
-
-def _reporting(on_report: Callable[[PodInfo, str], None]) -> Any:
-    """Returns the reports of victims."""
-    return SimpleNamespace(
-        preempted=lambda victim, *_: on_report(victim, "preempted"),
-        eviction_failed=lambda victim, *_: on_report(victim, "failed"),
-    )
 
 
 def _recorder(reports: Reports) -> Any:

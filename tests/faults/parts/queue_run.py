@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
-from mooring.cluster_event import QueueingHint
+from mooring.cluster_event import ClusterEventWithHint, QueueingHint
 from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Reject
 from mooring.queue import InFlightAttempt, QueuedPod, QueueName, QueueOptions
@@ -51,6 +51,8 @@ WEIGHTS: Final = {
     "end": 12,
     "detach": 2,
 }
+#: In such seeds, modulo seven, hints raise instead of queueing a pod, and gates too.
+RAISES: Final = 6
 
 
 class QueueRun:
@@ -75,7 +77,12 @@ class QueueRun:
         self._is_door_open = True
         self._mixed = seeded_random(seed + 1_000_000) if seed % 5 == MIXED else None
         mixed = [_mixed_plugin()] if self._mixed is not None else []
-        self._bench = Bench(*all_plugins(self._door), *mixed, **options)
+        self._raises = seed % 7 == RAISES
+        plugins = [*all_plugins(self._door), *mixed]
+        if self._raises:
+            for plugin in (it for it in plugins if hasattr(it, "registrations")):
+                plugin.registrations = tuple(_raising(item) for item in plugin.registrations)
+        self._bench = Bench(*plugins, **options)
         self._queue, self._clock = self._bench.queue, self._bench.clock
         profiles = {"default-scheduler": self._bench.framework}
         twin = QueueTwin(profiles, self._clock, QueueOptions(**options))
@@ -195,6 +202,8 @@ class QueueRun:
 
     def _door(self, info: PodInfo) -> Any:
         is_shut = "door" in info.metadata.labels and not self._is_door_open
+        if is_shut and self._raises and _is_even(info):
+            raise ValueError("the door is broken")
         return Reject("shut") if is_shut else None
 
     def _activate(self) -> None:
@@ -303,6 +312,27 @@ _WEIGHTS: Final = list(WEIGHTS.items())
 def _mixed_plugin() -> Any:
     """Returns a plugin that signs the labels of pods, and has a hint that reads more than that."""
     return Signer("Mixed", on(NODE_ADD, _wants, pure=True), on(NODE_ADD, _is_urgent))
+
+
+def _raising(item: ClusterEventWithHint) -> ClusterEventWithHint:
+    """Returns a registration whose hint raises for some pods, and returns nothing for others."""
+    hint = item.hint
+    if hint is None:
+        return item
+
+    def broken(info: PodInfo, old: Any, new: Any) -> Any:
+        result = hint(info, old, new)
+        if result is not QUEUE:
+            return result
+        if item.pure or _is_even(info):
+            raise ValueError("the hint is broken")
+        return None
+
+    return ClusterEventWithHint(item.event, broken, pure=item.pure)
+
+
+def _is_even(info: PodInfo) -> bool:
+    return int(info.uid.rpartition("-")[2]) % 2 == 0
 
 
 def _wants(info: PodInfo, old: Any, new: Any) -> QueueingHint:

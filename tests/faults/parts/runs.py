@@ -32,18 +32,21 @@ from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.limited_choice_run import run_limited_choice
 from tests.faults.parts.lists_run import run_lists
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
+from tests.faults.parts.points_run import run_points
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.removal_run import run_removal
+from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
+from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
@@ -95,6 +98,9 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "hints": run_hints,
     "restrictions": run_restrictions,
     "tokens": run_tokens,
+    "points": run_points,
+    "tight": run_tight,
+    "reports": run_reports,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -109,8 +115,10 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "restrictions",
         "handlers",
         "cycle",
+        "tight",
     ),
     "framework": (
+        "points",
         "cached",
         "batch",
         "filter_extender",
@@ -120,6 +128,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "choice",
         "scores",
         "device_columns",
+        "tight",
     ),
     "dra": ("node_devices", "shared_devices"),
     "cel": ("node_devices",),
@@ -150,6 +159,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claim_errors",
         "removal",
         "hints",
+        "reports",
     ),
     "plugins/dynamic_resources": (
         "extended",

@@ -92,8 +92,8 @@ class VerifyRun:
             if self._cache.is_assumed(uid) and self._server.nodes.get(uid) != NODE:
                 self.problems.append(f"{uid} is still assumed, but is not bound")
         lost = [uid for uid in self._tracked if self._cache.is_assumed(uid)]
-        if len(self._verifier) < len(lost):
-            self.problems.append("an unconfirmed binding is not verified any more")
+        if len(self._verifier) != len(lost):
+            self.problems.append(f"{len(self._verifier)} bindings are verified, not {len(lost)}")
 
     # -- the client of the verifier ---------------------------------------------------------------
 

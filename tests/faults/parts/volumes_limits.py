@@ -11,13 +11,13 @@ getNodeVolumeAttachmentInfo). Volumes of in-tree plugins are not drawn.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from mooring.clock import Rng
-from mooring.framework.runtime.nominated import filter_one
+from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.objects.codec.decode import convert
 from mooring.objects.pod import Pod
 from mooring.plugins.node_volume_limits import NodeVolumeLimits
@@ -33,6 +33,8 @@ DRIVERS: Final = (DRIVER, "other.example.com", NONE)
 MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 PODS_MAX: Final = 6
 ATTACHMENTS_MAX: Final = 6
+#: Of the comparisons so many are made with other pods on the nodes, too.
+HYPOTHETICAL_SHARE: Final = 0.3
 
 #: Volume -> driver; a volume is its driver and its handle.
 Volumes = dict[tuple[str, str], str]
@@ -49,6 +51,7 @@ class VolumeLimits:
         objects: The objects that were reported to it, by kind and name.
         rng: Of these draws alone.
         report: Called with each difference.
+        more: Draws the pods that a preemption removes, and nominated ones.
         migrations: Draws which in-tree plugins a node has migrated; no volume here is of one.
         on_csi_node: Called with the CSINode before and after each change of one.
     """
@@ -60,6 +63,7 @@ class VolumeLimits:
         rng: Rng,
         report: Callable[[str], None],
         *,
+        more: Rng,
         migrations: Rng,
         on_csi_node: Callable[[Any, Any], None],
     ) -> None:
@@ -72,6 +76,7 @@ class VolumeLimits:
         self._limits: dict[str, dict[str, int | None]] = {}
         #: Attachment -> its driver, volume and node.
         self._attachments: dict[str, tuple[str, str, str]] = {}
+        self._more = more
         self._migrations, self._on_csi_node = migrations, on_csi_node
         self._csi_nodes: dict[str, Any] = {}
         self._pods: list[str] = []
@@ -130,14 +135,8 @@ class VolumeLimits:
             uid = self._pods.pop(rng.randrange(len(self._pods)))
             self._cache.remove_pod(uid)
             return
-        claims = sorted(name for kind, name in self._objects if kind == CLAIM)
-        names = [rng.choice([*claims, "missing"]) for _ in range(rng.choice((1, 1, 2, 3)))]
-        volumes = [
-            {"name": name, "persistentVolumeClaim": {"claimName": name}}
-            for name in dict.fromkeys(names)
-        ]
-        uid = self._new_name()
-        pod = make_pod(uid, uid=uid, spec={"volumes": volumes})
+        pod = self._new_pod(rng)
+        uid = pod.metadata.uid
         node_name = rng.choice(NODES)
         if rng.random() < 0.5:
             # It is filtered, assumed and confirmed, as by an attempt.
@@ -146,6 +145,16 @@ class VolumeLimits:
                 reservation.keep()
         self._pods.append(uid)
         self._cache.put_pod(replace(pod, spec=replace(pod.spec, node_name=node_name)))
+
+    def _new_pod(self, rng: Rng) -> Pod:
+        claims = sorted(name for kind, name in self._objects if kind == CLAIM)
+        names = [rng.choice([*claims, "missing"]) for _ in range(rng.choice((1, 1, 2, 3)))]
+        volumes = [
+            {"name": name, "persistentVolumeClaim": {"claimName": name}}
+            for name in dict.fromkeys(names)
+        ]
+        uid = self._new_name()
+        return make_pod(uid, uid=uid, spec={"volumes": volumes})
 
     def _new_name(self) -> str:
         self._count += 1
@@ -163,13 +172,43 @@ class VolumeLimits:
             self.paths[str(expected)] += 1
             if actual != expected:
                 self._report(f"{pod.metadata.name} on {name}: {actual}, not {expected}")
+        if begun.view.names and self._more.random() < HYPOTHETICAL_SHARE:
+            self._compare_hypothetical(pod, begun)
 
-    def _reasons(self, pod: Pod, node: str) -> tuple[str, ...]:
+    def _compare_hypothetical(self, pod: Pod, begun: Any) -> None:
+        """Filters nodes without some of their pods, and with others, as a preemption does."""
+        rng, removed, added = self._more, list[tuple[PodInfo, ...]](), list[tuple[PodInfo, ...]]()
+        for name in begun.view.names:
+            on_node = [
+                placed.info
+                for placed in self._cache.pods
+                if self._cache.nodes.names[placed.row] == name
+            ]
+            removed.append(tuple(info for info in on_node if rng.random() < 0.5))
+            count = rng.choice((0, 0, 1, 2))
+            added.append(tuple(PodInfo(self._new_pod(rng)) for _ in range(count)))
+        view = begun.view.without(removed).plus(added)
+        actual: list[tuple[str, ...]] = [()] * len(view)
+        for _, statuses in filter_hypothetical(self._harness.framework, begun.cycle, view):
+            actual = [it.reasons if it is not None else () for it in statuses.to_list()]
+        for name, reasons, without, more in zip(view.names, actual, removed, added, strict=True):
+            expected = self._reasons(pod, name, [it.uid for it in without], more)
+            if reasons != expected:
+                self._report(
+                    f"{pod.metadata.name} on {name} without {without}, with {more}: "
+                    f"{reasons}, not {expected}"
+                )
+
+    def _reasons(
+        self, pod: Pod, node: str, without: Sequence[str] = (), more: Sequence[PodInfo] = ()
+    ) -> tuple[str, ...]:
         for name in claims_in(pod):
             if (CLAIM, name) not in self._objects:
                 missing = f'persistentvolumeclaim "{name}" not found'
                 return (f"looking up PVC default/{name}: {missing}",)
-        used = self._used_by_pods(node)
+        used = self._used_by_pods(node, without)
+        for info in more:
+            used |= self._volumes_of(info.pod)
         count = Counter((self._attached(node) | used).values())
         new = Counter(d for volume, d in self._volumes_of(pod).items() if volume not in used)
         limits = self._limits.get(node, {})
@@ -179,10 +218,11 @@ class VolumeLimits:
                 return (FULL,)
         return ()
 
-    def _used_by_pods(self, node: str) -> Volumes:
+    def _used_by_pods(self, node: str, without: Sequence[str]) -> Volumes:
         volumes: Volumes = {}
         for placed in self._cache.pods:
-            if self._cache.nodes.names[placed.row] == node:
+            is_there = self._cache.nodes.names[placed.row] == node
+            if is_there and placed.info.uid not in without:
                 volumes |= self._volumes_of(placed.info.pod)
         return volumes
 

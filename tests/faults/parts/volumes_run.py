@@ -9,7 +9,7 @@ it, and, for each change, whether a rejected pod must be queued.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -22,13 +22,17 @@ from mooring.framework.runtime.nominated import filter_one
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
+from mooring.state.cache import Cache
+from mooring.state.volumes.topology import topology_of_affinity
 from mooring.testing import Harness, make_pod
 from tests.faults.parts.volumes_limits import VolumeLimits
 from tests.faults.parts.volumes_model import (
     MARK,
     SELECTED_NODE,
     Plan,
+    View,
     claims_in,
+    reaches,
 )
 from tests.faults.parts.volumes_server import CLAIM, CLASSES, STEP_S, VOLUME
 from tests.faults.parts.volumes_watch import VolumeWatch
@@ -60,12 +64,12 @@ class VolumesRun(VolumeWatch):
         profile: Any = SimpleNamespace(plugins=lambda _: [self._plugin])
         service: Any = SimpleNamespace(cache=self._cache, profiles={"": profile})
         self.attached = AttachedVolumes(service, self.problems.append)
-        limits_rng = seeded_random(seed + LIMITS_SEED)
         self.limits = VolumeLimits(
             self._cache,
             self._view.objects,
-            limits_rng,
+            seeded_random(seed + LIMITS_SEED),
             self.problems.append,
+            more=seeded_random(seed + LIMITS_SEED + 2),
             migrations=seeded_random(seed + LIMITS_SEED + 1),
             on_csi_node=self._on_csi_node,
         )
@@ -85,6 +89,7 @@ class VolumesRun(VolumeWatch):
             self._server.act()
             self.limits.change()
             self.attached.on_tick()
+            self.problems += _reach_problems(self._cache, self._view)
             if self.problems:
                 break
         self._server.is_passive = True
@@ -212,6 +217,8 @@ class VolumesRun(VolumeWatch):
             rows = [row for row in begun.view.rows.tolist() if self.rng.random() < 0.5]
             part = NodeView(begun.cycle.snapshot, sorted_rows(rows))
             self._filter(pod, begun, part, plans)
+        scored = NodeView(begun.cycle.snapshot, _rows_of(begun.view, feasible))
+        self.problems += self._scores.compare(self._plugin, begun.cycle, scored, plans, view)
         if self.rng.random() < 0.3:
             await self._call_extender()
         node_name = self.rng.choice(feasible)
@@ -299,6 +306,19 @@ class VolumesRun(VolumeWatch):
         return stored
 
 
+def _reach_problems(cache: Cache, view: View) -> Iterator[str]:
+    """Yields the volumes that reach other nodes, before anything else reads which they reach."""
+    nodes = view.all("Node")
+    rows = [cache.nodes.live_row(node.metadata.name) for node in nodes]
+    for volume in view.all(VOLUME) if nodes else ():
+        affinity = volume.spec.node_affinity
+        topology = topology_of_affinity(affinity.required if affinity is not None else None)
+        reached = cache.storage.reaches.reachable_rows(topology, np.array(rows)).tolist()
+        expected = [reaches(volume, node) for node in nodes]
+        if reached != expected:
+            yield f"{volume.metadata.name} reaches {reached} of the nodes, not {expected}"
+
+
 def _expected(
     plan: Plan, node_name: str, claims: list[Any], before: Mapping[Any, Any]
 ) -> dict[Any, Any]:
@@ -319,6 +339,11 @@ def _expected(
 def sorted_rows(rows: list[int]) -> Any:
     """Returns rows as an array."""
     return np.array(sorted(rows), dtype=np.intp)
+
+
+def _rows_of(view: NodeView, names: list[str]) -> Any:
+    pairs = zip(view.names, view.rows.tolist(), strict=True)
+    return sorted_rows([row for name, row in pairs if name in names])
 
 
 def _change_of(kind: str, obj: Any) -> Any:

@@ -19,6 +19,7 @@ from mooring.state.cache import Cache
 from mooring.virtual_loop import LoopClock
 from tests.faults.parts.volumes_model import View
 from tests.faults.parts.volumes_places import VolumePlaces
+from tests.faults.parts.volumes_scores import VolumeScores
 from tests.faults.parts.volumes_server import CLAIM, STEP_S, VOLUME, VolumeServer
 
 #: Seconds that PreBind waits for the controller.
@@ -27,6 +28,8 @@ TIMEOUT_S: Final = 12.0
 WIDE: Final = 4
 #: In such seeds, modulo four, a zone may have two pools.
 SECOND_POOLS: Final = 2
+#: In such seeds nodes are scored by the capacity of their storage.
+SCORED_EVERY: Final = 2
 NAMESPACED: Final = (CLAIM, "CSIStorageCapacity")
 UPDATES: Final = {
     "Node": ActionType.UPDATE_NODE_LABEL,
@@ -56,8 +59,12 @@ class VolumeWatch:
         backend: Any = SimpleNamespace(store=self._stores.get)
         client: Any = SimpleNamespace(patch=self._patch)
         self._handle = PluginHandle(self._cache, client, clock=clock, rng=rng, backend=backend)
-        args = VolumeBindingArgs(bind_timeout_seconds=int(TIMEOUT_S))
-        self._plugin = VolumeBinding(args, self._handle)
+        has_scores = seed % SCORED_EVERY == 0
+        self._scores = VolumeScores(seeded_random(seed + 5_000_000) if has_scores else None)
+        args = VolumeBindingArgs(
+            bind_timeout_seconds=int(TIMEOUT_S), shape=self._scores.points() or None
+        )
+        self._plugin = VolumeBinding(args, self._handle, self._scores.gates)
         self._view = View({})
         #: Changes that are reported after the attempt in which an extender is called.
         self._buffered: list[tuple[str, str, Any]] | None = None

@@ -176,6 +176,7 @@ class AttachedElector:
 
     def _fences(self) -> float:
         left_s = self._leads_until_s - self._now_s()
+        self._check_ends()
         try:
             seconds: float = self._fence()
         except LeaseLost:
@@ -185,6 +186,40 @@ class AttachedElector:
         if abs(seconds - left_s) > ROUNDING_S:
             self._differ(f"allows a write for {seconds:.2f} s, not {left_s:.2f} s")
         return seconds
+
+    def _check_ends(self) -> None:
+        """Checks the very moments of two ends: of our lease, and of another's.
+
+        No request meets them, so the elector is asked what it would do just before and at each.
+        """
+        ends_s = self._elector._leads_until_s
+        if math.isfinite(ends_s):
+            self._check_lead_at(math.nextafter(ends_s, -math.inf), leads=True)
+            self._check_lead_at(ends_s, leads=False)
+        lease, observed_s = self._elector.lease, self._elector._observed_at_s
+        if lease is None or not math.isfinite(observed_s):
+            return
+        expires_s = observed_s + (lease.spec.lease_duration_seconds or 0)
+        is_others = (lease.spec.holder_identity or "") not in ("", self._elector.identity)
+        before_s = math.nextafter(expires_s, -math.inf)
+        is_theirs = [self._elector._is_held_by_another(at_s) for at_s in (before_s, expires_s)]
+        if is_theirs != [is_others and expires_s > observed_s, False]:
+            self._differ("takes the lease at another time than its end")
+
+    def _check_lead_at(self, now_s: float, *, leads: bool) -> None:
+        clock, self._elector._clock = self._elector._clock, _At(now_s)
+        try:
+            if self._may_write() != leads or self._elector.is_leading != leads:
+                self._differ(f"leads or may write is {not leads} at the end of its lease")
+        finally:
+            self._elector._clock = clock
+
+    def _may_write(self) -> bool:
+        try:
+            self._fence()
+        except LeaseLost:
+            return False
+        return True
 
     async def _keeps(self) -> None:
         try:
@@ -221,6 +256,17 @@ class AttachedElector:
 
     def _differ(self, message: str) -> None:
         self._report(f"lease: {self._elector.identity} {message}")
+
+
+class _At:
+    """A clock that stands still."""
+
+    def __init__(self, now_s: float) -> None:
+        self._now_s = now_s
+
+    def monotonic_s(self) -> float:
+        """Returns the time."""
+        return self._now_s
 
 
 def _wall_s_of(text: str | None) -> float:

@@ -158,6 +158,7 @@ def _helps(registered: ClusterEventWithHint, pod: PodInfo, old: Any, new: Any) -
     if registered.hint is None:
         return True
     try:
-        return registered.hint(pod, old, new) is QueueingHint.QUEUE
-    except Exception:  # noqa: BLE001 - a hint that raises queues the pod
+        # A hint that raises, or returns anything else, queues the pod.
+        return registered.hint(pod, old, new) is not QueueingHint.SKIP
+    except Exception:  # noqa: BLE001 - see above
         return True

@@ -126,6 +126,12 @@ class CachedResults:
     """The cached results of one signature.
 
     ``raw[s]`` int64 shape (capacity,): the raw scores of score plugin s.
+
+    Args:
+        filters: The names of the filters.
+        n_scores: The number of score plugins.
+        capacity: The length of the columns.
+        evicted: An entry whose columns are reused, and nothing else; it is not used any more.
     """
 
     __slots__ = (
@@ -152,10 +158,25 @@ class CachedResults:
         "results",
     )
 
-    def __init__(self, filters: tuple[str, ...], n_scores: int, capacity: int) -> None:
+    def __init__(
+        self,
+        filters: tuple[str, ...],
+        n_scores: int,
+        capacity: int,
+        evicted: CachedResults | None = None,
+    ) -> None:
         self.capacity = capacity
-        self.results = FilterResults(filters, capacity)
-        self.raw = [np.zeros(capacity, dtype=np.int64) for _ in range(n_scores)]
+        if evicted is None:
+            self.results = FilterResults(filters, capacity)
+            self.raw = [np.zeros(capacity, dtype=np.int64) for _ in range(n_scores)]
+            #: The weighted sum of the scores of ``finals`` by row.
+            self.final_total = np.zeros(capacity, dtype=np.int64)
+        else:
+            # Scores are not cleared: they are overwritten where there is a node, and not used
+            # elsewhere.
+            evicted.results.clear()
+            self.results, self.raw = evicted.results, evicted.raw
+            self.final_total = evicted.final_total
         #: Plugin name -> (result of pre_filter or pre_score, the state it stored).
         self.pre_filtered: dict[str, tuple[Any, Any]] = {}
         self.pre_scored: dict[str, tuple[Any, Any]] = {}
@@ -170,8 +191,6 @@ class CachedResults:
         self.finals: tuple[int, ...] = ()
         #: The scores of the latter.
         self.constants: dict[int, int] = {}
-        #: The weighted sum of the scores of ``finals`` by row.
-        self.final_total = np.zeros(capacity, dtype=np.int64)
         #: The combinations with columns of other filters; they follow the filter results.
         self.combined = CombinedCache()
         #: The results of the filters, and raw scores, by the amounts of a node.
@@ -184,24 +203,6 @@ class CachedResults:
         self._score_generation = -1
         #: The last result of ``_changed``, and its two generations.
         self._last_changes: tuple[tuple[int, int], _Changes] | None = None
-
-    def reset(self) -> None:
-        """Resets the entry for reuse under another signature.
-
-        Raw scores are not cleared: they are overwritten where there is a node, and not used
-        elsewhere.
-        """
-        self.results.clear()
-        self.pre_filtered, self.pre_scored = {}, {}
-        self.restored_pre_filter = self.restored_pre_score = None
-        self.in_range = [False] * len(self.raw)
-        self.is_zero = [False] * len(self.raw)
-        self.finals, self.constants = (), {}
-        self.combined.clear()
-        self.equal_filtered, self.equal_scored = EqualNodes(), EqualNodes()
-        self._summed, self._weighted, self._constant = (), [], 0
-        self._filter_generation = self._score_generation = -1
-        self._last_changes = None
 
     def refresh_filters(
         self,
@@ -410,10 +411,9 @@ class ResultCache:
         self._entries.limit = self._limit(capacity)
         evicted = self._entries.evict(space=1)
         entry = evicted[-1][1] if evicted else None
-        if self.reuses_buffers and entry is not None and entry.capacity == capacity:
-            entry.reset()  # reusing memory is much cheaper than allocating it
-        else:
-            entry = CachedResults(self._filters, self._n_scores, capacity)
+        if not self.reuses_buffers or (entry is not None and entry.capacity != capacity):
+            entry = None  # else its memory is reused, which is much cheaper than to allocate it
+        entry = CachedResults(self._filters, self._n_scores, capacity, entry)
         return self._entries.put(signature, entry)
 
     def clear(self) -> None:

@@ -1,0 +1,56 @@
+"""Checks the reason of a failed attempt: it says what has failed, and in which plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mooring.framework import Diagnosis
+
+
+class FailureTexts:
+    """The texts of the attempts that will fail.
+
+    Args:
+        plugin: The name of the plugin that fails.
+    """
+
+    def __init__(self, plugin: str) -> None:
+        self._plugin = plugin
+        self._texts: dict[str, tuple[str, ...]] = {}
+        self._interrupted: set[str] = set()
+
+    def begin(self, uid: str) -> None:
+        """Begins an attempt."""
+        self._texts.pop(uid, None)
+        self._interrupted.discard(uid)
+
+    def expect(self, uid: str, *texts: str) -> None:
+        """Expects that the reason contains these texts."""
+        self._texts[uid] = texts
+
+    def expect_of(self, uid: str, point: str, text: str) -> None:
+        """Expects that the reason contains a text, and says where the plugin has raised."""
+        self._texts[uid] = text, self._running(point)
+
+    def interrupt(self, uid: str) -> None:
+        """Expects that a preemption is the reason, which has interrupted PreBind."""
+        self._interrupted.add(uid)
+
+    def problems(self, uid: str, reason: Any) -> Iterator[str]:
+        """Yields what the reason of a failed attempt does not say."""
+        texts = self._texts.pop(uid, ())
+        if uid in self._interrupted:
+            self._interrupted.discard(uid)
+            texts = "preempted", self._running("PreBind")
+        if isinstance(reason, Diagnosis):
+            status = reason.pre_filter
+            words = " ".join([*reason.reasons, *(status.reasons if status is not None else ())])
+        else:
+            words = " ".join([str(reason), *getattr(reason, "__notes__", ())])
+        for text in texts:
+            if text not in words:
+                yield f"{uid} has failed since {words!r}, which does not say {text!r}"
+
+    def _running(self, point: str) -> str:
+        return f'running {point} plugin "{self._plugin}"'

@@ -1,0 +1,244 @@
+"""Rules for the results of plugins, in plain loops: the model of a framework.
+
+A result is ``None``, or the name of a kind of results: see ``points_run.py``, which draws them.
+
+Source: pkg/scheduler/framework/runtime/framework.go (RunPreFilterPlugins to RunPostBindPlugins,
+RunPostFilterPlugins), pkg/scheduler/schedule_one.go (findNodesThatFitPod, prioritizeNodes).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+SKIPPED, REJECTED, UNRESOLVABLE, PENDING = "skip", "reject", "unresolvable", "pending"
+RAISED, NARROWED, WAITS, FAILED, NOMINATED = "raise", "narrow", "wait", "error", "nominate"
+#: The kinds of results that make a pod unschedulable, and the codes of their statuses.
+CODES: Final = {
+    REJECTED: "Unschedulable",
+    UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    PENDING: "Pending",
+}
+#: Plugin, extension point, node -> the result of the plugin, for the pod of the attempt.
+Result = Callable[[str, str, str], str | None]
+
+
+def reason_of(plugin: str, kind: str) -> str:
+    """Returns the reason of a status."""
+    return f"{plugin}: {kind}"
+
+
+class Rejection(NamedTuple):
+    """A status: the value of its code, its reasons, its plugin."""
+
+    code: str
+    reasons: tuple[str, ...]
+    plugin: str
+
+
+class _First(NamedTuple):
+    """The first plugin that rejects a node, and how."""
+
+    plugin: str
+    kind: str
+
+
+class PluginRaised(Exception):
+    """A plugin has failed: of several, any of those in ``args``."""
+
+
+@dataclass
+class Outcome:
+    """The end of an attempt without a node.
+
+    Attributes:
+        pre_filter: The rejection by PreFilter; None = the filters ran.
+        reasons: How many nodes have each reason.
+        plugins: The plugins that rejected the pod, or left nodes out.
+        pending: Those of them whose rejection is pending.
+    """
+
+    pre_filter: Rejection | None = None
+    reasons: Counter[str] = field(default_factory=Counter)
+    plugins: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+
+
+class PointsModel:
+    """The rules.
+
+    Args:
+        plugins: Extension point -> the names of its plugins, in order.
+        result: Returns the result of a plugin.
+        left: Returns the nodes that PreFilter of a plugin leaves.
+        idle: The plugins that do not apply to the pod.
+    """
+
+    def __init__(
+        self,
+        plugins: Mapping[str, Sequence[str]],
+        result: Result,
+        left: Callable[[str], Collection[str]],
+        idle: Collection[str],
+    ) -> None:
+        self._plugins, self._result, self._left, self._idle = plugins, result, left, idle
+
+    def _of(self, point: str) -> list[str]:
+        return [name for name in self._plugins.get(point, ()) if name not in self._idle]
+
+    # -- from PreFilter to PostFilter -------------------------------------------------------------
+
+    def fitting(self, nodes: Sequence[str], nominated: str) -> list[str] | Outcome:
+        """Returns the nodes that fit, or why there are none; first the nominated one is tried.
+
+        Raises:
+            PluginRaised: a plugin has failed.
+        """
+        skipped = set(self._idle)
+        narrowing: list[str] = []
+        left: set[str] | None = None
+        rejection: Rejection | None = None
+        for plugin in self._of("pre_filter"):
+            kind = self._result(plugin, "pre_filter", "")
+            if kind == RAISED:
+                raise PluginRaised(plugin)
+            if kind == SKIPPED:
+                skipped.add(plugin)
+            elif kind == NARROWED:
+                narrowing.append(plugin)
+                names = set(self._left(plugin))
+                left = names if left is None else left & names
+                if not left:
+                    outcome = Outcome(Rejection(CODES[UNRESOLVABLE], (), ""))
+                    outcome.plugins |= set(narrowing)
+                    return outcome
+            elif kind is not None:
+                rejection = Rejection(CODES[kind], (reason_of(plugin, kind),), plugin)
+                if kind == UNRESOLVABLE:
+                    return Outcome(rejection, plugins={plugin})
+        if rejection is not None:
+            return Outcome(rejection, plugins={rejection.plugin, *narrowing})
+        filtered = {node: self._filtered(node, skipped) for node in nodes}
+        if nominated in filtered and filtered[nominated] is None:
+            return [nominated]
+        included = {node for node in nodes if left is None or node in left}
+        fitting = [node for node, first in filtered.items() if not first and node in included]
+        failed = {
+            it.plugin
+            for node, it in filtered.items()
+            if it and it.kind == FAILED and node in included
+        }
+        if failed:
+            raise PluginRaised(*failed)
+        outcome = Outcome(plugins=set(narrowing))
+        for node, first in filtered.items():
+            # A node that is left out has a status if the pod is nominated to it.
+            if first is None or first.kind == FAILED or node not in {*included, nominated}:
+                continue
+            outcome.reasons[reason_of(*first)] += 1
+            outcome.plugins.add(first.plugin)
+            if first.kind == PENDING:
+                outcome.pending.add(first.plugin)
+        return fitting or outcome
+
+    def _filtered(self, node: str, skipped: set[str]) -> _First | None:
+        """Returns the first plugin that rejects a node, and its result; None = it fits."""
+        for plugin in self._plugins.get("filter", ()):
+            if plugin not in skipped and (kind := self._result(plugin, "filter", node)):
+                return _First(plugin, kind)
+        return None
+
+    def scorers(self) -> list[str]:
+        """Returns the plugins whose scores count.
+
+        Raises:
+            PluginRaised: PreScore of a plugin has failed.
+        """
+        skipped = set(self._idle)
+        for plugin in self._of("pre_score"):
+            kind = self._result(plugin, "pre_score", "")
+            if kind == RAISED:
+                raise PluginRaised(plugin)
+            if kind == SKIPPED:
+                skipped.add(plugin)
+        return [plugin for plugin in self._plugins.get("score", ()) if plugin not in skipped]
+
+    def post_filter(self) -> tuple[Rejection | None, str | None]:
+        """Returns the rejection of PostFilter, None = a plugin nominates the pod; and the node."""
+        reasons: list[str] = []
+        first, node = "", None
+        plugins = self._plugins.get("post_filter", ())
+        if not plugins:
+            return None, ""
+        for plugin in plugins:
+            kind = self._result(plugin, "post_filter", "")
+            if kind == NOMINATED:
+                return None, f"by {plugin}"
+            if kind in (RAISED, FAILED):
+                return Rejection("Error", (), plugin), None
+            assert kind is not None
+            own = self._result(plugin, "nomination", "")
+            if kind == UNRESOLVABLE:
+                return Rejection(CODES[kind], (reason_of(plugin, kind),), plugin), own
+            if own is not None:
+                node = own
+            reasons.append(reason_of(plugin, kind))
+            first = first or plugin
+        return Rejection(CODES[REJECTED], tuple(reasons), first), node
+
+    # -- from Reserve to PostBind -----------------------------------------------------------------
+
+    def calls(self) -> tuple[list[tuple[str, str]], str, dict[str, None]]:
+        """Returns the calls of a pod with a node, how it ends, and the plugins that delay it.
+
+        The end is "" for a bound pod, or else the plugin that ends the attempt.
+        """
+        made: list[tuple[str, str]] = []
+        delaying: dict[str, None] = {}
+        ended_by = self._before_binding(made, delaying)
+        if not ended_by:
+            ended_by = self._bound(made)
+        if ended_by:
+            made += [("unreserve", plugin) for plugin in reversed(self._of("unreserve"))]
+        else:
+            made += [("post_bind", plugin) for plugin in self._plugins.get("post_bind", ())]
+        return made, ended_by, delaying
+
+    def _before_binding(self, made: list[tuple[str, str]], delaying: dict[str, None]) -> str:
+        for plugin in self._of("reserve"):
+            made.append(("reserve", plugin))
+            if self._result(plugin, "reserve", ""):
+                return plugin
+        for plugin in self._plugins.get("permit", ()):
+            made.append(("permit", plugin))
+            kind = self._result(plugin, "permit", "")
+            if kind == WAITS:
+                delaying[plugin] = None
+            elif kind:
+                delaying.clear()
+                return plugin
+        working = []
+        for plugin in self._of("pre_bind"):
+            kind = None
+            if plugin in self._plugins.get("pre_bind_pre_flight", ()):
+                made.append(("pre_bind_pre_flight", plugin))
+                kind = self._result(plugin, "pre_bind_pre_flight", "")
+            if kind == RAISED:
+                return plugin
+            if kind != SKIPPED:
+                working.append(plugin)
+        for plugin in working:
+            made.append(("pre_bind", plugin))
+            if self._result(plugin, "pre_bind", ""):
+                return plugin
+        return ""
+
+    def _bound(self, made: list[tuple[str, str]]) -> str:
+        for plugin in self._plugins.get("bind", ()):
+            made.append(("bind", plugin))
+            kind = self._result(plugin, "bind", "")
+            if kind != SKIPPED:
+                return plugin if kind else ""
+        return "all skip"

@@ -1,0 +1,386 @@
+"""Plugins with drawn extension points, which return anything: see ``points_run.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from mooring.clock import Rng
+from mooring.framework import Cycle, Diagnosis, NodeView, Reject, Wait
+from mooring.framework.node_info import NodeInfo
+from mooring.framework.status import (
+    SKIP,
+    FilterStatuses,
+    NodeError,
+    Pending,
+    PostFilterResult,
+    PreFilterResult,
+    Status,
+)
+from mooring.state import Change, PodInfo
+from tests.faults.parts.points_model import (
+    FAILED,
+    NARROWED,
+    NOMINATED,
+    PENDING,
+    RAISED,
+    REJECTED,
+    SKIPPED,
+    UNRESOLVABLE,
+    WAITS,
+    reason_of,
+)
+
+NODES_MAX: Final = 5
+WAIT_S: Final = 7.0
+#: Extension point -> the results that are drawn, with their weights.
+DRAWN: Final[dict[str, tuple[tuple[str | None, float], ...]]] = {
+    "pre_filter": (
+        (None, 60),
+        (SKIPPED, 16),
+        (NARROWED, 14),
+        (REJECTED, 5),
+        (UNRESOLVABLE, 3),
+        (RAISED, 2),
+    ),
+    "filter": ((None, 70), (REJECTED, 20), (UNRESOLVABLE, 6), (PENDING, 3), (FAILED, 0.5)),
+    "cap": (("0", 1), ("1", 1), ("9", 1)),
+    "post_filter": ((REJECTED, 60), (NOMINATED, 15), (UNRESOLVABLE, 10), (FAILED, 8), (RAISED, 7)),
+    "nomination": ((None, 50), ("", 50)),
+    "pre_score": ((None, 70), (SKIPPED, 28), (RAISED, 2)),
+    "score": tuple((str(score), 1) for score in (0, 0, 0, 10, 60, 100)),
+    "reserve": ((None, 88), (REJECTED, 8), (RAISED, 4)),
+    "unreserve": ((None, 85), (RAISED, 15)),
+    "permit": ((None, 68), (WAITS, 20), (REJECTED, 8), (RAISED, 4)),
+    "pre_bind_pre_flight": ((None, 60), (SKIPPED, 38), (RAISED, 2)),
+    "pre_bind": ((None, 90), (REJECTED, 6), (RAISED, 4)),
+    "bind": ((None, 50), (SKIPPED, 40), (REJECTED, 6), (RAISED, 4)),
+    "post_bind": ((None, 85), (RAISED, 15)),
+}
+#: The extension points that a plugin has together, and how often.
+POINTS: Final = (
+    (("pre_filter", "filter"), 0.7),
+    (("post_filter",), 0.4),
+    (("pre_score", "score"), 0.6),
+    (("reserve", "unreserve"), 0.6),
+    (("permit",), 0.4),
+    (("pre_bind_pre_flight", "pre_bind"), 0.6),
+    (("bind",), 0.6),
+    (("post_bind",), 0.5),
+)
+#: Of the extension points from Reserve on: a plugin is called also if it does not apply.
+CALLED_FOR_ALL: Final = ("permit", "bind", "post_bind")
+
+
+class State(NamedTuple):
+    """The state of a plugin.
+
+    Attributes:
+        of: For which pods it was stored.
+        added: How many nominated pods are added to each node; () = none are.
+    """
+
+    of: str
+    added: tuple[int, ...] = ()
+
+
+class PointsPlugin:
+    """A plugin that has those of the methods below that are drawn."""
+
+    def __init__(self, name: str, run: DrawnPlugins) -> None:
+        self.name = name
+        self.run = run
+
+    def call(self, point: str) -> Any:
+        """Records a call, and returns what was drawn."""
+        if point not in CALLED_FOR_ALL and self.run.is_idle(self.name):
+            return SKIP if point == "pre_bind_pre_flight" else None
+        self.run.called.append((point, self.name))
+        return self.drawn(self.run.result(self.name, point), point)
+
+    def drawn(self, kind: str | None, point: str) -> Any:
+        """Returns a result, or raises."""
+        if kind is None:
+            return None
+        if kind == SKIPPED:
+            return SKIP
+        if kind == WAITS:
+            return Wait(WAIT_S)
+        if kind == RAISED:
+            raise ValueError(f"drawn in {point}")
+        reason = reason_of(self.name, kind)
+        if kind == FAILED:
+            return NodeError(reason)
+        if kind == PENDING:
+            return Pending(reason)
+        return Reject(reason, resolvable=kind != UNRESOLVABLE)
+
+    def check_state(self, cycle: Cycle, point: str) -> None:
+        """Reports a state that is not of this kind of pods."""
+        if self.run.has(self.name, point) and cycle[self].of != self.run.state_of(self.name):
+            self.run.problems.append(f"{self.name} has the state {cycle[self]} of other pods")
+
+    def status_on(self, cycle: Cycle, node: str, position: int) -> Status | None:
+        """Returns the status of a node; with too many nominated pods it is rejected, too."""
+        kind = self.run.result(self.name, "filter", node)
+        if kind is None and self in cycle and self.run.has(self.name, "pre_filter"):
+            added = cycle[self].added
+            is_full = bool(added) and self.run.is_full(self.name, node, added[position])
+            kind = REJECTED if is_full else None
+        status: Status | None = self.drawn(kind, "filter")
+        return status
+
+
+class Methods:
+    """The methods that a plugin may have, but for those that only record their calls."""
+
+    def pre_filter(self: Any, cycle: Cycle) -> Any:
+        """Stores a state, and returns what was drawn."""
+        if self.run.is_idle(self.name):
+            return SKIP
+        kind = self.run.result(self.name, "pre_filter")
+        if kind == NARROWED:
+            result: Any = PreFilterResult(frozenset(self.run.left(self.name)))
+        else:
+            result = self.drawn(kind, "pre_filter")
+        if result is not SKIP:
+            cycle[self] = State(self.run.state_of(self.name))
+        return result
+
+    def filter(self: Any, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        """Returns the status of each node."""
+        self.check_state(cycle, "pre_filter")
+        return FilterStatuses.of(
+            [self.status_on(cycle, name, position) for position, name in enumerate(nodes.names)]
+        )
+
+    def filter_node(self: Any, cycle: Cycle, node: NodeInfo) -> Status | None:
+        """Returns the status of a node."""
+        self.check_state(cycle, "pre_filter")
+        status: Status | None = self.status_on(cycle, node.name, 0)
+        return status
+
+    def add_pod(self: Any, cycle: Cycle, state: State, pod: PodInfo, node: NodeInfo) -> State:
+        """Counts a nominated pod."""
+        del cycle, pod, node
+        return State(state.of, ((state.added or (0,))[0] + 1,))
+
+    def apply_deltas(self: Any, cycle: Cycle, state: State, nodes: NodeView) -> State:
+        """Counts the nominated pods of all nodes."""
+        del cycle
+        return State(state.of, tuple(len(pods) for pods in nodes.added))
+
+    def post_filter(self: Any, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Nominates the pod, or not."""
+        del cycle, diagnosis
+        kind = self.run.result(self.name, "post_filter")
+        if kind == NOMINATED:
+            return PostFilterResult(None, f"by {self.name}")
+        nomination = self.run.result(self.name, "nomination")
+        return PostFilterResult(self.drawn(kind, "post_filter"), nomination)
+
+    def pre_score(self: Any, cycle: Cycle, nodes: NodeView) -> Any:
+        """Stores a state, and returns what was drawn."""
+        del nodes
+        if self.run.is_idle(self.name):
+            return SKIP
+        result = self.drawn(self.run.result(self.name, "pre_score"), "pre_score")
+        if result is not SKIP:
+            cycle[self] = State(self.run.state_of(self.name))
+        return result
+
+    def score(self: Any, cycle: Cycle, nodes: NodeView) -> Any:
+        """Returns the score of each node."""
+        self.check_state(cycle, "pre_score")
+        scores = [self.run.score(self.name, node.name) for node in nodes]
+        return np.array(scores, dtype=np.int64)
+
+    def score_node(self: Any, cycle: Cycle, node: NodeInfo) -> int:
+        """Returns the score of a node."""
+        self.check_state(cycle, "pre_score")
+        score: int = self.run.score(self.name, node.name)
+        return score
+
+    def normalize(self: Any, cycle: Cycle, scores: Any, nodes: NodeView) -> Any:
+        """Scales the scores, so that the highest is 100, or 0 if the order is reversed."""
+        del cycle, nodes
+        return np.array(normalized(scores.tolist(), is_reversed=self.is_reversed))
+
+    def sign(self: Any, pod: PodInfo) -> str | None:
+        """Returns the kind of the pod; None = its results are not cached."""
+        kind = pod.metadata.labels["kind"]
+        return kind if self.run.signs(self.name, kind) else None
+
+    def applies_to(self: Any, pod: PodInfo) -> bool:
+        """Returns whether the plugin has to do with pods of this kind."""
+        applies: bool = self.run.applies(self.name, pod.metadata.labels["kind"])
+        return applies
+
+
+def normalized(scores: list[int], *, is_reversed: bool) -> list[int]:
+    """Returns scores from 0 to 100."""
+    highest = max(1, *scores)
+    scaled = [score * 100 // highest for score in scores]
+    return [100 - score for score in scaled] if is_reversed else scaled
+
+
+def _caller(point: str) -> Callable[..., Any]:
+    def method(self: PointsPlugin, cycle: Cycle, node_name: str) -> Any:
+        del cycle, node_name
+        return self.call(point)
+
+    return method
+
+
+def _waiter(point: str) -> Callable[..., Any]:
+    async def method(self: PointsPlugin, cycle: Cycle, node_name: str) -> Any:
+        del cycle, node_name
+        return self.call(point)
+
+    return method
+
+
+METHODS: Final[dict[str, Callable[..., Any]]] = {
+    **{name: method for name, method in vars(Methods).items() if not name.startswith("__")},
+    **{
+        point: _caller(point)
+        for point in ("reserve", "unreserve", "permit", "pre_bind_pre_flight", "post_bind")
+    },
+    **{point: _waiter(point) for point in ("pre_bind", "bind")},
+}
+#: The extension points whose results are cached, if a plugin signs pods.
+CACHED: Final = ("pre_filter", "filter", "pre_score", "score")
+
+
+class DrawnPlugins:
+    """The plugins of a run, and what they return for the pod of an attempt.
+
+    Attributes:
+        problems: Differences to the model.
+        called: The calls of this attempt from Reserve on: extension point and plugin.
+        values: Node -> what the plugins read of it.
+        weights: Of the scores of each plugin.
+        is_reversed: Of the plugins that normalize scores: whether the order is reversed.
+
+    Args:
+        rng: Draws all.
+        kinds: The kinds of pods.
+    """
+
+    def __init__(self, rng: Rng, kinds: list[str]) -> None:
+        self.problems: list[str] = []
+        self.called: list[tuple[str, str]] = []
+        self.values: dict[str, str] = {}
+        self.weights: dict[str, int] = {}
+        self.is_reversed: dict[str, bool] = {}
+        self._rng, self._kinds = rng, kinds
+        #: Of the attempt: its kind of pods, and its number.
+        self._kind, self._number = "", 0
+        #: Results of this attempt, and those that stay.
+        self._of_attempt: dict[tuple[str, ...], Any] = {}
+        self._fixed: dict[tuple[str, ...], Any] = {}
+        self._points: dict[str, list[str]] = {}
+        self._signing: dict[str, set[str]] = {}
+        self._idle_for: dict[str, set[str]] = {}
+        #: The plugins that count nominated pods.
+        self._counting: set[str] = set()
+        self.all = [self._new_plugin(f"P{number}") for number in range(rng.randint(1, 5))]
+
+    def begin(self, kind: str, number: int) -> None:
+        """Begins an attempt for a kind of pods."""
+        self._kind, self._number = kind, number
+        self._of_attempt.clear()
+        self.called.clear()
+
+    def _new_plugin(self, name: str) -> PointsPlugin:
+        rng = self._rng
+        methods = [
+            point
+            for points, share in POINTS
+            if rng.random() < share or (name == "P0" and "score" in points)
+            for point in points
+        ]
+        for optional in ("pre_score", "pre_bind_pre_flight"):
+            if optional in methods and rng.random() < 0.4:
+                methods.remove(optional)
+        self._points[name] = [*methods]
+        self.weights[name] = rng.choice((1, 1, 3))
+        attributes: dict[str, Any] = {}
+        if "score" in methods and rng.random() < 0.5:
+            methods.append("normalize")
+            self.is_reversed[name] = attributes["is_reversed"] = rng.random() < 0.5
+            if rng.random() < 0.5:
+                attributes["normalized_zero"] = 100 if self.is_reversed[name] else 0
+        if rng.random() < 0.6:
+            methods.append("sign")
+            attributes["reads"] = Change.LABELS
+            self._signing[name] = {kind for kind in self._kinds if rng.random() < 0.8}
+            if rng.random() < 0.5:
+                one_node = (("filter", "filter_node"), ("score", "score_node"))
+                methods += [method for point, method in one_node if point in methods]
+        if "filter" in methods and rng.random() < 0.5:
+            methods.append(rng.choice(("add_pod", "apply_deltas")))
+            self._counting.add(name)
+        if rng.random() < 0.4:
+            methods.append("applies_to")
+            self._idle_for[name] = {kind for kind in self._kinds if rng.random() < 0.6}
+        attributes |= {method: METHODS[method] for method in methods}
+        plugin: PointsPlugin = type("DrawnPlugin", (PointsPlugin,), attributes)(name, self)
+        return plugin
+
+    # -- what plugins read ------------------------------------------------------------------------
+
+    def has(self, plugin: str, point: str) -> bool:
+        """Returns whether the plugin has an extension point."""
+        return point in self._points[plugin]
+
+    def signs(self, plugin: str, kind: str) -> bool:
+        """Returns whether results of the plugin for this kind are cached."""
+        return kind in self._signing[plugin]
+
+    def applies(self, plugin: str, kind: str) -> bool:
+        """Returns whether the plugin has to do with pods of this kind."""
+        return kind not in self._idle_for.get(plugin, ())
+
+    def is_idle(self, plugin: str) -> bool:
+        """Returns whether it has nothing to do with the pod of this attempt."""
+        return not self.applies(plugin, self._kind)
+
+    def state_of(self, plugin: str) -> str:
+        """Returns what the plugin stores for the pod of this attempt."""
+        is_fixed = plugin in self._signing
+        return f"{plugin} {self._kind if is_fixed else self._number}"
+
+    def result(self, plugin: str, point: str, node: str = "") -> str | None:
+        """Returns what the plugin returns, in this attempt."""
+        if plugin in self._signing and point in CACHED:
+            key = plugin, point, self._kind, self.values[node] if node else ""
+            drawn = self._fixed
+        else:
+            key, drawn = (plugin, point, node, ""), self._of_attempt
+        if key not in drawn:
+            kinds, weights = zip(*DRAWN[point], strict=True)
+            drawn[key] = self._rng.choices(kinds, weights)[0]
+        result: str | None = drawn[key]
+        return result
+
+    def left(self, plugin: str) -> frozenset[str]:
+        """Returns the nodes that PreFilter of the plugin leaves; some do not exist."""
+        is_fixed = plugin in self._signing
+        drawn = self._fixed if is_fixed else self._of_attempt
+        key = plugin, "left", self._kind if is_fixed else ""
+        if key not in drawn:
+            names = [f"node-{number}" for number in range(NODES_MAX)]
+            drawn[key] = frozenset(name for name in names if self._rng.random() < 0.6)
+        left: frozenset[str] = drawn[key]
+        return left
+
+    def score(self, plugin: str, node: str) -> int:
+        """Returns the score of a node."""
+        return 0 if self.is_idle(plugin) else int(self.result(plugin, "score", node) or 0)
+
+    def is_full(self, plugin: str, node: str, added: int) -> bool:
+        """Returns whether the plugin rejects a node with so many nominated pods."""
+        return plugin in self._counting and added > int(self.result(plugin, "cap", node) or 0)

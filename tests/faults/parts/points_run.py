@@ -1,0 +1,278 @@
+"""Attempts with up to five plugins that return anything at any extension point.
+
+Plugins have drawn extension points. Some apply to few pods, and the results of some are cached by
+the kind of a pod, also those of single nodes, while nodes change, come and go. In each attempt the
+nodes that fit, their totals, every reason and the plugins that reject, what PostFilter returns, and
+the calls from Reserve to PostBind with their order are those of ``points_model.py``. Filters and
+scores find the state that their own PreFilter or PreScore has stored for this kind of pods.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from mooring.clock import VirtualClock, seeded_random
+from mooring.errors import PluginError
+from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Profile
+from mooring.framework.interface import EXTENSION_POINTS
+from mooring.framework.runtime import bind as bind_points
+from mooring.framework.runtime import post_filter as post_filtering
+from mooring.framework.runtime import result_cache
+from mooring.framework.runtime.scheduling_algorithm import schedule_pod
+from mooring.framework.status import (
+    Status,
+)
+from mooring.framework.waiting_pods import WaitingPod
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
+from mooring.testing import make_node, make_pod
+from tests.faults.parts.points_model import (
+    REJECTED,
+    Outcome,
+    PluginRaised,
+    PointsModel,
+    Rejection,
+)
+from tests.faults.parts.points_plugins import NODES_MAX, WAIT_S, DrawnPlugins, normalized
+from tests.helpers.virtual_loop import run_virtually
+
+ATTEMPTS: Final = 24
+VALUES: Final = ("0", "1", "2")
+KINDS: Final = 3
+#: In such seeds, modulo four, there are more kinds than cached results: entries are reused.
+MANY: Final = 3
+MANY_KINDS: Final = 10
+
+
+class PointsRun:
+    """One run.
+
+    Attributes:
+        problems: Differences to the model.
+        has_many_kinds: Whether there are more kinds of pods than cached results.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.has_many_kinds = seed % 4 == MANY
+        self._rng = rng = seeded_random(seed)
+        self._clock, self._cache = VirtualClock(), Cache()
+        count = MANY_KINDS if self.has_many_kinds else KINDS
+        self._kinds = [str(number) for number in range(count)]
+        self._plugins = DrawnPlugins(rng, self._kinds)
+        self.problems = self._plugins.problems
+        #: Node -> the pods that are nominated to it.
+        self._nominated: dict[str, list[PodInfo]] = {}
+        self._by_point = {
+            point: [plugin for plugin in self._plugins.all if self._plugins.has(plugin.name, point)]
+            for point in EXTENSION_POINTS
+        }
+        profile = Profile("points", self._by_point, self._plugins.weights)
+        self._framework = Framework(profile, clock=self._clock)
+        self._framework.timed_every = rng.choice((0, 1, 3))
+        for number in range(rng.randint(2, NODES_MAX)):
+            self._put(f"node-{number}")
+
+    # -- attempts ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Makes all attempts, until one differs."""
+        for number in range(ATTEMPTS):
+            for _ in range(self._rng.choice((0, 0, 1, 1, 2, 8))):
+                self._change()
+            if self._rng.random() < 0.3:
+                self._nominate(f"nominated-{number}")
+            kind = self._rng.choice(self._kinds)
+            self._plugins.begin(kind, number)
+            await self._attempt(f"pod-{number}", kind)
+            if self.problems:
+                return
+
+    def _change(self) -> None:
+        name = f"node-{self._rng.randrange(NODES_MAX)}"
+        if (
+            name in self._plugins.values
+            and len(self._plugins.values) > 1
+            and self._rng.random() < 0.2
+        ):
+            del self._plugins.values[name]
+            self._cache.remove_node(name)
+        else:
+            self._put(name)
+
+    def _nominate(self, name: str) -> None:
+        """Nominates a pod to a node, or ends all nominations to one."""
+        node = f"node-{self._rng.randrange(NODES_MAX)}"
+        pods = self._nominated.setdefault(node, [])
+        if len(pods) > 1:
+            for pod in pods:
+                self._cache.nominator.remove(pod.uid)
+            pods.clear()
+            return
+        priority = self._rng.choice((0, 1, 2))
+        pods.append(PodInfo(make_pod(name, uid=name, priority=priority)))
+        self._cache.nominator.nominate(pods[-1], node)
+
+    def _put(self, name: str) -> None:
+        value = self._plugins.values[name] = self._rng.choice(VALUES)
+        self._cache.put_node(make_node(name, labels={"value": value}))
+
+    async def _attempt(self, name: str, kind: str) -> None:
+        nominated = self._rng.choice(("", "", *(f"node-{n}" for n in range(2))))
+        priority = self._rng.choice((0, 1))
+        pod = PodInfo(
+            make_pod(
+                name,
+                uid=name,
+                priority=priority,
+                labels={"kind": kind},
+                status={"nominatedNodeName": nominated} if nominated else None,
+            )
+        )
+        snapshot = self._cache.snapshot()
+        names = {point: [it.name for it in of] for point, of in self._by_point.items()}
+        idle = [it.name for it in self._plugins.all if self._plugins.is_idle(it.name)]
+        added = {
+            node: sum(other.priority >= priority for other in pods)
+            for node, pods in self._nominated.items()
+        }
+
+        def result_of(plugin: str, point: str, node: str) -> str | None:
+            kind = self._plugins.result(plugin, point, node)
+            is_full = point == "filter" and self._plugins.is_full(plugin, node, added.get(node, 0))
+            return REJECTED if kind is None and is_full else kind
+
+        model = PointsModel(names, result_of, self._plugins.left, idle)
+        cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot)
+        expected: Any
+        scorers: list[str] = []
+        try:
+            expected = model.fitting(list(self._plugins.values), nominated)
+            if not isinstance(expected, Outcome) and len(expected) > 1:
+                scorers = model.scorers()
+        except PluginRaised as error:
+            expected = error
+        try:
+            result: Any = schedule_pod(self._framework, cycle, attempt)
+        except PluginError as error:
+            if not isinstance(expected, PluginRaised) or error.plugin not in expected.args:
+                self.problems.append(f"{name}: {error}, not {expected!r}")
+            return
+        if isinstance(expected, PluginRaised):
+            self.problems.append(f"{name}: {result}, not an error of {expected.args}")
+        elif isinstance(result, Diagnosis):
+            self._check_diagnosis(pod, result, expected, model, cycle)
+        elif isinstance(expected, Outcome) or result.node_name not in expected:
+            self.problems.append(f"{name} is placed on {result.node_name}, not of {expected}")
+        else:
+            if len(expected) > 1:
+                self._check_totals(pod, attempt, result.node_name, expected, scorers)
+            await self._bind(pod, cycle, result.node_name, model)
+
+    def _check_diagnosis(
+        self, pod: PodInfo, diagnosis: Diagnosis, expected: Any, model: PointsModel, cycle: Cycle
+    ) -> None:
+        if not isinstance(expected, Outcome):
+            self.problems.append(f"{pod.key} has no node, but fits {expected}")
+            return
+        got = Outcome(
+            None if diagnosis.pre_filter is None else _rejection(diagnosis.pre_filter),
+            diagnosis.reasons,
+            diagnosis.unschedulable_plugins,
+            diagnosis.pending_plugins,
+        )
+        if expected.pre_filter is not None and not expected.pre_filter.reasons:
+            # Of several plugins that leave no node none is the one that rejects the pod.
+            reasons = got.pre_filter.reasons if got.pre_filter is not None else ()
+            expected.pre_filter = expected.pre_filter._replace(reasons=reasons)
+        if got != expected:
+            self.problems.append(f"{pod.key}: {got}, not {expected}")
+            return
+        merged = post_filtering.post_filter(self._framework, cycle, diagnosis)
+        status = None if merged.status is None else _rejection(merged.status)
+        rejection, node = model.post_filter()
+        if rejection is not None and not rejection.reasons and status is not None:
+            rejection = rejection._replace(reasons=status.reasons)  # the text of an error
+        if (status, merged.node_name) != (rejection, node):
+            self.problems.append(
+                f"{pod.key}: PostFilter {status}, {merged.node_name}, not {rejection}, {node}"
+            )
+
+    def _check_totals(
+        self, pod: PodInfo, attempt: Attempt, selected: str, fitting: list[str], scorers: list[str]
+    ) -> None:
+        expected = dict.fromkeys(fitting, 0)
+        for plugin in scorers:
+            scores = [self._plugins.score(plugin, node) for node in fitting]
+            if plugin in self._plugins.is_reversed:
+                scores = normalized(scores, is_reversed=self._plugins.is_reversed[plugin])
+            for node, score in zip(fitting, scores, strict=True):
+                expected[node] += score * self._plugins.weights[plugin]
+        assert attempt.total is not None
+        rows = range(len(attempt.total)) if attempt.rows is None else attempt.rows.tolist()
+        nodes = [attempt.snapshot.nodes.names[row] for row in rows]
+        totals = dict(zip(nodes, attempt.total.tolist(), strict=True))
+        if totals != expected:
+            self.problems.append(f"{pod.key} has the totals {totals}, not {expected}")
+        elif expected[selected] != max(expected.values()):
+            self.problems.append(f"{pod.key} is placed on {selected}: {expected}")
+
+    async def _bind(self, pod: PodInfo, cycle: Cycle, node: str, model: PointsModel) -> None:
+        made, ended_by, delaying = model.calls()
+        expected = made, ended_by, dict.fromkeys(delaying, WAIT_S)
+        ended = await _bound(self._framework, self._clock.monotonic_s(), cycle, node)
+        if (self._plugins.called, *ended) != expected:
+            self.problems.append(f"{pod.key}: {self._plugins.called}, {ended}, not {expected}")
+
+
+async def _bound(
+    framework: Framework, now_s: float, cycle: Cycle, node: str
+) -> tuple[str, dict[str, float]]:
+    """Binds a pod; returns the plugin that prevents it, and those that delay it."""
+    ended_by = ""
+    delaying: dict[str, float] = {}
+    try:
+        ended_by = _plugin_of(bind_points.reserve(framework, cycle, node))
+        if not ended_by:
+            permit = bind_points.permit(framework, cycle, node, now_s=now_s)
+            if isinstance(permit, WaitingPod):
+                delaying = permit.remaining_s(now_s)
+                framework.waiting.remove(cycle.pod.uid)
+            else:
+                ended_by = _plugin_of(permit)
+        if not ended_by:
+            binders = bind_points.pre_binders(framework, cycle, node)
+            ended_by = _plugin_of(await bind_points.pre_bind(framework, cycle, node, binders))
+        if not ended_by:
+            ended_by = _plugin_of(await bind_points.bind(framework, cycle, node))
+    except PluginError as error:
+        ended_by = error.plugin or "all skip"
+    if ended_by:
+        bind_points.unreserve(framework, cycle, node)
+    else:
+        bind_points.post_bind(framework, cycle, node)
+    return ended_by, delaying
+
+
+def _plugin_of(status: Any) -> str:
+    return "" if status is None else status.plugin
+
+
+def _rejection(status: Status) -> Rejection:
+    return Rejection(status.code.value, status.reasons, status.plugin)
+
+
+def run_points(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: an attempt differs from the model.
+    """
+    run = PointsRun(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        if run.has_many_kinds:
+            # The least number of entries that a cache has, however much memory one takes.
+            patch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)
+        run_virtually(run.run(), seeded_random(seed + 1_000_000))
+    assert not run.problems, run.problems[0]
