@@ -11,7 +11,10 @@ BENCHMARKS = (
 )  # fmt: skip
 
 #: Run only if named, because they take long.
-LONG = ("soak", "load", "fuzz", "server_fuzz", "scenarios", "page", "python_versions", "mutants")
+LONG = (
+    "soak", "load", "kills", "fuzz", "server_fuzz", "scenarios", "page", "python_versions",
+    "mutants",
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:

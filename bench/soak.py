@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
     print(f"{words.nodes} nodes, {words.rate:g} pods/s, {words.minutes:g} minutes, {words.server}")
     with (
         tempfile.TemporaryDirectory() as folder,
-        _server(words.server, Path(folder)) as kubeconfig,
+        api_server(words.server, Path(folder)) as kubeconfig,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
         return runner.run(_soak(kubeconfig, words))
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def _server(kind: str, folder: Path) -> Iterator[Path]:
+def api_server(kind: str, folder: Path) -> Iterator[Path]:
     """Runs an API server; yields the administrator's kubeconfig."""
     if kind == "real":
         with controlplane.ControlPlane() as plane:
