@@ -37,6 +37,8 @@ BINDINGS_MAX: Final = 12
 #: After the last of these bindings: within the next one, or between two.
 LATE_S_MAX: Final = 0.05
 STEP_S: Final = 0.002
+#: Pods that wait for the next scheduler: more come than the short-lived ones can bind.
+WAITING_MAX: Final = 100
 #: A scheduler that starts has bound something by then.
 BOUND_S_MAX: Final = 60.0
 PROGRESS_EVERY: Final = 50
@@ -77,7 +79,7 @@ async def kill_often(kubeconfig: Path, folder: Path, count: int, rng: Random) ->
     clock = SystemClock()
     access = find_access(str(kubeconfig), environment=os.environ)
     transport = connect(access, clock=clock, environment=os.environ)
-    load = Load(Client(transport, rng=seeded_random(3)))
+    load = Load(Client(transport, rng=seeded_random(3)), waiting_max=WAITING_MAX)
     begun_s = time.monotonic()
     with ExitStack() as stack:
         async with load.running():

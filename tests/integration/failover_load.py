@@ -23,6 +23,8 @@ NODES: Final = 6
 PODS_PER_NODE: Final = 10
 #: Bound pods at a time: a few less than there is room for.
 BOUND_MAX: Final = NODES * PODS_PER_NODE - 4
+#: Pods that wait at a time: more than in any outage of a test.
+WAITING_MAX: Final = 2000
 #: Seconds between two creates.
 INTERVAL_S: Final = 0.05
 RETRY_S: Final = 0.1
@@ -30,6 +32,10 @@ RETRY_S: Final = 0.1
 
 class Load:
     """Creates pods all the time, deletes the oldest bound ones, and records every binding.
+
+    Args:
+        client: Of the administrator.
+        waiting_max: While more pods are not bound, no more are created.
 
     Attributes:
         created: Names of pods, in order.
@@ -39,7 +45,8 @@ class Load:
             could be reported after the binding that it made possible.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, waiting_max: int = WAITING_MAX) -> None:
+        self._waiting_max = waiting_max
         self.created: list[str] = []
         self.nodes: dict[str, list[str]] = {}
         self.overcommitted: list[str] = []
@@ -85,10 +92,10 @@ class Load:
         return self._on_node.total() == NODES * PODS_PER_NODE
 
     async def _create(self) -> None:
-        for number in itertools.count():
-            if self._is_stopping:
-                return
-            await self.create(f"pod-{number:05}")
+        numbers = itertools.count()
+        while not self._is_stopping:
+            if len(self.created) - len(self.nodes) < self._waiting_max:
+                await self.create(f"pod-{next(numbers):05}")
             await asyncio.sleep(INTERVAL_S)
 
     async def create(self, name: str) -> None:
