@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, forbidden_field, invalid, not_supported, required
 from mooring.apiserver.validation.affinity import validate_node_selector
-from mooring.apiserver.validation.pods.volume_sources import SOURCES_OF_VOLUMES, iscsi_of_volume
+from mooring.apiserver.validation.pods.volume_sources import SOURCES_OF_VOLUMES, iscsi
 from mooring.apiserver.validation.pods.volumes import (
     validate_csi,
     validate_host_path,
@@ -118,7 +118,7 @@ def _validate_sources(spec: Object, volume_name: str) -> Errors:
             path = "spec.cephFS" if name == "cephfs" else f"spec.{name}"
             yield forbidden_field(path, "may not specify more than 1 volume type")
         elif name == "iscsi":
-            yield from iscsi_of_volume(source, "spec.iscsi", volume_name)
+            yield from iscsi(source, "spec.iscsi", volume_name=volume_name)
         elif name in _SOURCES:
             yield from _SOURCES[name](source, f"spec.{name}")
             if name == "local" and spec.get("nodeAffinity") is None:

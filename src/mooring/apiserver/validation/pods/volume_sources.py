@@ -39,6 +39,7 @@ _TOO_LONG: Final = (
 )
 _HOST_PORT: Final = "must be a host:port pair or multiple pairs separated by commas"
 _BAD_NAME: Final = "must be valid format"
+_BAD_START: Final = "must be valid format starting with iqn, eui, or naa"
 #: The formats of names of initiators and targets, by their first three letters.
 _ISCSI_NAMES: Final = MappingProxyType(
     {
@@ -201,34 +202,24 @@ def _azure_file(source: Object, field: str) -> Errors:
         yield required(f"{field}.secretNamespace")
 
 
-def _iscsi(source: Object, field: str) -> Errors:
+def iscsi(source: Object, field: str, *, volume_name: str | None = None) -> Errors:
+    """Validates an iSCSI target; ``volume_name``: of the PersistentVolume, None = it is a pod's."""
+    unknown = _BAD_START if volume_name is None else _BAD_NAME
     yield from required_fields(source, field, "targetPortal")
-    name = source.get("iqn", "")
-    if name:
-        problem = "must be valid format starting with iqn, eui, or naa"
-        yield from _iscsi_name(name, f"{field}.iqn", problem)
-    else:
-        yield required(f"{field}.iqn")
-    yield from _iscsi_access(source, field)
-    if (name := source.get("initiatorName")) is not None:
-        problem = "must be valid format starting with iqn, eui, or naa"
-        yield from _iscsi_name(name, f"{field}.initiatorname", problem)
-
-
-def iscsi_of_volume(source: Object, field: str, volume_name: str) -> Errors:
-    """Validates the iSCSI target of a PersistentVolume."""
-    yield from required_fields(source, field, "targetPortal")
-    if is_iscsi_name_too_long(source, volume_name):
+    if volume_name is not None and is_iscsi_name_too_long(source, volume_name):
         yield invalid(f"{field}.targetportal", source.get("targetPortal", ""), _TOO_LONG)
-    name = source.get("iqn", "")
-    if name:
-        yield from _iscsi_name(name, f"{field}.iqn", _BAD_NAME)
+    if name := source.get("iqn", ""):
+        yield from _iscsi_name(name, f"{field}.iqn", unknown)
     else:
         yield required(f"{field}.iqn")
-    yield from _iscsi_access(source, field)
-    yield from _secret(source, field)
+    yield from _lun(source, field)
+    has_login = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
+    if has_login and source.get("secretRef") is None:
+        yield required(f"{field}.secretRef")
+    if volume_name is not None:
+        yield from _secret(source, field)
     if (name := source.get("initiatorName")) is not None:
-        yield from _iscsi_name(name, f"{field}.initiatorname", _BAD_NAME)
+        yield from _iscsi_name(name, f"{field}.initiatorname", unknown)
 
 
 def is_iscsi_name_too_long(source: Object, volume_name: str) -> bool:
@@ -241,13 +232,6 @@ def iscsi_name_error(volume: Object, field: str) -> Errors:
     """Checks the length of the name that the kubelet makes of a pod's iSCSI volume."""
     if is_iscsi_name_too_long(volume["iscsi"], volume["name"]):
         yield invalid(f"{field}.name", volume["name"], _TOO_LONG)
-
-
-def _iscsi_access(source: Object, field: str) -> Errors:
-    yield from _lun(source, field)
-    has_login = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
-    if has_login and source.get("secretRef") is None:
-        yield required(f"{field}.secretRef")
 
 
 def _iscsi_name(name: str, field: str, unknown: str) -> Errors:
@@ -280,7 +264,7 @@ SOURCES_OF_PODS: Final[Mapping[str, Check]] = MappingProxyType(
     {
         **_SHARED,
         "gitRepo": _git_repo,
-        "iscsi": _iscsi,
+        "iscsi": iscsi,
         "glusterfs": _required("endpoints", "path"),
         "cinder": partial(_cinder, is_volume=False),
         "azureFile": _required("secretName", "shareName"),
@@ -288,7 +272,7 @@ SOURCES_OF_PODS: Final[Mapping[str, Check]] = MappingProxyType(
     }
 )
 
-#: Type of a PersistentVolume -> its check; that of ``iscsi`` is ``iscsi_of_volume``.
+#: Type of a PersistentVolume -> its check; that of ``iscsi`` needs the name of the volume.
 SOURCES_OF_VOLUMES: Final[Mapping[str, Check]] = MappingProxyType(
     {
         **_SHARED,
