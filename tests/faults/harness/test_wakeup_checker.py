@@ -82,6 +82,25 @@ async def test_an_assumed_pod_is_no_event_for_affinity_to_it() -> None:
 
 
 @virtually
+async def test_a_second_assumed_pod_is_no_event_for_a_pod_that_could_be_the_first() -> None:
+    other_small = make_node("b", allocatable={"cpu": "1"})
+    async with run_scheduler(SMALL, other_small) as life:
+        checker, cache = WakeupChecker(), life.service.cache
+        anti_affinity = {"podAntiAffinity": AFFINITY["podAffinity"]}
+        first = PodInfo(make_pod("first", labels=GROUP, spec={"affinity": anti_affinity}))
+        cache.assume(first.on_node("a"), "a").keep()
+        await rejected(life, make_pod("web", labels=GROUP, spec={"affinity": AFFINITY}))
+        second = PodInfo(make_pod("second", labels=GROUP))
+        cache.assume(second.on_node("b"), "b").keep()
+        assert problems_later(checker, life, after_s=60.0) == []
+        cache.confirm(first.uid)
+        cache.confirm(second.uid)
+        assert len(problems_later(checker, life, after_s=60.0)) == 1
+        cache.remove_pod(first.uid)
+        cache.remove_pod(second.uid)
+
+
+@virtually
 async def test_the_deletion_of_a_node_is_no_event_for_affinity() -> None:
     async with run_scheduler(SMALL, make_node("b")) as life:
         checker, cache = WakeupChecker(), life.service.cache

@@ -99,7 +99,8 @@ class Worlds:
     """The nodes of the cache, with several views of the pods on them.
 
     A pod has to fit in all: an assumed pod or a nominated one takes resources, but neither is an
-    event, as in kube-scheduler; so a pod with affinity to it waits until it is bound.
+    event, as in kube-scheduler; so a pod with affinity to it waits until it is bound, also if the
+    rejection was due to another assumed pod.
     """
 
     def __init__(self, service: Service) -> None:
@@ -116,6 +117,9 @@ class Worlds:
         self._all = World(self._nodes, self._placed)
         bound = [(info.pod, name) for info, name in placed if not cache.is_assumed(info.uid)]
         self._bound = World(self._nodes, bound)
+        assumed = [(info.pod, name) for info, name in placed if cache.is_assumed(info.uid)]
+        #: A pod with affinity to itself may fit with all of them and with none, but not with some.
+        self._with_one_assumed = [World(self._nodes, [*bound, one]) for one in assumed]
         self._staying = without_deletions(self._nodes, self._placed)
 
     def node_for(self, entry: QueuedPod) -> str:
@@ -136,6 +140,8 @@ class Worlds:
             worlds.append(World(self._nodes, [*self._placed, *others]))
         if "PodTopologySpread" in rejectors:
             worlds.append(self._staying)
+        if "InterPodAffinity" in rejectors:
+            worlds += self._with_one_assumed
         for name in self._nodes:
             if not any(world.fit_error(pod, name) for world in worlds):
                 return name
