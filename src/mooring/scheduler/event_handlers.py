@@ -213,6 +213,8 @@ class EventHandlers:
         uid = new.metadata.uid
         placed = self._cache.pods.get(uid)
         before = placed.info if placed is not None else None
+        was_assumed = self._cache.is_assumed(uid)
+        nominated = self._cache.nominator.node_of(uid)
         self._cache.put_pod(new)
         if old is not None and old.spec.node_name:
             after = self._cache.pods.get(uid)
@@ -228,6 +230,11 @@ class EventHandlers:
         if waiting is not None:
             waiting.reject("", f"assigned to node {new.spec.node_name} by another scheduler")
         if old is not None and self._is_ours(old):
+            nominated = nominated or old.status.nominated_node_name
+            if not was_assumed and nominated not in ("", new.spec.node_name):
+                # Differs: the room that it held on another node is free, which kube-scheduler's
+                # handler does not report (kubernetes/kubernetes#134859).
+                self._requeue_lower_priority_pods(PodInfo(old))
             # As kube-scheduler: for the queue the pod is deleted.
             self._recorder.event_handled(POD_DELETED, started_s)
 

@@ -111,9 +111,11 @@ class Worlds:
         #: Those in memory, and those that the API server still has: their end is an event only
         #: when it is written and reported.
         self._nominated = [(info.pod, name) for info, name in cache.nominator.pods()]
+        counted = {(info.uid, name) for info, name in placed}
         for pod in service.informers["Pod"].objects.values():
-            if pod.status.nominated_node_name and not pod.spec.node_name:
-                self._nominated.append((pod, pod.status.nominated_node_name))
+            named = pod.status.nominated_node_name
+            if named and not pod.spec.node_name and (pod.metadata.uid, named) not in counted:
+                self._nominated.append((pod, named))
         self._all = World(self._nodes, self._placed)
         bound = [(info.pod, name) for info, name in placed if not cache.is_assumed(info.uid)]
         self._bound = World(self._nodes, bound)
@@ -135,7 +137,9 @@ class Worlds:
             for other, name in self._nominated
             if other.metadata.uid != entry.uid and (other.spec.priority or 0) >= entry.pod.priority
         ]
-        worlds = [self._all, self._bound]
+        worlds = [self._all]
+        if rejectors & {"InterPodAffinity", "PodTopologySpread"}:
+            worlds.append(self._bound)
         if others:
             worlds.append(World(self._nodes, [*self._placed, *others]))
         if "PodTopologySpread" in rejectors:

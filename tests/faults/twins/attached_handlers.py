@@ -213,10 +213,20 @@ class AttachedHandlers:
         elif new.spec.node_name:
             yield Call("move", ADDED, None, new)
             yield Call("delete", new.metadata.uid)
+            yield from self._left_nomination(change, before)
         elif (new.spec.scheduler_name or "default-scheduler") in self._service.profiles:
             yield from self._pending_calls(change, before)
         elif before.placed is not None:
             yield Call("move", GONE, before.placed, None)
+
+    def _left_nomination(self, change: ObjectChange, before: Before) -> Iterator[Call]:
+        """Yields the call for the room that a pod held on a node, and is bound to another one."""
+        old, new = change.old, change.new
+        if old is None or before.is_assumed or not self._is_ours(old):
+            return
+        nominated = before.nominated or old.status.nominated_node_name
+        if nominated and nominated != new.spec.node_name:
+            yield Call("move", GONE, old, None, at_most=PodInfo(old).priority)
 
     def _deletion_calls(self, change: ObjectChange, before: Before) -> Iterator[Call]:
         last = change.last if change.last is not None else change.old

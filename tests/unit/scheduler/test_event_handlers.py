@@ -116,6 +116,37 @@ def test_a_pod_that_another_scheduler_binds_leaves_the_queue() -> None:
     assert len(desk.cache.pods) == 1
 
 
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_pod_that_is_bound_to_another_node_than_its_nominated_one_wakes_its_equals(
+    *, is_stored: bool
+) -> None:
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk.node(None, make_node("a"))
+    desk.node(None, make_node("b"))
+    pod = make_pod("nominated", priority=10, nominated_node="a" if is_stored else "")
+    desk.pod(None, pod)
+    assert desk.queue.pop() is not None
+    desk.queue.done(pod.metadata.uid)
+    if not is_stored:
+        desk.cache.nominator.nominate(PodInfo(pod), "a")
+    desk.add_unschedulable(make_pod("equal", priority=10))
+    desk.add_unschedulable(make_pod("higher", priority=11))
+    desk.pod(pod, make_pod("nominated", priority=10, node="b"))
+    assert desk.woken == [("equal", "AssignedPodDelete")]
+
+
+def test_a_pod_that_is_bound_to_its_nominated_node_wakes_no_other() -> None:
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk.node(None, make_node("a"))
+    pod = make_pod("nominated", nominated_node="a")
+    desk.pod(None, pod)
+    assert desk.queue.pop() is not None
+    desk.queue.done(pod.metadata.uid)
+    desk.add_unschedulable(make_pod("equal"))
+    desk.pod(pod, make_pod("nominated", node="a"))
+    assert desk.woken == []
+
+
 def test_the_news_that_a_pod_is_where_we_assumed_it_confirms_it() -> None:
     desk = EventFixture()
     desk.node(None, make_node("a"))
