@@ -53,26 +53,32 @@ MODES = (
 )
 
 
-def build_peer() -> Path:
-    """The Go program, named by what it is made from; built if nobody did yet."""
+def build_peer(package: str = "") -> Path:
+    """The Go program, named by what it is made from; built if nobody did yet.
+
+    Args:
+        package: A folder below ``bench/peer`` with another program.
+    """
     source = Path(__file__).parent / "peer"
     digest = hashlib.sha256(repr(FLAGS).encode())
-    for path in sorted(filter(Path.is_file, source.iterdir())):
+    files = [*source.iterdir()] if not package else [source / "go.mod", source / "go.sum"]
+    files += (source / package).iterdir() if package else ()
+    for path in sorted(filter(Path.is_file, files)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     cache = cache_folder()
-    program = cache / f"peer-{digest.hexdigest()[:16]}"
+    program = cache / f"{package or 'peer'}-{digest.hexdigest()[:16]}"
     cache.mkdir(parents=True, exist_ok=True)
     with only_builder(cache / "peer.lock", _report):
         if not program.exists():
-            _build(source, program)
+            _build(source, package, program)
     return program
 
 
-def _build(source: Path, program: Path) -> None:
+def _build(source: Path, package: str, program: Path) -> None:
     go = find_go(source, program.parent, report=_report)
     with tempfile.TemporaryDirectory(dir=program.parent) as folder:
         copy, made = shutil.copytree(source, Path(folder, "peer")), Path(folder, "made")
-        command = [str(go.path), "build", *FLAGS, "-o", str(made), "."]
+        command = [str(go.path), "build", *FLAGS, "-o", str(made), f"./{package}"]
         subprocess.run(command, cwd=copy, env={**os.environ, **ENVIRONMENT}, check=True)
         made.replace(program)
 

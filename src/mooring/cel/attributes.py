@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mooring.cel.cost import CostTracker
 from mooring.cel.golang.text import general
-from mooring.cel.golang.type_names import go_type, is_key
+from mooring.cel.golang.type_names import go_type, is_key, native_type
 from mooring.cel.plan import Attribute, Choice, Const, Operand, Qualifier, Step, Variable
 from mooring.cel.planner import DEVICE_SLOT, TRACKER_SLOT
+from mooring.cel.types import Type
 from mooring.cel.values import (
     NO_OVERLOAD,
     NONE,
+    DomainMap,
     ErrorValue,
     MapValue,
     MutableList,
     Optional,
+    StringMap,
     Uint,
     Value,
     is_mapping,
@@ -39,10 +42,6 @@ _DEVICE_FIELDS: Final = frozenset({"driver", "allowMultipleAllocations"})
 _MISSING: Final = object()
 
 
-class Fatal(Exception):
-    """A failure that no operator absorbs: upstream's code panics."""
-
-
 def compile_attribute(
     attribute: Attribute, compile_step: Callable[[Step], Run], *, is_tracking: bool
 ) -> Run:
@@ -57,7 +56,7 @@ def compile_attribute(
         for qualifier in attribute.qualifiers
     ]
     if not qualifiers:
-        return base
+        return base if isinstance(attribute.base, Choice) else _flattened(base)
 
     def run_all(frame: Frame) -> Value:
         value = base(frame)
@@ -67,7 +66,9 @@ def compile_attribute(
         if value.__class__ is Optional:
             if not value.is_present:
                 return value
-            value, is_optional = value.value, True
+            value, is_optional = _reread(value.value), True
+            if value.__class__ is ErrorValue:
+                return value
         for reader in qualifiers:
             is_optional = is_optional or reader.is_optional
             value, is_present = reader.read(frame, value, if_present=is_optional)
@@ -78,6 +79,35 @@ def compile_attribute(
         return Optional(value) if is_optional else value
 
     return run_all
+
+
+def _flattened(base: Run) -> Run:
+    """Returns what reads a value as a whole: upstream makes an optional of it anew."""
+
+    def run(frame: Frame) -> Value:
+        value = base(frame)
+        if value.__class__ is Optional and value.is_present:
+            return Optional(_reread(value.value))
+        return value
+
+    return run
+
+
+def _reread(value: Value) -> Value:
+    """Returns the content of an optional as upstream reads it: as a value of Go.
+
+    A type becomes its name, an optional its content, and maps by domain lose their default. Some
+    values cannot be converted back.
+    """
+    if value.__class__ is Optional:
+        return _reread(value.value) if value.is_present else None
+    if isinstance(value, Type):
+        return value.name
+    if isinstance(value, DomainMap):
+        return StringMap(value.entries)
+    if name := native_type(value):
+        return ErrorValue(f"unsupported conversion to ref.Val: ({name}){value}")
+    return value
 
 
 def _device_entry(attribute: Attribute) -> Run | None:

@@ -37,9 +37,29 @@ NAMED_TYPES: Final[dict[str, Type]] = {
     for entry in (
         *(types.BOOL, types.BYTES, types.DOUBLE, types.DURATION, types.INT, types.NULL),
         *(types.STRING, types.TIMESTAMP, types.UINT, types.IP, types.CIDR, types.LIST, types.MAP),
-        *(types.TYPE, types.OPTIONAL),
+        *(types.TYPE, types.OPTIONAL, types.EMPTY),
     )
 }
+#: Names that the checker knows as types, but that are none when the expression is planned.
+_UNDEFINED_TYPES: Final[dict[str, Type]] = {
+    "timestamp": types.TIMESTAMP,
+    "duration": types.DURATION,
+    types.DEVICE.name: types.DEVICE,
+    types.ANY.name: types.ANY,
+    "google.protobuf.Value": types.DYN,
+    "google.protobuf.ListValue": types.list_of(types.DYN),
+    "google.protobuf.Struct": types.map_of(types.STRING, types.DYN),
+    **{
+        f"google.protobuf.{name}Value": types.opaque(f"wrapper({wrapped})")
+        for wrapped, names in (
+            *(("bool", ["Bool"]), ("bytes", ["Bytes"]), ("double", ["Double", "Float"])),
+            *(("int", ["Int32", "Int64"]), ("string", ["String"]), ("uint", ["UInt32", "UInt64"])),
+        )
+        for name in names
+    },
+}
+#: The value of an enumeration that is known by its name.
+NULL_VALUE: Final = "google.protobuf.NullValue.NULL_VALUE"
 _DECLARED: Final[dict[str, Type]] = {
     "list": types.list_of(types.param("A")),
     "map": types.map_of(types.param("A"), types.param("B")),
@@ -110,11 +130,14 @@ class _Basics:
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
-        named = _DECLARED.get(name) or NAMED_TYPES.get(name)
+        if name == NULL_VALUE:
+            return types.INT
+        named = _DECLARED.get(name) or NAMED_TYPES.get(name) or _UNDEFINED_TYPES.get(name)
         return None if named is None else types.type_of(named)
 
     def _is_type(self, name: str) -> bool:
-        return name in NAMED_TYPES and not any(name in scope for scope in self._scopes)
+        is_known = name in NAMED_TYPES or name in _UNDEFINED_TYPES
+        return is_known and not any(name in scope for scope in self._scopes)
 
     # ------------------------------------------------------------ literals
 
@@ -206,6 +229,7 @@ class _Checker(_Basics):
             entry = self._variable(qualified.removeprefix("."))
             if entry is not None:
                 node.ident = qualified.removeprefix(".")
+                node.is_type = self._is_type(node.ident)
                 self._set(node, entry)
                 return
         result = self._field_type(node, node.operand, node.field, is_optional=False)

@@ -184,6 +184,10 @@ class Registry:
             present.implementation = present.implementation or declared.implementation
             present.has_guards = present.has_guards and declared.has_guards
 
+    def functions(self) -> Iterable[Function]:
+        """Returns all functions, in the order of declaration."""
+        return self._functions.values()
+
     def find(self, name: str) -> Function | None:
         """Returns a function, or None."""
         return self._functions.get(name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mooring.cel import attributes
 from mooring.cel.cost import CostTracker, call_cost, literal_cost
-from mooring.cel.golang.type_names import go_type, unhashable
+from mooring.cel.golang.type_names import go_type
 from mooring.cel.plan import (
     Attribute,
     CallStep,
@@ -27,7 +27,7 @@ from mooring.cel.plan import (
     OptionalOr,
     Step,
 )
-from mooring.cel.planner import TRACKER_SLOT, optional_element_error, put
+from mooring.cel.planner import TRACKER_SLOT, check_hashable, optional_element_error, put
 from mooring.cel.values import (
     NO_OVERLOAD,
     ErrorValue,
@@ -189,10 +189,7 @@ class _Compiler:
                 return value in keys
             if value.__class__ is ErrorValue:
                 return value
-            name = unhashable(value)
-            if name:
-                message = f"internal error: runtime error: hash of unhashable type {name}"
-                raise attributes.Fatal(message)
+            check_hashable(value)
             return map_key(value) in keys
 
         return self._watched(step.id, run)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mooring.cel.checker import NAMED_TYPES
+from mooring.cel.checker import NAMED_TYPES, NULL_VALUE
 from mooring.cel.declarations import call_any, call_function, call_overload
-from mooring.cel.golang.type_names import go_type, is_key
+from mooring.cel.golang.type_names import go_type, is_key, unhashable
 from mooring.cel.library import registry
 from mooring.cel.library.conversions import CONVERSIONS
 from mooring.cel.plan import (
@@ -44,6 +44,7 @@ from mooring.cel.syntax.tree import (
 from mooring.cel.values import (
     NO_OVERLOAD,
     ErrorValue,
+    Fatal,
     MapValue,
     Optional,
     Uint,
@@ -78,10 +79,14 @@ def plan(root: Node, variables: Sequence[str] = ()) -> Plan:
         variables: Names besides "device", whose slots follow that of the cost tracker.
 
     Raises:
-        PlanError: A conversion of a constant, or a constant regular expression, is invalid.
+        PlanError: A conversion of a constant, a constant regular expression, or the key of a
+            constant map is invalid. *Differs:* upstream panics in the last case.
     """
     planner = _Planner(variables)
-    step = planner.plan(root)
+    try:
+        step = planner.plan(root)
+    except Fatal as failure:
+        raise PlanError(str(failure)) from None
     return Plan(step, planner.n_slots, frozenset(planner.names))
 
 
@@ -117,7 +122,11 @@ class _Planner:
 
     def _plan_name(self, node: Node, name: str, *, is_type: bool) -> Step:
         if is_type:
+            if name not in NAMED_TYPES:
+                raise PlanError(f"reference to undefined type: {name}")
             return Const(node.id, NAMED_TYPES[name])
+        if name == NULL_VALUE:
+            return Const(node.id, 0)
         for scope in reversed(self._scopes):
             if name in scope:
                 self.names.add(name)
@@ -126,7 +135,7 @@ class _Planner:
 
     def _plan_select(self, node: Select) -> Step:
         if node.ident:
-            return self._plan_name(node, node.ident, is_type=node.ident in NAMED_TYPES)
+            return self._plan_name(node, node.ident, is_type=node.is_type)
         attribute = _as_attribute(self.plan(node.operand))
         index = Const(node.id, node.field)
         attribute.add(Qualifier(node.id, index, is_test=node.is_test))
@@ -355,19 +364,35 @@ def _on_string(read: Callable[[str], Value], value: Value) -> Value:
 
 
 def put(target: MapValue, key: Value, value: Value, *, is_optional: bool) -> ErrorValue | None:
-    """Sets an entry of a map literal; returns the error of an optional entry without optional."""
+    """Sets an entry of a map literal; returns the error of an optional entry without optional.
+
+    Raises:
+        Fatal: Values of the key's type cannot be keys.
+    """
     if is_optional:
         if not isinstance(value, Optional):
             return ErrorValue(
                 f"cannot initialize optional entry '{text(key)}' from non-optional value "
                 f"{text(value)}"
             )
+        check_hashable(key)
         if not value.is_present:
             target.entries.pop(map_key(key), None)
             return None
         value = value.value
+    check_hashable(key)
     target.entries[map_key(key)] = (key, value)
     return None
+
+
+def check_hashable(key: Value) -> None:
+    """Makes sure that a value can be the key of a map.
+
+    Raises:
+        Fatal: It is of a type that upstream cannot hash.
+    """
+    if name := unhashable(key):
+        raise Fatal(f"internal error: runtime error: hash of unhashable type {name}")
 
 
 def optional_element_error(value: Value) -> ErrorValue:

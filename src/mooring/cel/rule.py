@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from mooring.cel import types
-from mooring.cel.attributes import UNSET, Fatal
+from mooring.cel.attributes import UNSET
 from mooring.cel.checker import check
 from mooring.cel.cost import CostTracker
 from mooring.cel.depth import deep_recursion
@@ -20,7 +20,7 @@ from mooring.cel.planner import FIRST_SLOT, PlanError, plan
 from mooring.cel.syntax.parser import parse
 from mooring.cel.syntax.source import Problems, Source
 from mooring.cel.validators import validate
-from mooring.cel.values import Cancelled, ErrorValue, Value
+from mooring.cel.values import Cancelled, ErrorValue, Fatal, Value
 
 #: The variables of a rule, in the order of their slots.
 VARIABLES: Final = ("self", "oldSelf")

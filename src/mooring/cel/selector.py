@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mooring.cel import types
-from mooring.cel.attributes import UNSET, Fatal
+from mooring.cel.attributes import UNSET
 from mooring.cel.bounds import Bounds, bounds
 from mooring.cel.checker import check
 from mooring.cel.cost import CostTracker
@@ -24,7 +24,7 @@ from mooring.cel.syntax.parser import parse
 from mooring.cel.syntax.source import Problems, Source
 from mooring.cel.syntax.tree import Node
 from mooring.cel.validators import validate
-from mooring.cel.values import Cancelled, ErrorValue, Value, type_of
+from mooring.cel.values import Cancelled, ErrorValue, Fatal, Optional, Value, type_of
 
 if TYPE_CHECKING:
     from mooring.cel.device import DeviceInput
@@ -160,27 +160,44 @@ def _checked(expression: str) -> tuple[Node, types.Type]:
     return root, result_type
 
 
+#: Why a value cannot be read as bool, by the name of its type; others are named in quotes.
+_NOT_BOOLEAN: Final = {
+    "string": "unsupported native conversion from string to 'bool'",
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "type": "type conversion not supported for 'type'",
+    "null_type": "type conversion error from 'null_type' to 'bool'",
+    "kubernetes.NamedFormat": "type conversion error from 'Format' to 'bool'",
+}
+
+
 def _boolean(value: Value, cost: int | None) -> bool:
+    """Returns a result as bool; that of an optional is its content."""
     if value.__class__ is bool:
         return bool(value)
     if isinstance(value, ErrorValue):
         raise EvaluationError(value.message, cost)
-    raise EvaluationError(_not_boolean(value), cost)
-
-
-def _not_boolean(value: Value) -> str:
-    """Returns why a result cannot be read as bool."""
+    content = value
+    while isinstance(content, Optional) and content.is_present:
+        content = content.value
+    if content.__class__ is bool:
+        return bool(content)
     name = type_of(value).name
-    problem = {
-        "string": "unsupported native conversion from string to 'bool'",
-        "int": "unsupported type conversion from 'int' to bool",
-        "uint": "unsupported type conversion from 'uint' to bool",
-        "double": "type conversion error from Double to 'bool'",
-    }.get(name, f"type conversion error from '{_short(name)}' to 'bool'")
-    return f"CEL result of type {name} could not be converted to bool: {problem}"
+    message = f"CEL result of type {name} could not be converted to bool: {_problem(content)}"
+    raise EvaluationError(message, cost)
 
 
-def _short(name: str) -> str:
-    """Returns the name of a type without the package that only Kubernetes' types have."""
-    package, _, rest = name.rpartition(".")
-    return rest if package in ("kubernetes", "net") else name
+def _problem(content: Value) -> str:
+    """Returns why a value cannot be read as bool."""
+    if isinstance(content, Optional):
+        return "optional.none() dereference"
+    if isinstance(content, ErrorValue):
+        return content.message
+    name = type_of(content).name
+    return _NOT_BOOLEAN.get(
+        name, f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
+    )

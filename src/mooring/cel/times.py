@@ -12,11 +12,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mooring.cel import types
 from mooring.cel.values import NO_OVERLOAD, ErrorValue, Value
+from mooring.objects.go_text import go_quote
 
 SECOND: Final = 1_000_000_000
 _MAX_INT64: Final = 2**63 - 1
 _MIN_SECONDS: Final = -62_135_596_800
 _MAX_SECONDS: Final = 253_402_300_799
+_DAY: Final = 86_400
 _UNITS: Final = {
     "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 1_000_000, "s": SECOND,
     "m": 60 * SECOND, "h": 3600 * SECOND,
@@ -267,10 +269,19 @@ def in_zone(timestamp: Value, zone: Value) -> LocalTime | ErrorValue:
         offset = _named_offset(timestamp, zone)
         return offset if isinstance(offset, ErrorValue) else local_time(timestamp.seconds + offset)
     for part in (hours, minutes):
-        if not re.fullmatch(r"[+-]?[0-9]{1,18}", part):
-            return ErrorValue(f'strconv.Atoi: parsing "{part}": invalid syntax')
+        problem = "invalid syntax" if not re.fullmatch(r"[+-]?[0-9]+", part) else ""
+        if not problem and len(part) > 18 and not -_MAX_INT64 - 1 <= int(part[:40]) <= _MAX_INT64:
+            problem = "value out of range"
+        if problem:
+            return ErrorValue(f"strconv.Atoi: parsing {go_quote(part)}: {problem}")
     total = int(hours) * 60 + (-int(minutes) if zone[0] == "-" else int(minutes))
-    return local_time(timestamp.seconds + total * 60)
+    offset_s = int(parts_as_float(_wrapped(_wrapped(total) * 60 * SECOND), SECOND))
+    return local_time(timestamp.seconds + offset_s)
+
+
+def _wrapped(number: int) -> int:
+    """Returns a number as int64, as Go's arithmetic does."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _named_offset(timestamp: Timestamp, name: str) -> int | ErrorValue:
@@ -280,7 +291,9 @@ def _named_offset(timestamp: Timestamp, name: str) -> int | ErrorValue:
         return ErrorValue("time: invalid location name")
     try:
         zone = ZoneInfo(name)
-        offset = datetime.fromtimestamp(timestamp.seconds, tz=zone).utcoffset()
+        # A local time outside the years 1 to 9999 is none of Python's.
+        seconds = min(max(timestamp.seconds, _MIN_SECONDS + _DAY), _MAX_SECONDS - _DAY)
+        offset = datetime.fromtimestamp(seconds, tz=zone).utcoffset()
     except (ZoneInfoNotFoundError, ValueError, OSError, OverflowError):
         return ErrorValue(f"unknown time zone {name}")
     return 0 if offset is None else offset.days * 86_400 + offset.seconds

@@ -138,6 +138,7 @@ URL: Final = struct("kubernetes.URL")
 NAMED_FORMAT: Final = struct("kubernetes.NamedFormat")
 IP: Final = opaque("net.IP")
 CIDR: Final = opaque("net.CIDR")
+EMPTY: Final = struct("google.protobuf.Empty")
 DEVICE: Final = struct("kubernetes.DRADevice")
 
 #: Fields of the objects that have some.

@@ -54,6 +54,10 @@ class Cancelled(Exception):
         self.cost = cost
 
 
+class Fatal(Exception):
+    """A failure that no operator absorbs: upstream's code panics."""
+
+
 NO_OVERLOAD: Final = ErrorValue("no such overload")
 
 #: Text of an evaluation that exceeds its cost limit.
@@ -285,7 +289,12 @@ def equal(left: Value, right: Value) -> bool | ErrorValue:
         return isinstance(right, types.Type) and left.name == right.name
     if cls is Optional:
         return _equal_optionals(left, right)
+    # The content of an optional may be an error.
+    if cls is ErrorValue:
+        return left  # type: ignore[no-any-return]
     result: bool | ErrorValue = left.equals(right)
+    if result is NO_OVERLOAD and right.__class__ is ErrorValue:
+        return right
     return result
 
 

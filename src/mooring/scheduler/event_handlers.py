@@ -168,13 +168,7 @@ class EventHandlers:
         resource = self._resources.get(kind)
         if resource is None:
             return  # plugins read it, but as upstream its events requeue no pod
-        if change.old is None:
-            action = ActionType.ADD
-        elif change.new is None:
-            action = ActionType.DELETE
-        else:
-            action = ActionType.UPDATE_OTHER
-        event = ClusterEvent(resource, action)
+        event = ClusterEvent(resource, _action(change))
         self._queue.move(event, change.old, change.new)
         self._recorder.event_handled(event.label, started_s)
 
@@ -252,8 +246,9 @@ class EventHandlers:
         self._on_lost_binding(info.uid)
         if old is None:
             self._queue.add(info)
-            if self._queue.queue_of(info.uid) is not QueueName.GATED:
-                self._nominate(info)
+            named = info.status.nominated_node_name
+            if named and self._queue.queue_of(info.uid) is not QueueName.GATED:
+                self._cache.nominator.nominate(info, named)
             return
         queued = self._queue.get(info.uid)
         before = queued.pod if queued is not None and queued.pod.pod is old else PodInfo(old)
@@ -289,11 +284,6 @@ class EventHandlers:
         elif nominated:
             self._requeue_lower_priority_pods(PodInfo(last))
 
-    def _nominate(self, info: PodInfo) -> None:
-        node_name = info.status.nominated_node_name
-        if node_name:
-            self._cache.nominator.nominate(info, node_name)
-
     def _requeue_lower_priority_pods(self, info: PodInfo) -> None:
         """Requeues pods of lower or equal priority, after a nomination has ended."""
         deleted = info.pod
@@ -314,6 +304,13 @@ class EventHandlers:
             # Also after Permit has allowed it, while its nomination is still being written.
             self._cache.forget(uid)
         self._queue.move(POD_GONE, placed.info.pod, None)
+
+
+def _action(change: ObjectChange) -> ActionType:
+    """Returns what happened to an object of a kind without finer events."""
+    if change.old is None:
+        return ActionType.ADD
+    return ActionType.DELETE if change.new is None else ActionType.UPDATE_OTHER
 
 
 def _record_changes(

@@ -221,6 +221,14 @@ def _uid_at(store: StoreChecker, path: str) -> str:
     return ""
 
 
+async def until_read(problems: Callable[[], Iterator[str]]) -> None:
+    """Waits a little for the watch: a pod may have been written at this very moment."""
+    for _ in range(LAG_TRIES):
+        if not any(problems()):
+            break
+        await asyncio.sleep(LAG_S)
+
+
 class ScenarioCluster:
     """An API server, a network, a scheduler, users, and checkers."""
 
@@ -397,13 +405,13 @@ class ScenarioCluster:
             await self._users.help_once()
         await asyncio.sleep(healed_s + BOUND_S - now_s())
         self._report_all("L2", self._final.unbound_pods())
-        await self._until_read(lambda: self._final.informer_lag(service))
+        await until_read(lambda: self._final.informer_lag(service))
         self._report_all("L6", self._final.informer_lag(service))
         # Before the flush of the unschedulable pods: their next attempts would write it again.
         await asyncio.sleep(WRITTEN_S)
         self._report_all("L3", self._final.overdue_condition())
         await asyncio.sleep(RETRIED_S - WRITTEN_S)
-        await self._until_read(lambda: self._final.differing_nominations(service))
+        await until_read(lambda: self._final.differing_nominations(service))
         unwritten = (self._final.missing_condition(), self._final.stale_condition())
         self._report_all("L3", chain(*unwritten, self._final.differing_nominations(service)))
         self._report_all("L4", self._final.starved())
@@ -416,14 +424,6 @@ class ScenarioCluster:
             message = f"{self._count_tasks(service)} tasks, at the start there were {self._n_tasks}"
             self._findings.report("L5", message)
         self._findings.raise_first()
-
-    @staticmethod
-    async def _until_read(problems: Callable[[], Iterator[str]]) -> None:
-        """Waits a little for the watch: a pod may have been written at this very moment."""
-        for _ in range(LAG_TRIES):
-            if not any(problems()):
-                break
-            await asyncio.sleep(LAG_S)
 
     def _report_all(self, rule: str, problems: Iterator[str]) -> None:
         for message in problems:

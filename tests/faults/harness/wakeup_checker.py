@@ -121,7 +121,7 @@ class Worlds:
         self._bound = World(self._nodes, bound)
         assumed = [(info.pod, name) for info, name in placed if cache.is_assumed(info.uid)]
         #: A pod with affinity to itself may fit with all of them and with none, but not with some.
-        self._with_one_assumed = [World(self._nodes, [*bound, one]) for one in assumed]
+        self._with_one_assumed = [World(self._nodes, [*bound, extra]) for extra in assumed]
         self._staying = without_deletions(self._nodes, self._placed)
 
     def node_for(self, entry: QueuedPod) -> str:

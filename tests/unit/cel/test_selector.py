@@ -117,3 +117,19 @@ def test_a_name_that_a_loop_hides_is_not_the_device() -> None:
     reads = compile_selector("[{'a': 1}].all(device, device.a == 1)").reads
     assert not reads.everything
     assert not reads.attributes
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [('b"a"', "types.Bytes"), ('bytes("a")', "types.Bytes"), ('dyn(b"")', "types.Bytes")],
+)
+def test_a_constant_map_with_a_key_that_upstream_cannot_hash_is_refused(
+    key: str, name: str
+) -> None:
+    # Upstream's compiler panics, and with it a scheduler that reads such a selector.
+    with pytest.raises(CompileError) as failure:
+        compile_selector(f"{{{key}: 1}}.size() == 1")
+    assert str(failure.value) == (
+        "program instantiation failed: internal error: runtime error: "
+        f"hash of unhashable type {name}"
+    )

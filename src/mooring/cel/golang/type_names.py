@@ -27,6 +27,14 @@ _GO_TYPES: Final = {
     "list": "*types.baseList",
     "map": "*types.baseMap",
 }
+#: What upstream's values of these types hold, which it cannot make a value of again.
+_HELD: Final = {
+    "kubernetes.Semver": "semver.Version",
+    "kubernetes.Quantity": "*resource.Quantity",
+    "kubernetes.URL": "*url.URL",
+    "net.IP": "netip.Addr",
+    "net.CIDR": "netip.Prefix",
+}
 _UNHASHABLE: Final = frozenset({"kubernetes.Semver", "kubernetes.NamedFormat", "bytes"})
 
 
@@ -38,6 +46,11 @@ def go_type(value: Value) -> str:
 def unhashable(value: Value) -> str:
     """Returns upstream's name of a type whose values cannot be looked up, or ""."""
     return go_type(value) if type_of(value).name in _UNHASHABLE else ""
+
+
+def native_type(value: Value) -> str:
+    """Returns the Go type in a value that upstream cannot convert back, or ""."""
+    return _HELD.get(type_of(value).name, "")
 
 
 def is_key(value: Value) -> bool:

@@ -90,6 +90,14 @@ def parse(text: str) -> QuantityValue | ErrorValue:
         return ErrorValue(_problem(text))
 
 
+def _quantity(text: str) -> Value:
+    """Returns the quantity of a text as a value of its own, which is no other's key in a map."""
+    value = parse(text)
+    if isinstance(value, ErrorValue):
+        return value
+    return QuantityValue(value.quantity, text=text)
+
+
 def of_quantity(quantity: Quantity | str) -> QuantityValue | ErrorValue:
     """Returns a quantity of the API; its text decides about the scale."""
     if isinstance(quantity, str):
@@ -196,7 +204,7 @@ def _is_less(left: QuantityValue, right: QuantityValue) -> bool:
 _TWO: Final = (QUANTITY, QUANTITY)
 
 LIBRARY: Final[dict[str, Function | list[Overload]]] = {
-    "quantity": [function("string_to_quantity", (STRING,), QUANTITY, parse)],
+    "quantity": [function("string_to_quantity", (STRING,), QUANTITY, _quantity)],
     "isQuantity": [function("is_quantity_string", (STRING,), BOOL, _is_quantity)],
     "sign": [function("quantity_sign", (QUANTITY,), INT, _sign)],
     "isGreaterThan": [method("quantity_is_greater_than", _TWO, BOOL, _is_greater)],

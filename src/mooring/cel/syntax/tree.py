@@ -57,13 +57,15 @@ class Ident(Node):
 class Select(Node):
     """``operand.field``, or ``has(operand.field)`` if ``is_test`` is True.
 
-    ``ident`` is the qualified name of a type if the whole selection names one.
+    ``ident`` is the qualified name of a type or constant if the whole selection names one, and
+    ``is_type`` says which of the two.
     """
 
     operand: Node
     field: str
     is_test: bool = False
     ident: str = ""
+    is_type: bool = False
 
 
 @dataclass(slots=True, eq=False)
