@@ -287,8 +287,10 @@ def _wrapped(number: int) -> int:
 def _named_offset(timestamp: Timestamp, name: str) -> int | ErrorValue:
     if name in ("", "UTC", "Local"):
         return 0
-    if ".." in name or name[0] in "/\\" or "\\" in name:
+    if ".." in name or name[0] in "/\\":
         return ErrorValue("time: invalid location name")
+    if "\0" in name:
+        return ErrorValue("invalid argument")
     try:
         zone = ZoneInfo(name)
         # A local time outside the years 1 to 9999 is none of Python's.

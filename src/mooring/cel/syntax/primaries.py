@@ -295,7 +295,7 @@ class PrimaryParser:
                 node = expand(self._nodes.at(opening.offset), target, args)
             except MacroError as error:
                 self._report(error.offset, error.message)
-                return Invalid(self._nodes.next_id(), opening.offset, height=height)
+                return Invalid(self._nodes.next_id(), error.offset, height=height)
             if node is not None:
                 node.height = height
                 return node
