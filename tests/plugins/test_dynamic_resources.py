@@ -51,12 +51,14 @@ def slices() -> list[ResourceSlice]:
 class Cluster:
     """Three nodes, two of them with two devices each; the plugin reads it through its handle."""
 
-    def __init__(self, *objects: Any, before: Any = None) -> None:
+    def __init__(
+        self, *objects: Any, before: Any = None, handle_type: type[OfflineHandle] = OfflineHandle
+    ) -> None:
         nodes = [make_node(name) for name in NODES]
         self.harness = Harness(nodes, [])
         self.cache = self.harness.cache
         self.clock = VirtualClock()
-        self.handle = OfflineHandle(self.cache, self.clock, seeded_random(1))
+        self.handle = handle_type(self.cache, self.clock, seeded_random(1))
         self.plugin = DynamicResources(handle=self.handle, selectors=selectors())
         plugins = [before, self.plugin] if before else [self.plugin]
         self.harness = Harness(nodes, plugins)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 from mooring.dra.devices import CounterKey, DeviceID, PoolKey, PreparedSlice, SliceDevice
 from mooring.dra.errors import AllocationError
@@ -44,7 +45,7 @@ class Pool:
         problem: str = "",
         slices: Sequence[PreparedSlice] = (),
         others: Sequence[PreparedSlice] = (),
-        counters: Mapping[CounterKey, int] | None = None,
+        counters: Mapping[CounterKey, int] = MappingProxyType({}),
     ) -> None:
         self.key = key
         self.state = state
@@ -52,7 +53,7 @@ class Pool:
         self.devices = tuple(device for part in slices for device in part.devices)
         self.other_devices = tuple(device for part in others for device in part.all_devices)
         self.has_binding_conditions = any(part.has_binding_conditions for part in slices)
-        self.counters = counters or {}
+        self.counters = counters
 
     @property
     def name(self) -> str:

@@ -1,0 +1,158 @@
+"""DynamicResources: PreBind waits for removals of users and for binding conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mooring.errors import PluginError, SchedulerError
+from mooring.objects.resource import ResourceClaim
+from mooring.plugins.dynamic_resources.binding_conditions import Readiness, readiness_of
+from mooring.simulation.offline import OfflineHandle, run_to_end
+from mooring.state import PodInfo
+from tests.helpers.devices import exactly, make_claim, result_of
+from tests.plugins.test_dynamic_resources import Cluster, claiming, with_timestamp
+
+CONDITIONS: dict[str, Any] = {
+    "bindingConditions": ["ready"],
+    "bindingFailureConditions": ["broken"],
+}
+
+
+class ReportingDriver(OfflineHandle):
+    """A handle with a driver that changes the claim at a time of the virtual clock."""
+
+    due_s = 0.0
+    change: Callable[[], None] | None = None
+
+    async def until(
+        self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float
+    ) -> Any:
+        left_s = self.due_s - self.monotonic_s()
+        if self.change is not None and left_s <= deadline_s:
+            self._clock.advance(left_s)
+            change, self.change = self.change, None
+            change()
+            assert predicate(None)
+            return None
+        return await super().until(kind, key, predicate, deadline_s)
+
+
+def claim_with(*conditions: tuple[str, str]) -> ResourceClaim:
+    """Returns an allocated claim whose device has these conditions."""
+    result = result_of("d0", "a", **CONDITIONS)
+    reported = [{"type": name, "status": value} for name, value in conditions]
+    device = {"driver": "gpu.test", "pool": "a", "device": "d0", "conditions": reported}
+    status = {"devices": [device]} if conditions else {}
+    claim = make_claim("mine", exactly(), allocated=[result], on="a", status=status)
+    return with_timestamp(claim, "2026-01-01T00:00:00Z")
+
+
+def reserved(there: Cluster) -> Any:
+    """Returns the cycle of a pod for which Reserve has selected node ``a``."""
+    there.put(claim_with())
+    return there.reserve(claiming("mine"), "a")
+
+
+def driver_of(there: Cluster, *conditions: tuple[str, str], at_s: float) -> ReportingDriver:
+    """Returns the driver, which sets conditions at a time."""
+
+    def report() -> None:
+        stored = there.cache.devices.claims.get("default/mine")
+        assert stored is not None
+        devices = claim_with(*conditions).status.devices
+        there.put(replace(stored, status=replace(stored.status, devices=devices)))
+
+    assert isinstance(there.handle, ReportingDriver)
+    there.handle.due_s, there.handle.change = there.handle.monotonic_s() + at_s, report
+    return there.handle
+
+
+def elapsed_s(there: Cluster, wait: Callable[[], object]) -> float:
+    started_s = there.handle.monotonic_s()
+    wait()
+    return there.handle.monotonic_s() - started_s
+
+
+def test_pre_bind_ends_when_the_driver_sets_the_conditions() -> None:
+    there = Cluster(handle_type=ReportingDriver)
+    cycle = reserved(there)
+    driver_of(there, ("ready", "True"), at_s=42.0)
+
+    waited_s = elapsed_s(there, lambda: run_to_end(there.plugin.pre_bind(cycle, "a")))
+
+    assert waited_s == pytest.approx(42.0)
+
+
+def test_pre_bind_fails_when_the_driver_sets_a_failure_condition() -> None:
+    there = Cluster(handle_type=ReportingDriver)
+    cycle = reserved(there)
+    driver_of(there, ("ready", "True"), ("broken", "True"), at_s=7.0)
+
+    def fails() -> None:
+        with pytest.raises((PluginError, SchedulerError), match="device binding failed: claim=mine"):
+            run_to_end(there.plugin.pre_bind(cycle, "a"))
+
+    assert elapsed_s(there, fails) == pytest.approx(7.0)
+
+
+def test_pre_bind_times_out_after_ten_minutes() -> None:
+    there = Cluster(handle_type=ReportingDriver)
+    cycle = reserved(there)
+
+    def fails() -> None:
+        with pytest.raises((PluginError, SchedulerError), match="device binding timeout"):
+            run_to_end(there.plugin.pre_bind(cycle, "a"))
+
+    assert elapsed_s(there, fails) == pytest.approx(600.0)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "readiness"),
+    [
+        ((), Readiness.WAITING),
+        ((("ready", "True"),), Readiness.READY),
+        ((("ready", "True"), ("broken", "True")), Readiness.FAILED),
+    ],
+)
+def test_devices_without_conditions_come_before_others_that_have_some(
+    conditions: tuple[tuple[str, str], ...], readiness: Readiness
+) -> None:
+    claim = claim_with(*conditions)
+    allocation = claim.status.allocation
+    assert allocation is not None
+    (result,) = allocation.devices.results
+    plain = replace(result, device="d1", binding_conditions=(), binding_failure_conditions=())
+    devices = replace(allocation.devices, results=(plain, result))
+    status = replace(claim.status, allocation=replace(allocation, devices=devices))
+
+    assert readiness_of(replace(claim, status=status)) is readiness
+
+
+class WaitingWriter:
+    """A writer that notes its calls; a removal of the pod is in progress."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def wait_removed(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        self.calls.append(f"wait for the removal of {pod.metadata.name} from {claim.metadata.name}")
+
+    async def reserve(self, claim: ResourceClaim, pod: PodInfo, allocation: Any) -> ResourceClaim:
+        del allocation
+        self.calls.append(f"reserve {claim.metadata.name} for {pod.metadata.name}")
+        return claim
+
+
+def test_a_claim_is_reserved_after_the_removal_of_the_pod_has_ended() -> None:
+    there = Cluster(make_claim("mine", exactly()))
+    cycle = there.reserve(claiming("mine"), "a")
+    writer = WaitingWriter()
+    there.handle.claim_writer = writer  # type: ignore[assignment]
+
+    run_to_end(there.plugin.pre_bind(cycle, "a"))
+
+    assert writer.calls == ["wait for the removal of new from mine", "reserve mine for new"]
