@@ -93,7 +93,7 @@ def test_pre_bind_fails_when_the_driver_sets_a_failure_condition() -> None:
     driver_of(there, ("ready", "True"), ("broken", "True"), at_s=7.0)
 
     def fails() -> None:
-        with pytest.raises((PluginError, SchedulerError), match="device binding failed: claim=mine"):
+        with pytest.raises((PluginError, SchedulerError), match="binding failed: claim=mine"):
             run_to_end(there.plugin.pre_bind(cycle, "a"))
 
     assert elapsed_s(there, fails) == pytest.approx(7.0)
