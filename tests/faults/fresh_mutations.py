@@ -30,8 +30,8 @@ FRESH_BUGS: Final = [
         "A pod that is gated when it is created counts as nominated",
         EventHandlers,
         "_on_pending",
-        "if self._queue.queue_of(info.uid) is not QueueName.GATED:",
-        "if True:",
+        "if named and self._queue.queue_of(info.uid) is not QueueName.GATED:",
+        "if named:",
     ),
     PlantedBug(
         "older_preemption_ends_newer",

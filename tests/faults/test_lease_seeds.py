@@ -247,7 +247,9 @@ class LeaseLab:
         async def tick() -> None:
             while True:
                 await asyncio.sleep(1.0)
-                twins.on_tick()
+                # One that is being stopped flushes nothing, and ends its bindings.
+                if any(twins is followed for followed, _ in self.twins.values()):
+                    twins.on_tick()
 
         ticking = asyncio.create_task(tick())
         try:
