@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+
+from mooring.objects.text_cache import text_cache
 
 #: The problems of one text, and a function that returns them.
 Problems = tuple[str, ...]
@@ -79,7 +80,7 @@ _DNS_UNDERSCORES_PROBLEM = (
 )
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def qualified_name(text: str) -> Problems:
     """Validates a label key, annotation key, finalizer or resource name: "[prefix/]name"."""
     parts = text.split("/")
@@ -111,7 +112,7 @@ def annotation_key(text: str) -> Problems:
     return qualified_name(text.lower())
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def label_value(text: str) -> Problems:
     """Validates the value of a label, which may be empty."""
     problems = []
@@ -125,7 +126,7 @@ def label_value(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def dns_label(text: str) -> Problems:
     """Validates a name without dots, such as those of namespaces and containers."""
     problems = []
@@ -150,7 +151,7 @@ def dns_1035_label(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def dns_subdomain(text: str) -> Problems:
     """Validates a name such as those of pods and nodes."""
     problems = []
@@ -161,7 +162,7 @@ def dns_subdomain(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def dns_subdomain_with_underscore(text: str) -> Problems:
     """Validates a search path of DNS, whose parts may have underscores."""
     problems = []
@@ -173,7 +174,7 @@ def dns_subdomain_with_underscore(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def path_segment(text: str) -> Problems:
     """Validates one segment of a URL path."""
     if text in (".", ".."):
@@ -181,7 +182,7 @@ def path_segment(text: str) -> Problems:
     return tuple(f"may not contain '{character}'" for character in ("/", "%") if character in text)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def config_key(text: str) -> Problems:
     """Validates a key of a ConfigMap or a Secret."""
     problems = []
@@ -197,7 +198,7 @@ def config_key(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def environment_name(text: str) -> Problems:
     """Validates the name of an environment variable."""
     if all(" " <= character <= "~" and character != "=" for character in text):
@@ -205,7 +206,7 @@ def environment_name(text: str) -> Problems:
     return (_ENVIRONMENT_NAME_PROBLEM,)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def header_name(text: str) -> Problems:
     """Validates the name of an HTTP header."""
     if re.fullmatch(_HEADER_NAME, text):

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from mooring.objects.text_cache import CHARS_MAX
+
 if TYPE_CHECKING:
     from mooring.objects.meta import RawQuantity
 
@@ -84,7 +86,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
         Raises:
             QuantityError: The text is not a quantity.
         """
-        return _parse(text)
+        return _parse(text) if len(text) <= CHARS_MAX else _parsed(text)
 
     @staticmethod
     def from_wire(raw: RawQuantity) -> Quantity:
@@ -94,7 +96,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
             QuantityError: The value is not a quantity.
         """
         if raw.__class__ is str:
-            return _parse_wire(raw)
+            return _parse_wire(raw) if len(raw) <= CHARS_MAX else _parsed(raw.strip())
         return _parse(repr(raw))
 
     @staticmethod
@@ -160,11 +162,16 @@ ZERO: Final = Quantity()
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _parse_wire(text: str) -> Quantity:
-    return _parse(text.strip())
+    return _parsed(text.strip())
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _parse(text: str) -> Quantity:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Quantity:
+    """Parses a quantity without the caches, which keep no long texts."""
     if not text:
         raise QuantityError(text, "it is empty")
     match = _PATTERN.fullmatch(text)

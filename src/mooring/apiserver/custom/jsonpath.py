@@ -12,11 +12,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from mooring.objects.text_cache import text_cache
+
 _CACHE_SIZE: Final = 512
+#: Longer paths are parsed each time.
+_CACHED_CHARS_MAX: Final = 1024
 _QUOTED_KEY: Final = re.compile(r"'([^']*)'", re.DOTALL)
 _SLICE: Final = re.compile(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?")
 _COMPARISON: Final = re.compile(r"([^!<>=]+)([!<>=]+)(.+?)", re.DOTALL)
@@ -83,7 +86,7 @@ Step: TypeAlias = Name | Slice | Filter | Union | Literal | Word
 Path: TypeAlias = tuple[Step, ...]
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE, chars_max=_CACHED_CHARS_MAX)
 def parse(text: str) -> Path:
     """Returns the steps of a path.
 

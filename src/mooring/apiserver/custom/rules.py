@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, Final
 
 from mooring.apiserver.custom.values import ABSENT, counterpart
@@ -25,11 +24,14 @@ from mooring.cel import CompileError, EvaluationError
 from mooring.cel.rule import Rule
 from mooring.cel.times import parse_duration, parse_timestamp
 from mooring.cel.values import NONE, ErrorValue, Optional, StringMap, Value
+from mooring.objects.text_cache import text_cache
 
 RULES: Final = "x-kubernetes-validations"
 
 #: Compiled rules are shared by all objects.
-_CACHE_SIZE: Final = 4096
+_CACHE_SIZE: Final = 1024
+#: Longer rules are compiled each time: a compiled rule has many times its size.
+_CACHED_CHARS_MAX: Final = 8192
 
 _RESERVED: Final = frozenset(
     [
@@ -91,7 +93,7 @@ def _rules_in(schema: Any) -> Iterator[dict[str, Any]]:
         yield from _rules_in(part)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE, chars_max=_CACHED_CHARS_MAX)
 def _compiled(text: str) -> Rule | str:
     """Returns a rule, or why it cannot be compiled."""
     try:

@@ -35,6 +35,8 @@ _KEY_DEFAULTS: Mapping[str, Json] = MappingProxyType({"protocol": "TCP"})
 #: Elements whose name may be absent, as if it were empty.
 _NAMELESS = "[]core.LocalObjectReference"
 _NAME_CACHE_SIZE = 8192
+#: Names with a longer text are encoded each time.
+_CACHED_CHARS_MAX = 320
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -72,6 +74,8 @@ def element_name(item: Json, field: Field) -> str:
     if not isinstance(item, dict):
         raise TypeMismatch
     values = tuple([item.get(key) for key in field.keys])
+    if any(type(value) is str and len(value) > _CACHED_CHARS_MAX for value in values):
+        return _name_of.__wrapped__(field, values)
     try:
         return _name_of(field, values)
     except TypeError:  # not a key's type; find_apply_errors reports it

@@ -44,6 +44,8 @@ _STANDARD |= {"limits.ephemeral-storage"}
 QUOTA_RESOURCES = _STANDARD - {"storage"}
 _MILLI_NANOS = 10**6
 _CACHE_SIZE = 16384
+#: Amounts with a longer name and text are validated each time.
+_CACHED_CHARS_MAX = 512
 
 Object = Mapping[str, Any]
 
@@ -130,7 +132,8 @@ def _is_valid(name: str, text: str) -> bool:
 def _validate_amount(
     name: str, text: str, field: str, validate_name: Callable[[str, str], Errors] | None
 ) -> Errors:
-    if validate_name is None and _is_valid(name, text):
+    is_short = len(name) + len(text) <= _CACHED_CHARS_MAX
+    if validate_name is None and is_short and _is_valid(name, text):
         return []
     return [
         *(validate_name or _validate_name)(name, field),

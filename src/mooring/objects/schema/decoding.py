@@ -15,13 +15,22 @@ import re
 import string
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache, lru_cache
 
 import msgspec
 
 from mooring.objects.quantity import Quantity
 from mooring.objects.schema.defaults import DEFAULTS
-from mooring.objects.schema.types import ALWAYS, DEDUCED, NULL, POINTER, Field, is_struct, structs
+from mooring.objects.schema.types import (
+    ALWAYS,
+    DEDUCED,
+    NULL,
+    POINTER,
+    Field,
+    cached_by_type,
+    is_struct,
+    structs,
+)
+from mooring.objects.text_cache import text_cache
 from mooring.objects.types import Json
 
 ValueReader = Callable[[Json], Json]
@@ -183,7 +192,7 @@ def _zero_of(field: Field, reader: ValueReader) -> ValueReader | None:
     return None if zero is None else lambda _: zero
 
 
-@cache
+@cached_by_type
 def reader_of(type_name: str) -> TypedReader:
     """Returns the reader for a type; compiled once."""
     return TypedReader(type_name)
@@ -194,7 +203,7 @@ def empty(type_name: str) -> dict[str, Json]:
     return _empty_reader(type_name).read({})
 
 
-@cache
+@cached_by_type
 def _empty_reader(type_name: str) -> TypedReader:
     return TypedReader(type_name, fills_defaults=False)
 
@@ -329,7 +338,7 @@ def corrupt_base64_offset(text: bytes) -> int:
     return len(text) - len(group) if group else -1
 
 
-@lru_cache(maxsize=_QUANTITY_CACHE)
+@text_cache(_QUANTITY_CACHE)
 def canonical_quantity(text: str) -> str:
     """Returns the canonical form of a quantity.
 
@@ -351,7 +360,7 @@ def _quantity(value: Json) -> Json:
     raise WrongType(QUANTITY_PROBLEM)
 
 
-@lru_cache(maxsize=_QUANTITY_CACHE)
+@text_cache(_QUANTITY_CACHE)
 def _rounded(text: str) -> str:
     amount = Quantity.from_wire(text)
     if amount.nanos % _NANOS_PER_MILLI == 0:
