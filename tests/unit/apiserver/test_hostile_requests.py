@@ -17,6 +17,8 @@ from mooring.apiserver.auth.authorization import attributes_of
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.patch.patch import COPIED_BYTES_MAX, JSON_PATCH, apply_patch
 from mooring.apiserver.patch.strategic_merge import strategic_merge
+from mooring.apiserver.validation.affinity import validate_spread
+from mooring.apiserver.validation.resources import validate_requirements
 from tests.helpers.api import APPLY, CONFIG_MAPS, PODS, Api, config_map, pod
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -242,3 +244,57 @@ def test_no_cache_keeps_long_texts_of_requests() -> None:
     api.ask("POST", f"{PODS}?fieldManager={LONG}&fieldValidation={LONG}", pod("d"))
 
     assert cached_chars() <= max(before, 4_096)
+
+
+# ---------------------------------------------------------------- lists of a pod
+
+
+def test_constraints_and_claims_of_a_pod_are_compared_a_few_times() -> None:
+    count = 2_000
+    keys = [Compared(f"k{n}") for n in range(count)]
+    constraints = [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"} for key in keys
+    ]
+    Compared.comparisons = 0
+
+    assert not list(validate_spread(constraints, "spec"))
+    assert Compared.comparisons < 20 * count
+    twice = [*constraints, constraints[7]]
+    assert [error.field for error in validate_spread(twice, "spec")] == [
+        "spec[7].{topologyKey, whenUnsatisfiable}"
+    ]
+
+
+class Prefix(str):
+    """A string that counts how often its beginning is compared."""
+
+    __slots__ = ()
+    looks = 0
+
+    def startswith(self, *arguments: Any) -> bool:
+        Prefix.looks += 1
+        return str.startswith(self, *arguments)
+
+
+def test_claims_of_a_container_are_not_compared_with_each_other() -> None:
+    count = 2_000
+    names = [Prefix(f"c{n}") for n in range(count)]
+    claims = [{"name": name} for name in names]
+    Prefix.looks = 0
+
+    assert not list(validate_requirements({"claims": claims}, "r", claims=frozenset(names)))
+    assert Prefix.looks < 20 * count
+    again = [{"name": "a", "request": "b"}, {"name": "a"}, {"name": "a", "request": "c"}]
+    errors = list(validate_requirements({"claims": again}, "r", claims=frozenset({"a"})))
+    assert [error.field for error in errors] == ["r.claims[1]", "r.claims[2]"]
+
+
+def test_errors_about_claims_list_the_names_of_the_pod_a_few_times() -> None:
+    names = frozenset(f"c{n}" for n in range(2_000))
+    claims = [{"name": f"d{n}"} for n in range(2_000)]
+
+    errors = list(validate_requirements({"claims": claims}, "r", claims=names))
+
+    assert len(errors) == 2_000
+    assert "c0, c1, c10" in errors[0].body
+    assert sum(len(error.body) for error in errors) < 2_000_000

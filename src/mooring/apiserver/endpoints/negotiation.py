@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.errors import ApiStatusError
+from mooring.cel.golang.text import parse_float
 from mooring.objects.text_cache import text_cache
 
 if TYPE_CHECKING:
@@ -80,10 +81,8 @@ def clauses(header: str) -> tuple[Clause, ...]:
 
 
 def _weight(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 1.0
+    weight = parse_float(text)
+    return 1.0 if weight is None else weight
 
 
 def requested_shape(
