@@ -13,7 +13,7 @@ from mooring.objects.sorted_json import encode_sorted
 @pytest.mark.parametrize("count", [2, 5_000])
 def test_keys_are_sorted_at_each_level(count: int) -> None:
     keys = [f"k{number:05}" for number in range(count)]
-    value = {"z": [{key: 1 for key in reversed(keys)}], "a": dict.fromkeys(["é", "b", *keys])}
+    value = {"z": [dict.fromkeys(reversed(keys), 1)], "a": dict.fromkeys(["é", "b", *keys])}
 
     text = encode_sorted(value).decode()
 
