@@ -252,7 +252,7 @@ def test_no_cache_keeps_long_texts_of_requests() -> None:
 def test_constraints_and_claims_of_a_pod_are_compared_a_few_times() -> None:
     count = 2_000
     keys = [Compared(f"k{n}") for n in range(count)]
-    constraints = [
+    constraints: list[Any] = [
         {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"} for key in keys
     ]
     Compared.comparisons = 0

@@ -88,10 +88,10 @@ async def _lines(
                 events = watch.read()
             except Dropped:
                 return  # too slow: the client starts a new watch from its last version
+            renderer.now_s = clock.wall_s()  # ages in Tables are computed when they are sent
+            for lines in _batches(map(renderer.render_event, events)):
+                yield lines
             if events:
-                renderer.now_s = clock.wall_s()  # ages in Tables are computed when they are sent
-                for lines in _batches(map(renderer.render_event, events)):
-                    yield lines
                 continue
             if watch.is_ended and watch.is_idle:
                 return

@@ -1,4 +1,4 @@
-"""How the HTTP front end writes streams."""
+"""Streams of the HTTP front end."""
 
 from __future__ import annotations
 
