@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from mooring.apiserver.auth.authorization import attributes_of
+from mooring.apiserver.custom.values import ABSENT, counterparts
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.patch.patch import COPIED_BYTES_MAX, JSON_PATCH, apply_patch
 from mooring.apiserver.patch.strategic_merge import strategic_merge
@@ -298,3 +299,18 @@ def test_errors_about_claims_list_the_names_of_the_pod_a_few_times() -> None:
     assert len(errors) == 2_000
     assert "c0, c1, c10" in errors[0].body
     assert sum(len(error.body) for error in errors) < 2_000_000
+
+
+def test_items_of_a_list_with_keys_are_compared_with_a_few_old_ones() -> None:
+    count = 2_000
+    schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]}
+    old = [{"a": Compared(f"a{n}"), "b": n} for n in range(count)]
+    Compared.comparisons = 0
+
+    before_of = counterparts(schema, [*old, {"a": "a7", "b": "second"}, 5])
+    before = [before_of({"a": Compared(f"a{n}")}) for n in reversed(range(count))]
+
+    assert before == old[::-1]
+    assert Compared.comparisons < 20 * count
+    assert before_of({"a": "other"}) is before_of({}) is before_of(5) is ABSENT
+    assert before_of({"a": ["no scalar"]}) is ABSENT

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mooring.apiserver.custom.values import ABSENT, counterpart
+from mooring.apiserver.custom.values import ABSENT, counterparts
 from mooring.apiserver.errors import (
     FieldError,
     duplicate,
@@ -132,8 +132,9 @@ def _errors(
             below = f"{path}[{name}]" if more is not None else f"{path}.{name}".lstrip(".")
             yield from _errors(properties.get(name, more), item, before.get(name), below)
     elif isinstance(value, list):
+        before_of = counterparts(schema, old)
         for number, item in enumerate(value):
-            before_item = counterpart(schema, item, old)
+            before_item = before_of(item)
             before_item = None if before_item is ABSENT else before_item
             yield from _errors(schema.get("items"), item, before_item, f"{path}[{number}]")
 

@@ -251,8 +251,9 @@ def _number(value: float) -> str:
 def _list_errors(
     value: list[Any], schema: dict[str, Any], path: str, old: Any
 ) -> Iterator[FieldError]:
+    before_of = counterparts(schema, old)
     for number, item in enumerate(value):
-        before = counterpart(schema, item, old)
+        before = before_of(item)
         yield from find_value_errors(item, schema.get("items") or {}, f"{path}[{number}]", before)
     count_min, count_max = schema.get("minItems"), schema.get("maxItems")
     if count_min is not None and len(value) < count_min:
@@ -263,15 +264,27 @@ def _list_errors(
     yield from _duplicate_errors(value, schema, path)
 
 
-def counterpart(schema: dict[str, Any], item: Any, old: Any) -> Any:
-    """Returns the item with the same keys before the update; ABSENT = items have no keys."""
-    is_map = schema.get("x-kubernetes-list-type") == "map"
-    if not (is_map and isinstance(old, list) and isinstance(item, dict)):
-        return ABSENT
+def counterparts(schema: dict[str, Any], old: Any) -> Callable[[Any], Any]:
+    """Returns what gives the item with the same keys before the update; ABSENT = there is none."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
-    values = [item.get(key) for key in keys]
-    maps = (other for other in old if isinstance(other, dict))
-    return next((other for other in maps if [other.get(key) for key in keys] == values), ABSENT)
+    is_map = schema.get("x-kubernetes-list-type") == "map"
+    items = [item for item in old if isinstance(item, dict)] if isinstance(old, list) else []
+    if not (is_map and items):
+        return lambda _: ABSENT
+
+    def identity(item: dict[str, Any]) -> Any:
+        values = tuple([item.get(key) for key in keys])
+        try:
+            hash(values)
+        except TypeError:  # no scalars: find_value_errors reports them
+            return _json(list(values))
+        return values
+
+    # Of items with the same keys the first one counts.
+    by_identity = {identity(item): item for item in reversed(items)}
+    return lambda item: (
+        by_identity.get(identity(item), ABSENT) if isinstance(item, dict) else ABSENT
+    )
 
 
 def _duplicate_errors(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[FieldError]:
