@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
     names = options.pod or list(poison_pods.PODS)
     spent_ms: dict[str, float] = dict.fromkeys(names, math.inf)
     for _ in range(options.runs):
-        selectors.requirement.cache_clear()
+        selectors.cached_requirement.cache_clear()
         full = options.preempting
         driver = full_scene(options.nodes) if full else scene(options.nodes, options.running)
         for name in names:

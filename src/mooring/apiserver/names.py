@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+
+from mooring.objects.text_cache import text_cache
 
 #: The problems of one text, and a function that returns them.
 Problems = tuple[str, ...]
@@ -38,6 +39,11 @@ _dns_label = re.compile(_DNS_LABEL)
 _dns_1035_label = re.compile(_DNS_1035_LABEL)
 _dns_subdomain = re.compile(_DNS_SUBDOMAIN)
 _dns_underscores = re.compile(_DNS_UNDERSCORES)
+
+
+def length_of(text: str) -> int:
+    """Returns the length in bytes, which is Go's."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def max_length_problem(length: int, unit: str = "characters") -> str:
@@ -79,7 +85,7 @@ _DNS_UNDERSCORES_PROBLEM = (
 )
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def qualified_name(text: str) -> Problems:
     """Validates a label key, annotation key, finalizer or resource name: "[prefix/]name"."""
     parts = text.split("/")
@@ -99,7 +105,7 @@ def qualified_name(text: str) -> Problems:
     name = parts[-1]
     if not name:
         all_problems.append("name part must be non-empty")
-    elif len(name) > 63:
+    elif length_of(name) > 63:
         all_problems.append(f"name part {max_length_problem(63, 'bytes')}")
     if not _label_key.fullmatch(name):
         all_problems.append(f"name part {name_problem}")
@@ -108,14 +114,15 @@ def qualified_name(text: str) -> Problems:
 
 def annotation_key(text: str) -> Problems:
     """Validates a key that may have upper-case letters, such as those of annotations."""
-    return qualified_name(text.lower())
+    # Go has no special case for this letter: its small one has no second character.
+    return qualified_name(text.replace("İ", "i").lower())
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def label_value(text: str) -> Problems:
     """Validates the value of a label, which may be empty."""
     problems = []
-    if len(text) > 63:
+    if length_of(text) > 63:
         problems.append(max_length_problem(63, "bytes"))
     if text and not _label_key.fullmatch(text):
         pattern = f"({_LABEL_KEY})?"
@@ -125,11 +132,11 @@ def label_value(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def dns_label(text: str) -> Problems:
     """Validates a name without dots, such as those of namespaces and containers."""
     problems = []
-    if len(text) > 63:
+    if length_of(text) > 63:
         problems.append(max_length_problem(63))
     if not _dns_label.fullmatch(text):
         if _dns_subdomain.fullmatch(text):
@@ -142,7 +149,7 @@ def dns_label(text: str) -> Problems:
 def dns_1035_label(text: str) -> Problems:
     """Validates a name without dots that begins with a letter, such as those of versions."""
     problems = []
-    if len(text) > 63:
+    if length_of(text) > 63:
         problems.append(max_length_problem(63))
     if not _dns_1035_label.fullmatch(text):
         pattern = _DNS_1035_LABEL
@@ -150,22 +157,22 @@ def dns_1035_label(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def dns_subdomain(text: str) -> Problems:
     """Validates a name such as those of pods and nodes."""
     problems = []
-    if len(text) > 253:
+    if length_of(text) > 253:
         problems.append(max_length_problem(253))
     if not _dns_subdomain.fullmatch(text):
         problems.append(pattern_problem(_DNS_SUBDOMAIN_PROBLEM, _DNS_SUBDOMAIN, "example.com"))
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def dns_subdomain_with_underscore(text: str) -> Problems:
     """Validates a search path of DNS, whose parts may have underscores."""
     problems = []
-    if len(text) > 253:
+    if length_of(text) > 253:
         problems.append(max_length_problem(253))
     if not _dns_underscores.fullmatch(text):
         pattern = pattern_problem(_DNS_UNDERSCORES_PROBLEM, _DNS_UNDERSCORES, "example.com")
@@ -173,7 +180,7 @@ def dns_subdomain_with_underscore(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def path_segment(text: str) -> Problems:
     """Validates one segment of a URL path."""
     if text in (".", ".."):
@@ -181,11 +188,11 @@ def path_segment(text: str) -> Problems:
     return tuple(f"may not contain '{character}'" for character in ("/", "%") if character in text)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def config_key(text: str) -> Problems:
     """Validates a key of a ConfigMap or a Secret."""
     problems = []
-    if len(text) > 253:
+    if length_of(text) > 253:
         problems.append(max_length_problem(253))
     if not re.fullmatch(_CONFIG_KEY, text):
         problem = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
@@ -197,7 +204,7 @@ def config_key(text: str) -> Problems:
     return tuple(problems)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def environment_name(text: str) -> Problems:
     """Validates the name of an environment variable."""
     if all(" " <= character <= "~" and character != "=" for character in text):
@@ -205,7 +212,7 @@ def environment_name(text: str) -> Problems:
     return (_ENVIRONMENT_NAME_PROBLEM,)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def header_name(text: str) -> Problems:
     """Validates the name of an HTTP header."""
     if re.fullmatch(_HEADER_NAME, text):
@@ -221,7 +228,7 @@ def port_number(number: int) -> Problems:
 def port_name(text: str) -> Problems:
     """Validates the name of a container's port."""
     problems = []
-    if len(text) > 15:
+    if length_of(text) > 15:
         problems.append(max_length_problem(15))
     if not re.fullmatch("[-a-z0-9]+", text):
         problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")

@@ -7,19 +7,23 @@ those of kube-apiserver v1.36.3; resources that it lacks are not served (404).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mooring.objects.schema import types as schema_types
+from mooring.objects.text_cache import text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mooring.apiserver.types import Object
+    from mooring.objects.schema.types import CustomStruct
 
 #: Clients request the same paths repeatedly.
 _PATH_CACHE_SIZE = 4096
+#: The longest path of a valid request has four names.
+_CACHED_PATH_CHARS_MAX = 1024
 
 #: Verbs of stored resources, in discovery's order.
 STORED_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -54,7 +58,7 @@ class CustomVersion:
     """One served version of a CustomResourceDefinition; compared by identity.
 
     Attributes:
-        type_name: The struct of its objects, for managedFields and server-side apply.
+        struct: That of its objects, for managedFields and server-side apply.
         schema: ``openAPIV3Schema``.
         columns: ``additionalPrinterColumns``.
         selectable: The fields of field selectors, such as "spec.color".
@@ -66,7 +70,7 @@ class CustomVersion:
         warning: The deprecation warning; "" for none.
     """
 
-    type_name: str
+    struct: CustomStruct
     schema: dict[str, Any]
     columns: tuple[dict[str, Any], ...] = ()
     selectable: tuple[str, ...] = ()
@@ -355,7 +359,7 @@ def resource_named(group: str, name: str) -> Resource:
     return BY_PATH[group, "v1", name]
 
 
-@lru_cache(maxsize=_PATH_CACHE_SIZE)
+@text_cache(_PATH_CACHE_SIZE, chars_max=_CACHED_PATH_CHARS_MAX)
 def resource_at(path: str) -> ResourcePath | None:
     """Parses a URL path (decoded, without query); returns None if no resource is served there.
 
@@ -441,12 +445,17 @@ def _namespace_fits(resource: Resource, namespace: str, name: str) -> bool:
     return bool(namespace) or not name
 
 
-@cache
 def struct_of(resource: Resource) -> str:
     """Returns the name of the struct that a resource's objects have."""
     if resource.custom is not None:
-        return resource.custom.type_name
-    return schema_types.struct_of(resource.group, resource.kind)
+        return resource.custom.struct.name
+    return _struct_of_kind(resource.group, resource.kind)
+
+
+@cache
+def _struct_of_kind(group: str, kind: str) -> str:
+    """Caches the name for the kinds of ``RESOURCES``."""
+    return schema_types.struct_of(group, kind)
 
 
 def struct_of_subresource(resource: Resource, subresource: Subresource) -> str:

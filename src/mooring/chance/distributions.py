@@ -38,6 +38,8 @@ from mooring.objects.files.documents import Path
 _NORMAL: Final = NormalDist()
 #: The quantile of the standard normal distribution at 0.99.
 _Z99: Final = _NORMAL.inv_cdf(0.99)
+#: The longest duration has some 292 years; nothing else of a distribution is larger.
+NUMBER_MAX: Final = 9.2e9
 #: Stands for a field without a value.
 _MISSING: Final = object()
 
@@ -211,6 +213,8 @@ class _Reading:
         if not math.isfinite(seconds) or seconds < 0 or (above_zero and not seconds):
             limit = "above 0" if above_zero else "at least 0"
             return self.error(path, f"must be {limit}", value)
+        if seconds > NUMBER_MAX:
+            return self.error(path, f"must be at most {NUMBER_MAX:g}", value)
         return seconds
 
     def fields(

@@ -9,8 +9,6 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from mooring.objects.go_text import go_quote
-
 #: Unit of a duration -> nanoseconds.
 UNITS_NS: Final = {
     "ns": 1,
@@ -24,6 +22,22 @@ UNITS_NS: Final = {
 }
 _PART: Final = re.compile(r"([0-9]*)(\.?)([0-9]*)([^0-9.]*)")
 _NS_MAX: Final = 2**63
+
+
+def quote(text: str) -> str:
+    r"""Returns a text in the quotes of Go's package time, which escapes what is not ASCII.
+
+    Example:
+        >>> print(quote("1µs\n"))
+        "1\xc2\xb5s\x0a"
+    """
+    letters = (
+        f"\\{letter}" if letter in '"\\'
+        else letter if " " <= letter < "\x80"
+        else "".join(f"\\x{byte:02x}" for byte in letter.encode(errors="surrogatepass"))
+        for letter in text
+    )  # fmt: skip
+    return f'"{"".join(letters)}"'
 
 
 def parse_duration_ns(text: str) -> int:
@@ -43,21 +57,21 @@ def parse_duration_ns(text: str) -> int:
     if unsigned == "0":
         return 0
     if not unsigned:
-        raise ValueError(f"time: invalid duration {go_quote(text)}")
+        raise ValueError(f"time: invalid duration {quote(text)}")
     total_ns, position = 0, 0
     while position < len(unsigned):
         match = _PART.match(unsigned, position)
         assert match is not None
         whole, _, fraction, unit = match.groups()
         if not whole and not fraction:
-            raise ValueError(f"time: invalid duration {go_quote(text)}")
+            raise ValueError(f"time: invalid duration {quote(text)}")
         if not unit:
-            raise ValueError(f"time: missing unit in duration {go_quote(text)}")
+            raise ValueError(f"time: missing unit in duration {quote(text)}")
         if unit not in UNITS_NS:
-            raise ValueError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
+            raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
         total_ns += int(Decimal(f"{whole or 0}.{fraction or 0}") * UNITS_NS[unit])
         position = match.end()
     is_negative = text.startswith("-")
     if total_ns > _NS_MAX or (total_ns == _NS_MAX and not is_negative):
-        raise ValueError(f"time: invalid duration {go_quote(text)}")
+        raise ValueError(f"time: invalid duration {quote(text)}")
     return -total_ns if is_negative else total_ns

@@ -18,9 +18,9 @@ Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 #: The texts that ``Quantity.from_wire`` accepts, so that an invalid quantity is detected when its
 #: object is decoded. Upstream refuses "Pi", "Ei" and e-9 without any digit.
 _QUANTITY = (
-    r"\A\s*+(?=\S)[+-]?(?:"
+    r"\A *+(?=\S)[+-]?(?:"
     r"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,18})"
-    r"|\.?(?:[numkMGTPE]|[KMGT]i)?)\s*+\Z"
+    r"|\.?(?:[numkMGTPE]|[KMGT]i)?) *+\Z"
 )
 
 #: A quantity in JSON: a string, or a bare number. For fields of kinds with few objects; those of a

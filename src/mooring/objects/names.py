@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+
+from mooring.objects.text_cache import text_cache
 
 NAME_LENGTH_MAX = 63
 PREFIX_LENGTH_MAX = 253
@@ -22,7 +23,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-
 _CACHE_SIZE = 8192
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def label_key_problem(key: str) -> str:
     """Returns the error of a label key ("" = valid): an optional DNS prefix, "/", and a name."""
     prefix, slash, name = key.rpartition("/")

@@ -6,10 +6,10 @@ Source: pkg/apis/core/helper/qos/qos.go (ComputePodQOS).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from mooring.objects.quantity import Quantity
+from mooring.objects.text_cache import text_cache
 
 _COMPUTE = ("cpu", "memory")
 
@@ -51,6 +51,6 @@ def _add(total: dict[str, int], resources: Mapping[str, Any] | None) -> int:
     return added
 
 
-@lru_cache(maxsize=16384)
+@text_cache(16384)
 def _nanos(text: str) -> int:
     return Quantity.from_wire(text).nanos

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from mooring.objects.text_cache import CHARS_MAX
+
 if TYPE_CHECKING:
     from mooring.objects.meta import RawQuantity
 
@@ -29,12 +31,17 @@ MAX_INT64: Final = 2**63 - 1
 
 #: Quantities are capped at 10**60 units: an exponent must not create gigabytes of digits.
 _MAX_DIGITS: Final = 60
+_LARGEST: Final = 10**_MAX_DIGITS * _NANOS
 
 #: Digits after the point that can matter once 2**60 multiplies them; later ones only say "more".
 _BINARY_FRACTION_DIGITS: Final = 80
 
 #: A cluster has few distinct amounts; a hostile one must not fill the memory.
 _CACHE_SIZE: Final = 16_384
+
+#: Blanks around a quantity that are removed. Upstream removes all, but parses the text of the JSON
+#: with its escapes: tabs, lines and what clients write as \\u00a0 are none.
+_SPACES: Final = " "
 
 # All quantifiers are possessive: linear time for any text.
 _PATTERN = re.compile(
@@ -84,7 +91,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
         Raises:
             QuantityError: The text is not a quantity.
         """
-        return _parse(text)
+        return _parse(text) if len(text) <= CHARS_MAX else _parsed(text)
 
     @staticmethod
     def from_wire(raw: RawQuantity) -> Quantity:
@@ -94,7 +101,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
             QuantityError: The value is not a quantity.
         """
         if raw.__class__ is str:
-            return _parse_wire(raw)
+            return _parse_wire(raw) if len(raw) <= CHARS_MAX else _parsed(raw.strip(_SPACES))
         return _parse(repr(raw))
 
     @staticmethod
@@ -160,11 +167,16 @@ ZERO: Final = Quantity()
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _parse_wire(text: str) -> Quantity:
-    return _parse(text.strip())
+    return _parsed(text.strip(_SPACES))
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _parse(text: str) -> Quantity:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Quantity:
+    """Parses a quantity without the caches, which keep no long texts."""
     if not text:
         raise QuantityError(text, "it is empty")
     match = _PATTERN.fullmatch(text)
@@ -179,7 +191,11 @@ def _parse(text: str) -> Quantity:
         # Upstream accepts "Ki" as 0 and refuses "Ei": only its slow path requires a digit.
         raise QuantityError(text, "it has no digits")
     if base == 10:
-        return Quantity(sign * _decimal_nanos(whole + fraction, exponent - len(fraction)), form)
+        nanos = _decimal_nanos(whole + fraction, exponent - len(fraction))
+        if nanos == _LARGEST and form == DECIMAL_SI:
+            # Its canonical text would be that of one unit, since there is no suffix for it.
+            nanos -= _NANOS
+        return Quantity(sign * nanos, form)
     nanos = min(_binary_nanos(whole, fraction, exponent), MAX_INT64 * _NANOS)
     is_below_one = 0 < nanos < _NANOS
     return Quantity(sign * nanos, DECIMAL_SI if is_below_one else form)
@@ -234,7 +250,7 @@ def _decimal_nanos(digits: str, scale: int) -> int:
     if not digits:
         return 0
     if len(digits) + scale > _MAX_DIGITS:
-        return int(10**_MAX_DIGITS) * _NANOS
+        return _LARGEST
     n_digits = len(digits) + scale + 9
     if n_digits <= 0:
         return 1

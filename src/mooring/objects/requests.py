@@ -17,11 +17,11 @@ gates as they are by default: pod-level resources and both kinds of in-place res
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mooring.objects.names import label_key_problem
 from mooring.objects.quantity import ZERO, Quantity
+from mooring.objects.text_cache import text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -195,7 +195,7 @@ def is_resize_infeasible(pod: Pod) -> bool:
     return False
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def is_extended_resource_name(name: str) -> bool:
     """Returns whether the name is of an extended resource, such as ``example.com/gpu``."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
@@ -204,7 +204,7 @@ def is_extended_resource_name(name: str) -> bool:
     return not label_key_problem(f"requests.{name}")
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def is_scalar_resource_name(name: str) -> bool:
     """Returns whether a scheduler counts the resource, besides cpu, memory, storage and pods."""
     return (

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mooring.objects.names import are_label_values, label_key_problem, label_value_problem
+from mooring.objects.text_cache import text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,6 +43,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 #: Compiled requirements are shared; a hostile cluster must not fill the memory.
 _CACHE_SIZE: Final = 16_384
+#: Longer conditions are validated each time.
+_CACHED_CHARS_MAX: Final = 1024
 
 
 class SelectorError(ValueError):
@@ -132,7 +135,6 @@ def selector_of(requirements: Iterable[Requirement]) -> Selector:
     return Selector(_sorted(requirements))
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
 def requirement(key: str, operator: str, values: tuple[str, ...] = ()) -> Requirement:
     """Returns a validated condition.
 
@@ -140,6 +142,14 @@ def requirement(key: str, operator: str, values: tuple[str, ...] = ()) -> Requir
         SelectorError: The key or a value is invalid, the operator is unknown, or it takes another
         number of values.
     """
+    if len(key) + len(operator) + sum(map(len, values)) > _CACHED_CHARS_MAX:
+        return cached_requirement.__wrapped__(key, operator, values)
+    return cached_requirement(key, operator, values)
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def cached_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    """Returns what ``requirement`` does, from a cache."""
     if problem := label_key_problem(key):
         raise SelectorError(f"{_cut(key)} is not a label key: {problem}")
     if problem := _values_problem(operator, values):
@@ -311,7 +321,7 @@ def preferred_node_terms(terms: Iterable[PreferredSchedulingTerm]) -> tuple[Pref
     return tuple(compiled)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE)
 def parse_int64(text: str) -> int | None:
     """Returns a decimal int64 with an optional sign, or None. No spaces, no underscores."""
     if len(text) > _INT64_LENGTH_MAX or not _INTEGER.fullmatch(text):

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mooring.cel.golang.text import parse_float
+
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
@@ -122,7 +124,4 @@ def _clause(part: str) -> Clause | None:
 
 def _number(text: str) -> float:
     """Returns a quality; 0 if it is not a number."""
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
+    return parse_float(text) or 0.0

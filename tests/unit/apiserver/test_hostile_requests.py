@@ -6,16 +6,23 @@ Costs are counted (comparisons, bytes), not timed.
 from __future__ import annotations
 
 import base64
+import gc
+from functools import _lru_cache_wrapper
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 
 from mooring.apiserver.auth.authorization import attributes_of
+from mooring.apiserver.custom.values import ABSENT, counterparts
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.patch.patch import COPIED_BYTES_MAX, JSON_PATCH, apply_patch
 from mooring.apiserver.patch.strategic_merge import strategic_merge
-from tests.helpers.api import CONFIG_MAPS, PODS, Api, config_map, pod
+from mooring.apiserver.validation.affinity import validate_spread
+from mooring.apiserver.validation.resources import validate_requirements
+from tests.helpers.api import APPLY, CONFIG_MAPS, PODS, Api, config_map, pod
+
+SERVICES = "/api/v1/namespaces/default/services"
 
 # ---------------------------------------------------------------- names in field selectors
 
@@ -174,3 +181,136 @@ def test_warnings_of_duplicate_keys_are_few_and_found_without_parsing_all() -> N
 
     warnings = api.response_headers["warning"]
     assert warnings == '299 - "duplicate field \\"data.a\\""'
+
+
+# ---------------------------------------------------------------- caches
+
+
+LONG = "a" * 5_000
+
+
+def cached_chars() -> int:
+    """Returns the length of the longest text that is part of a key of an ``lru_cache``."""
+    caches = [thing for thing in gc.get_objects() if isinstance(thing, _lru_cache_wrapper)]
+    return max(longest(key) for cache in caches for key in keys_of(cache))
+
+
+def keys_of(cache: Any) -> list[Any]:
+    """Returns the keys of an ``lru_cache`` of mooring's API server, or of what it uses."""
+    if not cache.__module__.startswith(("mooring.apiserver", "mooring.objects", "mooring.cel")):
+        return [""]
+    parts = gc.get_referents(cache)
+    return [key for part in parts if isinstance(part, dict) and "__module__" not in part
+            for key in part]  # fmt: skip
+
+
+def longest(key: Any) -> int:
+    if isinstance(key, str):
+        return len(key)
+    return max(map(longest, key), default=0) if isinstance(key, (tuple, list)) else 0
+
+
+def test_no_cache_keeps_long_texts_of_requests() -> None:
+    """The number of entries is limited; their length must be, too."""
+    api = Api()
+    port = {"name": LONG, "port": 80, "targetPort": LONG, "protocol": LONG}
+    container = {
+        "name": LONG,
+        "image": "i",
+        "env": [{"name": LONG, "value": "x"}],
+        "resources": {"requests": {"cpu": "1" * 5_000, LONG: "1", f"{LONG}/b": "2" * 5_000}},
+        "livenessProbe": {"httpGet": {"port": 1, "httpHeaders": [{"name": LONG, "value": "x"}]}},
+    }
+    expression = {"key": LONG, "operator": "In", "values": [LONG]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    spec = {"containers": [container], "affinity": affinity, "dnsConfig": {"searches": [LONG]}}
+    labels = {LONG: LONG, f"{LONG}/a": LONG}
+    hostile_pod = pod("a", labels, **spec)
+    selector = {"matchLabels": labels, "matchExpressions": [expression]}
+    budget = {"metadata": {"name": LONG}, "spec": {"selector": selector}}
+    before = cached_chars()
+
+    api.ask("POST", PODS, hostile_pod)
+    api.ask("PATCH", f"{PODS}/b", {**hostile_pod, "metadata": {}}, content_type=APPLY)
+    api.ask("POST", CONFIG_MAPS, config_map(LONG, data={LONG: "x"}))
+    api.ask("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    api.ask("POST", SERVICES, {"metadata": {"name": "s"}, "spec": {"ports": [port]}})
+    api.ask("GET", f"{PODS}/{LONG}")
+    api.ask("GET", f"{PODS}?labelSelector={LONG}%20in%20({LONG})")
+    api.ask("GET", f"{PODS}?labelSelector=a%20in%20({','.join(f'b{n}' for n in range(2_000))})")
+    api.ask("GET", f"{PODS}?fieldSelector=metadata.name%3D{LONG}")
+    api.ask("GET", PODS, accept=f"application/json;as={LONG}")
+    api.ask("POST", PODS, pod("c"), user_agent=LONG)
+    api.ask("POST", f"{PODS}?fieldManager={LONG}&fieldValidation={LONG}", pod("d"))
+
+    assert cached_chars() <= max(before, 4_096)
+
+
+# ---------------------------------------------------------------- lists of a pod
+
+
+def test_constraints_and_claims_of_a_pod_are_compared_a_few_times() -> None:
+    count = 2_000
+    keys = [Compared(f"k{n}") for n in range(count)]
+    constraints: list[Any] = [
+        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"} for key in keys
+    ]
+    Compared.comparisons = 0
+
+    assert not list(validate_spread(constraints, "spec"))
+    assert Compared.comparisons < 20 * count
+    twice = [*constraints, constraints[7]]
+    assert [error.field for error in validate_spread(twice, "spec")] == [
+        "spec[7].{topologyKey, whenUnsatisfiable}"
+    ]
+
+
+class Prefix(str):
+    """A string that counts how often its beginning is compared."""
+
+    __slots__ = ()
+    looks = 0
+
+    def startswith(self, *arguments: Any) -> bool:
+        Prefix.looks += 1
+        return str.startswith(self, *arguments)
+
+
+def test_claims_of_a_container_are_not_compared_with_each_other() -> None:
+    count = 2_000
+    names = [Prefix(f"c{n}") for n in range(count)]
+    claims = [{"name": name} for name in names]
+    Prefix.looks = 0
+
+    assert not list(validate_requirements({"claims": claims}, "r", claims=frozenset(names)))
+    assert Prefix.looks < 20 * count
+    again = [{"name": "a", "request": "b"}, {"name": "a"}, {"name": "a", "request": "c"}]
+    errors = list(validate_requirements({"claims": again}, "r", claims=frozenset({"a"})))
+    assert [error.field for error in errors] == ["r.claims[1]", "r.claims[2]"]
+
+
+def test_errors_about_claims_list_the_names_of_the_pod_a_few_times() -> None:
+    names = frozenset(f"c{n}" for n in range(2_000))
+    claims = [{"name": f"d{n}"} for n in range(2_000)]
+
+    errors = list(validate_requirements({"claims": claims}, "r", claims=names))
+
+    assert len(errors) == 2_000
+    assert "c0, c1, c10" in errors[0].body
+    assert sum(len(error.body) for error in errors) < 2_000_000
+
+
+def test_items_of_a_list_with_keys_are_compared_with_a_few_old_ones() -> None:
+    count = 2_000
+    schema = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]}
+    old = [{"a": Compared(f"a{n}"), "b": n} for n in range(count)]
+    Compared.comparisons = 0
+
+    before_of = counterparts(schema, [*old, {"a": "a7", "b": "second"}, 5])
+    before = [before_of({"a": Compared(f"a{n}")}) for n in reversed(range(count))]
+
+    assert before == old[::-1]
+    assert Compared.comparisons < 20 * count
+    assert before_of({"a": "other"}) is before_of({}) is before_of(5) is ABSENT
+    assert before_of({"a": ["no scalar"]}) is ABSENT

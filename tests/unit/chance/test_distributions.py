@@ -87,6 +87,8 @@ def test_a_column_of_a_file(tmp_path: Path) -> None:
         (-1, "d", "must be at least 0"),
         ({"uniform": {"min": 5, "max": 3}}, "d.uniform.min", "must be at most max (3s)"),
         ({"exponential": {"mean": 0}}, "d.exponential.mean", "must be above 0"),
+        ({"exponential": {"mean": 1e300}}, "d.exponential.mean", "must be at most 9.2e+09"),
+        (1e19, "d", "must be at most 9.2e+09"),
         ({"exponential": {}}, "d.exponential.mean", "is required"),
         ({"exponential": 3}, "d.exponential", "must be a mapping"),
         ({"lognormal": {"median": 10, "p99": 5}}, "d.lognormal.p99", "must be at least the median"),

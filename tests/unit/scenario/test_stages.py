@@ -408,6 +408,11 @@ WRONG: list[tuple[Json, str, str]] = [
         "line 1: if has no end",
     ),
     ({"next": {"statusTemplate": "{{ end }}"}}, "spec.next.statusTemplate", "line 1: end has no"),
+    (
+        {"next": {"statusTemplate": f"a: {{{{ {'9' * 5_000} }}}}"}},
+        "spec.next.statusTemplate",
+        f"line 1: has a number that is too large: {'9' * 32}",
+    ),
     ({"next": {"statusTemplate": "{{ .a"}}, "spec.next.statusTemplate", "line 1: {{ has no }}"),
     ({"next": {"statusTemplate": "{{" * 9000}}, "spec.next.statusTemplate", "line 1: {{ has no }}"),
     (

@@ -8,10 +8,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from mooring.apiserver.custom.jsonpath import JsonPathError, evaluate, parse
 from mooring.apiserver.schema.times import seconds_of
+from mooring.objects.sorted_json import encode_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +97,7 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list):
-        text = msgspec.json.encode(value, order="sorted").decode()
+        text = encode_sorted(value).decode()
         for character in "<>&":
             text = text.replace(character, f"\\u{ord(character):04x}")
         return text

@@ -86,7 +86,7 @@ def _resource(definition: Object, version: Object, is_converted: bool) -> Resour
     scale = parts.get("scale")
     subresources = (*((_STATUS,) if "status" in parts else ()), *((_SCALE,) if scale else ()))
     custom = CustomVersion(
-        type_name=struct_of_schema(schema),
+        struct=struct_of_schema(schema),
         schema=schema,
         columns=tuple(version.get("additionalPrinterColumns") or (_AGE,)),
         selectable=tuple(

@@ -12,11 +12,15 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from mooring.objects.selectors import parse_int64
+from mooring.objects.text_cache import text_cache
+
 _CACHE_SIZE: Final = 512
+#: Longer paths are parsed each time.
+_CACHED_CHARS_MAX: Final = 1024
 _QUOTED_KEY: Final = re.compile(r"'([^']*)'", re.DOTALL)
 _SLICE: Final = re.compile(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?")
 _COMPARISON: Final = re.compile(r"([^!<>=]+)([!<>=]+)(.+?)", re.DOTALL)
@@ -83,7 +87,7 @@ Step: TypeAlias = Name | Slice | Filter | Union | Literal | Word
 Path: TypeAlias = tuple[Step, ...]
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE, chars_max=_CACHED_CHARS_MAX)
 def parse(text: str) -> Path:
     """Returns the steps of a path.
 
@@ -190,10 +194,7 @@ class _Parser:
         match = _SLICE.fullmatch(text)
         if match is None:
             raise JsonPathError(f"invalid array index {text}")
-        start, stop, step = (
-            int(number) if (number := (part or "").removeprefix(":")) not in ("", "-") else None
-            for part in match.groups()
-        )
+        start, stop, step = (_index((part or "").removeprefix(":")) for part in match.groups())
         if match[2] is None:
             return [Slice(start, (start or 0) + 1, step, is_index=True)]
         return [Slice(start, stop, step, is_index=False)]
@@ -337,3 +338,17 @@ _EVALUATE: Final[Mapping[type, Callable[[Any, list[Any]], list[Any]]]] = Mapping
         Word: _word,
     }
 )
+
+
+def _index(text: str) -> int | None:
+    """Returns a number of an array's brackets; None if it is absent.
+
+    Raises:
+        JsonPathError: It is larger than an int64.
+    """
+    if text in ("", "-"):
+        return None
+    number = parse_int64(text)
+    if number is None:
+        raise JsonPathError(f"array index {text} is not a number")
+    return number

@@ -8,17 +8,20 @@ Source: k8s.io/client-go util/jsonpath.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
+
+from mooring.objects.text_cache import text_cache
 
 #: One step: a name, an index, "*", or a filter as (path, value).
 Step = str | int | tuple[str, str]
 _ALL = "*"
 _CACHE_SIZE = 512
+#: Longer paths are parsed each time.
+_CACHED_CHARS_MAX = 1024
 _STEP = re.compile(
     r"""\.(?P<name>(?:[^.\[\]\\]|\\.)+)
     |\[['"](?P<quoted>[^'"]+)['"]\]
-    |\[(?P<index>-?\d+)\]
+    |\[(?P<index>-?[0-9]{1,18})\]
     |(?P<all>\[\*\])
     |\[\?\(@\.?(?P<path>[^=<>!]*?)\s*==\s*(?P<value>[^)]*)\)\]
     """,
@@ -26,7 +29,7 @@ _STEP = re.compile(
 )
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE, chars_max=_CACHED_CHARS_MAX)
 def parse_path(text: str) -> tuple[Step, ...] | None:
     """Returns the steps of a path; None if it cannot be read.
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any, Final
 
-from mooring.apiserver.custom.values import ABSENT, counterpart
+from mooring.apiserver.custom.values import ABSENT, counterparts
 from mooring.apiserver.errors import (
     FieldError,
     duplicate,
@@ -25,11 +24,14 @@ from mooring.cel import CompileError, EvaluationError
 from mooring.cel.rule import Rule
 from mooring.cel.times import parse_duration, parse_timestamp
 from mooring.cel.values import NONE, ErrorValue, Optional, StringMap, Value
+from mooring.objects.text_cache import text_cache
 
 RULES: Final = "x-kubernetes-validations"
 
 #: Compiled rules are shared by all objects.
-_CACHE_SIZE: Final = 4096
+_CACHE_SIZE: Final = 1024
+#: Longer rules are compiled each time: a compiled rule has many times its size.
+_CACHED_CHARS_MAX: Final = 8192
 
 _RESERVED: Final = frozenset(
     [
@@ -91,7 +93,7 @@ def _rules_in(schema: Any) -> Iterator[dict[str, Any]]:
         yield from _rules_in(part)
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE, chars_max=_CACHED_CHARS_MAX)
 def _compiled(text: str) -> Rule | str:
     """Returns a rule, or why it cannot be compiled."""
     try:
@@ -130,8 +132,9 @@ def _errors(
             below = f"{path}[{name}]" if more is not None else f"{path}.{name}".lstrip(".")
             yield from _errors(properties.get(name, more), item, before.get(name), below)
     elif isinstance(value, list):
+        before_of = counterparts(schema, old)
         for number, item in enumerate(value):
-            before_item = counterpart(schema, item, old)
+            before_item = before_of(item)
             before_item = None if before_item is ABSENT else before_item
             yield from _errors(schema.get("items"), item, before_item, f"{path}[{number}]")
 

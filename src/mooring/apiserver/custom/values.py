@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -26,6 +26,10 @@ from mooring.apiserver.errors import (
     too_many,
 )
 
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+#: After the "t" of a time; any character may stand before the fraction.
+_CLOCK_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
+_LENGTH_DIGITS_MAX = 3
 _UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 _NO_FIELD = "<nil>"
 #: There is no value before the update: the object is new, or its lists have no keys.
@@ -173,8 +177,24 @@ def _passes(check: Callable[[str], object], value: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
-    pattern = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:?\d\d)"
-    return re.fullmatch(pattern, text) is not None
+    day, _, rest = text.lower().partition("t")
+    match = _CLOCK_TIME.fullmatch(rest)
+    return (
+        match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
+    ) and _is_date(day)
+
+
+def _is_date(text: str) -> bool:
+    if not _DATE.fullmatch(text):
+        return False
+    date.fromisoformat(text if text[:4] != "0000" else f"2000{text[4:]}")
+    return True
+
+
+def _is_range(text: str) -> bool:
+    address, _, length = text.partition("/")
+    is_length = length.isascii() and length.isdecimal() and len(length) <= _LENGTH_DIGITS_MAX
+    return is_length and "%" not in address and bool(ipaddress.ip_network(text, strict=False))
 
 
 def _is_email(text: str) -> bool:
@@ -187,14 +207,14 @@ def _is_hostname(text: str) -> bool:
 
 
 _FORMATS: dict[str, Callable[[str], object]] = {
-    "date": lambda text: datetime.strptime(text, "%Y-%m-%d"),  # noqa: DTZ007 - a date only
+    "date": _is_date,
     "date-time": _is_date_time,
     "datetime": _is_date_time,
     "email": _is_email,
     "hostname": _is_hostname,
     "ipv4": ipaddress.IPv4Address,
-    "ipv6": ipaddress.IPv6Address,
-    "cidr": lambda text: "/" in text and ipaddress.ip_network(text, strict=False),
+    "ipv6": lambda text: "%" not in text and ipaddress.IPv6Address(text),
+    "cidr": _is_range,
     "uuid": lambda text: re.fullmatch(_UUID, text) is not None,
 }
 
@@ -231,8 +251,9 @@ def _number(value: float) -> str:
 def _list_errors(
     value: list[Any], schema: dict[str, Any], path: str, old: Any
 ) -> Iterator[FieldError]:
+    before_of = counterparts(schema, old)
     for number, item in enumerate(value):
-        before = counterpart(schema, item, old)
+        before = before_of(item)
         yield from find_value_errors(item, schema.get("items") or {}, f"{path}[{number}]", before)
     count_min, count_max = schema.get("minItems"), schema.get("maxItems")
     if count_min is not None and len(value) < count_min:
@@ -243,15 +264,27 @@ def _list_errors(
     yield from _duplicate_errors(value, schema, path)
 
 
-def counterpart(schema: dict[str, Any], item: Any, old: Any) -> Any:
-    """Returns the item with the same keys before the update; ABSENT = items have no keys."""
-    is_map = schema.get("x-kubernetes-list-type") == "map"
-    if not (is_map and isinstance(old, list) and isinstance(item, dict)):
-        return ABSENT
+def counterparts(schema: dict[str, Any], old: Any) -> Callable[[Any], Any]:
+    """Returns what gives the item with the same keys before the update; ABSENT = there is none."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
-    values = [item.get(key) for key in keys]
-    maps = (other for other in old if isinstance(other, dict))
-    return next((other for other in maps if [other.get(key) for key in keys] == values), ABSENT)
+    is_map = schema.get("x-kubernetes-list-type") == "map"
+    items = [item for item in old if isinstance(item, dict)] if isinstance(old, list) else []
+    if not (is_map and items):
+        return lambda _: ABSENT
+
+    def identity(item: dict[str, Any]) -> Any:
+        values = tuple([item.get(key) for key in keys])
+        try:
+            hash(values)
+        except TypeError:  # no scalars: find_value_errors reports them
+            return _json(list(values))
+        return values
+
+    # Of items with the same keys the first one counts.
+    by_identity = {identity(item): item for item in reversed(items)}
+    return lambda item: (
+        by_identity.get(identity(item), ABSENT) if isinstance(item, dict) else ABSENT
+    )
 
 
 def _duplicate_errors(value: list[Any], schema: dict[str, Any], path: str) -> Iterator[FieldError]:

@@ -8,11 +8,12 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.errors import ApiStatusError
+from mooring.cel.golang.text import parse_float
+from mooring.objects.text_cache import text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 CLAUSES_MAX = 32
 #: Clients send few different headers.
 _CACHE_SIZE = 256
+#: Longer headers are parsed each time.
+_CACHED_CHARS_MAX = 1024
 JSON = "application/json"
 
 
@@ -54,7 +57,7 @@ AGGREGATED = tuple(
 TABLES = tuple(("meta.k8s.io", version, "Table") for version in ("v1", "v1beta1"))
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@text_cache(_CACHE_SIZE, chars_max=_CACHED_CHARS_MAX)
 def clauses(header: str) -> tuple[Clause, ...]:
     """Returns the clauses of an Accept header by descending weight; none = anything is accepted.
 
@@ -78,10 +81,8 @@ def clauses(header: str) -> tuple[Clause, ...]:
 
 
 def _weight(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 1.0
+    weight = parse_float(text)
+    return 1.0 if weight is None else weight
 
 
 def requested_shape(

@@ -143,12 +143,15 @@ class Query:
             ApiStatusError: 422.
         """
         get = self._values.get
+        agent = headers.get("user-agent", "")
+        if len(agent) > FIELD_MANAGER_BYTES_MAX:
+            agent = _prefix_of(agent)
         return _checked_options(
             kind,
             self.text("fieldManager"),
             self.text("fieldValidation"),
             tuple(get("dryRun", ())),
-            headers.get("user-agent", ""),
+            agent,
             is_apply=is_apply,
             is_forced=self.flag("force") is not None,
         )

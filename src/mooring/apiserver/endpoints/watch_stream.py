@@ -17,7 +17,7 @@ from mooring.apiserver.storage.history import Dropped
 from mooring.apiserver.storage.selection import selection_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from mooring.apiserver.endpoints.request import Request
     from mooring.apiserver.storage.store import Store
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: Without ``timeoutSeconds`` a watch ends after a random one to two times this, as upstream.
 WATCH_S_MIN = 1800.0
 BOOKMARK_S = 60.0
+#: Events that are sent at once have some megabyte at most, or are one.
+BATCH_BYTES = 1 << 20
 #: The last bookmark comes this long before the end of a watch.
 LAST_BOOKMARK_S = 2.0
 
@@ -53,6 +55,20 @@ def stream(store: Store, request: Request, *, clock: Clock, rng: Rng) -> AsyncIt
     return _lines(watch, renderer, timeout_s, wants_bookmarks=options.wants_bookmarks, clock=clock)
 
 
+def _batches(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields lines joined to some ``BATCH_BYTES`` each: a client that does not read keeps one."""
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        batch.append(line)
+        size += len(line)
+        if size >= BATCH_BYTES:
+            yield b"".join(batch)
+            batch, size = [], 0
+    if batch:
+        yield b"".join(batch)
+
+
 async def _lines(
     watch: Watch, renderer: Renderer, timeout_s: float, *, wants_bookmarks: bool, clock: Clock
 ) -> AsyncIterator[bytes]:
@@ -72,9 +88,10 @@ async def _lines(
                 events = watch.read()
             except Dropped:
                 return  # too slow: the client starts a new watch from its last version
+            renderer.now_s = clock.wall_s()  # ages in Tables are computed when they are sent
+            for lines in _batches(map(renderer.render_event, events)):
+                yield lines
             if events:
-                renderer.now_s = clock.wall_s()  # ages in Tables are computed when they are sent
-                yield b"".join(map(renderer.render_event, events))
                 continue
             if watch.is_ended and watch.is_idle:
                 return

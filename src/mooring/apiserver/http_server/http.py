@@ -56,6 +56,8 @@ LINE_BYTES_MAX = 256 << 10
 #: Smaller responses are not compressed.
 GZIP_BYTES_MIN = 128 << 10
 GZIP_SLICE_BYTES = 1 << 20
+#: Bytes of a stream that are written at once; a client that does not read has few of them waiting.
+WRITE_SLICE_BYTES = 64 << 10
 #: Clients keep connections for minutes; one that the server closes costs them a failed request.
 KEEP_ALIVE_S = 3600.0
 
@@ -270,7 +272,7 @@ class HttpServer:
         try:
             async with asyncio.timeout(None) as scope:
                 self._streams[id(scope)] = scope
-                await _send_stream(chunks, response, self._limits.write_s)
+                await send_stream(chunks, response, self._limits.write_s)
         except TimeoutError:
             _log.debug("watch ended by the server: %s", request.path)
         except ConnectionError:
@@ -283,17 +285,19 @@ class HttpServer:
         return response
 
 
-async def _send_stream(
+async def send_stream(
     chunks: AsyncIterator[bytes], response: web.StreamResponse, write_s: float
 ) -> None:
-    """Sends each chunk as it arrives.
+    """Sends each chunk as it arrives, in slices: the connection holds what is written.
 
     Raises:
         TimeoutError: The client does not read.
     """
     async for chunk in chunks:
-        async with asyncio.timeout(write_s):
-            await response.write(chunk)
+        view = memoryview(chunk)
+        for start in range(0, len(view), WRITE_SLICE_BYTES):
+            async with asyncio.timeout(write_s):
+                await response.write(view[start : start + WRITE_SLICE_BYTES])
 
 
 def _is_stuck(request: web.BaseRequest) -> bool:

@@ -50,6 +50,7 @@ from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import ANNOTATIONS_BYTES_MAX
 from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import Field
+from mooring.objects.sorted_json import encode_sorted
 from mooring.objects.types import Json
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -176,7 +177,7 @@ def _update_last_applied(after: Object, applied: Object) -> None:
         return
     configuration = deepcopy(applied)
     ((configuration.get("metadata") or {}).get("annotations") or {}).pop(LAST_APPLIED, None)
-    text = msgspec.json.encode(configuration, order="sorted").decode() + "\n"
+    text = encode_sorted(configuration).decode() + "\n"
     annotations[LAST_APPLIED] = text
     size = sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items())
     if size > ANNOTATIONS_BYTES_MAX:

@@ -9,7 +9,6 @@ Source: sigs.k8s.io/structured-merge-diff typed/compare.go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -23,11 +22,22 @@ from mooring.apiserver.patch.field_sets import (
     is_granular,
 )
 from mooring.apiserver.types import Object
-from mooring.objects.schema.types import ALWAYS, DEDUCED, NULL, OTHERS, Field, is_struct, structs
+from mooring.objects.schema.types import (
+    ALWAYS,
+    DEDUCED,
+    NULL,
+    OTHERS,
+    Field,
+    cached_by_type,
+    is_struct,
+    structs,
+)
 from mooring.objects.types import Json
 
-#: Specs of each type whose fields are cached; a kilobyte or two each.
+#: Specs of each type whose fields are cached, none of them longer than this: most have a
+#: kilobyte or two.
 SPEC_CACHE_SIZE = 1024
+CACHED_SPEC_BYTES_MAX = 16 << 10
 _encode = msgspec.json.Encoder().encode
 #: Returns the set of all fields of a value; raises TypeMismatch.
 FieldReader = Callable[[Json], Fields]
@@ -48,7 +58,7 @@ class Changes(NamedTuple):
     removed: Fields
 
 
-@cache
+@cached_by_type
 def added_fields(type_name: str) -> FieldReader:
     """Returns the reader of fields that an object has in addition to Go's empty object.
 
@@ -65,9 +75,11 @@ def added_fields(type_name: str) -> FieldReader:
         key = _encode(spec)
         spec_fields = by_spec.get(key)
         if spec_fields is None:
-            if len(by_spec) >= SPEC_CACHE_SIZE:
-                by_spec.clear()
-            spec_fields = by_spec[key] = read_fields({"spec": spec})
+            spec_fields = read_fields({"spec": spec})
+            if len(key) <= CACHED_SPEC_BYTES_MAX:
+                if len(by_spec) >= SPEC_CACHE_SIZE:
+                    by_spec.clear()
+                by_spec[key] = spec_fields
         rest = {name: item for name, item in value.items() if name != "spec"}
         return {**read_fields(rest), **spec_fields}
 
@@ -114,7 +126,7 @@ def _below(field: Field) -> FieldReader | None:
     return lambda value: {step: node for step, node in read_whole(value).items() if step != SELF}
 
 
-@cache
+@cached_by_type
 def new_value(field: Field) -> FieldReader | None:
     """Returns the reader of all fields of a new value; None for values without parts."""
     if field.list_type == "atomic":

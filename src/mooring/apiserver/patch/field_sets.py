@@ -22,6 +22,8 @@ import msgspec
 
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import DEDUCED, OTHERS, Field, is_struct, structs
+from mooring.objects.selectors import parse_int64
+from mooring.objects.sorted_json import encode_sorted
 from mooring.objects.types import Json
 
 Fields = dict[str, Any]
@@ -35,7 +37,8 @@ _KEY_DEFAULTS: Mapping[str, Json] = MappingProxyType({"protocol": "TCP"})
 #: Elements whose name may be absent, as if it were empty.
 _NAMELESS = "[]core.LocalObjectReference"
 _NAME_CACHE_SIZE = 8192
-_encode = msgspec.json.Encoder(order="sorted").encode
+#: Names with a longer text are encoded each time.
+_CACHED_CHARS_MAX = 320
 
 
 class TypeMismatch(Exception):
@@ -68,10 +71,12 @@ def element_name(item: Json, field: Field) -> str:
         TypeMismatch: The name is that of keys, and the element is no mapping.
     """
     if field.list_type == "set":
-        return "v:" + _encode(item).decode()
+        return "v:" + encode_sorted(item).decode()
     if not isinstance(item, dict):
         raise TypeMismatch
     values = tuple([item.get(key) for key in field.keys])
+    if any(type(value) is str and len(value) > _CACHED_CHARS_MAX for value in values):
+        return _name_of.__wrapped__(field, values)
     try:
         return _name_of(field, values)
     except TypeError:  # not a key's type; find_apply_errors reports it
@@ -86,7 +91,7 @@ def _name_of(field: Field, values: tuple[Json, ...]) -> str:
         key: _key_default(field, key) if keys[key] is None else keys[key] for key in keys
     }
     keys_present = {key: value for key, value in with_defaults.items() if value is not None}
-    return "k:" + _encode(keys_present).decode()
+    return "k:" + encode_sorted(keys_present).decode()
 
 
 def _key_default(field: Field, key: str) -> Json:
@@ -176,7 +181,10 @@ def _read_step(step: str) -> str:
     if kind == "f:":
         return step
     if kind == "i:":
-        return f"i:{int(name)}"
+        number = parse_int64(name)
+        if number is None:
+            raise ValueError(f"no index in a step: {step!r}")
+        return f"i:{number}"
     if kind not in ("k:", "v:"):
         return ""
     try:
@@ -185,7 +193,7 @@ def _read_step(step: str) -> str:
         raise ValueError(f"no JSON in a step: {step!r}") from error
     if kind == "k:" and not isinstance(value, dict):
         raise ValueError(f"no keys in a step: {step!r}")
-    return kind + _encode(value).decode()
+    return kind + encode_sorted(value).decode()
 
 
 # ---------------------------------------------------------------------- algebra

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from mooring.apiserver.errors import ApiStatusError, bad_request, unprocessable
 from mooring.apiserver.types import Object
 from mooring.objects.schema.types import Field, is_struct, structs
+from mooring.objects.sorted_json import encode_sorted
 from mooring.objects.types import Json
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def _key_of(item: Json, key: str) -> Json:
 def _hashable(value: Json) -> Hashable:
     """Returns what is equal for equal values, and can be looked up."""
     if isinstance(value, dict | list):
-        return "json", msgspec.json.encode(value, order="deterministic")
+        return "json", encode_sorted(value)
     return value  # type: ignore[no-any-return]
 
 

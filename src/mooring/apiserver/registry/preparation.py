@@ -16,6 +16,7 @@ from mooring.apiserver.registry.strategy import (
 from mooring.apiserver.validation.devices import claims, slices
 from mooring.objects.defaulting.storage import prepare_claim_spec
 from mooring.objects.schema.defaults import TEMPLATE_GENERATION
+from mooring.objects.selectors import parse_int64
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -118,7 +119,7 @@ def prepare_daemon_set_update(new: Object, old: Object) -> None:
     keep_status(new, old)
     text = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     is_new = new["spec"]["template"] != old["spec"]["template"]
-    generation = int(text) + is_new if text.isdecimal() else is_new
+    generation = (parse_int64(text) or 0) + is_new
     new["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = str(int(generation))
 
 

@@ -338,6 +338,8 @@ class Registry:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
 
 
+#: Of an unsigned int64.
+_VERSION_DIGITS_MAX = 20
 #: What upstream's storage has instead of an absent object.
 _NOTHING: Object = {"metadata": {"uid": "", "resourceVersion": ""}}
 
@@ -349,9 +351,14 @@ def _version_of(metadata: Object) -> int:
         ApiStatusError: 500, it is not a number.
     """
     text = metadata.get("resourceVersion", "")
-    if text and not text.isdecimal():
+    if not (text.isascii() and text.isdecimal()):
+        if not text:
+            return 0
         raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    return int(text or 0)
+    digits = text.lstrip("0")
+    if len(digits) > _VERSION_DIGITS_MAX or int(digits or 0) >= 2**64:
+        raise ApiStatusError(500, "", f'strconv.ParseUint: parsing "{text}": value out of range')
+    return int(digits or 0)
 
 
 def derived_uid(registry: Registry, target: Target) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mooring.apiserver.types import Object
+from mooring.objects.sorted_json import encode_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from mooring.apiserver.resources import Resource
 
 
-_encoder = msgspec.json.Encoder(order="deterministic")
 _decode = msgspec.json.Decoder().decode
 
 #: The first bytes of an object inside a list, where its kind is not repeated.
@@ -46,7 +46,7 @@ def tail_of(obj: Object) -> bytes:
     metadata = dict(obj["metadata"])
     metadata.pop("resourceVersion", None)
     rest = {key: value for key, value in obj.items() if key not in _IN_HEAD}
-    inner, outer = _encoder.encode(metadata), _encoder.encode(rest)
+    inner, outer = encode_sorted(metadata), encode_sorted(rest)
     middle = b'",' if metadata else b'"'
     if rest:
         return middle + inner[1:] + b"," + outer[1:]

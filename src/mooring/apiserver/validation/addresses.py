@@ -35,6 +35,7 @@ _NO_INTERFACE_ADDRESS: Final = (
 )
 _LEADING_ZEROS: Final = re.compile(r"(?<![\da-fA-F])0+(?=[\da-fA-F])")
 _LENGTH: Final = re.compile(r"[0-9]+")
+_LENGTH_DIGITS_MAX: Final = 3
 #: Longer texts are not cached: they are not addresses, unless they have many leading zeros.
 _CACHED_LENGTH_MAX: Final = 45
 _PREFIX_OF_MAPPED: Final = 96
@@ -78,9 +79,12 @@ def _interface_of(text: str) -> tuple[Address, int] | None:
     """Returns an address and the length of its prefix."""
     text, slash, length = text.partition("/")
     address = sloppy_address_of(text) if slash else None
-    if address is None or not _LENGTH.fullmatch(length) or int(length) > address.max_prefixlen:
+    if address is None or not _LENGTH.fullmatch(length):
         return None
-    return address, int(length)
+    digits = length.lstrip("0") or "0"
+    if len(digits) > _LENGTH_DIGITS_MAX or int(digits) > address.max_prefixlen:
+        return None
+    return address, int(digits)
 
 
 def is_dual_stack(addresses: Sequence[Address]) -> bool:

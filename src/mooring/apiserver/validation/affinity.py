@@ -208,12 +208,12 @@ def validate_taints(taints: Iterable[Object], field: str) -> Errors:
 
 def validate_spread(constraints: list[Object], field: str) -> Errors:
     """Validates topology spread constraints."""
-    for number, constraint in enumerate(constraints):
+    pairs = [(entry["topologyKey"], entry["whenUnsatisfiable"]) for entry in constraints]
+    last = {pair: number for number, pair in enumerate(pairs)}
+    for number, (constraint, pair) in enumerate(zip(constraints, pairs, strict=True)):
         item_field = f"{field}[{number}]"
         yield from _validate_constraint(constraint, item_field)
-        pair = (constraint["topologyKey"], constraint["whenUnsatisfiable"])
-        others = constraints[number + 1 :]
-        if any((other["topologyKey"], other["whenUnsatisfiable"]) == pair for other in others):
+        if number < last[pair]:
             pair_text = f"{{{pair[0]}, {pair[1]}}}"
             yield duplicate(f"{item_field}.{{topologyKey, whenUnsatisfiable}}", pair_text)
 

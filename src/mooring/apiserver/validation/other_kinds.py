@@ -64,7 +64,8 @@ _NO_FEATURE = (
     "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and "
     "slashes"
 )
-_PERCENT = re.compile(r"\d+%")
+_PERCENT = re.compile(r"[0-9]+%")
+_PERCENT_DIGITS_MAX = 3
 
 
 def validate_node(node: Object) -> Errors:
@@ -229,7 +230,8 @@ def validate_int_or_percent(value: int | str, field: str, *, is_capped: bool = T
                 "93%",
             )
             return [invalid(field, value, problem)]
-        if is_capped and int(value[:-1]) > 100:
+        digits = value[:-1].lstrip("0")
+        if is_capped and (len(digits) > _PERCENT_DIGITS_MAX or int(digits or 0) > 100):
             return [invalid(field, value, "must not be greater than 100%")]
         return []
     return [invalid(field, value, NOT_NEGATIVE)] if value < 0 else []

@@ -44,6 +44,10 @@ _STANDARD |= {"limits.ephemeral-storage"}
 QUOTA_RESOURCES = _STANDARD - {"storage"}
 _MILLI_NANOS = 10**6
 _CACHE_SIZE = 16384
+#: Errors that list the claims of a pod; both may be many.
+_NAMES_LISTED_MAX = 32
+#: Amounts with a longer name and text are validated each time.
+_CACHED_CHARS_MAX = 512
 
 Object = Mapping[str, Any]
 
@@ -130,7 +134,8 @@ def _is_valid(name: str, text: str) -> bool:
 def _validate_amount(
     name: str, text: str, field: str, validate_name: Callable[[str, str], Errors] | None
 ) -> Errors:
-    if validate_name is None and _is_valid(name, text):
+    is_short = len(name) + len(text) <= _CACHED_CHARS_MAX
+    if validate_name is None and is_short and _is_valid(name, text):
         return []
     return [
         *(validate_name or _validate_name)(name, field),
@@ -192,6 +197,8 @@ def _validate_huge_pages(name: str, text: str, field: str) -> Errors:
 
 def _validate_claims(claims: list[Any], field: str, pod_claims: frozenset[str]) -> Errors:
     claim_keys: set[str] = set()
+    names: set[str] = set()
+    missing = 0
     for number, claim in enumerate(claims):
         item_field, name = f"{field}.claims[{number}]", claim["name"]
         request = claim.get("request", "")
@@ -201,11 +208,14 @@ def _validate_claims(claims: list[Any], field: str, pod_claims: frozenset[str]) 
             continue
         if request:
             yield from field_errors(f"{item_field}.request", request, name_checks.dns_label)
-        overlaps = any(other == name or other.startswith(f"{name}/") for other in claim_keys)
-        if key in claim_keys or name in claim_keys or (not request and overlaps):
+        if key in claim_keys or name in claim_keys or (not request and name in names):
             yield duplicate(item_field, key)
         claim_keys.add(key)
+        names.add(name)
         if name not in pod_claims:
-            names_text = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
+            missing += 1
+            names_text = "" if pod_claims else " which is empty"
+            if pod_claims and missing <= _NAMES_LISTED_MAX:
+                names_text = f": {', '.join(sorted(pod_claims))}"
             detail = f"must be one of the names in pod.spec.resourceClaims{names_text}"
             yield not_found_value(item_field, name, detail)

@@ -7,7 +7,6 @@ v0.36.3, pkg/api/resource.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from mooring.cel import types
@@ -15,6 +14,7 @@ from mooring.cel.declarations import Function, Overload, function, method
 from mooring.cel.types import BOOL, DOUBLE, INT, QUANTITY, STRING
 from mooring.cel.values import NO_OVERLOAD, ErrorValue, Value
 from mooring.objects.quantity import Quantity, QuantityError
+from mooring.objects.text_cache import text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ class QuantityValue:
         return str(self.quantity)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def parse(text: str) -> QuantityValue | ErrorValue:
     """Returns the quantity of a text, or upstream's error."""
     try:

@@ -6,13 +6,13 @@ Source: apiserver v0.36.3, pkg/cel/library/semverlib.go and pkg/cel/semver.go; b
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from mooring.cel.declarations import Function, Overload, function, method
 from mooring.cel.types import BOOL, INT, SEMVER, STRING
 from mooring.cel.values import NO_OVERLOAD, ErrorValue, Value
 from mooring.objects.go_text import go_quote
+from mooring.objects.text_cache import text_cache
 
 #: A part of a prerelease: numbers come before texts.
 _Part: TypeAlias = tuple[int, int, str]
@@ -44,7 +44,7 @@ class _Invalid(Exception):
     """A text that is not a version."""
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def parse(text: str) -> Semver | ErrorValue:
     """Returns the version of a text, or the error of blang/semver.
 

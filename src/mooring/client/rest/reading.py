@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from hashlib import blake2b
 from typing import Any, Final
 
 from mooring.client.rest.paths import path_of
@@ -36,6 +37,12 @@ PAGE_SIZE: Final = 500
 
 #: A list in one page: 100 000 pods of 5 kB.
 LIST_BYTES_MAX: Final = 512 << 20
+
+#: Pages of a list: 50 million objects, if they have few enough bytes for whole pages.
+PAGES_MAX: Final = 100_000
+
+#: Empty pages in sequence, each with a token for the next one.
+EMPTY_PAGES_MAX: Final = 16
 
 READ_S_MAX: Final = 30.0
 LIST_S_MAX: Final = 60.0
@@ -115,11 +122,11 @@ class ReadClient:
 
         Raises:
             Gone: see ``list``.
-            ConfigError: a page is no list, or has the token of the one before: it had no end.
+            ConfigError: a page is no list, or the list has no end: see ``PageTokens``.
         """
         kind = as_kind(kind)
         selectors = non_empty(labelSelector=label_selector, fieldSelector=field_selector)
-        token = ""
+        token, tokens = "", PageTokens(path_of(kind, namespace))
         while True:
             limit = str(page_size) if page_size else ""
             request = Request(
@@ -138,7 +145,9 @@ class ReadClient:
                 page_size //= 2
                 continue
             page = decode_list(body, kind)
-            token = next_token(page.continue_, token, request.path)
+            first = page.items[0].metadata if page.items else None
+            name = "" if first is None else f"{first.namespace}/{first.name}"
+            token = tokens.next_token(page.continue_, len(page.items) + page.malformed, name)
             yield page
             if not token:
                 return
@@ -180,20 +189,54 @@ def as_kind(kind: Kind | str) -> Kind:
     return kind_named(kind) if isinstance(kind, str) else kind
 
 
-def next_token(received: str, sent: str, path: str) -> str:
-    """Returns the token of the page after one, "" for the last page.
+class PageTokens:
+    """Ends a list whose pages have no end.
+
+    kube-apiserver's pages with a token are full, and each has the objects after those of the page
+    before. Other servers may send a few empty ones, which client-go accepts, too.
 
     Args:
-        received: The token in the page.
-        sent: The token with which the page was requested, "" for the first.
-        path: Of the list, for the error.
-
-    Raises:
-        ConfigError: it is the token of the page itself: the list had no end.
+        path: Of the list, for the errors.
     """
-    if sent and received == sent:
-        raise ConfigError("the API server sends the same page again", path=path, value=sent)
-    return received
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._received: set[bytes] = set()
+        self._first_objects: set[bytes] = set()
+        self._empty = 0
+
+    def next_token(self, token: str, count: int, first: str) -> str:
+        """Returns the token of the next page, "" after the last.
+
+        Args:
+            token: The one in the page.
+            count: The number of objects in the page.
+            first: The name of its first object; "" if it has none with a name.
+
+        Raises:
+            ConfigError: the list has no end: a token or a page comes again, or the pages are empty.
+        """
+        if not token:
+            return ""
+        self._empty = 0 if count else self._empty + 1
+        if self._empty > EMPTY_PAGES_MAX:
+            raise self._error(f"sends more than {EMPTY_PAGES_MAX} empty pages of a list", token)
+        self._add(self._received, token, "sends the same page again", token)
+        if first:
+            self._add(self._first_objects, first, "sends an object on two pages of a list", first)
+        if len(self._received) > PAGES_MAX:
+            raise self._error(f"sends more than {PAGES_MAX} pages of a list", token)
+        return token
+
+    def _add(self, texts: set[bytes], text: str, problem: str, value: str) -> None:
+        # Tokens may be long, and many: their hashes are as good.
+        digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        if digest in texts:
+            raise self._error(problem, value)
+        texts.add(digest)
+
+    def _error(self, problem: str, value: str) -> ConfigError:
+        return ConfigError(f"the API server {problem}", path=self._path, value=value)
 
 
 def non_empty(**parameters: str) -> list[tuple[str, str]]:

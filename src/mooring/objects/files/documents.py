@@ -31,6 +31,12 @@ from mooring.objects.files.scalars import INTEGER_DIGITS_MAX, resolve
 #: Where a value stands: keys and list positions from the top.
 Path = tuple[str | int, ...]
 
+#: Escapes of JSON; no text of Go has half a pair of surrogates.
+_ESCAPES = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
 #: Finds where a value ends; ``json_document`` reads it.
 _ANY_JSON = json.JSONDecoder()
 #: The end of an object and the begin of another.
@@ -115,7 +121,7 @@ def json_document(data: bytes | str) -> Document:
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         value = json.loads(
-            text,
+            _with_whole_characters(text),
             object_pairs_hook=_unique,
             parse_constant=_refuse_constant,
             parse_float=_finite,
@@ -136,6 +142,13 @@ def json_document(data: bytes | str) -> Document:
     if not is_shallow(value):
         raise ConfigError(f"nests deeper than {DEPTH_MAX} levels")
     return Document(1, value)
+
+
+def _with_whole_characters(text: str) -> str:
+    """Returns JSON in which half a pair of surrogates is the replacement character, as in Go."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _ESCAPES.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], text)
 
 
 def is_json_stream(data: bytes | str) -> bool:
@@ -340,7 +353,7 @@ class _Reader:
             problem = " ".join(filter(None, (error.problem, error.context)))
             number = max(self._number, 1)
             raise ConfigError(f"is not YAML: {problem}", document=number, line=line) from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, UnicodeError) as error:
             reason = getattr(error, "reason", None) or "unreadable"
             position = getattr(error, "position", None)
             place = "" if position is None else f" (byte {position})"

@@ -14,14 +14,24 @@ import binascii
 import re
 import string
 from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import cache, lru_cache
+from datetime import datetime, timedelta
 
 import msgspec
 
+from mooring.objects.go_durations import quote
 from mooring.objects.quantity import Quantity
 from mooring.objects.schema.defaults import DEFAULTS
-from mooring.objects.schema.types import ALWAYS, DEDUCED, NULL, POINTER, Field, is_struct, structs
+from mooring.objects.schema.types import (
+    ALWAYS,
+    DEDUCED,
+    NULL,
+    POINTER,
+    Field,
+    cached_by_type,
+    is_struct,
+    structs,
+)
+from mooring.objects.text_cache import text_cache
 from mooring.objects.types import Json
 
 ValueReader = Callable[[Json], Json]
@@ -35,9 +45,17 @@ _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
 _INT32, _INT64 = 2**31, 2**63
-_SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_MICROS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
-_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_MICROS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+#: What Go's parser takes: also a comma, and hours of one digit.
+_RFC3339 = re.compile(
+    r"(?P<day>\d{4}-(?P<month>\d\d)-\d\d)T(?P<hour>\d\d?):(?P<minute>\d\d):(?P<second>\d\d)"
+    r"(?P<fraction>[.,]\d+)?(?:Z|(?P<sign>[+-])(?P<zone_hour>\d\d):(?P<zone_minute>\d\d))",
+    re.ASCII,
+)
+#: With the point, those of a time in microseconds.
+_MICRO_DIGITS = 7
+_ZONE_HOURS_MAX = 24
 QUANTITY_PROBLEM = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
@@ -183,7 +201,7 @@ def _zero_of(field: Field, reader: ValueReader) -> ValueReader | None:
     return None if zero is None else lambda _: zero
 
 
-@cache
+@cached_by_type
 def reader_of(type_name: str) -> TypedReader:
     """Returns the reader for a type; compiled once."""
     return TypedReader(type_name)
@@ -194,7 +212,7 @@ def empty(type_name: str) -> dict[str, Json]:
     return _empty_reader(type_name).read({})
 
 
-@cache
+@cached_by_type
 def _empty_reader(type_name: str) -> TypedReader:
     return TypedReader(type_name, fills_defaults=False)
 
@@ -329,7 +347,7 @@ def corrupt_base64_offset(text: bytes) -> int:
     return len(text) - len(group) if group else -1
 
 
-@lru_cache(maxsize=_QUANTITY_CACHE)
+@text_cache(_QUANTITY_CACHE)
 def canonical_quantity(text: str) -> str:
     """Returns the canonical form of a quantity.
 
@@ -337,7 +355,7 @@ def canonical_quantity(text: str) -> str:
         WrongType: It is not a quantity.
     """
     try:
-        amount = Quantity.from_wire(text.strip())
+        amount = Quantity.from_wire(text)
     except ValueError as error:
         raise WrongType(QUANTITY_PROBLEM) from error
     return str(Quantity(amount.nanos, amount.format))
@@ -351,7 +369,7 @@ def _quantity(value: Json) -> Json:
     raise WrongType(QUANTITY_PROBLEM)
 
 
-@lru_cache(maxsize=_QUANTITY_CACHE)
+@text_cache(_QUANTITY_CACHE)
 def _rounded(text: str) -> str:
     amount = Quantity.from_wire(text)
     if amount.nanos % _NANOS_PER_MILLI == 0:
@@ -372,7 +390,7 @@ def _int_or_string(value: Json) -> Json:
 def _time(value: Json) -> Json:
     if type(value) is not str:
         raise WrongType
-    if _SECONDS.fullmatch(value):
+    if _SECONDS.fullmatch(value) and _is_date_time(value):
         return value
     return time_text(_moment(value, _TIME_FORMAT), "seconds")
 
@@ -380,9 +398,10 @@ def _time(value: Json) -> Json:
 def _micro_time(value: Json) -> Json:
     if type(value) is not str:
         raise WrongType
-    if _MICROS.fullmatch(value):
+    if _MICROS.fullmatch(value) and _is_date_time(value):
         return value
-    return time_text(_moment(value, _MICRO_FORMAT), "microseconds")
+    moment = _moment(value, _MICRO_FORMAT, n_digits=_MICRO_DIGITS)
+    return time_text(moment, "microseconds")
 
 
 def time_text(moment: datetime, precision: str) -> str:
@@ -393,20 +412,68 @@ def time_text(moment: datetime, precision: str) -> str:
     return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"
 
 
-def _moment(text: str, layout: str) -> datetime:
-    parts = _RFC3339.fullmatch(text)
+def _moment(text: str, layout: str, *, n_digits: int = 0) -> datetime:
+    """Returns the moment of a time that is not in canonical form.
+
+    Args:
+        text: The time.
+        layout: Of Go, for errors.
+        n_digits: Of the fraction, with its point; 0 for any number.
+
+    Raises:
+        WrongType: The text is no time.
+    """
+    parts = _RFC3339.match(text)
     if parts is None:
-        raise WrongType(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
-    fraction = (parts[2] or "")[:7]
+        raise _no_time(text, f' as "{layout}": cannot parse {quote(text)} as "2006"')
+    fraction = parts["fraction"] or ""
+    if n_digits and len(fraction) != n_digits:
+        rest = text[parts.end("second") + (n_digits if len(fraction) > n_digits else 0) :]
+        part = "Z07:00" if len(fraction) > n_digits else ".000000"
+        raise _no_time(text, f' as "{layout}": cannot parse {quote(rest)} as "{part}"')
+    problem = _number_out_of_range(parts)
+    if not problem and parts.end() < len(text):
+        problem = f"extra text: {quote(text[parts.end() :])}"
+    if problem:
+        raise _no_time(text, f": {problem}")
+    clock_time = f"{int(parts['hour']):02}:{parts['minute']}:{parts['second']}"
+    micros = fraction[1:_MICRO_DIGITS].ljust(_MICRO_DIGITS - 1, "0")
+    zone = timedelta(hours=int(parts["zone_hour"] or 0), minutes=int(parts["zone_minute"] or 0))
     try:
-        moment = (
-            datetime.fromisoformat(parts[1] + fraction.ljust(7, "0") + parts[3])
-            if fraction
-            else datetime.fromisoformat(parts[1] + parts[3])
-        )
-        return moment.astimezone(UTC)
+        moment = datetime.fromisoformat(f"{parts['day']}T{clock_time}.{micros}+00:00")
+        return moment + zone if parts["sign"] == "-" else moment - zone
     except (ValueError, OverflowError) as error:
-        raise WrongType(f'parsing time "{text}": day out of range') from error
+        raise _no_time(text, ": day out of range") from error
+
+
+def _no_time(text: str, problem: str) -> WrongType:
+    return WrongType(f"parsing time {quote(text)}{problem}")
+
+
+def _is_date_time(text: str) -> bool:
+    """Returns whether the numbers of a time exist; Go has a year 0, which is a leap year."""
+    try:
+        datetime.fromisoformat(text if text[:4] != "0000" else f"2000{text[4:]}")
+    except ValueError:
+        return False
+    return text[11:13] != "24"
+
+
+def _number_out_of_range(parts: re.Match[str]) -> str:
+    """Returns the error of the first number that cannot be, in the order of Go's checks; or ""."""
+    if not 1 <= int(parts["month"]) <= 12:
+        return "month out of range"
+    limits = (
+        ("hour", "hour", 24),
+        ("minute", "minute", 60),
+        ("second", "second", 60),
+        ("zone_hour", "time zone offset hour", _ZONE_HOURS_MAX + 1),
+        ("zone_minute", "time zone offset minute", 60),
+    )
+    problems = (
+        f"{name} out of range" for group, name, limit in limits if int(parts[group] or 0) >= limit
+    )
+    return next(problems, "")
 
 
 #: Scalar type -> its reader.

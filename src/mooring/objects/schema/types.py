@@ -8,15 +8,14 @@ API server merges patches with it.
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from collections.abc import Callable, Hashable, Mapping
+from functools import cache, lru_cache, wraps
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Structs that have one manager as a whole, as elements of lists.
 #: Source: the marker +structType=atomic in k8s.io/api and k8s.io/apimachinery.
@@ -76,7 +75,13 @@ class Field(NamedTuple):
 
 
 #: Field name -> Field.
-Struct = MappingProxyType[str, Field]
+Struct = Mapping[str, Field]
+Typed = TypeVar("Typed", bound="str | Field")
+Compiled = TypeVar("Compiled")
+_CUSTOM = "custom."
+#: Types and fields without a custom struct that have something compiled. Kubernetes has some
+#: 2 000; the depth of lists and mappings of a definition's schema makes more.
+COMPILED_MAX = 4096
 
 
 #: The type of values without a schema: mappings have parts, everything else is a whole.
@@ -85,28 +90,92 @@ DEDUCED = "deduced"
 OTHERS = "*"
 
 
-@cache
+class CustomStruct(dict[str, Field]):
+    """A struct of a custom resource: dropped, with what was compiled for it, with its last user.
+
+    Attributes:
+        name: Follows from the fields.
+        parts: The custom structs that are types of its fields.
+        compiled: What was compiled for the struct, and for lists and mappings of it.
+    """
+
+    __slots__ = ("__weakref__", "compiled", "name", "parts")
+
+    def __init__(
+        self, fields: dict[str, Field], name: str = "", parts: tuple[CustomStruct, ...] = ()
+    ) -> None:
+        super().__init__(fields)
+        self.name = name
+        self.parts = parts
+        self.compiled: dict[Hashable, Any] = {}
+
+
+class _Structs(dict[str, Struct]):
+    """All structs by name: those of Kubernetes, and the custom ones that are in use."""
+
+    def __init__(self, table: Mapping[str, Struct]) -> None:
+        super().__init__(table)
+        self.custom: WeakValueDictionary[str, CustomStruct] = WeakValueDictionary()
+
+    def __missing__(self, name: str) -> Struct:
+        return self.custom[name]
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.custom
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name) or self.custom.get(name, default)
+
+
 def structs() -> Mapping[str, Struct]:
     """Returns all structs by name, such as "core.Pod"."""
-    return MappingProxyType(_table())
+    return _table()
 
 
-def add_struct(fields: dict[str, Field]) -> str:
-    """Adds a struct of a custom resource; returns its name, which follows from its content.
+def add_struct(fields: dict[str, Field], parts: tuple[CustomStruct, ...] = ()) -> CustomStruct:
+    """Returns a struct of a custom resource; it has a name as long as the result is in use.
 
     Equal structs have one name, so servers in one process do not affect each other.
+
+    Args:
+        fields: By name.
+        parts: The custom structs that are types of the fields.
     """
     content = repr(sorted(fields.items())).encode()
-    name = f"custom.{hashlib.sha256(content).hexdigest()[:20]}"
-    _table().setdefault(name, MappingProxyType(fields))
-    return name
+    name = f"{_CUSTOM}{hashlib.sha256(content).hexdigest()[:20]}"
+    custom = _table().custom
+    struct = custom.get(name)
+    if struct is None:
+        struct = custom[name] = CustomStruct(fields, name, parts)
+    return struct
+
+
+def cached_by_type(make: Callable[[Typed], Compiled]) -> Callable[[Typed], Compiled]:
+    """Caches what a function compiles for a type, or for a field of the type.
+
+    What belongs to a custom struct, or to lists and mappings of it, is dropped with the struct.
+    """
+    of_other_types = lru_cache(maxsize=COMPILED_MAX)(make)
+
+    @wraps(make)
+    def cached(key: Typed) -> Compiled:
+        type_name = key if isinstance(key, str) else key.type_name
+        if _CUSTOM not in type_name:
+            return of_other_types(key)
+        compiled = _table().custom[type_name.lstrip("[]{}")].compiled
+        if (make, key) not in compiled:
+            compiled[make, key] = make(key)
+        result: Compiled = compiled[make, key]
+        return result
+
+    return cached
 
 
 @cache
-def _table() -> dict[str, Struct]:
+def _table() -> _Structs:
     text = files("mooring").joinpath("data/api_schema.json").read_bytes()
     table = msgspec.json.decode(text)["types"]
-    return {name: _struct(rows) for name, rows in table.items()}
+    return _Structs({name: _struct(rows) for name, rows in table.items()})
 
 
 def _struct(rows: dict[str, list[object]]) -> Struct:

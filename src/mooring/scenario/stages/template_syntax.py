@@ -10,9 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from mooring.objects.selectors import parse_int64
+
 #: Limits of a template: characters, and nested actions.
 LENGTH_MAX: Final = 65_536
 DEPTH_MAX: Final = 32
+#: Longer numbers are cut in errors.
+NUMBER_CHARS_MAX: Final = 32
 _TRIMS_BEFORE: Final = re.compile(r"-\s")
 _TRIMS_AFTER: Final = re.compile(r"\s-\Z")
 _TOKEN: Final = re.compile(
@@ -366,13 +370,19 @@ class _Words:
             return Call(text, tuple(arguments))
         return self._operand()
 
+    def _number(self, text: str) -> float:
+        number = float(text) if "." in text else parse_int64(text)
+        if number is None:
+            raise self._fail(f"has a number that is too large: {text[:NUMBER_CHARS_MAX]}")
+        return number
+
     def _operand(self) -> Expression:
         kind, text = self.next()
         value: Expression
         if kind == "string":
             value = Literal(self._unquoted(text))
         elif kind == "number":
-            value = Literal(float(text) if "." in text else int(text))
+            value = Literal(self._number(text))
         elif kind == "variable":
             value = Variable(text)
         elif kind in ("field", "joined"):

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mooring.client import Client
-from mooring.client.rest.reading import next_token
+from mooring.client.rest.reading import PageTokens
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import Access
 from mooring.client.transport.transport import Request
@@ -170,7 +170,7 @@ async def list_raw(
 async def _pages(client: Client, path: str) -> list[dict[str, Any]]:
     """Returns all objects of a collection, read page by page."""
     items: list[dict[str, Any]] = []
-    token = ""
+    token, tokens = "", PageTokens(path)
     while True:
         query = [("limit", str(_PAGE)), *([("continue", token)] if token else [])]
         body = await client.read(Request("GET", path, deadline_s=_LIST_S, query=query))
@@ -182,7 +182,9 @@ async def _pages(client: Client, path: str) -> list[dict[str, Any]]:
             item["metadata"].pop("managedFields", None)
             items.append(item)
         received = "" if page.metadata is None else page.metadata.token or ""
-        token = next_token(received, token, path)
+        first = page.items[0]["metadata"] if page.items else {}
+        name = f"{first.get('namespace', '')}/{first['name']}" if first else ""
+        token = tokens.next_token(received, len(page.items or ()), name)
         if not token:
             return items
 

@@ -3,6 +3,7 @@ paths to fields that a schema has not, definitions that change after their objec
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from mooring.apiserver.patch.patch import APPLY_PATCH, MERGE_PATCH
 from mooring.apiserver.storage.store import SnapshotError
+from mooring.objects.schema.types import CustomStruct
 from tests.helpers.api import Api
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -209,3 +211,66 @@ def test_a_snapshot_with_a_definition_without_a_storage_version_is_refused() -> 
 
     with pytest.raises(SnapshotError, match=r"widgets\.example\.com: no version of spec\.versions"):
         api.server.load(json.dumps(state).encode())
+
+
+# ---------------------------------------------------------------- memory
+
+
+def custom_structs() -> set[str]:
+    """Returns the names of the structs of custom resources that are in memory."""
+    gc.collect()
+    return {thing.name for thing in gc.get_objects() if isinstance(thing, CustomStruct)}
+
+
+def numbered(number: int) -> dict[str, Any]:
+    """Returns a definition that no other number has, with structs at each place of a schema."""
+    part = {"type": "object", "properties": {f"a{number}": {"type": "string"}}}
+    items = {"type": "object", "required": ["key"],
+             "properties": {"key": {"type": "string"}, f"b{number}": part}}  # fmt: skip
+    keyed = {**_KEYED, "items": items}
+    return definition({"part": part, "keyed": keyed, "map": {"type": "object",
+        "additionalProperties": {"type": "array", "items": part}}})  # fmt: skip
+
+
+def test_a_replaced_definition_leaves_no_structs() -> None:
+    api = Api()
+    api.post(DEFINITIONS, numbered(0))
+    before = custom_structs()
+    path = f"{DEFINITIONS}/widgets.example.com"
+
+    for number in range(1, 5):
+        changed = numbered(number)
+        changed["metadata"] = api.get(path)["metadata"]
+        api.put(path, changed)
+        stored = api.post(OBJECTS, widget(f"a{number}", {"part": {f"a{number}": "x"}}))
+        assert "f:part" in stored["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+        keyed = {"keyed": [{"key": "k", f"b{number}": {f"a{number}": "y"}}]}
+        applied = {**widget(f"a{number}", keyed), "metadata": {"name": f"a{number}"}}
+        api.patch(f"{OBJECTS}/a{number}?fieldManager=m", applied, APPLY_PATCH)
+
+    assert len(custom_structs()) == len(before)
+    assert not custom_structs() & before
+
+
+def test_a_deleted_definition_leaves_no_structs() -> None:
+    api = Api()
+    before = custom_structs()
+
+    for number in range(3):
+        api.post(DEFINITIONS, numbered(number))
+        api.post(OBJECTS, widget("a", {"part": {f"a{number}": "x"}}))
+        api.delete(f"{DEFINITIONS}/widgets.example.com")
+
+    assert custom_structs() == before
+
+
+def test_equal_definitions_of_two_servers_share_their_structs() -> None:
+    first, second = Api(), Api()
+    first.post(DEFINITIONS, numbered(7))
+    before = custom_structs()
+
+    second.post(DEFINITIONS, numbered(7))
+    first.delete(f"{DEFINITIONS}/widgets.example.com")
+
+    assert custom_structs() == before
+    assert second.post(OBJECTS, widget("a", {"part": {"a7": "x"}}))

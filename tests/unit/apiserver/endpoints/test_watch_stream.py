@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.resources import resource_named
-from tests.helpers.api import MERGE, PODS, Api, pod
+from tests.helpers.api import CONFIG_MAPS, MERGE, PODS, Api, config_map, pod
 from tests.helpers.virtual_loop import run_virtually
 
 TIMED = "timeoutSeconds=10"
@@ -294,3 +294,22 @@ def test_patches_that_change_nothing_are_not_seen(api: Api) -> None:
     api.patch(f"{PODS}/a", {"metadata": {"labels": {"x": "1"}}}, MERGE)
     assert api.version == base
     assert watched(api, f"{TIMED}&resourceVersion={base}") == []
+
+
+def test_large_events_are_sent_in_batches() -> None:
+    """A client that does not read has one batch waiting, not all that was missed."""
+
+    async def work() -> list[bytes]:
+        api = Api()
+        version = api.version
+        for number in range(5):
+            big = config_map(f"a{number}", data={"a": "x" * 600_000})
+            await api.handle("POST", CONFIG_MAPS, big)
+        stream = await opened(api, f"{TIMED}&resourceVersion={version}", CONFIG_MAPS)
+        return [chunk async for chunk in stream]
+
+    chunks = run_virtually(work())
+
+    assert [chunk.count(b'"ADDED"') for chunk in chunks] == [2, 2, 1]
+    names = [json.loads(line)["object"]["metadata"]["name"] for c in chunks for line in c.split()]
+    assert names == [f"a{number}" for number in range(5)]

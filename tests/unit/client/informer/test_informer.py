@@ -142,6 +142,19 @@ def test_pages_that_are_no_list_are_a_failure_like_others() -> None:
     assert isinstance(case.informer.last_error, StreamBroken)
 
 
+@pytest.mark.parametrize("tokens", ["tutu", "abcdefghijklmnopqrstuvwxyz"])
+def test_pages_without_an_end_are_a_failure_like_others(tokens: str) -> None:
+    """The server alternates two tokens, or has always a new one and no objects."""
+    pages = [answer(200, {"metadata": {"resourceVersion": "9", "continue": token}, "items": []})
+             for token in tokens]  # fmt: skip
+    case = Case(refusal(400, "BadRequest"), *pages)
+    watches = [request.query.get("watch") for request in case.script.requests]
+    number_of_pages = watches.index("1", 1) - 1
+    assert number_of_pages == 3 if tokens == "tutu" else number_of_pages < 20
+    assert case.sleeper.waits_s[1] >= 0.8
+    assert not case.informer.has_synced
+
+
 def test_an_object_that_cannot_be_read_in_a_page_is_kept() -> None:
     page = {"metadata": {"resourceVersion": "9"}, "items": [pod("a", 8, spec=7)]}
     case = Case(

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from mooring.client.rest.client import Client
-from mooring.client.rest.reading import TRIES_MAX
+from mooring.client.rest.reading import (
+    EMPTY_PAGES_MAX,
+    PAGES_MAX,
+    TRIES_MAX,
+    PageTokens,
+)
 from mooring.client.transport.transport import AnswerTooLong, Pool, Request
 from mooring.clock import seeded_random
 from mooring.errors import (
@@ -91,11 +96,60 @@ def test_a_list_is_read_page_by_page() -> None:
     ]
 
 
-def test_a_page_that_comes_again_ends_the_list() -> None:
-    page = answer(200, {"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [POD]})
+def pages(*parts: tuple[str, str]) -> Script:
+    """Returns a server that sends pages with these names and tokens."""
+    return Script(*(
+        answer(200, {
+            "metadata": {"resourceVersion": "9", "continue": token},
+            "items": [{"metadata": {"name": name}} for name in names],
+        })
+        for names, token in parts
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem", "requests"),
+    [
+        ([("a", "t"), ("b", "t"), ("c", "t")], "sends the same page again, got 't'", 2),
+        ([("a", "t"), ("b", "u"), ("c", "t")], "sends the same page again, got 't'", 3),
+        (
+            [("ab", "t"), ("cd", "u"), ("ab", "v")],
+            "sends an object on two pages of a list, got '/a'",
+            3,
+        ),
+        (
+            [("a", "t"), *(("", f"t{number}") for number in range(100))],
+            f"sends more than {EMPTY_PAGES_MAX} empty pages of a list, got 't{EMPTY_PAGES_MAX}'",
+            2 + EMPTY_PAGES_MAX,
+        ),
+    ],
+)
+def test_a_list_without_an_end_is_an_error(
+    parts: list[tuple[str, str]], problem: str, requests: int
+) -> None:
+    script = pages(*parts)
     with pytest.raises(ConfigError) as caught:
-        run(Script(page, page, page), lambda client: client.list("Pod"))
-    assert str(caught.value) == "/api/v1/pods: the API server sends the same page again, got 't'"
+        run(script, lambda client: client.list("Pod"))
+    assert str(caught.value) == f"/api/v1/pods: the API server {problem}"
+    assert len(script.requests) == requests
+
+
+def test_a_list_may_have_some_empty_pages() -> None:
+    empty = [("", f"e{number}") for number in range(EMPTY_PAGES_MAX)]
+    again = [("", f"f{number}") for number in range(EMPTY_PAGES_MAX)]
+    found, _ = run(
+        pages(("a", "t"), *empty, ("b", "u"), *again, ("c", "")),
+        lambda client: client.list("Pod"),
+    )
+    assert [pod.metadata.name for pod in found.items] == ["a", "b", "c"]
+
+
+def test_the_number_of_pages_is_limited() -> None:
+    tokens = PageTokens("/api/v1/pods")
+    for number in range(PAGES_MAX):
+        tokens.next_token(f"t{number}", 1, f"/a{number}")
+    with pytest.raises(ConfigError, match=f"sends more than {PAGES_MAX} pages of a list"):
+        tokens.next_token("last", 1, "/last")
 
 
 def test_malformed_objects_of_all_pages_are_counted() -> None:

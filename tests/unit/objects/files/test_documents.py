@@ -143,6 +143,29 @@ def test_broken_json_tells_line_and_column() -> None:
     assert "column 3" in caught.value.problem
 
 
+@pytest.mark.parametrize(
+    ("escapes", "text"),
+    [
+        (r"\ud800", "\ufffd"),
+        (r"a\uDFFFb", "a\ufffdb"),
+        (r"\ud83d\ude00", "\U0001f600"),
+        (r"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (r"\\ud800", r"\ud800"),
+        (r"\\\ud800", "\\\ufffd"),
+    ],
+)
+def test_half_a_pair_of_surrogates_in_json_is_the_replacement_character(
+    escapes: str, text: str
+) -> None:
+    assert json_document(f'{{"{escapes}": "{escapes}"}}').value == {text: text}
+    assert json_document(f'["{escapes}"]'.encode()).value == [text]
+
+
+def test_a_text_with_half_a_pair_of_surrogates_is_no_yaml() -> None:
+    with pytest.raises(ConfigError, match="is not text that YAML allows: surrogates not allowed"):
+        list(yaml_documents("a: \ud800"))
+
+
 def test_json_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         json_document(b'{"a": "\xff"}')

@@ -103,7 +103,9 @@ def counted(pack: Any, calls: list[int]) -> Any:
 
 def test_times_of_the_first_years_have_four_digits() -> None:
     """As Go writes them; the zero time and some seconds is what its clients send by mistake."""
-    spec = reader_of("coordination.LeaseSpec").read({"renewTime": "0001-01-01T02:00:02.5+02:00"})
+    spec = reader_of("coordination.LeaseSpec").read(
+        {"renewTime": "0001-01-01T02:00:02.500000+02:00"}
+    )
     assert spec["renewTime"] == "0001-01-01T00:00:02.500000Z"
     metadata = reader_of("meta.ObjectMeta").read({"deletionTimestamp": "0099-01-01T00:00:02.5Z"})
     assert metadata["deletionTimestamp"] == "0099-01-01T00:00:02Z"
@@ -111,4 +113,4 @@ def test_times_of_the_first_years_have_four_digits() -> None:
 
 def test_a_time_before_the_first_year_is_no_time() -> None:
     with pytest.raises(WrongType, match="out of range"):
-        reader_of("coordination.LeaseSpec").read({"renewTime": "0001-01-01T00:00:00.5+02:00"})
+        reader_of("coordination.LeaseSpec").read({"renewTime": "0001-01-01T00:00:00.500000+02:00"})

@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from mooring.apiserver.errors import Errors, invalid, not_supported, required
 from mooring.apiserver.validation.batch.jobs import validate_job_template
 from mooring.apiserver.validation.rules import not_negative
+from mooring.objects.go_durations import parse_duration_ns
+from mooring.objects.selectors import parse_int64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +35,13 @@ _FIELDS: tuple[tuple[int, int, Mapping[str, int]], ...] = (
     (1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
     (0, 6, {name: number for number, name in enumerate(_DAYS)}),
 )
+_EVERY = "@every "
+#: What Go takes for a blank.
+_SPACES = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_BLANKS = re.compile(f"[{_SPACES}]+")
 _ZONE_PART = re.compile(r"[A-Za-z._0-9+][A-Za-z.\-_0-9+]{0,13}")
 
 
@@ -119,11 +128,10 @@ def schedule_problem(schedule: str) -> str:
         'end of range (60) above maximum (59): 60'
     """
     if schedule.startswith(("TZ=", "CRON_TZ=")):
-        schedule = schedule.partition(" ")[2].strip()
+        schedule = schedule.partition(" ")[2].strip(_SPACES)
     if schedule.startswith("@"):
-        is_known = schedule in _DESCRIPTORS or schedule.startswith("@every ")
-        return "" if is_known else f"unrecognized descriptor: {schedule}"
-    fields = schedule.split()
+        return _descriptor_problem(schedule)
+    fields = _BLANKS.split(schedule.strip(_SPACES)) if schedule.strip(_SPACES) else []
     if len(fields) != len(_FIELDS):
         text = f"[{' '.join(fields)}]"
         return f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: {text}"
@@ -175,6 +183,23 @@ def _number(text: str, names: Mapping[str, int]) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         problem = f'strconv.Atoi: parsing "{text}": invalid syntax'
         raise ValueError(f"failed to parse int from {text}: {problem}")
-    if int(text) < 0:
-        raise ValueError(f"negative number ({int(text)}) not allowed: {text}")
-    return int(text)
+    number = parse_int64(text)
+    if number is None:
+        problem = f'strconv.Atoi: parsing "{text}": value out of range'
+        raise ValueError(f"failed to parse int from {text}: {problem}")
+    if number < 0:
+        raise ValueError(f"negative number ({number}) not allowed: {text}")
+    return number
+
+
+def _descriptor_problem(schedule: str) -> str:
+    """Returns what is wrong with a schedule such as "@daily" or "@every 1h"."""
+    if schedule in _DESCRIPTORS:
+        return ""
+    if not schedule.startswith(_EVERY):
+        return f"unrecognized descriptor: {schedule}"
+    try:
+        parse_duration_ns(schedule.removeprefix(_EVERY))
+    except ValueError as error:
+        return f"failed to parse duration {schedule}: {error}"
+    return ""

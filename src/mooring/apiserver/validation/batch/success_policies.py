@@ -6,13 +6,14 @@ validatePodReplacementPolicy) and IsDomainPrefixedPath of k8s.io/apimachinery.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import Errors, invalid, not_supported, required, too_long, too_many
 from mooring.apiserver.validation.rules import field_errors, not_negative
+from mooring.objects.go_text import go_quote
+from mooring.objects.selectors import parse_int64
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
@@ -23,7 +24,6 @@ _path = re.compile(_PATH)
 _RULES_MAX = 20
 _INDEXES_MAX = 64 * 1024
 _REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
-_integer = re.compile(r"[-+]?[0-9]+")
 
 
 def validate_managed_by(spec: Object, field: str) -> Errors:
@@ -117,7 +117,7 @@ def _count(text: str, completions: int) -> int:
         limits = part.split("-")
         if len(limits) > 2:
             raise ValueError(
-                f"the fragment {json.dumps(part)} violates the requirement that an index interval "
+                f"the fragment {go_quote(part)} violates the requirement that an index interval "
                 "can have at most two parts separated by '-'"
             )
         first = _index(limits[0], completions)
@@ -131,8 +131,9 @@ def _count(text: str, completions: int) -> int:
 
 
 def _index(text: str, completions: int) -> int:
-    if not _integer.fullmatch(text):
-        raise ValueError(f"cannot convert string to integer for index: {json.dumps(text)}")
-    if int(text) >= completions:
-        raise ValueError(f"too large index: {json.dumps(text)}")
-    return int(text)
+    number = parse_int64(text)
+    if number is None:
+        raise ValueError(f"cannot convert string to integer for index: {go_quote(text)}")
+    if number >= completions:
+        raise ValueError(f"too large index: {go_quote(text)}")
+    return number

@@ -43,9 +43,9 @@ _BAD_START: Final = "must be valid format starting with iqn, eui, or naa"
 #: The formats of names of initiators and targets, by their first three letters.
 _ISCSI_NAMES: Final = MappingProxyType(
     {
-        "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9\-.]+)(:[^,;*&$|\s]+)$", re.ASCII),
-        "eui": re.compile(r"^eui.[A-Za-z0-9]{16}$"),
-        "naa": re.compile(r"^naa.[A-Za-z0-9]{32}$"),
+        "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9\-.]+)(:[^,;*&$|\t\n\f\r ]+)\Z"),
+        "eui": re.compile(r"\Aeui.[A-Za-z0-9]{16}\Z"),
+        "naa": re.compile(r"\Anaa.[A-Za-z0-9]{32}\Z"),
     }
 )
 _CACHING_MODES: Final = ("None", "ReadOnly", "ReadWrite")
