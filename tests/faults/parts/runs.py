@@ -16,6 +16,7 @@ from tests.faults.parts.claim_store_run import run_claim_store
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
+from tests.faults.parts.coordinated_run import run_coordinated
 from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.device_columns_run import run_device_columns
 from tests.faults.parts.device_scores_run import run_device_scores
@@ -27,10 +28,13 @@ from tests.faults.parts.filter_extender_run import run_filter_extender
 from tests.faults.parts.full_objects_run import run_full_objects
 from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
+from tests.faults.parts.health_run import run_health
 from tests.faults.parts.hints_run import run_hints
 from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.layers_run import run_layers
 from tests.faults.parts.limited_choice_run import run_limited_choice
 from tests.faults.parts.lists_run import run_lists
+from tests.faults.parts.metrics_run import run_metrics
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
 from tests.faults.parts.points_run import run_points
 from tests.faults.parts.pool_run import run_pool
@@ -48,6 +52,7 @@ from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
+from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.writes_run import run_writes
@@ -101,6 +106,11 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "points": run_points,
     "tight": run_tight,
     "reports": run_reports,
+    "coordinated": run_coordinated,
+    "layers": run_layers,
+    "health": run_health,
+    "metrics": run_metrics,
+    "verbs": run_verbs,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -143,6 +153,9 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "pool",
         "tokens",
         "lists",
+        "coordinated",
+        "layers",
+        "verbs",
     ),
     "scheduler": (
         "handlers",
@@ -160,6 +173,9 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "removal",
         "hints",
         "reports",
+        "health",
+        "metrics",
+        "coordinated",
     ),
     "plugins/dynamic_resources": (
         "extended",
