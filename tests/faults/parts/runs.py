@@ -9,6 +9,7 @@ from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.cached_run import run_cached
+from tests.faults.parts.calls_run import run_calls
 from tests.faults.parts.candidate_run import run_candidate
 from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claim_errors_run import run_claim_errors
@@ -106,6 +107,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "points": run_points,
     "tight": run_tight,
     "reports": run_reports,
+    "calls": run_calls,
     "coordinated": run_coordinated,
     "layers": run_layers,
     "health": run_health,
@@ -193,5 +195,5 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/pod_topology_spread": ("spreading", "hints"),
     "plugins/volume_binding": ("volumes", "hints"),
     "plugins/volume_restrictions": ("restrictions", "hints"),
-    "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects"),
+    "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects", "calls"),
 }
