@@ -1,9 +1,8 @@
 """Calls of extenders, from the plugin interface to the connection, and every form of an answer.
 
 The pool of connections is one that answers as drawn. The reference says where a call goes, how long
-it may take, which document is sent, what an answer means as Go reads it (fields in any case, null as
-absent), the text of each error, and the metrics. Whole objects are texts that are inserted as they
-are.
+it may take, which document is sent, what an answer means as Go reads it (fields in any case, null
+for none), the text of each error, and the metrics. Whole objects are texts that stay as they are.
 
 Source: pkg/scheduler/extender.go (Filter, Prioritize, ProcessPreemption, send); encoding/json.
 """
@@ -110,6 +109,7 @@ class CallsRun:
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self._seconds: Counter[tuple[str, str]] = Counter()
         self._check_informers()
+        self._check_metrics()
 
     def _config(self) -> Extender:
         rng = self._rng
@@ -314,6 +314,7 @@ class CallsRun:
     ) -> tuple[Any, tuple[Any, ...]]:
         """Returns what is sent, and the arguments of the call."""
         rng, whole = self._rng, {"whole": pod.uid}
+        document: dict[str, Any]
         if kind == "bind":
             metadata = pod.metadata
             node = rng.choice(NODES)

@@ -102,6 +102,8 @@ class Model:
         self.leads_until_s = self.renewed_at_s = self.failed_at_s = -math.inf
         self.term = ""
         self.is_releasing = False
+        #: It is being renewed; a request has no answer yet.
+        self._is_kept = self._is_open = False
         #: Whoever tries was cancelled.
         self.is_stopped = False
         #: Whether the elector leads: for the slow renewals of one that takes the Lease itself.
@@ -134,7 +136,21 @@ class Model:
 
     def keeps(self) -> None:
         """Notes that it is renewed from now on."""
+        self._is_kept = True
         self._wait_to_renew()
+
+    def check_late(self) -> None:
+        """Checks that a request was sent when it was due."""
+        is_idle = not self._is_open and not self.is_stopped and not self.term
+        if not self._is_named or not is_idle or self._due_s is None:
+            return
+        has_led = self.leads_until_s > -math.inf
+        due_s = self._due_s[1]
+        # Without a lease there is nothing to renew.
+        if has_led and (not self._is_kept or due_s > self.leads_until_s - ROUNDING_S):
+            return
+        if self.now_s > due_s + ROUNDING_S:
+            self._differ(f"sends nothing at {due_s:.3f} s")
 
     def _wait_to_renew(self) -> None:
         left_s = max(WAIT_S_MIN, self.leads_until_s - self.now_s)
@@ -153,6 +169,7 @@ class Model:
 
     def sent(self, request: Request) -> None:
         """Compares a request."""
+        self._is_open = True
         path = f"{self._path}/{self._election.resource_name}" if request.method != "POST" else None
         real = request.path, request.pool, request.deadline_s, dict(request.headers)
         headers = {"content-type": "application/json", "accept": "application/json"}
@@ -213,6 +230,7 @@ class Model:
     def answered(self, response: Response | None) -> None:
         """Follows the answer to the last request; None = there is none."""
         status = 0 if response is None else response.status
+        self._is_open = False
         if self.is_stopped and not self.is_releasing:
             return
         if self._is_named and not self.is_releasing:
@@ -407,6 +425,7 @@ class CoordinatedRun:
         error = keeping.exception()
         if error is not None and not isinstance(error, LeaseLost):
             raise error
+        model.check_late()
         is_lost = model.term == "lost" or (not model.term and not model.leads)
         left_s = model.leads_until_s - now_s
         where = f"{self._election.resource_namespace}/{self._election.resource_name}"
@@ -454,6 +473,7 @@ class CoordinatedRun:
             await asyncio.sleep(self._rng.uniform(0.1, 2.0))
             if not self._is_named:
                 continue
+            model.check_late()
             left_s = model.leads_until_s - self._clock.monotonic_s()
             try:
                 real: Any = elector.fence()

@@ -47,6 +47,7 @@ from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.scores_run import run_scores
+from tests.faults.parts.service_run import run_service
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
@@ -112,6 +113,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "layers": run_layers,
     "health": run_health,
     "metrics": run_metrics,
+    "service": run_service,
     "verbs": run_verbs,
 }
 #: Package -> the runs of its parts.
@@ -177,6 +179,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "reports",
         "health",
         "metrics",
+        "service",
         "coordinated",
     ),
     "plugins/dynamic_resources": (
