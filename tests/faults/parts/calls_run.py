@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
@@ -107,7 +107,7 @@ class CallsRun:
         self._sent: list[tuple[Request, dict[str, str], float]] = []
         self._gone: set[str] = set()
         self._counts: Counter[tuple[str, str, str]] = Counter()
-        self._seconds: Counter[tuple[str, str]] = Counter()
+        self._seconds: dict[tuple[str, str], float] = defaultdict(float)
         self._check_informers()
         self._check_metrics()
 
@@ -122,7 +122,7 @@ class CallsRun:
             node_cache_capable=rng.random() < 0.5,
             ignorable=rng.random() < 0.5,
             managed_resources=tuple(ExtenderManagedResource(name=name) for name in resources),
-            **verbs,
+            **verbs,  # type: ignore[arg-type]
         )
 
     def _check_informers(self) -> None:
@@ -178,7 +178,7 @@ class CallsRun:
 
     async def run(self) -> None:
         """Makes the calls."""
-        before = http_module.Http1Pool
+        before = vars(http_module)["Http1Pool"]
         vars(http_module)["Http1Pool"] = lambda url, **options: Pool(self, url, options)
         try:
             for _ in range(CALLS):

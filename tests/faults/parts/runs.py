@@ -21,6 +21,7 @@ from tests.faults.parts.coordinated_run import run_coordinated
 from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.device_columns_run import run_device_columns
 from tests.faults.parts.device_scores_run import run_device_scores
+from tests.faults.parts.diffs_run import run_diffs
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extended_run import run_extended
@@ -111,6 +112,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "calls": run_calls,
     "coordinated": run_coordinated,
     "layers": run_layers,
+    "diffs": run_diffs,
     "health": run_health,
     "metrics": run_metrics,
     "service": run_service,
@@ -118,7 +120,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "queue": ("queue", "hints"),
+    "queue": ("queue", "diffs", "hints"),
     "state": (
         "state",
         "claim_store",

@@ -1,4 +1,4 @@
-"""The order in which a scheduler starts and stops: its tasks, the lease, the drain, the last writes.
+"""The order in which a scheduler starts and stops: tasks, the lease, the drain, the last writes.
 
 Each part of the scheduler notes when it begins and when it ends, and takes as long as a seed says.
 The reference writes down when each should: informers are listed before anything is scheduled, and
