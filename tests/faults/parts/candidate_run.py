@@ -33,6 +33,7 @@ RETRY_S_MAX: Final = 30.0
 ROUNDING_S: Final = 1e-6
 NAME: Final = "kube-system/host_1"
 PATH: Final = "/apis/coordination.k8s.io/v1beta1/namespaces/kube-system/leasecandidates"
+UNSYNCED: Final = "1 informers not started yet: [*v1beta1.LeaseCandidate]"
 SPEC: Final = {
     "leaseName": "kube-scheduler",
     "binaryVersion": "1.36.3",
@@ -68,6 +69,11 @@ class CandidateRun:
         client: Any = SimpleNamespace(write=self._write)
         real: Any = Candidate(client, identity, clock=self._clock, rng=seeded_random(seed + 1))
         self._candidate = real
+        # It watches its own object alone.
+        informer = real._informer
+        watched = informer._path, informer._label_selector, informer._field_selector
+        if watched != (PATH, "", "metadata.name=host_1") or informer.kind is not KIND:
+            self.problems.append(f"watches {watched}")
         real._informer = SimpleNamespace(
             objects=self._objects,
             run=self._is_synced.wait,
@@ -101,6 +107,11 @@ class CandidateRun:
     def _check_health(self) -> None:
         if self._candidate.check_synced() is not None:
             self.problems.append("is not synced")
+        informer: Any = self._candidate._informer
+        informer.has_synced = False
+        if self._candidate.check_synced() != UNSYNCED:
+            self.problems.append(f"is synced: {self._candidate.check_synced()}")
+        informer.has_synced = True
 
     def _due(self, after_s: float, until_s: float | None = None) -> None:
         now_s = self._clock.monotonic_s()
