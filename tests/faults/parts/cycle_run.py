@@ -42,7 +42,7 @@ from tests.faults.harness.scheduler_checker import (
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
-from tests.faults.parts.cycle_script import ERROR, STEP_S, Script
+from tests.faults.parts.cycle_script import ERROR, STEP_S, Script, SkippingScript
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
@@ -64,6 +64,11 @@ DROPS_EVERY: Final = 3
 CHANGES_EVERY: Final = 3
 #: In such seeds the lease is lost at last, or an invariant is violated.
 ENDS_EVERY: Final = 2
+#: In such seeds, modulo seven, PreBind has nothing to do for half of the pods.
+SKIPS_EVERY: Final = 7
+SKIPS_AT: Final = 3
+#: The durations of the extension points.
+POINTS: Final = "scheduler_framework_extension_point_duration_seconds_count"
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
@@ -172,7 +177,7 @@ class CycleRun(PodCluster):
         self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
         self._ends = seeded_random(seed + 3) if seed % ENDS_EVERY == 0 else None
         has_extenders = rng.random() < 0.4
-        self.script = Script(
+        self.script = (SkippingScript if seed % SKIPS_EVERY == SKIPS_AT else Script)(
             rng,
             NODES,
             lambda: self._framework.waiting,
@@ -297,8 +302,36 @@ class CycleRun(PodCluster):
         }
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
         self.problems += audit(self._cache)
+        self.problems += self._points()
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
+
+    def _points(self) -> list[str]:
+        """Compares how often each extension point of a binding was recorded, with any status.
+
+        Each reservation that succeeds is followed by Permit, and so on; PreFilter of each attempt
+        has a record too, but attempts end before it.
+        """
+        counts: Counter[tuple[str, str]] = Counter()
+        for family in self.metrics.collect():
+            for name, labels, value, *_ in family.samples:
+                if name == POINTS:
+                    counts[labels["extension_point"], labels["status"]] += int(value)
+                    counts[labels["extension_point"], ""] += int(value)
+        permitted = counts["Permit", "Success"] + counts["Permit", "Wait"]
+        pairs = {
+            "Permit": (counts["Permit", ""], counts["Reserve", "Success"]),
+            "PreBindPreFlight": (counts["PreBindPreFlight", ""], permitted),
+            "Bind": (counts["Bind", ""], counts["PreBind", "Success"]),
+            "PostBind": (counts["PostBind", ""], counts["Bind", "Success"]),
+        }
+        # A pod may be preempted just when its PreBind ends.
+        slack = {"Bind": self.script.n_preempted}
+        return [
+            f"{point} is recorded {real} times, not {expected}"
+            for point, (real, expected) in pairs.items()
+            if not expected - slack.get(point, 0) <= real <= expected
+        ]
 
     async def _end(self, rng: Rng) -> None:
         """Lets a binding meet an error that ends the scheduler: nothing may follow it."""
@@ -394,6 +427,7 @@ class CycleRun(PodCluster):
             is_cancelled = self._prebind.cancel(uid, "preempted")
         if is_cancelled:
             self.script.cancelled.add(uid)
+            self.script.n_preempted += 1
 
 
 def _framework_of(script: Script, seed: int, clock: Any, report: Any) -> Framework:

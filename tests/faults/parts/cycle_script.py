@@ -22,7 +22,7 @@ from mooring.errors import (
     Unreachable,
 )
 from mooring.framework import Cycle, Diagnosis, Reject, Wait
-from mooring.framework.status import Code, PostFilterResult, Status
+from mooring.framework.status import Code, PostFilterResult, Skip, Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.state import PodInfo
 from tests.faults.parts.claim_changes import ClaimChanges
@@ -54,6 +54,7 @@ class Script:
         is_passive: Nothing fails any more.
         results: Result -> number of attempts that must be counted.
         cancelled: UIDs of the pods whose attempt was cancelled by a preemption.
+        n_preempted: How many attempts were.
         open: UID -> the node that is reserved.
         waiting: Returns the pods in Permit.
         on_failed: Called with the UID and the reason of each attempt that has failed.
@@ -91,6 +92,7 @@ class Script:
         self.changes = ClaimChanges(None)
         self.results: Counter[str] = Counter()
         self.cancelled: set[str] = set()
+        self.n_preempted = 0
         self.open: dict[str, str] = {}
         self.waiting = waiting
         self._rng, self._bind = rng, bind
@@ -180,7 +182,8 @@ class Script:
     def failed(self, uid: str, reason: Any) -> None:
         """Follows the end of an attempt that has failed: it is counted by the cause."""
         self.on_failed(uid, reason)
-        for problem in (*self._texts.problems(uid, reason), *self.changes.failed(uid)):
+        texts = self._texts.problems(uid, reason, is_preempted=uid in self.cancelled)
+        for problem in (*texts, *self.changes.failed(uid)):
             self._report(problem)
         has_waited = uid in self._permits
         waiting = self._permits.pop(uid, None)
@@ -320,3 +323,12 @@ class Script:
                 raise asyncio.CancelledError
         self._texts.expect_of(uid, point, f"injected failure in {point}")
         raise ValueError(f"injected failure in {point}")
+
+
+class SkippingScript(Script):
+    """A script that has nothing to do in PreBind for about half of the pods."""
+
+    def pre_bind_pre_flight(self, cycle: Cycle, node_name: str) -> Skip | None:
+        """Skips PreBind, or not: the same for each attempt at a pod."""
+        del node_name
+        return Skip.SKIP if sum(cycle.pod.uid.encode()) % 2 else None

@@ -37,7 +37,7 @@ class FailureTexts:
         """Expects that a preemption is the reason, which has interrupted PreBind."""
         self._interrupted.add(uid)
 
-    def problems(self, uid: str, reason: Any) -> Iterator[str]:
+    def problems(self, uid: str, reason: Any, *, is_preempted: bool) -> Iterator[str]:
         """Yields what the reason of a failed attempt does not say."""
         texts = self._texts.pop(uid, ())
         if uid in self._interrupted:
@@ -49,7 +49,8 @@ class FailureTexts:
         else:
             words = " ".join([str(reason), *getattr(reason, "__notes__", ())])
         for text in texts:
-            if text not in words:
+            # A preemption may come just when the plugin has ended, and is the reason then.
+            if text not in words and not (is_preempted and words == "preempted"):
                 yield f"{uid} has failed since {words!r}, which does not say {text!r}"
 
     def _running(self, point: str) -> str:
