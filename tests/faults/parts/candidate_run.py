@@ -82,7 +82,7 @@ class CandidateRun:
         )
         #: Between these the next write is sent, if nothing happens.
         self._due_s, self._due_until_s = math.inf, math.inf
-        self._failures = 0
+        self._failures = self._versions = 0
 
     async def run(self) -> None:
         """Pings, and lets time pass."""
@@ -141,7 +141,9 @@ class CandidateRun:
             self._store(replace(self._stored, spec=spec))
 
     def _store(self, new: LeaseCandidate) -> None:
-        self._stored = new
+        self._versions += 1
+        metadata = replace(new.metadata, resource_version=str(self._versions), uid="1-2")
+        new = self._stored = replace(new, metadata=metadata)
         loop = asyncio.get_running_loop()
         loop.call_later(self._rng.random() * self._lag_s, self._report, new)
 
@@ -177,9 +179,13 @@ class CandidateRun:
             expected = "PUT", f"{PATH}/host_1"
             spec["renewTime"] = max(now, current.spec.ping_time or "")
             spec |= {"pingTime": current.spec.ping_time} if current.spec.ping_time else {}
-        real = msgspec.json.decode(body)["spec"]
-        if (method, path) != expected or real != spec:
-            self.problems.append(f"{method} {path} {real}, not {expected} {spec}")
+        metadata = {"name": "host_1", "namespace": "kube-system"}
+        if current is not None and current.metadata.resource_version:
+            metadata |= {"uid": "1-2", "resourceVersion": current.metadata.resource_version}
+        kind = {"apiVersion": "coordination.k8s.io/v1beta1", "kind": "LeaseCandidate"}
+        real, document = msgspec.json.decode(body), kind | {"metadata": metadata, "spec": spec}
+        if (method, path) != expected or real != document:
+            self.problems.append(f"{method} {path} {real}, not {expected} {document}")
 
 
 def run_candidate(seed: int) -> None:

@@ -21,7 +21,7 @@ from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.status import ClaimChange, PostFilterResult
 from mooring.metrics.registry import Metrics
 from mooring.plugins.priority_sort import PrioritySort
-from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
+from mooring.queue import QueuedPod, QueueName, QueueOptions, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.metrics import SchedulerMetrics
@@ -200,6 +200,7 @@ class CycleRun(PodCluster):
         self._queue = SchedulingQueue(
             profiles, clock=clock, options=options, on_ready=self._ready.set
         )
+        self.script.is_in_flight = self._is_in_flight
         events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
         self._bindings, self._reporting = BindingTasks(rng), FakeReporting(self)
         self._bindings.open(tasks)
@@ -248,6 +249,9 @@ class CycleRun(PodCluster):
         self._real_failure = scheduler._handle_scheduling_failure
         scheduler._handle_scheduling_failure = self._on_failure
         scheduler._binding_cycle._handle_failure = self._on_failure
+
+    def _is_in_flight(self, uid: str) -> bool:
+        return self._queue.queue_of(uid) is QueueName.IN_FLIGHT
 
     def check_victims(self, preemptor: PodInfo, result: PostFilterResult) -> None:
         """Checks that victims are on their node; some of them are deleted."""

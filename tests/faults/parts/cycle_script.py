@@ -93,6 +93,8 @@ class Script:
         self.results: Counter[str] = Counter()
         self.cancelled: set[str] = set()
         self.n_preempted = 0
+        #: Whether events are recorded for a pod, whose attempt is in flight.
+        self.is_in_flight: Callable[[str], bool] = lambda _: False
         self.open: dict[str, str] = {}
         self.waiting = waiting
         self._rng, self._bind = rng, bind
@@ -230,6 +232,7 @@ class Script:
     async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
         """Takes a while."""
         del node_name
+        self._check_in_flight(cycle)
         try:
             await asyncio.sleep(self._step_s())
         except asyncio.CancelledError:
@@ -238,12 +241,18 @@ class Script:
         self._want(cycle)
         return self._draw(cycle, "PreBind")
 
+    def _check_in_flight(self, cycle: Cycle) -> None:
+        """Checks that events for the pod are no longer recorded: none can help it now."""
+        if self.is_in_flight(cycle.pod.uid):
+            self._report(f"events are recorded for {cycle.pod.key} while it is bound")
+
     async def bind(self, cycle: Cycle, node_name: str) -> Status | None:
         """Binds, after a while, or fails: what fails has stored nothing.
 
         Raises:
             SchedulerError: the pod is not bound.
         """
+        self._check_in_flight(cycle)
         uid = cycle.pod.uid
         if uid in self.cancelled:
             self._report(f"{cycle.pod.key} was preempted before its binding, but is bound")

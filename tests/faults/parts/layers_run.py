@@ -130,7 +130,8 @@ class LayersRun:
             raise Away("no connection")
         await asyncio.sleep(plan.after_s)
         answer: Any = _pieces(plan.content) if plan.is_chunked else plan.content
-        return plan.status, {"Content-Type": "a/b", "X-Number": name.decode()}, answer
+        headers = {"Content-Type": "a/b", "X-Number": name.decode(), "X-TEXT": "Mixed Case"}
+        return plan.status, headers, answer
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -143,6 +144,7 @@ class LayersRun:
             await (self._stream(plan) if rng.random() < 0.25 else self._request(plan))
         for _ in range(STREAMS):
             await self._check_lines()
+            await self._check_text()
             await self._check_idle()
         self._check_metrics()
         await self._transport.close()
@@ -233,6 +235,7 @@ class LayersRun:
         if len(plan.content) > BODY_MAX:
             return ("AnswerTooLong", f"{what}: more than {BODY_MAX} bytes"), plan.after_s
         headers = {"content-type": "a/b", "x-number": plan.request.headers["x-number"]}
+        headers["x-text"] = "Mixed Case"
         return (plan.status, headers, plan.content), plan.after_s
 
     def _check_arrival(
@@ -310,6 +313,31 @@ class LayersRun:
         expected = [{"a": "b"}, *_batches(status, idle_s, chunks)]
         if real != expected:
             self.problems.append(f"{chunks} {idle_s} is {real}, not {expected}")
+
+    async def _check_text(self) -> None:
+        """Compares the text of an error, which is read only until it is long enough."""
+        rng, read = self._rng, list[bytes]()
+        chunks = [_text(rng) for _ in range(rng.randrange(1, 12))]
+        bytes_max = rng.choice((0, 3, 10, 30))
+
+        async def source() -> AsyncIterator[bytes]:
+            for chunk in chunks:
+                read.append(chunk)
+                yield chunk
+
+        stream = ChunkedStream(500, {}, source(), idle_s=None)
+        real = await read_all(stream, bytes_max=bytes_max)
+        # Lines that are complete count, without their ends.
+        needed, begun, size = 0, b"", 0
+        for chunk in chunks:
+            needed += 1
+            *lines, begun = (begun + chunk).split(b"\n")
+            size += sum(map(len, lines))
+            if lines and size > bytes_max:
+                break
+        expected = b"".join(chunks).removesuffix(b"\n")[:bytes_max]
+        if real != expected or len(read) != needed:
+            self.problems.append(f"of {chunks} {real} is read, {len(read)}, not {needed}")
 
     async def _check_idle(self) -> None:
         """Compares when a timer of idle streams fires: once a wait has lasted so long."""
