@@ -42,7 +42,7 @@ class FailureTexts:
         texts = self._texts.pop(uid, ())
         if uid in self._interrupted:
             self._interrupted.discard(uid)
-            texts = "preempted", self._running("PreBind")
+            texts, is_preempted = ("preempted", self._running("PreBind")), False
         if isinstance(reason, Diagnosis):
             status = reason.pre_filter
             words = " ".join([*reason.reasons, *(status.reasons if status is not None else ())])
