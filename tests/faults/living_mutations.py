@@ -127,4 +127,17 @@ LIVING_BUGS: Final = [
 ]
 
 #: Bug -> the run and the seed that detect it.
-LIVING_SEED_OF: Final[dict[str, tuple[str, int]]] = {}
+LIVING_SEED_OF: Final = {
+    "idle_writers_are_forgotten": ("writes", 0),
+    "no_pre_bind_after_permit": ("cycle", 3),
+    "interim_head_counts": ("pool", 0),
+    "flushes_drift": ("service", 1),
+    "newest_events_are_dropped": ("queue", 3),
+    "observed_at_the_beginning": ("recorder", 0),
+    "deleted_but_allocated": ("claims", 3),
+    "expired_is_no_error": ("informer", 1),
+    "values_in_lower_case": ("layers", 0),
+    "last_batch_is_limited": ("layers", 0),
+    "renewed_without_version": ("candidate", 0),
+    "recorded_while_bound": ("cycle", 3),
+}
