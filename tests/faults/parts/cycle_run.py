@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
@@ -42,7 +42,7 @@ from tests.faults.harness.scheduler_checker import (
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
-from tests.faults.parts.cycle_script import ERROR, STEP_S, Script, SkippingScript
+from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
@@ -64,9 +64,9 @@ DROPS_EVERY: Final = 3
 CHANGES_EVERY: Final = 3
 #: In such seeds the lease is lost at last, or an invariant is violated.
 ENDS_EVERY: Final = 2
-#: In such seeds, modulo seven, PreBind has nothing to do for half of the pods.
-SKIPS_EVERY: Final = 7
-SKIPS_AT: Final = 3
+#: In such seeds, modulo seven, PreBind has nothing to do for half of the pods, or hangs for some.
+SCRIPTS_EVERY: Final = 7
+SCRIPTS: Final[Mapping[int, type[Script]]] = {3: SkippingScript, 5: HangingScript}
 #: The durations of the extension points.
 POINTS: Final = "scheduler_framework_extension_point_duration_seconds_count"
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
@@ -177,7 +177,7 @@ class CycleRun(PodCluster):
         self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
         self._ends = seeded_random(seed + 3) if seed % ENDS_EVERY == 0 else None
         has_extenders = rng.random() < 0.4
-        self.script = (SkippingScript if seed % SKIPS_EVERY == SKIPS_AT else Script)(
+        self.script = SCRIPTS.get(seed % SCRIPTS_EVERY, Script)(
             rng,
             NODES,
             lambda: self._framework.waiting,
@@ -292,6 +292,7 @@ class CycleRun(PodCluster):
             if self._extenders is not None:
                 self._extenders.is_passive = True
             await asyncio.sleep(QUIET_S)
+            await self._release()
             scheduling.cancel()
         for pod in self._server.stored.values():
             if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
@@ -309,6 +310,18 @@ class CycleRun(PodCluster):
         self.problems += self._points()
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
+
+    async def _release(self) -> None:
+        """Checks that all pods are bound but for those for which a plugin hangs; ends that."""
+        script = self.script
+        if not isinstance(script, HangingScript):
+            return
+        for pod in self._server.stored.values():
+            is_pending = not pod.spec.node_name and pod.metadata.deletion_timestamp is None
+            if is_pending and pod.metadata.uid not in script.hanging:
+                self.problems.append(f"{pod.metadata.name} is not bound while PreBind hangs")
+        script.released.set()
+        await asyncio.sleep(QUIET_S)
 
     def _points(self) -> list[str]:
         """Compares how often each extension point of a binding was recorded, with any status.

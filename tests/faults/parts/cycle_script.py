@@ -341,3 +341,31 @@ class SkippingScript(Script):
         """Skips PreBind, or not: the same for each attempt at a pod."""
         del node_name
         return Skip.SKIP if sum(cycle.pod.uid.encode()) % 2 else None
+
+
+class HangingScript(Script):
+    """A script whose PreBind hangs for about half of the pods, until it is released.
+
+    Attributes:
+        hanging: UIDs of the pods for which it hangs.
+        released: It hangs no more.
+    """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.hanging: set[str] = set()
+        self.released = asyncio.Event()
+
+    async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
+        """Hangs, or takes a while."""
+        uid = cycle.pod.uid
+        if not self.is_passive and not self.released.is_set() and not sum(uid.encode()) % 2:
+            self.hanging.add(uid)
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                self._texts.interrupt(uid)
+                raise
+            finally:
+                self.hanging.discard(uid)
+        return await super().pre_bind(cycle, node_name)
