@@ -38,7 +38,7 @@ OBJECTS_MAX: Final = 128 * 1024 * 1024
 CONNECTIONS: Final = 64
 NODES: Final = ("a", "b", "c")
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
-#: URL prefix, as it is shown, and the credentials in it.
+#: URL prefix, as it is public, and the credentials in it.
 URLS: Final = (
     ("http://one", "http://one", ""),
     ("http://one/root/", "http://one/root/", ""),
@@ -80,7 +80,158 @@ class Pool:
         self.run.closed += 1
 
 
-class CallsRun:
+class CallDocuments:
+    """Draws what is sent, and what is answered; each with its meaning."""
+
+    _rng: Rng
+    _gone: set[str]
+
+    def _config(self) -> Extender:
+        rng = self._rng
+        verbs = {f"{verb}_verb": rng.choice((verb, verb, f"my{verb}", "")) for verb in VERBS}
+        resources = rng.choice(((), ("cpu",), ("example.com/a",), ("example.com/a", "memory")))
+        return Extender(
+            url_prefix=rng.choice(URLS)[0],
+            weight=rng.randrange(1, 5),
+            http_timeout_s=rng.choice((0.0, 0.5, 7.0)),
+            node_cache_capable=rng.random() < 0.5,
+            ignorable=rng.random() < 0.5,
+            managed_resources=tuple(ExtenderManagedResource(name=name) for name in resources),
+            **verbs,  # type: ignore[arg-type]
+        )
+
+    def _document(
+        self, kind: str, config: Extender, pod: PodInfo, names: list[str]
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """Returns what is sent, and the arguments of the call."""
+        rng, whole = self._rng, {"whole": pod.uid}
+        document: dict[str, Any]
+        if kind == "bind":
+            metadata = pod.metadata
+            node = rng.choice(NODES)
+            document = {
+                "PodName": metadata.name,
+                "PodNamespace": metadata.namespace,
+                "PodUID": metadata.uid,
+                "Node": node,
+            }
+            return document, (node,)
+        if kind in ("filter", "prioritize"):
+            if config.node_cache_capable:
+                return {"Pod": whole, "Nodes": None, "NodeNames": names}, (names,)
+            items = [{"node": name} for name in names if name not in self._gone]
+            nodes = {"metadata": {}, "items": items}
+            return {"Pod": whole, "Nodes": nodes, "NodeNames": None}, (names,)
+        victims = {name: rng.sample(("v1", "v2"), rng.randrange(3)) for name in names}
+        violations = {name: rng.randrange(3) for name in names}
+        candidates = [
+            Candidate(name, tuple(PodInfo(_pod({}, uid)) for uid in uids), violations[name])
+            for name, uids in victims.items()
+        ]
+        if config.node_cache_capable:
+            by_node: Any = {
+                name: {
+                    "Pods": [{"UID": uid} for uid in uids],
+                    "NumPDBViolations": violations[name],
+                }
+                for name, uids in victims.items()
+            }
+            document = {"Pod": whole, "NodeNameToVictims": None, "NodeNameToMetaVictims": by_node}
+            return document, (candidates,)
+        by_node = {
+            name: {
+                "Pods": [{"victim": uid} for uid in uids if uid not in self._gone],
+                "NumPDBViolations": violations[name],
+            }
+            for name, uids in victims.items()
+        }
+        document = {"Pod": whole, "NodeNameToVictims": by_node, "NodeNameToMetaVictims": None}
+        return document, (candidates,)
+
+    def _meaning(self, kind: str, names: list[str], *, is_capable: bool) -> tuple[bytes, Any]:
+        """Draws an answer; returns it, and what it means: the result, or the text of an error."""
+        rng = self._rng
+        if kind == "bind":
+            error = rng.choice((None, "", "no"))
+            return _json(rng, {"Error": error}), error or None
+        if kind == "filter":
+            return self._filtered(names, is_capable=is_capable)
+        if kind == "prioritize":
+            return self._prioritized()
+        uids = {name: rng.choices(("v1", "v2"), k=rng.randrange(3)) for name in NODES}
+        nodes = rng.sample(NODES, rng.randrange(4))
+        counts = {name: rng.choice((None, 0, 2)) for name in nodes}
+        document: Any = {
+            name: _cased(
+                rng,
+                {
+                    "Pods": [_cased(rng, {"UID": uid}) for uid in uids[name]] or None,
+                    "NumPDBViolations": counts[name],
+                },
+            )
+            for name in nodes
+        }
+        body = _json(rng, {"NodeNameToMetaVictims": document or None})
+        return body, {name: (tuple(uids[name]), counts[name] or 0) for name in nodes}
+
+    def _filtered(self, names: list[str], *, is_capable: bool) -> tuple[bytes, Any]:
+        rng = self._rng
+        listed: Any = rng.choice((names, rng.sample(NODES, 2), None))
+        nodes = rng.sample(NODES, rng.randrange(3))
+        failed: Any = rng.choice((None, {}, {"a": "no", "b": None}))
+        unresolvable: Any = rng.choice((None, {"c": "never"}))
+        error = rng.choice((None, None, "", "broken"))
+        items = [{"metadata": {"name": name, "uid": 5}, "spec": {}} for name in nodes]
+        body = _json(
+            rng,
+            {
+                "Nodes": rng.choice(({"items": items}, {"Items": items})) if nodes else None,
+                "NodeNames": listed,
+                "FailedNodes": failed,
+                "FailedAndUnresolvableNodes": unresolvable,
+                "Error": error,
+            },
+        )
+        if error:
+            return body, error
+        result = listed if is_capable and listed is not None else nodes
+        texts = {node: text or "" for node, text in (failed or {}).items()}
+        return body, (result, texts, unresolvable or {})
+
+    def _prioritized(self) -> tuple[bytes, Any]:
+        rng = self._rng
+        scores = [rng.choice((0, 5, -3, BIG - 1, -BIG)) for _ in range(rng.randrange(4))]
+        hosts = [rng.choice((*NODES, "")) for _ in scores]
+        entries: list[Any] = [
+            {"Host": host, "Score": score} for host, score in zip(hosts, scores, strict=True)
+        ]
+        draw = rng.random()
+        if draw < 0.2:
+            return rng.choice((b"null", b"[]")), ([], [])
+        error = ""
+        if draw < 0.5:
+            entries = [_cased(rng, entry) for entry in entries]
+        elif draw < 0.8:
+            bad, error = rng.choice(
+                (
+                    ({"Host": 5, "Score": 1}, "Host: must be a string"),
+                    ({"Host": "a", "Score": 1.5}, "Score: must be a whole number"),
+                    ({"host": "a", "score": True}, "Score: must be a whole number"),
+                    ({"Host": "a", "Score": BIG}, f"Score: {BIG} is not an int64"),
+                    ({"Host": "a", "Score": -BIG - 1}, f"Score: {-BIG - 1} is not an int64"),
+                    ({"Host": None, "Score": None}, ""),
+                    ({}, ""),
+                )
+            )
+            at = rng.randrange(len(entries) + 1)
+            entries.insert(at, bad)
+            error = f"[{at}].{error}" if error else ""
+            hosts.insert(at, "")
+            scores.insert(at, 0)
+        return json.dumps(entries).encode(), error or (hosts, scores)
+
+
+class CallsRun(CallDocuments):
     """One run.
 
     Attributes:
@@ -100,8 +251,8 @@ class CallsRun:
         )
         self._opened: list[str] = []
         whole = SimpleNamespace(pod=self._whole_pod, nodes=self._whole_nodes, pods=self._whole_pods)
-        for asked in self._extenders.asked:
-            asked._whole = whole  # type: ignore[assignment]
+        for extender in self._extenders.asked:
+            extender._whole = whole  # type: ignore[assignment]
         #: What the next requests are answered, and what has been sent.
         self._script: list[Any] = []
         self._sent: list[tuple[Request, dict[str, str], float]] = []
@@ -110,20 +261,6 @@ class CallsRun:
         self._seconds: dict[tuple[str, str], float] = defaultdict(float)
         self._check_informers()
         self._check_metrics()
-
-    def _config(self) -> Extender:
-        rng = self._rng
-        verbs = {f"{verb}_verb": rng.choice((verb, verb, f"my{verb}", "")) for verb in VERBS}
-        resources = rng.choice(((), ("cpu",), ("example.com/a",), ("example.com/a", "memory")))
-        return Extender(
-            url_prefix=rng.choice(URLS)[0],
-            weight=rng.randrange(1, 5),
-            http_timeout_s=rng.choice((0.0, 0.5, 7.0)),
-            node_cache_capable=rng.random() < 0.5,
-            ignorable=rng.random() < 0.5,
-            managed_resources=tuple(ExtenderManagedResource(name=name) for name in resources),
-            **verbs,  # type: ignore[arg-type]
-        )
 
     def _check_informers(self) -> None:
         has_nodes = any(
@@ -213,9 +350,9 @@ class CallsRun:
             extender.name,
         )
         verbs = [bool(getattr(config, f"{verb}_verb")) for verb in VERBS]
-        shown = next(shown for url, shown, _ in URLS if url == config.url_prefix)
+        public = next(public for url, public, _ in URLS if url == config.url_prefix)
         is_interested = not managed or name in managed
-        expected = (is_interested, config.ignorable, config.weight, *verbs, shown)
+        expected = (is_interested, config.ignorable, config.weight, *verbs, public)
         if real != expected:
             self.problems.append(f"an extender is {real}, not {expected}")
 
@@ -271,10 +408,10 @@ class CallsRun:
     ) -> tuple[Any, int, float]:
         """Draws what happens; returns the result, the requests, and the time that it takes."""
         rng = self._rng
-        shown = next(shown for url, shown, _ in URLS if url == config.url_prefix).rstrip("/")
-        what = f"Post {json.dumps(f'{shown}/{verb}')}"
+        public = next(public for url, public, _ in URLS if url == config.url_prefix).rstrip("/")
+        what = f"Post {json.dumps(f'{public}/{verb}')}"
         if problem := UNUSABLE.get(config.url_prefix):
-            return f"Post {json.dumps(f'{shown}/{verb}')}: {problem}", 0, 0.0
+            return f"Post {json.dumps(f'{public}/{verb}')}: {problem}", 0, 0.0
         after_s = rng.choice((0.0, 0.1, 0.4))
         self._script = [(True, after_s, Response(200, {}, body))]
         timeout_s = config.http_timeout_s if config.http_timeout_s > 0 else USUAL_S
@@ -289,7 +426,7 @@ class CallsRun:
             (True, ValueError("a line break"), f"{what}: a line break"),
         ]
         for status in (201, 302, 404, 500):
-            text = f"failed {verb} with extender at URL {shown}/{verb}, code {status}"
+            text = f"failed {verb} with extender at URL {public}/{verb}, code {status}"
             cases.append((True, Response(status, {}, body), text))
         coded = Response(200, {"content-encoding": "gzip"}, body)
         cases.append((True, coded, f'{what}: its answer is encoded as "gzip"'))
@@ -309,149 +446,22 @@ class CallsRun:
 
     # -- documents --------------------------------------------------------------------------------
 
-    def _document(
-        self, kind: str, config: Extender, pod: PodInfo, names: list[str]
-    ) -> tuple[Any, tuple[Any, ...]]:
-        """Returns what is sent, and the arguments of the call."""
-        rng, whole = self._rng, {"whole": pod.uid}
-        document: dict[str, Any]
-        if kind == "bind":
-            metadata = pod.metadata
-            node = rng.choice(NODES)
-            document = {
-                "PodName": metadata.name,
-                "PodNamespace": metadata.namespace,
-                "PodUID": metadata.uid,
-                "Node": node,
-            }
-            return document, (node,)
-        if kind in ("filter", "prioritize"):
-            if config.node_cache_capable:
-                return {"Pod": whole, "Nodes": None, "NodeNames": names}, (names,)
-            items = [{"node": name} for name in names if name not in self._gone]
-            nodes = {"metadata": {}, "items": items}
-            return {"Pod": whole, "Nodes": nodes, "NodeNames": None}, (names,)
-        victims = {name: rng.sample(("v1", "v2"), rng.randrange(3)) for name in names}
-        violations = {name: rng.randrange(3) for name in names}
-        candidates = [
-            Candidate(name, tuple(PodInfo(_pod({}, uid)) for uid in uids), violations[name])
-            for name, uids in victims.items()
-        ]
-        if config.node_cache_capable:
-            by_node: Any = {
-                name: {
-                    "Pods": [{"UID": uid} for uid in uids],
-                    "NumPDBViolations": violations[name],
-                }
-                for name, uids in victims.items()
-            }
-            document = {"Pod": whole, "NodeNameToVictims": None, "NodeNameToMetaVictims": by_node}
-            return document, (candidates,)
-        by_node = {
-            name: {
-                "Pods": [{"victim": uid} for uid in uids if uid not in self._gone],
-                "NumPDBViolations": violations[name],
-            }
-            for name, uids in victims.items()
-        }
-        document = {"Pod": whole, "NodeNameToVictims": by_node, "NodeNameToMetaVictims": None}
-        return document, (candidates,)
-
     # -- answers ----------------------------------------------------------------------------------
-
-    def _meaning(self, kind: str, names: list[str], *, is_capable: bool) -> tuple[bytes, Any]:
-        """Draws an answer; returns it, and what it means: the result, or the text of an error."""
-        rng = self._rng
-        if kind == "bind":
-            error = rng.choice((None, "", "no"))
-            return _json(rng, {"Error": error}), error or None
-        if kind == "filter":
-            return self._filtered(names, is_capable=is_capable)
-        if kind == "prioritize":
-            return self._prioritized()
-        uids = {name: rng.choices(("v1", "v2"), k=rng.randrange(3)) for name in NODES}
-        nodes = rng.sample(NODES, rng.randrange(4))
-        counts = {name: rng.choice((None, 0, 2)) for name in nodes}
-        document: Any = {
-            name: _cased(
-                rng,
-                {
-                    "Pods": [_cased(rng, {"UID": uid}) for uid in uids[name]] or None,
-                    "NumPDBViolations": counts[name],
-                },
-            )
-            for name in nodes
-        }
-        body = _json(rng, {"NodeNameToMetaVictims": document or None})
-        return body, {name: (tuple(uids[name]), counts[name] or 0) for name in nodes}
-
-    def _filtered(self, names: list[str], *, is_capable: bool) -> tuple[bytes, Any]:
-        rng = self._rng
-        listed: Any = rng.choice((names, rng.sample(NODES, 2), None))
-        nodes = rng.sample(NODES, rng.randrange(3))
-        failed: Any = rng.choice((None, {}, {"a": "no", "b": None}))
-        unresolvable: Any = rng.choice((None, {"c": "never"}))
-        error = rng.choice((None, None, "", "broken"))
-        items = [{"metadata": {"name": name, "uid": 5}, "spec": {}} for name in nodes]
-        body = _json(
-            rng,
-            {
-                "Nodes": rng.choice(({"items": items}, {"Items": items})) if nodes else None,
-                "NodeNames": listed,
-                "FailedNodes": failed,
-                "FailedAndUnresolvableNodes": unresolvable,
-                "Error": error,
-            },
-        )
-        if error:
-            return body, error
-        result = listed if is_capable and listed is not None else nodes
-        texts = {node: text or "" for node, text in (failed or {}).items()}
-        return body, (result, texts, unresolvable or {})
-
-    def _prioritized(self) -> tuple[bytes, Any]:
-        rng = self._rng
-        scores = [rng.choice((0, 5, -3, BIG - 1, -BIG)) for _ in range(rng.randrange(4))]
-        hosts = [rng.choice((*NODES, "")) for _ in scores]
-        entries: list[Any] = [
-            {"Host": host, "Score": score} for host, score in zip(hosts, scores, strict=True)
-        ]
-        draw = rng.random()
-        if draw < 0.2:
-            return rng.choice((b"null", b"[]")), ([], [])
-        error = ""
-        if draw < 0.5:
-            entries = [_cased(rng, entry) for entry in entries]
-        elif draw < 0.8:
-            bad, error = rng.choice(
-                (
-                    ({"Host": 5, "Score": 1}, "Host: must be a string"),
-                    ({"Host": "a", "Score": 1.5}, "Score: must be a whole number"),
-                    ({"host": "a", "score": True}, "Score: must be a whole number"),
-                    ({"Host": "a", "Score": BIG}, f"Score: {BIG} is not an int64"),
-                    ({"Host": "a", "Score": -BIG - 1}, f"Score: {-BIG - 1} is not an int64"),
-                    ({"Host": None, "Score": None}, ""),
-                    ({}, ""),
-                )
-            )
-            at = rng.randrange(len(entries) + 1)
-            entries.insert(at, bad)
-            error = f"[{at}].{error}" if error else ""
-            hosts.insert(at, "")
-            scores.insert(at, 0)
-        return json.dumps(entries).encode(), error or (hosts, scores)
 
     # -- metrics ----------------------------------------------------------------------------------
 
     def _check_metrics(self) -> None:
         expected: dict[tuple[str, str, str], float] = {}
-        for config in self._configs:
-            shown = next(shown for url, shown, _ in URLS if url == config.url_prefix)
-            for verb in VERBS:
-                if getattr(config, f"{verb}_verb"):
-                    for what in ("calls", "errors"):
-                        expected[shown, verb, what] = self._counts[shown, verb, what]
-                    expected[shown, verb, "seconds"] = round(self._seconds[shown, verb], 6)
+        pairs = [
+            (public, verb)
+            for config in self._configs
+            for url, public, _ in URLS
+            for verb in VERBS
+            if url == config.url_prefix and getattr(config, f"{verb}_verb")
+        ]
+        for pair in pairs:
+            expected |= {(*pair, what): self._counts[*pair, what] for what in ("calls", "errors")}
+            expected[*pair, "seconds"] = round(self._seconds[pair], 6)
         names = {
             "scheduler_extender_call_duration_seconds_count": "calls",
             "scheduler_extender_call_duration_seconds_sum": "seconds",

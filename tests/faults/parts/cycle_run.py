@@ -21,7 +21,7 @@ from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.status import ClaimChange, PostFilterResult
 from mooring.metrics.registry import Metrics
 from mooring.plugins.priority_sort import PrioritySort
-from mooring.queue import QueuedPod, QueueName, QueueOptions, SchedulingQueue
+from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.metrics import SchedulerMetrics
@@ -42,6 +42,7 @@ from tests.faults.harness.scheduler_checker import (
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
+from tests.faults.parts.cycle_points import EndsOfFlights, point_problems
 from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
@@ -67,8 +68,6 @@ ENDS_EVERY: Final = 2
 #: In such seeds, modulo seven, PreBind has nothing to do for half of the pods, or hangs for some.
 SCRIPTS_EVERY: Final = 7
 SCRIPTS: Final[Mapping[int, type[Script]]] = {3: SkippingScript, 5: HangingScript}
-#: The durations of the extension points.
-POINTS: Final = "scheduler_framework_extension_point_duration_seconds_count"
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
@@ -181,7 +180,7 @@ class CycleRun(PodCluster):
             rng,
             NODES,
             lambda: self._framework.waiting,
-            self._bind,
+            self._bind_checked,
             self._candidates,
             self._placed_on,
             self.problems.append,
@@ -200,7 +199,6 @@ class CycleRun(PodCluster):
         self._queue = SchedulingQueue(
             profiles, clock=clock, options=options, on_ready=self._ready.set
         )
-        self.script.is_in_flight = self._is_in_flight
         events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
         self._bindings, self._reporting = BindingTasks(rng), FakeReporting(self)
         self._bindings.open(tasks)
@@ -228,6 +226,8 @@ class CycleRun(PodCluster):
 
     def _attach(self, profiles: Any, clock: Any, options: Any, events: EventHandlers) -> None:
         """Attaches the models."""
+        self._n_preempted = 0
+        self._flights = EndsOfFlights(self._queue, self._prebind, self.problems.append)
         twin = QueueTwin(profiles, clock, options)
         self.attached = AttachedQueue(self._queue, twin, self.problems.append)
         self.attached.listen(self._on_queue_call)
@@ -250,8 +250,9 @@ class CycleRun(PodCluster):
         scheduler._handle_scheduling_failure = self._on_failure
         scheduler._binding_cycle._handle_failure = self._on_failure
 
-    def _is_in_flight(self, uid: str) -> bool:
-        return self._queue.queue_of(uid) is QueueName.IN_FLIGHT
+    def _bind_checked(self, pod: PodInfo, node_name: str) -> bool:
+        self._flights.check(pod.uid)
+        return self._bind(pod, node_name)
 
     def check_victims(self, preemptor: PodInfo, result: PostFilterResult) -> None:
         """Checks that victims are on their node; some of them are deleted."""
@@ -292,7 +293,8 @@ class CycleRun(PodCluster):
             if self._extenders is not None:
                 self._extenders.is_passive = True
             await asyncio.sleep(QUIET_S)
-            await self._release()
+            if isinstance(self.script, HangingScript):
+                await self.script.release(self._server.stored.values(), QUIET_S)
             scheduling.cancel()
         for pod in self._server.stored.values():
             if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
@@ -307,48 +309,9 @@ class CycleRun(PodCluster):
         }
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
         self.problems += audit(self._cache)
-        self.problems += self._points()
+        self.problems += point_problems(self.metrics, self._n_preempted)
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
-
-    async def _release(self) -> None:
-        """Checks that all pods are bound but for those for which a plugin hangs; ends that."""
-        script = self.script
-        if not isinstance(script, HangingScript):
-            return
-        for pod in self._server.stored.values():
-            is_pending = not pod.spec.node_name and pod.metadata.deletion_timestamp is None
-            if is_pending and pod.metadata.uid not in script.hanging:
-                self.problems.append(f"{pod.metadata.name} is not bound while PreBind hangs")
-        script.released.set()
-        await asyncio.sleep(QUIET_S)
-
-    def _points(self) -> list[str]:
-        """Compares how often each extension point of a binding was recorded, with any status.
-
-        Each reservation that succeeds is followed by Permit, and so on; PreFilter of each attempt
-        has a record too, but attempts end before it.
-        """
-        counts: Counter[tuple[str, str]] = Counter()
-        for family in self.metrics.collect():
-            for name, labels, value, *_ in family.samples:
-                if name == POINTS:
-                    counts[labels["extension_point"], labels["status"]] += int(value)
-                    counts[labels["extension_point"], ""] += int(value)
-        permitted = counts["Permit", "Success"] + counts["Permit", "Wait"]
-        pairs = {
-            "Permit": (counts["Permit", ""], counts["Reserve", "Success"]),
-            "PreBindPreFlight": (counts["PreBindPreFlight", ""], permitted),
-            "Bind": (counts["Bind", ""], counts["PreBind", "Success"]),
-            "PostBind": (counts["PostBind", ""], counts["Bind", "Success"]),
-        }
-        # A pod may be preempted just when its PreBind ends.
-        slack = {"Bind": self.script.n_preempted}
-        return [
-            f"{point} is recorded {real} times, not {expected}"
-            for point, (real, expected) in pairs.items()
-            if not expected - slack.get(point, 0) <= real <= expected
-        ]
 
     async def _end(self, rng: Rng) -> None:
         """Lets a binding meet an error that ends the scheduler: nothing may follow it."""
@@ -444,7 +407,7 @@ class CycleRun(PodCluster):
             is_cancelled = self._prebind.cancel(uid, "preempted")
         if is_cancelled:
             self.script.cancelled.add(uid)
-            self.script.n_preempted += 1
+            self._n_preempted += 1
 
 
 def _framework_of(script: Script, seed: int, clock: Any, report: Any) -> Framework:

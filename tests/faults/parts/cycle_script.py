@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from mooring.clock import Rng
@@ -24,6 +24,7 @@ from mooring.errors import (
 from mooring.framework import Cycle, Diagnosis, Reject, Wait
 from mooring.framework.status import Code, PostFilterResult, Skip, Status
 from mooring.framework.waiting_pods import WaitingPods
+from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.failure_texts import FailureTexts
@@ -54,7 +55,6 @@ class Script:
         is_passive: Nothing fails any more.
         results: Result -> number of attempts that must be counted.
         cancelled: UIDs of the pods whose attempt was cancelled by a preemption.
-        n_preempted: How many attempts were.
         open: UID -> the node that is reserved.
         waiting: Returns the pods in Permit.
         on_failed: Called with the UID and the reason of each attempt that has failed.
@@ -92,9 +92,6 @@ class Script:
         self.changes = ClaimChanges(None)
         self.results: Counter[str] = Counter()
         self.cancelled: set[str] = set()
-        self.n_preempted = 0
-        #: Whether events are recorded for a pod, whose attempt is in flight.
-        self.is_in_flight: Callable[[str], bool] = lambda _: False
         self.open: dict[str, str] = {}
         self.waiting = waiting
         self._rng, self._bind = rng, bind
@@ -112,7 +109,7 @@ class Script:
         self._awaited = 0
         #: UID -> the result of an attempt that will fail.
         self.causes: dict[str, str] = {}
-        self._texts = FailureTexts(self.name)
+        self._texts = FailureTexts(self.name, self.cancelled)
         #: UID -> what PostFilter has returned in the attempt.
         self.nominated: dict[str, str | None] = {}
         self._node_names = node_names
@@ -184,8 +181,7 @@ class Script:
     def failed(self, uid: str, reason: Any) -> None:
         """Follows the end of an attempt that has failed: it is counted by the cause."""
         self.on_failed(uid, reason)
-        texts = self._texts.problems(uid, reason, is_preempted=uid in self.cancelled)
-        for problem in (*texts, *self.changes.failed(uid)):
+        for problem in (*self._texts.problems(uid, reason), *self.changes.failed(uid)):
             self._report(problem)
         has_waited = uid in self._permits
         waiting = self._permits.pop(uid, None)
@@ -232,7 +228,6 @@ class Script:
     async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
         """Takes a while."""
         del node_name
-        self._check_in_flight(cycle)
         try:
             await asyncio.sleep(self._step_s())
         except asyncio.CancelledError:
@@ -241,18 +236,12 @@ class Script:
         self._want(cycle)
         return self._draw(cycle, "PreBind")
 
-    def _check_in_flight(self, cycle: Cycle) -> None:
-        """Checks that events for the pod are no longer recorded: none can help it now."""
-        if self.is_in_flight(cycle.pod.uid):
-            self._report(f"events are recorded for {cycle.pod.key} while it is bound")
-
     async def bind(self, cycle: Cycle, node_name: str) -> Status | None:
         """Binds, after a while, or fails: what fails has stored nothing.
 
         Raises:
             SchedulerError: the pod is not bound.
         """
-        self._check_in_flight(cycle)
         uid = cycle.pod.uid
         if uid in self.cancelled:
             self._report(f"{cycle.pod.key} was preempted before its binding, but is bound")
@@ -355,6 +344,15 @@ class HangingScript(Script):
         super().__init__(*args, **named)
         self.hanging: set[str] = set()
         self.released = asyncio.Event()
+
+    async def release(self, stored: Iterable[Pod], seconds: float) -> None:
+        """Checks that all pods are bound for which PreBind does not hang; ends that."""
+        for pod in stored:
+            is_pending = not pod.spec.node_name and pod.metadata.deletion_timestamp is None
+            if is_pending and pod.metadata.uid not in self.hanging:
+                self._report(f"{pod.metadata.name} is not bound while PreBind hangs")
+        self.released.set()
+        await asyncio.sleep(seconds)
 
     async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
         """Hangs, or takes a while."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from mooring.framework import Diagnosis
@@ -13,10 +13,11 @@ class FailureTexts:
 
     Args:
         plugin: The name of the plugin that fails.
+        cancelled: UIDs of the pods whose attempt was preempted.
     """
 
-    def __init__(self, plugin: str) -> None:
-        self._plugin = plugin
+    def __init__(self, plugin: str, cancelled: Container[str]) -> None:
+        self._plugin, self._cancelled = plugin, cancelled
         self._texts: dict[str, tuple[str, ...]] = {}
         self._interrupted: set[str] = set()
 
@@ -37,9 +38,10 @@ class FailureTexts:
         """Expects that a preemption is the reason, which has interrupted PreBind."""
         self._interrupted.add(uid)
 
-    def problems(self, uid: str, reason: Any, *, is_preempted: bool) -> Iterator[str]:
+    def problems(self, uid: str, reason: Any) -> Iterator[str]:
         """Yields what the reason of a failed attempt does not say."""
         texts = self._texts.pop(uid, ())
+        is_preempted = uid in self._cancelled
         if uid in self._interrupted:
             self._interrupted.discard(uid)
             texts, is_preempted = ("preempted", self._running("PreBind")), False

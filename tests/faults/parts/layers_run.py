@@ -79,7 +79,93 @@ class Away(Unreachable):
     """The server's own error."""
 
 
-class LayersRun:
+class StreamChecks:
+    """Compares the lines of streams, the texts of errors, and idle timers."""
+
+    problems: list[str]
+    _rng: Rng
+    _clock: LoopClock
+
+    async def _check_lines(self) -> None:
+        """Compares the lines of a stream with those of its whole text."""
+        rng = self._rng
+        status, idle_s = rng.choice((200, 200, 410)), rng.choice((None, 5.0))
+        chunks = [
+            (rng.choice((0.0, 1.0, 4.9, 5.1 if rng.random() < 0.2 else 0.0)), _text(rng))
+            for _ in range(rng.randrange(8))
+        ]
+        stream = ChunkedStream(
+            status, {"a": "b"}, _timed(chunks), idle_s=idle_s, line_bytes_max=LINE_MAX
+        )
+        real: list[Any] = [dict(stream.headers)]
+        try:
+            async for batch in stream.batches():
+                real += [batch]
+        except SchedulerError as error:
+            real.append((type(error).__name__, str(error)))
+        expected = [{"a": "b"}, *_batches(status, idle_s, chunks)]
+        if real != expected:
+            self.problems.append(f"{chunks} {idle_s} is {real}, not {expected}")
+
+    async def _check_text(self) -> None:
+        """Compares the text of an error, which is read only until it is long enough."""
+        rng, read = self._rng, list[bytes]()
+        chunks = [_text(rng) for _ in range(rng.randrange(1, 12))]
+        bytes_max = rng.choice((0, 3, 10, 30))
+
+        async def source() -> AsyncIterator[bytes]:
+            for chunk in chunks:
+                read.append(chunk)
+                yield chunk
+
+        stream = ChunkedStream(500, {}, source(), idle_s=None)
+        real = await read_all(stream, bytes_max=bytes_max)
+        # Lines that are complete count, without their ends.
+        needed, begun, size = 0, b"", 0
+        for chunk in chunks:
+            needed += 1
+            *lines, begun = (begun + chunk).split(b"\n")
+            size += sum(map(len, lines))
+            if lines and size > bytes_max:
+                break
+        expected = b"".join(chunks).removesuffix(b"\n")[:bytes_max]
+        if real != expected or len(read) != needed:
+            self.problems.append(f"of {chunks} {real!r} is read, {len(read)}, not {needed}")
+
+    async def _check_idle(self) -> None:
+        """Compares when a timer of idle streams fires: once a wait has lasted so long."""
+        rng, fired = self._rng, []
+        idle_s = rng.choice((1.0, 3.0))
+        began_s = self._clock.monotonic_s()
+        timer = IdleTimer(lambda: fired.append(self._clock.monotonic_s() - began_s), idle_s)
+        now_s, since_s, due_s = 0.0, 0.0, math.inf
+        waits = True
+        for _ in range(rng.randrange(1, 8)):
+            step_s = rng.choice((0.3, 0.9, 1.1, 2.9, 3.1))
+            if waits and now_s + step_s > since_s + idle_s:
+                due_s = min(due_s, since_s + idle_s)
+            await asyncio.sleep(step_s)
+            now_s += step_s
+            if due_s < math.inf:
+                break
+            waits = rng.random() < 0.5
+            if waits:
+                timer.begin()
+                since_s = now_s
+            else:
+                timer.end()
+        timer.cancel()
+        await asyncio.sleep(10.0)
+        # While the reader uses data, the timer is set anew: it is up to one more interval late.
+        latest_s = due_s + idle_s
+        is_right = not fired if due_s == math.inf else len(fired) <= 1
+        if not is_right or any(not due_s - ROUNDING_S <= at_s <= latest_s for at_s in fired):
+            self.problems.append(f"an idle stream ends at {fired}, not {due_s}")
+        if due_s < math.inf and not fired and now_s > latest_s:
+            self.problems.append(f"an idle stream does not end at {due_s}")
+
+
+class LayersRun(StreamChecks):
     """One run.
 
     Attributes:
@@ -292,84 +378,6 @@ class LayersRun:
             self.problems.append("a stream that ends within a line is complete")
         if code not in ("200", "<error>") and (error or body != plan.content):
             self.problems.append(f"the text of an error is not read: {error}")
-
-    async def _check_lines(self) -> None:
-        """Compares the lines of a stream with those of its whole text."""
-        rng = self._rng
-        status, idle_s = rng.choice((200, 200, 410)), rng.choice((None, 5.0))
-        chunks = [
-            (rng.choice((0.0, 1.0, 4.9, 5.1 if rng.random() < 0.2 else 0.0)), _text(rng))
-            for _ in range(rng.randrange(8))
-        ]
-        stream = ChunkedStream(
-            status, {"a": "b"}, _timed(chunks), idle_s=idle_s, line_bytes_max=LINE_MAX
-        )
-        real: list[Any] = [dict(stream.headers)]
-        try:
-            async for batch in stream.batches():
-                real += [batch]
-        except SchedulerError as error:
-            real.append((type(error).__name__, str(error)))
-        expected = [{"a": "b"}, *_batches(status, idle_s, chunks)]
-        if real != expected:
-            self.problems.append(f"{chunks} {idle_s} is {real}, not {expected}")
-
-    async def _check_text(self) -> None:
-        """Compares the text of an error, which is read only until it is long enough."""
-        rng, read = self._rng, list[bytes]()
-        chunks = [_text(rng) for _ in range(rng.randrange(1, 12))]
-        bytes_max = rng.choice((0, 3, 10, 30))
-
-        async def source() -> AsyncIterator[bytes]:
-            for chunk in chunks:
-                read.append(chunk)
-                yield chunk
-
-        stream = ChunkedStream(500, {}, source(), idle_s=None)
-        real = await read_all(stream, bytes_max=bytes_max)
-        # Lines that are complete count, without their ends.
-        needed, begun, size = 0, b"", 0
-        for chunk in chunks:
-            needed += 1
-            *lines, begun = (begun + chunk).split(b"\n")
-            size += sum(map(len, lines))
-            if lines and size > bytes_max:
-                break
-        expected = b"".join(chunks).removesuffix(b"\n")[:bytes_max]
-        if real != expected or len(read) != needed:
-            self.problems.append(f"of {chunks} {real} is read, {len(read)}, not {needed}")
-
-    async def _check_idle(self) -> None:
-        """Compares when a timer of idle streams fires: once a wait has lasted so long."""
-        rng, fired = self._rng, []
-        idle_s = rng.choice((1.0, 3.0))
-        began_s = self._clock.monotonic_s()
-        timer = IdleTimer(lambda: fired.append(self._clock.monotonic_s() - began_s), idle_s)
-        now_s, since_s, due_s = 0.0, 0.0, math.inf
-        waits = True
-        for _ in range(rng.randrange(1, 8)):
-            step_s = rng.choice((0.3, 0.9, 1.1, 2.9, 3.1))
-            if waits and now_s + step_s > since_s + idle_s:
-                due_s = min(due_s, since_s + idle_s)
-            await asyncio.sleep(step_s)
-            now_s += step_s
-            if due_s < math.inf:
-                break
-            waits = rng.random() < 0.5
-            if waits:
-                timer.begin()
-                since_s = now_s
-            else:
-                timer.end()
-        timer.cancel()
-        await asyncio.sleep(10.0)
-        # While the reader uses data, the timer is set anew: it is up to one more interval late.
-        latest_s = due_s + idle_s
-        is_right = not fired if due_s == math.inf else len(fired) <= 1
-        if not is_right or any(not due_s - ROUNDING_S <= at_s <= latest_s for at_s in fired):
-            self.problems.append(f"an idle stream ends at {fired}, not {due_s}")
-        if due_s < math.inf and not fired and now_s > latest_s:
-            self.problems.append(f"an idle stream does not end at {due_s}")
 
     def _check_metrics(self) -> None:
         real: Counter[tuple[str, str, str]] = Counter()

@@ -197,7 +197,7 @@ class MetricsRun:
     def _grown(self, name: str, first: Any, second: Any) -> dict[tuple[Any, Any], int]:
         """Returns totals of pairs, some of which have grown."""
         totals = self.__dict__.setdefault(f"_drawn {name}", {})
-        for pair in ((one, two) for one in first for two in second):
+        for pair in ((name, label) for name in first for label in second):
             if self._rng.random() < 0.3:
                 totals[pair] = totals.get(pair, 0) + self._rng.randrange(5)
         return dict(totals)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.errors import InvariantViolation, LeaseLost
 from mooring.queue import QueueName
 from mooring.scheduler import service as service_module
@@ -46,37 +46,26 @@ class Sized:
         return self._length()
 
 
-class ServiceRun:
-    """One run.
+class FakeParts:
+    """The parts of a scheduler, which note when they begin and end."""
 
-    Attributes:
-        problems: Differences.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self.problems: list[str] = []
-        self._rng = rng = seeded_random(seed)
-        self._clock = LoopClock(asyncio.get_running_loop())
-        self._events: list[Event] = []
-        self._began_s = self._clock.monotonic_s()
-        self._has_elector = rng.random() < 0.7
-        self._delays = self._has_elector and rng.random() < 0.3
-        self._end = rng.choice(ENDS if self._has_elector else ("stop", "bug", "cancel"))
-        #: A task finds a bug.
-        self._bug = asyncio.Event()
-        #: How long each part takes.
-        self._synced_s = [rng.uniform(0.0, 8.0) for _ in range(3)]
-        self._leading_s, self._fresh_s = rng.uniform(0.0, 9.0), rng.uniform(0.0, 9.0)
-        self._drain_s = rng.uniform(0.0, 5.0)
-        self._unfinished = rng.choice((0, 0, 2))
-        self._flushed_s = rng.choice((0.0, 0.5, 1.0, 30.0))
-        self._end_s = rng.uniform(0.0, 60.0)
-        self._has_extenders = rng.random() < 0.5
-        #: What is left to be written once the scheduler stops: by whom, from then on for a while.
-        self._writes = rng.choice(("writer", "claims", "events"))
-        self._stopped_s = math.inf
-        self._batches = itertools.cycle([rng.random() < 0.5 for _ in range(7)])
-        self._flush_at_s = rng.choice((0.0, 20.0, math.inf))
+    problems: list[str]
+    _rng: Rng
+    _clock: LoopClock
+    _events: list[Event]
+    _bug: asyncio.Event
+    _end: str
+    _end_s: float
+    _began_s: float
+    _synced_s: list[float]
+    _leading_s: float
+    _drain_s: float
+    _flushed_s: float
+    _stopped_s: float
+    _unfinished: int
+    _writes: str
+    _waits_for_slot: bool
+    _batches: Iterator[bool]
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s() - self._began_s
@@ -92,8 +81,6 @@ class ServiceRun:
         finally:
             self._note(f"{what} ends")
         raise InvariantViolation("a bug")
-
-    # -- the parts --------------------------------------------------------------------------------
 
     def _informer(self, number: int) -> Any:
         listed = asyncio.Event()
@@ -135,38 +122,6 @@ class ServiceRun:
         is_left = self._now_s() < self._stopped_s + self._drain_s + self._flushed_s - 1e-9
         return int(self._writes == who and self._stopped_s < math.inf and is_left)
 
-    def _service(self) -> Any:
-        service: Any = object.__new__(Service)
-        informers = [self._informer(number) for number in range(len(self._synced_s))]
-        service._all_informers = lambda: informers
-        service._elector = self._elector() if self._has_elector else None
-        service._delays_cache = self._delays
-        service._synced, service._stopping = asyncio.Event(), asyncio.Event()
-        service._ready = asyncio.Event()
-        service._clock, service._sleep = self._clock, asyncio.sleep
-        service._client = "client"
-        service._config = SimpleNamespace(extenders=["one"] if self._has_extenders else [])
-        service.extenders = SimpleNamespace(close=self._closed)
-        service.bindings = self._bindings()
-        service.preemption_executor = SimpleNamespace(
-            open=lambda group: self._note("preemptions open"),
-            cancel=lambda: self._note("preemptions cancelled"),
-        )
-        service.handle = SimpleNamespace(claim_writer=self._part("claims", is_run=False))
-        service.writer = self._part("writer")
-        service.recorders = {"default-scheduler": self._part("events")}
-        service.bind_verifier = SimpleNamespace(run=lambda: self._lasts("verifier"))
-        plugin = SimpleNamespace(name="Slow", background=lambda: self._lasts("plugin"))
-        profile = SimpleNamespace(background=lambda: [plugin])
-        framework = SimpleNamespace(profile=profile)
-        service.profiles = {"default-scheduler": framework, "second": framework}
-        service.scheduler = SimpleNamespace(schedule_batch=self._scheduled)
-        service.queue = SimpleNamespace(
-            next_flush_at_s=lambda: self._flush_at_s, flush=lambda: self._note("flush")
-        )
-        service.cache = SimpleNamespace(nodes=[])
-        return service
-
     def _part(self, name: str, *, is_run: bool = True) -> Any:
         part: Any = Sized(lambda: self._left(name))
         part.cancel = lambda: self._note(f"{name} cancelled")
@@ -202,6 +157,73 @@ class ServiceRun:
 
     async def _closed(self) -> None:
         self._note("extenders closed")
+
+
+class ServiceRun(FakeParts):
+    """One run.
+
+    Attributes:
+        problems: Differences.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.problems: list[str] = []
+        self._rng = rng = seeded_random(seed)
+        self._clock = LoopClock(asyncio.get_running_loop())
+        self._events: list[Event] = []
+        self._began_s = self._clock.monotonic_s()
+        self._has_elector = rng.random() < 0.7
+        self._delays = self._has_elector and rng.random() < 0.3
+        self._end = rng.choice(ENDS if self._has_elector else ("stop", "bug", "cancel"))
+        #: A task finds a bug.
+        self._bug = asyncio.Event()
+        #: How long each part takes.
+        self._synced_s = [rng.uniform(0.0, 8.0) for _ in range(3)]
+        self._leading_s, self._fresh_s = rng.uniform(0.0, 9.0), rng.uniform(0.0, 9.0)
+        self._drain_s = rng.uniform(0.0, 5.0)
+        self._unfinished = rng.choice((0, 0, 2))
+        self._flushed_s = rng.choice((0.0, 0.5, 1.0, 30.0))
+        self._end_s = rng.uniform(0.0, 60.0)
+        self._has_extenders = rng.random() < 0.5
+        #: What is left to be written once the scheduler stops: by whom, from then on for a while.
+        self._writes = rng.choice(("writer", "claims", "events"))
+        self._stopped_s = math.inf
+        self._batches = itertools.cycle([rng.random() < 0.5 for _ in range(7)])
+        self._flush_at_s = rng.choice((0.0, 20.0, math.inf))
+
+    # -- the parts --------------------------------------------------------------------------------
+
+    def _service(self) -> Any:
+        service: Any = object.__new__(Service)
+        informers = [self._informer(number) for number in range(len(self._synced_s))]
+        service._all_informers = lambda: informers
+        service._elector = self._elector() if self._has_elector else None
+        service._delays_cache = self._delays
+        service._synced, service._stopping = asyncio.Event(), asyncio.Event()
+        service._ready = asyncio.Event()
+        service._clock, service._sleep = self._clock, asyncio.sleep
+        service._client = "client"
+        service._config = SimpleNamespace(extenders=["one"] if self._has_extenders else [])
+        service.extenders = SimpleNamespace(close=self._closed)
+        service.bindings = self._bindings()
+        service.preemption_executor = SimpleNamespace(
+            open=lambda group: self._note("preemptions open"),
+            cancel=lambda: self._note("preemptions cancelled"),
+        )
+        service.handle = SimpleNamespace(claim_writer=self._part("claims", is_run=False))
+        service.writer = self._part("writer")
+        service.recorders = {"default-scheduler": self._part("events")}
+        service.bind_verifier = SimpleNamespace(run=lambda: self._lasts("verifier"))
+        plugin = SimpleNamespace(name="Slow", background=lambda: self._lasts("plugin"))
+        profile = SimpleNamespace(background=lambda: [plugin])
+        framework = SimpleNamespace(profile=profile)
+        service.profiles = {"default-scheduler": framework, "second": framework}
+        service.scheduler = SimpleNamespace(schedule_batch=self._scheduled)
+        service.queue = SimpleNamespace(
+            next_flush_at_s=lambda: self._flush_at_s, flush=lambda: self._note("flush")
+        )
+        service.cache = SimpleNamespace(nodes=[])
+        return service
 
     # -- a run ------------------------------------------------------------------------------------
 
@@ -275,8 +297,8 @@ class ServiceRun:
         # The end of the last wait is met by its last poll, or by the one after it.
         most_s = ROUNDING_S + (POLL_S if self._flushed_s > FLUSHED_S_MAX else 0.0)
         late = any(
-            abs(one[1] - two[1]) > most_s
-            for one, two in zip(sorted(real), sorted(expected), strict=False)
+            abs(happened[1] - due[1]) > most_s
+            for happened, due in zip(sorted(real), sorted(expected), strict=False)
         )
         if wrong or late:
             self.problems.append(f"{self._end} {self._end_s:.3f}: {real}, not {expected}")

@@ -21,7 +21,7 @@ from mooring.client import Client
 from mooring.client.rest.client import Patch
 from mooring.client.rest.responses import error_in_stream
 from mooring.client.transport.transport import Pool, Request, Response
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.errors import (
     AlreadyExists,
     ApiError,
@@ -81,7 +81,199 @@ FORMATS: Final = {
 _WAIT: Final = "retry_after_s"
 
 
-class VerbsRun:
+class Answers:
+    """Draws answers, and what the client makes of them."""
+
+    _rng: Rng
+    _answer: Response | SchedulerError
+
+    def _drawn(self, what: str, kind: str, *, is_read: bool) -> tuple[Any, int]:
+        """Draws an answer; returns the result, and how often the request is sent."""
+        rng = self._rng
+        draw = rng.random()
+        if draw < 0.3:
+            body = b'{"metadata":{"name":"stored","resourceVersion":"8"}}'
+            self._answer = Response(rng.choice((200, 201)), {}, body)
+            return (body if kind == "bytes" else ("stored", "8") if kind else None), 1
+        if draw < 0.38:
+            self._answer = Response(200, {}, b"<html>")
+            if not kind or kind == "bytes":
+                return (b"<html>" if kind else None), 1
+            return ("undecodable" if is_read else (OutcomeUnknown, "undecodable")), 1
+        if draw < 0.5:
+            self._answer = error = rng.choice((Unreachable("away"), OutcomeUnknown("lost")))
+            if is_read:
+                return (Unreachable, str(error)), 10
+            return (type(error), str(error)), 1
+        return self._refused(what, is_read=is_read)
+
+    def _refused(self, what: str, *, is_read: bool) -> tuple[Any, int]:
+        rng = self._rng
+        code = rng.choice(tuple(TYPES))
+        self._answer, facts = self._refusal(what, code)
+        error_type, wait_s = facts[0], facts[-2]
+        if is_read:
+            transient = issubclass(error_type, ServerError | TooManyRequests)
+            return facts, 10 if transient else 1
+        tries = 10 if code in (429, 503) and wait_s is not None else 1
+        if code >= 500:
+            return (OutcomeUnknown, facts[1]), tries
+        return facts, tries
+
+    def _refusal(self, what: str, code: int) -> tuple[Response, tuple[Any, ...]]:
+        """Returns the answer that refuses a request, and the facts of its error."""
+        rng = self._rng
+        message = rng.choice(("no", "", "größer", "x" * 3000))
+        reason = rng.choice((*REASONS, *OTHER_REASONS))
+        causes = [{"field": "spec.a", "message": "bad", "reason": "FieldValueInvalid"}]
+        header, header_s = self._header()
+        headers = {"retry-after": header, "date": _date(0.0)} if header else {}
+        if header and rng.random() < 0.2 and not header.strip().isdigit():
+            del headers["date"]
+            header_s = None
+        form = rng.choice(("status", "status", "text", "nothing"))
+        if form != "status":
+            text = b"  a proxy says no\n" + b"y" * rng.choice((0, 2000)) if form == "text" else b""
+            text_sent = text[:TEXT_MAX].decode().strip() or "no message"
+            cls = TYPES[code]
+            message = f"{what}: {text_sent}"[:TEXT_MAX]
+            return Response(code, headers, text), (cls, message, code, "", (), header_s, "")
+        status: dict[str, Any] = {"kind": "Status", "code": code}
+        status |= {"message": message} if message else {}
+        status |= {"reason": reason} if reason else {}
+        details: dict[str, Any] = {}
+        if rng.random() < 0.4:
+            details["causes"] = causes
+        if rng.random() < 0.3:
+            details["retryAfterSeconds"] = asked_s = rng.choice((0, 5, 500, -3))
+            if header_s is None:
+                header_s = float(min(asked_s, WAIT_S_MAX)) if asked_s > 0 else None
+        if details:
+            status["details"] = details
+        body = json.dumps(status, ensure_ascii=False).encode()
+        cls = REASONS.get(reason, TYPES[code])
+        text_sent = message or body[:TEXT_MAX].decode("utf-8", "replace")
+        text_causes: tuple[str, ...] = ("spec.a: bad",) if "causes" in details else ()
+        text_ = f"{what}: {text_sent}"[:TEXT_MAX]
+        facts = (cls, text_, code, reason, text_causes, header_s, message[:TEXT_MAX])
+        return Response(code, headers, body), facts
+
+    def _header(self) -> tuple[str, float | None]:
+        """Returns a Retry-After, and the seconds that it asks for."""
+        seconds = self._rng.choice((0.0, 4.0, 119.0, 121.0, 4000.0))
+        asked_s = min(seconds, WAIT_S_MAX)
+        return self._rng.choice(
+            (
+                ("", None),
+                ("", None),
+                (f"{int(seconds)}", asked_s),
+                (f" {int(seconds)} ", asked_s),
+                (_date(seconds), asked_s),
+                (_date(-50.0), 0.0),
+                ("soon", None),
+                ("-5", None),
+                ("1.5", None),
+                ("²", None),
+            )
+        )
+
+
+class ComparedCalls(Answers):
+    """Compares the requests and the result of a call."""
+
+    problems: list[str]
+    _sent: list[Request]
+    _client: Client
+    _on_send: int
+    _allowed_s: float
+
+    async def _check(
+        self,
+        call: Callable[[], Any],
+        expected: Request,
+        kind: str,
+        *,
+        body: Any = None,
+        is_noted: bool = False,
+        is_once: bool = False,
+    ) -> None:
+        """Makes a call, and compares its requests and its result.
+
+        Args:
+            call: Makes it.
+            expected: The request but for its body.
+            kind: Of the object that it returns; "bytes" for the body, "" for nothing.
+            body: Of the request.
+            is_noted: Each try is noted.
+            is_once: It is not sent again, whatever the server asks for.
+        """
+        rng, is_read = self._rng, expected.method == "GET"
+        self._sent.clear()
+        self._client._waits._waits.clear()
+        self._on_send, self._allowed_s = 0, rng.choice((1e9, 1e9, 1e9, 2.0, 0.0))
+        outcome = self._drawn(f"{expected.method} {expected.path}", kind, is_read=is_read)
+        if not is_read and self._allowed_s <= 0:
+            outcome = (LeaseLost, "the lease is lost"), 0
+        try:
+            result = await call()
+            real: Any = result if kind == "bytes" else _plain(result)
+        except SchedulerError as error:
+            real = _facts(error)
+        result, tries = outcome
+        if is_once:
+            tries = min(tries, 1)
+        if real != result:
+            self.problems.append(f"{expected.method} {expected.path}: {real}, not {result}")
+        seconds = expected.deadline_s if is_read else min(expected.deadline_s, self._allowed_s)
+        expected = expected._replace(deadline_s=seconds)
+        for request in self._sent:
+            text = json.loads(request.body) if request.body else None
+            plain = request._replace(
+                body=b"", query=tuple(request.query), headers=dict(request.headers)
+            )
+            if plain != expected or text != body:
+                self.problems.append(f"sends {plain} {text}, not {expected} {body}")
+        noted = len(self._sent) + (not is_read and self._allowed_s <= 0)
+        if len(self._sent) != tries or (is_noted and self._on_send != noted):
+            self.problems.append(f"{len(self._sent)} tries, not {tries}, {self._on_send} noted")
+
+    def _check_stream(self) -> None:
+        """Compares the error in an event of a watch."""
+        code = self._rng.choice((*TYPES, 0))
+        response, facts = self._refusal("watch", code or 500)
+        try:
+            status = msgspec.json.decode(response.body)
+        except msgspec.DecodeError:
+            status = None
+        # The headers are not of this event, and its text is that of the Status alone.
+        if status is None:
+            facts = ServerError, "watch: no message", 500, "", (), None, ""
+        else:
+            if not code:
+                del status["code"]
+            asked_s = status.get("details", {}).get("retryAfterSeconds", 0)
+            wait_s = float(min(asked_s, WAIT_S_MAX)) if asked_s > 0 else None
+            text = f"watch: {status.get('message') or 'no message'}"[:TEXT_MAX]
+            facts = (facts[0], text, *facts[2:5], wait_s, facts[6])
+        line = response.body if status is None else json.dumps(status).encode()
+        real = _facts(error_in_stream(line))
+        if real != facts:
+            self.problems.append(f"the event {line!r} is {real}, not {facts}")
+
+    def _written(
+        self,
+        method: str,
+        path: str,
+        content_type: str = JSON,
+        *,
+        query: tuple[tuple[str, str], ...] = (),
+        seconds: float = 10.0,
+    ) -> Request:
+        headers = {"content-type": content_type, "accept": JSON}
+        return Request(method, path, seconds, query=query, headers=headers, pool=Pool.WRITE)
+
+
+class VerbsRun(ComparedCalls):
     """One run.
 
     Attributes:
@@ -324,182 +516,7 @@ class VerbsRun:
             is_once=True,
         )
 
-    def _written(
-        self,
-        method: str,
-        path: str,
-        content_type: str = JSON,
-        *,
-        query: tuple[tuple[str, str], ...] = (),
-        seconds: float = 10.0,
-    ) -> Request:
-        headers = {"content-type": content_type, "accept": JSON}
-        return Request(method, path, seconds, query=query, headers=headers, pool=Pool.WRITE)
-
     # -- comparison -------------------------------------------------------------------------------
-
-    async def _check(
-        self,
-        call: Callable[[], Any],
-        expected: Request,
-        kind: str,
-        *,
-        body: Any = None,
-        is_noted: bool = False,
-        is_once: bool = False,
-    ) -> None:
-        """Makes a call, and compares its requests and its result.
-
-        Args:
-            call: Makes it.
-            expected: The request but for its body.
-            kind: Of the object that it returns; "bytes" for the body, "" for nothing.
-            body: Of the request.
-            is_noted: Each try is noted.
-            is_once: It is not sent again, whatever the server asks for.
-        """
-        rng, is_read = self._rng, expected.method == "GET"
-        self._sent.clear()
-        self._client._waits._waits.clear()
-        self._on_send, self._allowed_s = 0, rng.choice((1e9, 1e9, 1e9, 2.0, 0.0))
-        outcome = self._drawn(f"{expected.method} {expected.path}", kind, is_read=is_read)
-        if not is_read and self._allowed_s <= 0:
-            outcome = (LeaseLost, "the lease is lost"), 0
-        try:
-            result = await call()
-            real: Any = result if kind == "bytes" else _plain(result)
-        except SchedulerError as error:
-            real = _facts(error)
-        result, tries = outcome
-        if is_once:
-            tries = min(tries, 1)
-        if real != result:
-            self.problems.append(f"{expected.method} {expected.path}: {real}, not {result}")
-        seconds = expected.deadline_s if is_read else min(expected.deadline_s, self._allowed_s)
-        expected = expected._replace(deadline_s=seconds)
-        for request in self._sent:
-            text = json.loads(request.body) if request.body else None
-            plain = request._replace(
-                body=b"", query=tuple(request.query), headers=dict(request.headers)
-            )
-            if plain != expected or text != body:
-                self.problems.append(f"sends {plain} {text}, not {expected} {body}")
-        noted = len(self._sent) + (not is_read and self._allowed_s <= 0)
-        if len(self._sent) != tries or (is_noted and self._on_send != noted):
-            self.problems.append(f"{len(self._sent)} tries, not {tries}, {self._on_send} noted")
-
-    def _drawn(self, what: str, kind: str, *, is_read: bool) -> tuple[Any, int]:
-        """Draws an answer; returns the result, and how often the request is sent."""
-        rng = self._rng
-        draw = rng.random()
-        if draw < 0.3:
-            body = b'{"metadata":{"name":"stored","resourceVersion":"8"}}'
-            self._answer = Response(rng.choice((200, 201)), {}, body)
-            return (body if kind == "bytes" else ("stored", "8") if kind else None), 1
-        if draw < 0.38:
-            self._answer = Response(200, {}, b"<html>")
-            if not kind or kind == "bytes":
-                return (b"<html>" if kind else None), 1
-            return ("undecodable" if is_read else (OutcomeUnknown, "undecodable")), 1
-        if draw < 0.5:
-            self._answer = error = rng.choice((Unreachable("away"), OutcomeUnknown("lost")))
-            if is_read:
-                return (Unreachable, str(error)), 10
-            return (type(error), str(error)), 1
-        return self._refused(what, is_read=is_read)
-
-    def _refused(self, what: str, *, is_read: bool) -> tuple[Any, int]:
-        rng = self._rng
-        code = rng.choice(tuple(TYPES))
-        self._answer, facts = self._refusal(what, code)
-        error_type, wait_s = facts[0], facts[-2]
-        if is_read:
-            transient = issubclass(error_type, ServerError | TooManyRequests)
-            return facts, 10 if transient else 1
-        tries = 10 if code in (429, 503) and wait_s is not None else 1
-        if code >= 500:
-            return (OutcomeUnknown, facts[1]), tries
-        return facts, tries
-
-    def _refusal(self, what: str, code: int) -> tuple[Response, tuple[Any, ...]]:
-        """Returns the answer that refuses a request, and the facts of its error."""
-        rng = self._rng
-        message = rng.choice(("no", "", "größer", "x" * 3000))
-        reason = rng.choice((*REASONS, *OTHER_REASONS))
-        causes = [{"field": "spec.a", "message": "bad", "reason": "FieldValueInvalid"}]
-        header, header_s = self._header()
-        headers = {"retry-after": header, "date": _date(0.0)} if header else {}
-        if header and rng.random() < 0.2 and not header.strip().isdigit():
-            del headers["date"]
-            header_s = None
-        form = rng.choice(("status", "status", "text", "nothing"))
-        if form != "status":
-            text = b"  a proxy says no\n" + b"y" * rng.choice((0, 2000)) if form == "text" else b""
-            shown = text[:TEXT_MAX].decode().strip() or "no message"
-            cls = TYPES[code]
-            message = f"{what}: {shown}"[:TEXT_MAX]
-            return Response(code, headers, text), (cls, message, code, "", (), header_s, "")
-        status: dict[str, Any] = {"kind": "Status", "code": code}
-        status |= {"message": message} if message else {}
-        status |= {"reason": reason} if reason else {}
-        details: dict[str, Any] = {}
-        if rng.random() < 0.4:
-            details["causes"] = causes
-        if rng.random() < 0.3:
-            details["retryAfterSeconds"] = asked_s = rng.choice((0, 5, 500, -3))
-            if header_s is None:
-                header_s = float(min(asked_s, WAIT_S_MAX)) if asked_s > 0 else None
-        if details:
-            status["details"] = details
-        body = json.dumps(status, ensure_ascii=False).encode()
-        cls = REASONS.get(reason, TYPES[code])
-        shown = message or body[:TEXT_MAX].decode("utf-8", "replace")
-        shown_causes: tuple[str, ...] = ("spec.a: bad",) if "causes" in details else ()
-        text_ = f"{what}: {shown}"[:TEXT_MAX]
-        facts = (cls, text_, code, reason, shown_causes, header_s, message[:TEXT_MAX])
-        return Response(code, headers, body), facts
-
-    def _header(self) -> tuple[str, float | None]:
-        """Returns a Retry-After, and the seconds that it asks for."""
-        seconds = self._rng.choice((0.0, 4.0, 119.0, 121.0, 4000.0))
-        asked_s = min(seconds, WAIT_S_MAX)
-        return self._rng.choice(
-            (
-                ("", None),
-                ("", None),
-                (f"{int(seconds)}", asked_s),
-                (f" {int(seconds)} ", asked_s),
-                (_date(seconds), asked_s),
-                (_date(-50.0), 0.0),
-                ("soon", None),
-                ("-5", None),
-                ("1.5", None),
-                ("²", None),
-            )
-        )
-
-    def _check_stream(self) -> None:
-        """Compares the error in an event of a watch."""
-        code = self._rng.choice((*TYPES, 0))
-        response, facts = self._refusal("watch", code or 500)
-        try:
-            status = msgspec.json.decode(response.body)
-        except msgspec.DecodeError:
-            status = None
-        # The headers are not of this event, and its text is that of the Status alone.
-        if status is None:
-            facts = ServerError, "watch: no message", 500, "", (), None, ""
-        else:
-            if not code:
-                del status["code"]
-            asked_s = status.get("details", {}).get("retryAfterSeconds", 0)
-            wait_s = float(min(asked_s, WAIT_S_MAX)) if asked_s > 0 else None
-            text = f"watch: {status.get('message') or 'no message'}"[:TEXT_MAX]
-            facts = (facts[0], text, *facts[2:5], wait_s, facts[6])
-        line = response.body if status is None else json.dumps(status).encode()
-        real = _facts(error_in_stream(line))
-        if real != facts:
-            self.problems.append(f"the event {line!r} is {real}, not {facts}")
 
 
 def _plain(result: Any) -> Any:
@@ -523,8 +540,8 @@ def _facts(error: SchedulerError) -> Any:
             wait_s,
             error.server_message,
         )
-    known = LeaseLost, OutcomeUnknown, Unreachable
-    return (type(error), text) if isinstance(error, known) else "undecodable"
+    others = LeaseLost, OutcomeUnknown, Unreachable
+    return (type(error), text) if isinstance(error, others) else "undecodable"
 
 
 def _document(kind: str, namespace: str, name: str) -> dict[str, Any]:
