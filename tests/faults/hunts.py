@@ -28,6 +28,7 @@ from tests.faults.joint_mutations import JOINT_BUGS
 from tests.faults.last_mutations import LAST_BUGS
 from tests.faults.later_mutations import LATER_BUGS
 from tests.faults.line_mutations import LATER_LINE_BUGS, LINE_BUGS
+from tests.faults.living_mutations import LIVING_BUGS, LIVING_SEED_OF
 from tests.faults.mixed_mutations import MIXED_BUGS
 from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 from tests.faults.picked_mutations import PICKED_BUGS
@@ -74,6 +75,7 @@ ALL_BUGS: Final = (
     *LATER_SEEDED_BUGS,
     *REDRAWN_BUGS,
     *LATER_REDRAWN_BUGS,
+    *LIVING_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -510,6 +512,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "connections_outlive_credentials": ("tokens", 0),
     "updates_count_as_nodes": ("spreading", 3),
     **REDRAWN_SEED_OF,
+    **LIVING_SEED_OF,
 }
 
 

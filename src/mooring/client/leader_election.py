@@ -373,6 +373,6 @@ def _released(lease: Lease | None, now: str) -> Lease:
         lease_duration_seconds=1,
         acquire_time=now,
         renew_time=now,
-        lease_transitions=lease.spec.lease_transitions,
+        lease_transitions=lease.spec.lease_transitions or 0,
     )
     return msgspec.structs.replace(lease, spec=spec)

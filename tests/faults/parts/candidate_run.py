@@ -33,6 +33,7 @@ RETRY_S_MAX: Final = 30.0
 ROUNDING_S: Final = 1e-6
 NAME: Final = "kube-system/host_1"
 PATH: Final = "/apis/coordination.k8s.io/v1beta1/namespaces/kube-system/leasecandidates"
+UNSYNCED: Final = "1 informers not started yet: [*v1beta1.LeaseCandidate]"
 SPEC: Final = {
     "leaseName": "kube-scheduler",
     "binaryVersion": "1.36.3",
@@ -68,6 +69,11 @@ class CandidateRun:
         client: Any = SimpleNamespace(write=self._write)
         real: Any = Candidate(client, identity, clock=self._clock, rng=seeded_random(seed + 1))
         self._candidate = real
+        # It watches its own object alone.
+        informer = real._informer
+        watched = informer._path, informer._label_selector, informer._field_selector
+        if watched != (PATH, "", "metadata.name=host_1") or informer.kind is not KIND:
+            self.problems.append(f"watches {watched}")
         real._informer = SimpleNamespace(
             objects=self._objects,
             run=self._is_synced.wait,
@@ -76,7 +82,7 @@ class CandidateRun:
         )
         #: Between these the next write is sent, if nothing happens.
         self._due_s, self._due_until_s = math.inf, math.inf
-        self._failures = 0
+        self._failures = self._versions = 0
 
     async def run(self) -> None:
         """Pings, and lets time pass."""
@@ -101,6 +107,11 @@ class CandidateRun:
     def _check_health(self) -> None:
         if self._candidate.check_synced() is not None:
             self.problems.append("is not synced")
+        informer: Any = self._candidate._informer
+        informer.has_synced = False
+        if self._candidate.check_synced() != UNSYNCED:
+            self.problems.append(f"is synced: {self._candidate.check_synced()}")
+        informer.has_synced = True
 
     def _due(self, after_s: float, until_s: float | None = None) -> None:
         now_s = self._clock.monotonic_s()
@@ -130,7 +141,9 @@ class CandidateRun:
             self._store(replace(self._stored, spec=spec))
 
     def _store(self, new: LeaseCandidate) -> None:
-        self._stored = new
+        self._versions += 1
+        metadata = replace(new.metadata, resource_version=str(self._versions), uid="1-2")
+        new = self._stored = replace(new, metadata=metadata)
         loop = asyncio.get_running_loop()
         loop.call_later(self._rng.random() * self._lag_s, self._report, new)
 
@@ -166,9 +179,13 @@ class CandidateRun:
             expected = "PUT", f"{PATH}/host_1"
             spec["renewTime"] = max(now, current.spec.ping_time or "")
             spec |= {"pingTime": current.spec.ping_time} if current.spec.ping_time else {}
-        real = msgspec.json.decode(body)["spec"]
-        if (method, path) != expected or real != spec:
-            self.problems.append(f"{method} {path} {real}, not {expected} {spec}")
+        metadata = {"name": "host_1", "namespace": "kube-system"}
+        if current is not None and current.metadata.resource_version:
+            metadata |= {"uid": "1-2", "resourceVersion": current.metadata.resource_version}
+        kind = {"apiVersion": "coordination.k8s.io/v1beta1", "kind": "LeaseCandidate"}
+        real, document = msgspec.json.decode(body), kind | {"metadata": metadata, "spec": spec}
+        if (method, path) != expected or real != document:
+            self.problems.append(f"{method} {path} {real}, not {expected} {document}")
 
 
 def run_candidate(seed: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
@@ -42,7 +42,8 @@ from tests.faults.harness.scheduler_checker import (
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
-from tests.faults.parts.cycle_script import ERROR, STEP_S, Script
+from tests.faults.parts.cycle_points import EndsOfFlights, point_problems
+from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
@@ -64,6 +65,9 @@ DROPS_EVERY: Final = 3
 CHANGES_EVERY: Final = 3
 #: In such seeds the lease is lost at last, or an invariant is violated.
 ENDS_EVERY: Final = 2
+#: In such seeds, modulo seven, PreBind has nothing to do for half of the pods, or hangs for some.
+SCRIPTS_EVERY: Final = 7
+SCRIPTS: Final[Mapping[int, type[Script]]] = {3: SkippingScript, 5: HangingScript}
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
@@ -172,11 +176,11 @@ class CycleRun(PodCluster):
         self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
         self._ends = seeded_random(seed + 3) if seed % ENDS_EVERY == 0 else None
         has_extenders = rng.random() < 0.4
-        self.script = Script(
+        self.script = SCRIPTS.get(seed % SCRIPTS_EVERY, Script)(
             rng,
             NODES,
             lambda: self._framework.waiting,
-            self._bind,
+            self._bind_checked,
             self._candidates,
             self._placed_on,
             self.problems.append,
@@ -222,6 +226,8 @@ class CycleRun(PodCluster):
 
     def _attach(self, profiles: Any, clock: Any, options: Any, events: EventHandlers) -> None:
         """Attaches the models."""
+        self._n_preempted = 0
+        self._flights = EndsOfFlights(self._queue, self._prebind, self.problems.append)
         twin = QueueTwin(profiles, clock, options)
         self.attached = AttachedQueue(self._queue, twin, self.problems.append)
         self.attached.listen(self._on_queue_call)
@@ -243,6 +249,10 @@ class CycleRun(PodCluster):
         self._real_failure = scheduler._handle_scheduling_failure
         scheduler._handle_scheduling_failure = self._on_failure
         scheduler._binding_cycle._handle_failure = self._on_failure
+
+    def _bind_checked(self, pod: PodInfo, node_name: str) -> bool:
+        self._flights.check(pod.uid)
+        return self._bind(pod, node_name)
 
     def check_victims(self, preemptor: PodInfo, result: PostFilterResult) -> None:
         """Checks that victims are on their node; some of them are deleted."""
@@ -283,6 +293,8 @@ class CycleRun(PodCluster):
             if self._extenders is not None:
                 self._extenders.is_passive = True
             await asyncio.sleep(QUIET_S)
+            if isinstance(self.script, HangingScript):
+                await self.script.release(self._server.stored.values(), QUIET_S)
             scheduling.cancel()
         for pod in self._server.stored.values():
             if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
@@ -297,6 +309,7 @@ class CycleRun(PodCluster):
         }
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
         self.problems += audit(self._cache)
+        self.problems += point_problems(self.metrics, self._n_preempted)
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
 
@@ -394,6 +407,7 @@ class CycleRun(PodCluster):
             is_cancelled = self._prebind.cancel(uid, "preempted")
         if is_cancelled:
             self.script.cancelled.add(uid)
+            self._n_preempted += 1
 
 
 def _framework_of(script: Script, seed: int, clock: Any, report: Any) -> Framework:

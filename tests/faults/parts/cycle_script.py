@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from mooring.clock import Rng
@@ -22,8 +22,9 @@ from mooring.errors import (
     Unreachable,
 )
 from mooring.framework import Cycle, Diagnosis, Reject, Wait
-from mooring.framework.status import Code, PostFilterResult, Status
+from mooring.framework.status import Code, PostFilterResult, Skip, Status
 from mooring.framework.waiting_pods import WaitingPods
+from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.failure_texts import FailureTexts
@@ -108,7 +109,7 @@ class Script:
         self._awaited = 0
         #: UID -> the result of an attempt that will fail.
         self.causes: dict[str, str] = {}
-        self._texts = FailureTexts(self.name)
+        self._texts = FailureTexts(self.name, self.cancelled)
         #: UID -> what PostFilter has returned in the attempt.
         self.nominated: dict[str, str | None] = {}
         self._node_names = node_names
@@ -320,3 +321,49 @@ class Script:
                 raise asyncio.CancelledError
         self._texts.expect_of(uid, point, f"injected failure in {point}")
         raise ValueError(f"injected failure in {point}")
+
+
+class SkippingScript(Script):
+    """A script that has nothing to do in PreBind for about half of the pods."""
+
+    def pre_bind_pre_flight(self, cycle: Cycle, node_name: str) -> Skip | None:
+        """Skips PreBind, or not: the same for each attempt at a pod."""
+        del node_name
+        return Skip.SKIP if sum(cycle.pod.uid.encode()) % 2 else None
+
+
+class HangingScript(Script):
+    """A script whose PreBind hangs for about half of the pods, until it is released.
+
+    Attributes:
+        hanging: UIDs of the pods for which it hangs.
+        released: It hangs no more.
+    """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.hanging: set[str] = set()
+        self.released = asyncio.Event()
+
+    async def release(self, stored: Iterable[Pod], seconds: float) -> None:
+        """Checks that all pods are bound for which PreBind does not hang; ends that."""
+        for pod in stored:
+            is_pending = not pod.spec.node_name and pod.metadata.deletion_timestamp is None
+            if is_pending and pod.metadata.uid not in self.hanging:
+                self._report(f"{pod.metadata.name} is not bound while PreBind hangs")
+        self.released.set()
+        await asyncio.sleep(seconds)
+
+    async def pre_bind(self, cycle: Cycle, node_name: str) -> Status | None:
+        """Hangs, or takes a while."""
+        uid = cycle.pod.uid
+        if not self.is_passive and not self.released.is_set() and not sum(uid.encode()) % 2:
+            self.hanging.add(uid)
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                self._texts.interrupt(uid)
+                raise
+            finally:
+                self.hanging.discard(uid)
+        return await super().pre_bind(cycle, node_name)

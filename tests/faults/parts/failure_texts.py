@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from mooring.framework import Diagnosis
@@ -13,10 +13,11 @@ class FailureTexts:
 
     Args:
         plugin: The name of the plugin that fails.
+        cancelled: UIDs of the pods whose attempt was preempted.
     """
 
-    def __init__(self, plugin: str) -> None:
-        self._plugin = plugin
+    def __init__(self, plugin: str, cancelled: Container[str]) -> None:
+        self._plugin, self._cancelled = plugin, cancelled
         self._texts: dict[str, tuple[str, ...]] = {}
         self._interrupted: set[str] = set()
 
@@ -40,16 +41,18 @@ class FailureTexts:
     def problems(self, uid: str, reason: Any) -> Iterator[str]:
         """Yields what the reason of a failed attempt does not say."""
         texts = self._texts.pop(uid, ())
+        is_preempted = uid in self._cancelled
         if uid in self._interrupted:
             self._interrupted.discard(uid)
-            texts = "preempted", self._running("PreBind")
+            texts, is_preempted = ("preempted", self._running("PreBind")), False
         if isinstance(reason, Diagnosis):
             status = reason.pre_filter
             words = " ".join([*reason.reasons, *(status.reasons if status is not None else ())])
         else:
             words = " ".join([str(reason), *getattr(reason, "__notes__", ())])
         for text in texts:
-            if text not in words:
+            # A preemption may come just when the plugin has ended, and is the reason then.
+            if text not in words and not (is_preempted and words == "preempted"):
                 yield f"{uid} has failed since {words!r}, which does not say {text!r}"
 
     def _running(self, point: str) -> str:

@@ -20,10 +20,15 @@ from mooring.client.rest.reading import PAGE_SIZE
 from mooring.client.transport.transport import AnswerTooLong, Response, Stream
 from mooring.clock import Rng, seeded_random
 from mooring.errors import Gone, SchedulerError, Unreachable
+from mooring.objects.codec.decode import DecodedList
 from tests.helpers.virtual_loop import run_virtually
 
 LISTS: Final = 6
 NAMESPACES: Final = ("default", "team")
+#: The deadline and the longest answer of a page, and of a list in one page.
+LIST_S: Final = 60.0
+PAGE_BYTES_MAX: Final = 64 << 20
+LIST_BYTES_MAX: Final = 512 << 20
 
 
 class PagingServer:
@@ -49,6 +54,7 @@ class PagingServer:
         self._gone_rate = rng.choice((0.0, 0.1))
         self._failing_rate = rng.choice((0.0, 0.2))
         self._limit = PAGE_SIZE
+        self._selectors = "", ""
         #: The pods of the list that is being read, and the index of its next one.
         self._listed: list[dict[str, Any]] = []
         self._token = ""
@@ -66,7 +72,13 @@ class PagingServer:
     async def request(self, request: Request) -> Response:
         """Answers the request for a page."""
         rng, query = self._rng, dict(request.query)
-        token, limit = query.get("continue", ""), int(query["limit"])
+        token, limit = query.get("continue", ""), int(query.get("limit", "0"))
+        # Whether it is read in pages: then a page is not as long as a list may be.
+        bytes_max = PAGE_BYTES_MAX if self._limit else LIST_BYTES_MAX
+        selectors = query.get("labelSelector", ""), query.get("fieldSelector", "")
+        real = request.method, request.deadline_s, request.bytes_max, selectors
+        if real != ("GET", LIST_S, bytes_max, self._selectors) or ("limit" in query) != bool(limit):
+            self.problems.append(f"a page is requested by {real} {query}")
         await asyncio.sleep(rng.choice((0.0, 0.1)))
         if not token:
             self._begin(request.path)
@@ -95,13 +107,19 @@ class PagingServer:
         self.expected = readable, len(pods) - len(readable), str(self._version)
         self.is_gone, self._next, self._token, self._listed = False, 0, "", pods
 
-    def begin_list(self) -> None:
-        """Notes that a new list begins: its first page has the usual number of objects."""
-        self._limit = PAGE_SIZE
+    def begin_list(self, rng: Rng) -> tuple[int, str, str]:
+        """Notes that a new list begins, and with how many objects its first page.
+
+        Returns that number, 0 for all, and the selectors of labels and of fields.
+        """
+        self._limit = rng.choice((PAGE_SIZE, PAGE_SIZE, PAGE_SIZE, 0, 7))
+        self._selectors = rng.choice((("", ""), ("a=b", ""), ("", "spec.nodeName="), ("a", "b")))
+        return self._limit, *self._selectors
 
     def _page(self, limit: int) -> Response:
-        items = self._listed[self._next : self._next + limit]
-        self._next += limit
+        count = limit or len(self._listed)
+        items = self._listed[self._next : self._next + count]
+        self._next += count
         is_last = self._next >= len(self._listed)
         self._count += 1
         self._token = "" if is_last else f"token-{self._count}"
@@ -128,16 +146,35 @@ class PagingServer:
         }
 
 
+async def _by_pages(
+    client: Client, namespace: str, size: int, label: str, field: str
+) -> DecodedList:
+    pages = client.pages(
+        "Pod", namespace, label_selector=label, field_selector=field, page_size=size
+    )
+    read = [page async for page in pages]
+    items = tuple(pod for page in read for pod in page.items)
+    errors = tuple(error for page in read for error in page.errors)
+    malformed = sum(page.malformed for page in read)
+    return DecodedList(items, read[-1].resource_version, "", malformed, errors)
+
+
 async def _lists(seed: int, paths: Counter[str]) -> list[str]:
     """Reads lists one after another; returns the problems."""
     rng = seeded_random(seed)
     server = PagingServer(rng)
     client = Client(server, rng=seeded_random(seed + 1))
+    selecting = seeded_random(seed + 2)
     for _ in range(LISTS):
-        server.begin_list()
+        size, label, field = server.begin_list(selecting)
         namespace = rng.choice(("", *NAMESPACES))
         try:
-            result = await client.list("Pod", namespace)
+            if size == PAGE_SIZE:
+                result = await client.list(
+                    "Pod", namespace, label_selector=label, field_selector=field
+                )
+            else:
+                result = await _by_pages(client, namespace, size, label, field)
         except SchedulerError as error:
             paths["failed"] += 1
             if isinstance(error, Gone) is not server.is_gone:

@@ -9,12 +9,14 @@ while one is idle; idle ones are closed after 90 s, and broken ones at once.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import httptools
 
-from mooring.client.transport.http1_pool import Http1Pool
+from mooring.client.transport.http1_pool import Http1Pool, _Connection
 from mooring.client.transport.transport import AnswerTooLong, Request, Response
 from mooring.clock import seeded_random
 from mooring.errors import Unreachable
@@ -26,6 +28,9 @@ REQUESTS: Final = 150
 #: In such seeds, modulo nine, an answer may be exactly as long as it may be.
 EXACT: Final = 4
 LENGTHS: Final = (12, 30, 400, 5000)
+#: In such seeds, modulo three, heads have no end; this is the longest one.
+HEADS_EVERY: Final = 3
+HEAD_BYTES_MAX: Final = 1 << 20
 
 
 class Refused(Exception):
@@ -177,6 +182,30 @@ class PoolRun(PoolChecks):
             self._loop.call_soon(task.cancel)
 
 
+async def _check_heads(rng: random.Random) -> list[str]:
+    """Checks that heads without an end are given up, also of many interim responses."""
+    connection = _Connection(lambda _: None)
+    transport: Any = SimpleNamespace(
+        write=lambda _: None, abort=lambda: None, is_closing=lambda: False
+    )
+    connection.connection_made(transport)
+    exchange = asyncio.create_task(connection.exchange(b"GET", 1_000, math.inf))
+    await asyncio.sleep(1.0)  # until it is sent
+    line = b"link: " + b"x" * rng.choice((100, 5_000, 30_000)) + b"\r\n"
+    interim = b"HTTP/1.1 103 Early\r\n" + line + b"\r\n"
+    endless = b"HTTP/1.1 200 OK\r\n" + line * 2
+    sent, is_interim = 0, rng.random() < 0.7
+    while connection._response is not None and sent < 2 * HEAD_BYTES_MAX:
+        piece = interim if is_interim else endless if not sent else line
+        sent += len(piece)
+        connection.data_received(piece)
+    await asyncio.wait({exchange}, timeout=1.0)
+    error = exchange.exception() if exchange.done() else None
+    if not isinstance(error, AnswerTooLong) or not 0 < sent - HEAD_BYTES_MAX <= len(endless):
+        return [f"{sent} bytes of heads, interim is {is_interim}, end with {error!r}"]
+    return []
+
+
 def run_pool(seed: int) -> None:
     """Runs a seed.
 
@@ -197,4 +226,6 @@ def run_pool(seed: int) -> None:
     loop._before_move = look
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(run.run())
+        if seed % HEADS_EVERY == 0:
+            run.problems += runner.run(_check_heads(seeded_random(seed + 1)))
     assert not run.problems, "\n".join(run.problems[:5])

@@ -20,6 +20,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import OutcomeUnknown, Unreachable
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
+from tests.faults.parts.event_contents import EventContents
 from tests.faults.twins.attached_recorder import AttachedRecorder
 from tests.helpers.virtual_loop import run_virtually
 
@@ -56,6 +57,8 @@ class EventServer:
         #: Name -> the last write that was answered, and when.
         self._answered: dict[str, tuple[Any, float]] = {}
         self.problems: list[str] = []
+        loop = asyncio.get_running_loop()
+        self.contents = EventContents(LoopClock(loop).wall_s)
         self._rng = rng
 
     def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
@@ -69,6 +72,8 @@ class EventServer:
         """Stores an event, or fails, or both."""
         rng = self._rng
         self._check_repeated(request)
+        stored = self.objects.get(_name_of(request))
+        self.problems += self.contents.problems(request, stored)
         await asyncio.sleep(rng.random())
         self.has_asked[_name_of(request)] = False
         if rng.random() >= self.refusing:
@@ -198,13 +203,16 @@ class RecorderRun:
 
     def _record(self, reason: str) -> None:
         self._recorded[reason] += 1
+        related = None if reason == "Active" else self._rng.choice(RELATED)
+        note = f"number {self._recorded.total()}"
+        self._server.contents.record(reason, related, note)
         self._recorder.record(
             make_pod("web"),
             type="Normal",
             reason=reason,
             action="Test",
-            note=f"number {self._recorded.total()}",
-            related=None if reason == "Active" else self._rng.choice(RELATED),
+            note=note,
+            related=related,
         )
 
     async def _go_on(self) -> None:

@@ -9,6 +9,7 @@ from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.cached_run import run_cached
+from tests.faults.parts.calls_run import run_calls
 from tests.faults.parts.candidate_run import run_candidate
 from tests.faults.parts.choice_run import run_choice
 from tests.faults.parts.claim_errors_run import run_claim_errors
@@ -16,9 +17,11 @@ from tests.faults.parts.claim_store_run import run_claim_store
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
+from tests.faults.parts.coordinated_run import run_coordinated
 from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.device_columns_run import run_device_columns
 from tests.faults.parts.device_scores_run import run_device_scores
+from tests.faults.parts.diffs_run import run_diffs
 from tests.faults.parts.elector_run import run_elector
 from tests.faults.parts.errors_run import run_errors
 from tests.faults.parts.extended_run import run_extended
@@ -27,10 +30,13 @@ from tests.faults.parts.filter_extender_run import run_filter_extender
 from tests.faults.parts.full_objects_run import run_full_objects
 from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
+from tests.faults.parts.health_run import run_health
 from tests.faults.parts.hints_run import run_hints
 from tests.faults.parts.informer_run import run_informer
+from tests.faults.parts.layers_run import run_layers
 from tests.faults.parts.limited_choice_run import run_limited_choice
 from tests.faults.parts.lists_run import run_lists
+from tests.faults.parts.metrics_run import run_metrics
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
 from tests.faults.parts.points_run import run_points
 from tests.faults.parts.pool_run import run_pool
@@ -42,12 +48,14 @@ from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.scores_run import run_scores
+from tests.faults.parts.service_run import run_service
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
+from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.writes_run import run_writes
@@ -101,10 +109,18 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "points": run_points,
     "tight": run_tight,
     "reports": run_reports,
+    "calls": run_calls,
+    "coordinated": run_coordinated,
+    "layers": run_layers,
+    "diffs": run_diffs,
+    "health": run_health,
+    "metrics": run_metrics,
+    "service": run_service,
+    "verbs": run_verbs,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "queue": ("queue", "hints"),
+    "queue": ("queue", "diffs", "hints"),
     "state": (
         "state",
         "claim_store",
@@ -143,6 +159,9 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "pool",
         "tokens",
         "lists",
+        "coordinated",
+        "layers",
+        "verbs",
     ),
     "scheduler": (
         "handlers",
@@ -160,6 +179,10 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "removal",
         "hints",
         "reports",
+        "health",
+        "metrics",
+        "service",
+        "coordinated",
     ),
     "plugins/dynamic_resources": (
         "extended",
@@ -177,5 +200,5 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/pod_topology_spread": ("spreading", "hints"),
     "plugins/volume_binding": ("volumes", "hints"),
     "plugins/volume_restrictions": ("restrictions", "hints"),
-    "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects"),
+    "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects", "calls"),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -58,6 +59,12 @@ class VerifyRun:
         self._server, self._cache, self._queue = PodServer(), Cache(), Bench().queue
         self._cache.put_node(make_node(NODE))
         self._pods: dict[str, Pod] = {}
+        #: The moves of the queue, and those that lost bindings bring about: pods by UID.
+        self._moved: list[Any] = []
+        self._lost: list[Pod] = []
+        queue: Any = self._queue
+        move, queue.move = queue.move, self._moves
+        self._move = move
         client: Any = self
         self._verifier = BindVerifier(
             client, self._cache, self._queue, self._pods, clock=LoopClock(loop)
@@ -91,6 +98,9 @@ class VerifyRun:
             uid = placed.info.uid
             if self._cache.is_assumed(uid) and self._server.nodes.get(uid) != NODE:
                 self.problems.append(f"{uid} is still assumed, but is not bound")
+        if self._moved != self._lost:
+            moved, lost = ([pod.metadata.uid for pod in it] for it in (self._moved, self._lost))
+            self.problems.append(f"the resources of {moved} were released, not of {lost}")
         lost = [uid for uid in self._tracked if self._cache.is_assumed(uid)]
         if len(self._verifier) != len(lost):
             self.problems.append(f"{len(self._verifier)} bindings are verified, not {len(lost)}")
@@ -139,11 +149,25 @@ class VerifyRun:
             due[0] = self._loop.time() + (wait_s or 0.0)
         else:
             del self._tracked[uid]
+            placed = self._cache.pods.get(uid)
+            if placed is not None:
+                self._lost.append(placed.info.pod)
             pod = next((pod for pod in self._pods.values() if pod.metadata.uid == uid), None)
             is_pending = pod is not None and pod.metadata.deletion_timestamp is None
             self._loop.call_soon(self._check, uid, False, is_pending)
             return
         self._loop.call_soon(self._check, uid, True, False)
+
+    def _moves(self, event: Any, old: Any, new: Any, *, only: Any) -> Any:
+        """Follows a move: of a lost binding others profit, but not its own pod."""
+        self._moved.append(old)
+        uid = old.metadata.uid
+        who = [only(SimpleNamespace(uid=it)) for it in (uid, f"not-{uid}")]
+        if (event.label, new, who) != ("AssignedPodDelete", None, [False, True]):
+            self.problems.append(f"{uid} moves pods by {event.label} {new} {who}")
+        if self._cache.is_assumed(uid):
+            self.problems.append(f"{uid} moves pods before its resources are free")
+        return self._move(event, old, new, only=only)
 
     def _check(self, uid: str, is_assumed: bool, is_queued: bool) -> None:
         if self._cache.is_assumed(uid) != is_assumed:

@@ -50,6 +50,8 @@ class AttachedElector:
         self._report = report
         self._leads_until_s = -math.inf
         self._is_over = self._has_led = self._is_overtaken = False
+        #: A renewal is due: the wait for it is over.
+        self._must_try = False
         self._attempt: Try | None = None
         self._expected: Ask | None = None
         self._result = False
@@ -135,7 +137,7 @@ class AttachedElector:
     # -- tries ------------------------------------------------------------------------------------
 
     async def _tries(self, deadline_s: float) -> bool:
-        started_at_s = self._now_s()
+        started_at_s, self._must_try = self._now_s(), False
         if self._is_over:
             self._differ("tries although it was lost or released")
         if self._is_overtaken:
@@ -243,6 +245,8 @@ class AttachedElector:
 
     async def _sleeps(self, seconds: float) -> None:
         left_s = self._leads_until_s - self._now_s()
+        if self._must_try:
+            self._differ("waits again, and has not tried")
         if self._has_led:
             most_s = min(self._times.retry_s, max(left_s, 0.01))
         else:
@@ -253,6 +257,7 @@ class AttachedElector:
         if seconds > most_s + ROUNDING_S:
             self._differ(f"waits {seconds:.2f} s, not {most_s:.2f} s at most")
         await self._sleep(seconds)
+        self._must_try = not self._has_led or self._leads_until_s - self._now_s() > ROUNDING_S
 
     def _differ(self, message: str) -> None:
         self._report(f"lease: {self._elector.identity} {message}")

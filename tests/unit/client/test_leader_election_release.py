@@ -87,6 +87,19 @@ def test_a_lease_that_another_client_changed_is_released() -> None:
     run(test)
 
 
+def test_a_lease_without_transitions_is_released_with_none() -> None:
+    async def test(world: World) -> None:
+        one = world.candidate("one")
+        await one.wait_until_leading()
+        lease = world.server.leases[PATH]
+        del lease["spec"]["leaseTransitions"]
+        lease["metadata"]["resourceVersion"] = "99"
+        assert await one.release()
+        assert world.lease["leaseTransitions"] == 0
+
+    run(test)
+
+
 def test_a_renewal_under_way_does_not_undo_the_release() -> None:
     async def test(world: World) -> None:
         one = world.candidate("one")
