@@ -41,6 +41,7 @@ from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.restrictions_run import run_restrictions
+from tests.faults.parts.rules_run import run_rules
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
@@ -101,6 +102,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "points": run_points,
     "tight": run_tight,
     "reports": run_reports,
+    "rules": run_rules,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -116,6 +118,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handlers",
         "cycle",
         "tight",
+        "rules",
     ),
     "framework": (
         "points",
@@ -129,6 +132,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "scores",
         "device_columns",
         "tight",
+        "rules",
     ),
     "dra": ("node_devices", "shared_devices"),
     "cel": ("node_devices",),
@@ -171,6 +175,15 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "hints",
     ),
     "plugins/default_preemption": ("choice", "limited_choice"),
+    "plugins/image_locality": ("rules",),
+    "plugins/node_affinity": ("rules", "scores", "hints"),
+    "plugins/node_declared_features": ("rules",),
+    "plugins/node_name": ("rules",),
+    "plugins/node_ports": ("rules", "choice"),
+    "plugins/node_unschedulable": ("rules",),
+    "plugins/scheduling_gates": ("rules",),
+    "plugins/taint_toleration": ("rules", "scores", "hints"),
+    "plugins/volume_zone": ("rules", "hints"),
     "plugins/inter_pod_affinity": ("scores", "hints"),
     "plugins/node_resources": ("scores", "device_scores", "hints"),
     "plugins/node_volume_limits": ("hints",),

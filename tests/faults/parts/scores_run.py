@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-import pytest
 from msgspec.structs import replace
 
 from mooring.clock import seeded_random
@@ -27,7 +26,6 @@ from mooring.config.types import (
     UtilizationShapePoint,
 )
 from mooring.framework import Attempt, Placement
-from mooring.framework.runtime import result_cache
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.node import Node
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
@@ -37,7 +35,9 @@ from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.taint_toleration import TaintToleration
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
+from tests.faults.parts.attempts import totals_of
 from tests.faults.parts.batch_run import GoHeap
+from tests.faults.parts.limits import few_cached_results
 from tests.faults.parts.scores_model import (
     WEIGHTS,
     Kind,
@@ -269,10 +269,7 @@ class ScoresRun:
     def _check_totals(
         self, pod: PodInfo, attempt: Attempt, selected: str, expected: dict[str, int]
     ) -> None:
-        assert attempt.total is not None
-        rows = range(len(attempt.total)) if attempt.rows is None else attempt.rows.tolist()
-        names = [attempt.snapshot.nodes.names[row] for row in rows]
-        totals = dict(zip(names, attempt.total.tolist(), strict=True))
+        totals = totals_of(attempt)
         if totals != expected:
             self.problems.append(f"{pod.key} has the totals {totals}, not {expected}")
             return
@@ -349,9 +346,6 @@ def run_scores(seed: int) -> None:
         AssertionError: an attempt differs from the model.
     """
     run = ScoresRun(seed)
-    with pytest.MonkeyPatch.context() as patch:
-        if run.has_many_kinds:
-            # The least number of entries that a cache has, however much memory one takes.
-            patch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)
+    with few_cached_results(only_if=run.has_many_kinds):
         run.run()
     assert not run.problems, run.problems[0]
