@@ -44,6 +44,8 @@ ACTIONS: Final = 50
 QUIET_S: Final = 900.0
 #: The watch is not later than this.
 SETTLED_S: Final = 10.0
+#: In such seeds, modulo four, volumes of placed pods cannot be counted.
+FOREIGN: Final = 2
 #: Added to the seed: the limits of volumes have draws of their own.
 LIMITS_SEED: Final = 1 << 40
 
@@ -71,6 +73,7 @@ class VolumesRun(VolumeWatch):
             self.problems.append,
             more=seeded_random(seed + LIMITS_SEED + 2),
             migrations=seeded_random(seed + LIMITS_SEED + 1),
+            foreign=seeded_random(seed + LIMITS_SEED + 3) if seed % 4 == FOREIGN else None,
             on_csi_node=self._on_csi_node,
         )
         self._one_attempt = asyncio.Lock()
