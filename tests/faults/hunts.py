@@ -19,6 +19,7 @@ import pytest
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
 from tests.faults.broad_mutations import BROAD_BUGS
 from tests.faults.class_mutations import CLASS_BUGS
+from tests.faults.deciding_mutations import DECIDING_BUGS, DECIDING_SEED_OF
 from tests.faults.drawn_mutations import DRAWN_BUGS
 from tests.faults.fresh_mutations import FRESH_BUGS
 from tests.faults.further_mutations import FURTHER_BUGS
@@ -74,6 +75,7 @@ ALL_BUGS: Final = (
     *LATER_SEEDED_BUGS,
     *REDRAWN_BUGS,
     *LATER_REDRAWN_BUGS,
+    *DECIDING_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -510,6 +512,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "connections_outlive_credentials": ("tokens", 0),
     "updates_count_as_nodes": ("spreading", 3),
     **REDRAWN_SEED_OF,
+    **DECIDING_SEED_OF,
 }
 
 
