@@ -124,8 +124,8 @@ DECIDING_BUGS: Final = [
         "A claim that PreBind has created is deleted in the version before its reservation",
         bind_claims,
         "_write_special",
-        "    attempt.created = stored\n",
-        "",
+        "attempt.created = stored",
+        "pass",
         "device",
     ),
     PlantedBug(
