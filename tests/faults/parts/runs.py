@@ -32,6 +32,7 @@ from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.limited_choice_run import run_limited_choice
 from tests.faults.parts.lists_run import run_lists
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
+from tests.faults.parts.pod_claims_run import run_pod_claims
 from tests.faults.parts.points_run import run_points
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
@@ -103,6 +104,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "tight": run_tight,
     "reports": run_reports,
     "rules": run_rules,
+    "pod_claims": run_pod_claims,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -173,6 +175,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "conditions",
         "device_columns",
         "hints",
+        "pod_claims",
     ),
     "plugins/default_preemption": ("choice", "limited_choice"),
     "plugins/image_locality": ("rules",),
