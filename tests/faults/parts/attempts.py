@@ -1,4 +1,4 @@
-"""What runs read of an attempt."""
+"""Readings of an attempt, for several runs."""
 
 from __future__ import annotations
 

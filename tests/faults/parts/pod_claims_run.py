@@ -44,7 +44,7 @@ USERS: Final = ((), (), ("web",), ("other",), ("web", "other"))
 
 
 class Post(NamedTuple):
-    """What PostFilter returns: the reason, and the claim that is changed, and whether deleted."""
+    """The answer of PostFilter: the reason, and the claim that is changed, or deleted."""
 
     reason: str
     claim: str = ""
@@ -259,17 +259,12 @@ class PodClaimsRun:
         return claim if is_own else None
 
     def _problem_of_classes(self, pod: Document) -> str:
-        for claim in self._claims_of(pod):
-            if "allocation" in claim["status"]:
-                continue
-            for request in claim["spec"]["devices"]["requests"]:
-                exactly = request.get("exactly")
-                alternatives = request.get("firstAvailable", [])
-                names = [(request["name"], exactly["deviceClassName"])] if exactly else []
-                names += [(f"first/{it['name']}", it["deviceClassName"]) for it in alternatives]
-                for name, of_class in names:
-                    if of_class not in self._classes:
-                        return f"request {name}: device class {of_class} does not exist"
+        """Returns which class is absent; "" = none that an unallocated claim requests."""
+        unallocated = [it for it in self._claims_of(pod) if "allocation" not in it["status"]]
+        for claim in unallocated:
+            for name, of_class in _classes_of(claim):
+                if of_class not in self._classes:
+                    return f"request {name}: device class {of_class} does not exist"
         return ""
 
     def _rejected(self, node: str, pod: Document) -> str:
@@ -308,6 +303,17 @@ class PodClaimsRun:
         if self._needs_special(pod) and self._special() is not None:
             return [Post("deletion of ResourceClaim completed", SPECIAL, is_deletion=True)]
         return [Post("still not schedulable")]
+
+
+def _classes_of(claim: Document) -> list[tuple[str, str]]:
+    """Returns the names of the requests of a claim, in order, with their classes."""
+    names: list[tuple[str, str]] = []
+    for request in claim["spec"]["devices"]["requests"]:
+        if "exactly" in request:
+            names.append((request["name"], request["exactly"]["deviceClassName"]))
+        alternatives = request.get("firstAvailable", ())
+        names += [(f"first/{it['name']}", it["deviceClassName"]) for it in alternatives]
+    return names
 
 
 def _owner(name: str) -> Document:

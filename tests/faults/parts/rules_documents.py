@@ -6,16 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mooring.clock import Rng
-from tests.faults.parts.rules_model import (
-    BETA_CLASS,
-    BETA_REGION,
-    BETA_ZONE,
-    FEATURES,
-    MIB,
-    REGION,
-    ZONE,
-    Document,
-)
+from tests.faults.parts.rules_model import BETA_CLASS, FEATURES, MIB
+from tests.faults.parts.rules_objects import BETA_REGION, BETA_ZONE, REGION, ZONE, Document
 
 NAMESPACES: Final = ("default", "team")
 NODES: Final = tuple(f"node-{number}" for number in range(7))

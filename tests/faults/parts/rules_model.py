@@ -11,15 +11,21 @@ component-helpers scheduling/corev1 (nodeaffinity, helpers.go).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-Document = dict[str, Any]
+from tests.faults.parts.rules_objects import (
+    BETA_REGION,
+    BETA_ZONE,
+    REGION,
+    ZONE,
+    Document,
+    Objects,
+    image_sizes,
+)
 
 UNSCHEDULABLE, UNRESOLVABLE = "Unschedulable", "UnschedulableAndUnresolvable"
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION = "failure-domain.beta.kubernetes.io/region"
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+#: The reason of a node that PreFilter leaves out.
+LEFT_OUT: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 #: A label of a volume -> the label of a node that counts if it has not the same.
 FALLBACKS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: "", REGION: ""}
 CORDONED: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -45,85 +51,8 @@ class Rejected(NamedTuple):
     plugin: str
 
 
-@dataclass
-class Objects:
-    """All objects of a cluster.
-
-    Attributes:
-        nodes: By name, in the order in which they came.
-        placed: The pods on nodes, by UID.
-        claims: Namespace and name -> claim.
-        volumes: By name.
-        classes: By name.
-        image_sizes: Image name -> the size that the first of its nodes has reported.
-        zones: The region and zone of nodes, in order of their first node, and their nodes.
-        order: The order in which nodes were visited last.
-        is_order_old: Whether a node has come or gone since then.
-    """
-
-    nodes: dict[str, Document] = field(default_factory=dict)
-    placed: dict[str, Document] = field(default_factory=dict)
-    claims: dict[tuple[str, str], Document] = field(default_factory=dict)
-    volumes: dict[str, Document] = field(default_factory=dict)
-    classes: dict[str, Document] = field(default_factory=dict)
-    image_sizes: dict[str, int] = field(default_factory=dict)
-    zones: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    order: list[str] = field(default_factory=list)
-    is_order_old: bool = False
-
-    def put_node(self, node: Document) -> None:
-        """Adds a node, or replaces the one of this name."""
-        name = node["metadata"]["name"]
-        old = self.nodes.get(name)
-        if old is not None:
-            self._forget_images(name)
-        if old is None or _place(old) != _place(node):
-            if old is not None:
-                self._leave_zone(name, _place(old))
-            self.zones.setdefault(_place(node), []).append(name)
-        self.nodes[name] = node
-        self.is_order_old = self.is_order_old or old is None
-        for image, size in _image_sizes(node).items():
-            self.image_sizes.setdefault(image, size)
-
-    def remove_node(self, name: str) -> None:
-        """Removes a node."""
-        self._forget_images(name)
-        self._leave_zone(name, _place(self.nodes.pop(name)))
-        self.is_order_old = True
-
-    def _leave_zone(self, name: str, zone: tuple[str, str]) -> None:
-        self.zones[zone].remove(name)
-        if not self.zones[zone]:
-            del self.zones[zone]
-
-    def visited(self) -> list[str]:
-        """Returns the nodes in order: the first one of every zone, then the second ones.
-
-        A node that changes its zone keeps its position until another one comes or goes.
-        """
-        if not self.is_order_old:
-            return self.order
-        longest = max(map(len, self.zones.values()), default=0)
-        self.order = [
-            names[number]
-            for number in range(longest)
-            for names in self.zones.values()
-            if number < len(names)
-        ]
-        self.is_order_old = False
-        return self.order
-
-    def _forget_images(self, name: str) -> None:
-        """Forgets the sizes of images that no other node has."""
-        others = [node for other, node in self.nodes.items() if other != name]
-        for image in _image_sizes(self.nodes[name]):
-            if not any(image in _image_sizes(other) for other in others):
-                del self.image_sizes[image]
-
-
 class Options(NamedTuple):
-    """Of the plugins: whether Lt and Gt of tolerations compare, and the affinity of the profile."""
+    """Options of the plugins: if Lt and Gt of tolerations compare, the affinity of the profile."""
 
     compares: bool
     added: Document
@@ -256,6 +185,31 @@ class RulesModel:
                     return True
         return False
 
+    def before_filter(
+        self, plugins: Sequence[str], pod: Document
+    ) -> tuple[Rejected | None, frozenset[str] | None]:
+        """Returns what PreFilter rejects a pod with, and the nodes that it leaves; None = all."""
+        left: frozenset[str] | None = None
+        for plugin in plugins:
+            result = self.pre_filter(plugin, pod)
+            if isinstance(result, Rejected):
+                return result, left
+            left = left if result is None else result
+        return None, left
+
+    def decided(self, plugins: Sequence[str], pod: Document) -> dict[str, Rejected | None]:
+        """Returns the status of each node, by the first of some plugins that rejects it."""
+        refusal, left = self.before_filter(plugins, pod)
+        if refusal is not None:
+            return dict.fromkeys(self._objects.nodes, refusal)
+        left_out = Rejected(UNRESOLVABLE, LEFT_OUT, "")
+        decided: dict[str, Rejected | None] = {}
+        for name, node in self._objects.nodes.items():
+            is_left_out = left is not None and name not in left
+            results = (self.filter(plugin, pod, node) for plugin in plugins)
+            decided[name] = left_out if is_left_out else next(filter(None, results), None)
+        return decided
+
     # -- scores -----------------------------------------------------------------------------------
 
     def scores(self, plugin: str, pod: Document, names: Sequence[str]) -> list[int]:
@@ -298,7 +252,7 @@ class RulesModel:
         names += [volume["reference"] for volume in volumes]
         total = 0
         for name in map(_with_tag, names):
-            owners = [it for it in self._objects.nodes.values() if name in _image_sizes(it)]
+            owners = [it for it in self._objects.nodes.values() if name in image_sizes(it)]
             if any(it is node for it in owners):
                 size = self._objects.image_sizes[name]
                 total += int(size * (len(owners) / len(self._objects.nodes)))
@@ -316,11 +270,6 @@ class Changed(NamedTuple):
     kind: str
     old: Document | None
     new: Document | None
-
-    @property
-    def is_update(self) -> bool:
-        """Whether the object was there before and is there after."""
-        return self.old is not None and self.new is not None
 
 
 def queues(model: RulesModel, plugin: str, pod: Document, change: Changed) -> bool:
@@ -553,25 +502,8 @@ def _declared(node: Document) -> set[str]:
     return set(node["status"].get("declaredFeatures", ())) & set(FEATURES)
 
 
-def _place(node: Document) -> tuple[str, str]:
-    """Returns the region and the zone of a node; the older labels come first."""
-    labels = node["metadata"]["labels"]
-    return (
-        labels.get(BETA_REGION, labels.get(REGION, "")),
-        labels.get(BETA_ZONE, labels.get(ZONE, "")),
-    )
-
-
 def _with_tag(name: str) -> str:
     return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
-
-
-def _image_sizes(node: Document) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for image in node["status"].get("images", ()):
-        for name in image["names"]:
-            sizes.setdefault(name, image["sizeBytes"])
-    return sizes
 
 
 def _scaled(values: list[int]) -> list[int]:

@@ -11,14 +11,13 @@ plugins, the totals and each hint are those of ``rules_model.py``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Final
 
 import msgspec
 
-from mooring.clock import seeded_random
-from mooring.cluster_event import ActionType, ClusterEvent, EventResource, QueueingHint
+from mooring.clock import Rng, seeded_random
 from mooring.config.types import NodeAffinityArgs
 from mooring.framework import Attempt, Diagnosis
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
@@ -33,7 +32,6 @@ from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.plugins.scheduling_gates import SchedulingGates
 from mooring.plugins.taint_toleration import TaintToleration
 from mooring.plugins.volume_zone import VolumeZone
-from mooring.queue.event_diff import node_changes, pod_changes
 from mooring.state import PodInfo
 from mooring.testing import Harness
 from tests.faults.parts.attempts import totals_of
@@ -46,34 +44,14 @@ from tests.faults.parts.rules_documents import (
     VOLUMES,
     Drawn,
 )
-from tests.faults.parts.rules_model import (
-    Changed,
-    Document,
-    Objects,
-    Options,
-    Rejected,
-    RulesModel,
-    gate_reason,
-    queues,
-)
+from tests.faults.parts.rules_hints import Plain, PluginHints, plain
+from tests.faults.parts.rules_model import Changed, Options, Rejected, RulesModel
+from tests.faults.parts.rules_objects import Document, Objects
 
 STEPS: Final = 40
 KINDS: Final = (3, 6, 12)
 WAITING: Final = 3
 GATES: Final = (("first",), ("first", "second"), ())
-POD_KINDS: Final = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD)
-#: Kind of objects -> the resource of its events.
-RESOURCES: Final = {
-    "Node": EventResource.NODE,
-    "Pod": EventResource.ASSIGNED_POD,
-    "PersistentVolume": EventResource.PERSISTENT_VOLUME,
-    "PersistentVolumeClaim": EventResource.PERSISTENT_VOLUME_CLAIM,
-    "StorageClass": EventResource.STORAGE_CLASS,
-}
-#: What a node that PreFilter leaves out is rejected with.
-LEFT_OUT: Final = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-#: A status: its code, its reasons and its plugin; None = the pod fits.
-Plain = tuple[str, tuple[str, ...], str] | None
 
 
 class RulesRun:
@@ -96,34 +74,18 @@ class RulesRun:
             del term[1:]
         options = Options(rng.random() < 0.5, added)
         self._model = RulesModel(self._objects, options)
-        self._plugins = self._new_plugins(options)
+        self._plugins = _new_plugins(rng, options)
+        self._names = [plugin.name for plugin in self._plugins]
         self._weights = {plugin.name: rng.randint(1, 5) for plugin in self._plugins}
         self._harness = Harness([], self._plugins, weights=self._weights)
         count = rng.choice(KINDS)
         self.has_many_kinds = count == max(KINDS)
         self._specs = self._drawn.kinds(count)
         self._count = 0
+        self._hints = PluginHints(self._plugins, self._model, self.problems)
         for name in NODES[: rng.choice((1, 3, 6))]:
             self._put_node(self._drawn.node(name))
         self._waiting = [self._new_pod(index) for index in range(WAITING)]
-
-    def _new_plugins(self, options: Options) -> list[Any]:
-        args = None
-        if options.added:
-            added = msgspec.convert(options.added, AddedAffinity)
-            args = NodeAffinityArgs(added_affinity=added)
-        plugins: list[Any] = [
-            NodeUnschedulable(),
-            NodeName(),
-            TaintToleration({"TaintTolerationComparisonOperators": options.compares}),
-            NodeAffinity(args),
-            NodePorts(),
-            VolumeZone(),
-            NodeDeclaredFeatures(),
-            ImageLocality(),
-            SchedulingGates(),
-        ]
-        return self._rng.sample(plugins, self._rng.choice((len(plugins), 3)))
 
     def run(self) -> None:
         """Makes all changes and attempts, until one differs."""
@@ -171,7 +133,7 @@ class RulesRun:
         else:
             new = self._drawn.changed_node(old)
         self._put_node(new)
-        self._check_hints(Changed("Node", old, new))
+        self._hints.check(self._waiting, Changed("Node", old, new))
 
     def _remove_node(self) -> None:
         if len(self._objects.nodes) > 1 and self._rng.random() < 0.5:
@@ -182,7 +144,7 @@ class RulesRun:
             self._harness.cache.remove_node(name)
             old = self._objects.nodes[name]
             self._objects.remove_node(name)
-            self._check_hints(Changed("Node", old, None))
+            self._hints.check(self._waiting, Changed("Node", old, None))
 
     def _place(self) -> None:
         if self._objects.nodes:
@@ -190,7 +152,7 @@ class RulesRun:
             pod = self._new_pod(index, self._rng.choice(list(self._objects.nodes)))
             self._objects.placed[pod["metadata"]["uid"]] = pod
             self._harness.cache.put_pod(convert(pod, "Pod"))
-            self._check_hints(Changed("Pod", None, pod))
+            self._hints.check(self._waiting, Changed("Pod", None, pod))
 
     def _remove_pod(self) -> None:
         """Removes a placed pod, or one that is nominated or pending."""
@@ -201,13 +163,13 @@ class RulesRun:
         old["spec"].pop("nodeName", None)
         if self._rng.random() < 0.5:
             old["status"] = {"nominatedNodeName": NODES[0]}
-        self._check_hints(Changed("Pod", old, None))
+        self._hints.check(self._waiting, Changed("Pod", old, None))
 
     def _remove(self, pod: Document) -> None:
         uid = pod["metadata"]["uid"]
         del self._objects.placed[uid]
         self._harness.cache.remove_pod(uid)
-        self._check_hints(Changed("Pod", pod, None))
+        self._hints.check(self._waiting, Changed("Pod", pod, None))
 
     def _change_waiting(self) -> None:
         """Changes a pod that waits, or another one, in what an API server lets users change."""
@@ -221,13 +183,13 @@ class RulesRun:
         elif draw < 0.7:
             old["spec"]["schedulingGates"] = [{"name": name} for name in self._rng.choice(GATES)]
             new["spec"]["schedulingGates"] = old["spec"]["schedulingGates"][:-1]
-            self._check_gates(old)
-            self._check_gates(new)
+            self._hints.check_gates(old)
+            self._hints.check_gates(new)
         elif draw < 0.8:
             new["metadata"]["labels"] = {"version": str(self._count)}
         else:
             new["spec"]["hostNetwork"] = not old["spec"]["hostNetwork"]
-        self._check_hints(Changed("Pod", old, new))
+        self._hints.check(self._waiting, Changed("Pod", old, new))
         if is_waiting:
             self._waiting[index] = new
 
@@ -258,38 +220,7 @@ class RulesRun:
             key = name if isinstance(name, str) else "/".join(name)
             self._harness.cache.remove_object(kind, key)
         if old is not None or new is not None:
-            self._check_hints(Changed(kind, old, new))
-
-    # -- hints ------------------------------------------------------------------------------------
-
-    def _check_hints(self, change: Changed) -> None:
-        """Asks each plugin whether a change queues a pod."""
-        if not self._count:
-            return
-        old, new = (
-            it if it is None else convert(it, change.kind) for it in (change.old, change.new)
-        )
-        events = list(_events(change.kind, old, new))
-        for pod in self._waiting:
-            info = PodInfo(convert(pod, "Pod"))
-            for plugin in self._plugins:
-                answer = _answer(plugin, events, info, old, new)
-                expected = queues(self._model, plugin.name, pod, change)
-                self.paths["queued"] += expected
-                if answer != expected:
-                    self.problems.append(
-                        f"{plugin.name} queues {pod}: {answer}, not {expected}, after {change}"
-                    )
-
-    def _check_gates(self, pod: Document) -> None:
-        for plugin in self._plugins:
-            if isinstance(plugin, SchedulingGates):
-                status = _plain(plugin.pre_enqueue(PodInfo(convert(pod, "Pod"))))
-                reason = gate_reason(pod)
-                code = "UnschedulableAndUnresolvable"
-                expected = (code, (reason,), "") if reason else None
-                if status != expected:
-                    self.problems.append(f"gates: {status}, not {expected}")
+            self._hints.check(self._waiting, Changed(kind, old, new))
 
     # -- attempts ---------------------------------------------------------------------------------
 
@@ -303,7 +234,9 @@ class RulesRun:
             self.paths["rejected"] += 1
             self._check_diagnosis(pod, result)
             return
-        fitting = [name for name, status in self._decided(pod).items() if status is None]
+        fitting = [
+            name for name, status in self._model.decided(self._names, pod).items() if status is None
+        ]
         self.paths["placed"] += 1
         if result.node_name not in fitting:
             self.problems.append(f"{pod} is placed on {result.node_name}, not of {fitting}")
@@ -320,7 +253,7 @@ class RulesRun:
 
     def _check_statuses(self, pod: Document, parsed: Any) -> None:
         """Compares the statuses of all nodes by each plugin that has no other one before it."""
-        refusal, _ = self._before_filter(pod)
+        refusal, _ = self._model.before_filter(self._names, pod)
         for plugin in self._plugins:
             if refusal is not None or not hasattr(plugin, "filter"):
                 continue
@@ -328,43 +261,16 @@ class RulesRun:
             for name, status in statuses.items():
                 node = self._objects.nodes[name]
                 expected = _as_plain(self._model.filter(plugin.name, pod, node))
-                if _plain(status) != (expected and (*expected[:2], "")):
-                    self.problems.append(f"{node}: {_plain(status)}, not {expected}, for {pod}")
-
-    def _before_filter(self, pod: Document) -> tuple[Rejected | None, frozenset[str] | None]:
-        """Returns what PreFilter rejects a pod with, and the nodes that it leaves."""
-        left: frozenset[str] | None = None
-        for plugin in self._plugins:
-            result = self._model.pre_filter(plugin.name, pod)
-            if isinstance(result, Rejected):
-                return result, left
-            if result is not None:
-                left = result
-        return None, left
-
-    def _decided(self, pod: Document) -> dict[str, Rejected | None]:
-        """Returns how each node is decided."""
-        refusal, left = self._before_filter(pod)
-        if refusal is not None:
-            return dict.fromkeys(self._objects.nodes, refusal)
-        return {
-            name: Rejected("UnschedulableAndUnresolvable", LEFT_OUT, "")
-            if left is not None and name not in left
-            else self._first(pod, node)
-            for name, node in self._objects.nodes.items()
-        }
-
-    def _first(self, pod: Document, node: Document) -> Rejected | None:
-        results = (self._model.filter(plugin.name, pod, node) for plugin in self._plugins)
-        return next((it for it in results if it is not None), None)
+                if plain(status) != (expected and (*expected[:2], "")):
+                    self.problems.append(f"{node}: {plain(status)}, not {expected}, for {pod}")
 
     def _check_diagnosis(self, pod: Document, diagnosis: Diagnosis) -> None:
-        expected = self._decided(pod)
-        refusal, left = self._before_filter(pod)
-        statuses = {name: _plain(diagnosis.status_of(name)) for name in expected}
-        plain = {name: _as_plain(it) for name, it in expected.items()}
-        if statuses != plain:
-            self.problems.append(f"{statuses}, not {plain}, for {pod}")
+        expected = self._model.decided(self._names, pod)
+        refusal, left = self._model.before_filter(self._names, pod)
+        statuses = {name: plain(diagnosis.status_of(name)) for name in expected}
+        decided = {name: _as_plain(it) for name, it in expected.items()}
+        if statuses != decided:
+            self.problems.append(f"{statuses}, not {decided}, for {pod}")
         plugins = {it.plugin for it in expected.values() if it is not None and it.plugin}
         if refusal is None and left is not None:
             plugins.add("NodeAffinity")
@@ -391,43 +297,24 @@ class RulesRun:
             self.problems.append(f"{totals}, not {expected}, for {pod}")
 
 
-def _converted(obj: Document | None, kind: str) -> Any:
-    return None if obj is None else convert(obj, kind)
-
-
-def _events(kind: str, old: Any, new: Any) -> Iterator[ClusterEvent]:
-    """Yields the events of a change."""
-    resource = RESOURCES[kind]
-    if old is not None and new is not None:
-        if kind == "Node":
-            yield from node_changes(old, new)
-        elif kind == "Pod":
-            yield from pod_changes(PodInfo(old), PodInfo(new))
-        else:
-            yield ClusterEvent(resource, ActionType.UPDATE_OTHER)
-    else:
-        action = ActionType.ADD if new is not None else ActionType.DELETE
-        yield ClusterEvent(resource, action)
-
-
-def _answer(plugin: Any, events: list[ClusterEvent], pod: PodInfo, old: Any, new: Any) -> bool:
-    """Returns whether a plugin queues a pod after one of some events."""
-    for registered in plugin.events() if hasattr(plugin, "events") else ():
-        is_pod = registered.event.resource is EventResource.POD
-        for event in events:
-            is_same = event.resource is registered.event.resource or (
-                is_pod and event.resource in POD_KINDS
-            )
-            if not is_same or not event.action & registered.event.action:
-                continue
-            hint = registered.hint
-            if hint is None or hint(pod, old, new) is QueueingHint.QUEUE:
-                return True
-    return False
-
-
-def _plain(status: Any) -> Plain:
-    return None if status is None else (status.code.value, tuple(status.reasons), status.plugin)
+def _new_plugins(rng: Rng, options: Options) -> list[Any]:
+    """Returns some plugins in any order."""
+    args = None
+    if options.added:
+        added = msgspec.convert(options.added, AddedAffinity)
+        args = NodeAffinityArgs(added_affinity=added)
+    plugins: list[Any] = [
+        NodeUnschedulable(),
+        NodeName(),
+        TaintToleration({"TaintTolerationComparisonOperators": options.compares}),
+        NodeAffinity(args),
+        NodePorts(),
+        VolumeZone(),
+        NodeDeclaredFeatures(),
+        ImageLocality(),
+        SchedulingGates(),
+    ]
+    return rng.sample(plugins, rng.choice((len(plugins), 3)))
 
 
 def _as_plain(rejected: Rejected | None) -> Plain:

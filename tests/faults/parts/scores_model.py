@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -66,7 +66,7 @@ class Kind(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """Why a node is not feasible: the code, the reasons and the plugin of its status."""
+    """A node that is not feasible: the code, the reasons and the plugin of its status."""
 
     code: str
     reasons: tuple[str, ...]
@@ -149,30 +149,28 @@ class ScoresModel:
             code = UNRESOLVABLE if is_too_small else UNSCHEDULABLE
             return Rejected(code, tuple(reasons), "NodeResourcesFit")
         code, reason = UNSCHEDULABLE, ""
+        pods = [(other, place) for place, other in self._pods()]
+        theirs = [(other, it, kind, place) for other, place in pods for it in other.terms.anti]
         if not self._has_company(node, kind):
             code, reason = UNRESOLVABLE, "node(s) didn't match pod affinity rules"
-        elif self._is_near(node, [(kind, term, None) for term in kind.terms.anti]):
+        elif self._is_near(node, [(kind, it, *other) for it in kind.terms.anti for other in pods]):
             reason = "node(s) didn't match pod anti-affinity rules"
-        elif self._is_near(node, [(None, None, kind)]):
+        elif self._is_near(node, theirs):
             reason = "node(s) didn't satisfy existing pods anti-affinity rules"
         return Rejected(code, (reason,), "InterPodAffinity") if reason else None
 
     def _is_near(
-        self, node: MachineModel, rules: list[tuple[Kind | None, TermModel | None, Kind | None]]
+        self, node: MachineModel, rules: Iterable[tuple[Kind, TermModel, Kind, MachineModel]]
     ) -> bool:
-        """Returns whether there is a pod in a domain of the node for which a rule holds.
+        """Returns whether a term of a pod selects another one, which is near the node.
 
-        A rule is the owner of a term, the term, and the pod that it may select; None = those of the
-        other pod.
+        A rule is the owner of a term, the term, the pod that it may select, and where the other of
+        the two pods is.
         """
-        for other_node, other in self._pods():
-            for owner, term, subject in rules:
-                terms = other.terms.anti if term is None else (term,)
-                for it in terms:
-                    selects = self.selects(it, owner or other, subject or other)
-                    if selects and _is_together(it.key, node, other_node):
-                        return True
-        return False
+        return any(
+            self.selects(term, owner, subject) and _is_together(term.key, node, place)
+            for owner, term, subject, place in rules
+        )
 
     def _has_company(self, node: MachineModel, kind: Kind) -> bool:
         terms = kind.terms.affinity

@@ -52,12 +52,12 @@ class VolumeLimits:
     Args:
         cache: The cache of the run.
         objects: The objects that were reported to it, by kind and name.
-        rng: Of these draws alone.
+        draws: The sources of what is drawn here alone: changes; migrated in-tree plugins of a node
+            (no volume here is of one); pods that a preemption removes, and nominated ones; pods
+            whose volumes cannot be counted.
         report: Called with each difference.
-        more: Draws the pods that a preemption removes, and nominated ones.
-        migrations: Draws which in-tree plugins a node has migrated; no volume here is of one.
-        foreign: Draws placed pods with an ephemeral volume whose claim is not theirs, so that the
-            volumes of their node cannot be counted; None = there are none.
+        is_countable: False = there are placed pods with an ephemeral volume whose claim is not
+            theirs, so that the volumes of their node cannot be counted.
         on_csi_node: Called with the CSINode before and after each change of one.
     """
 
@@ -65,16 +65,15 @@ class VolumeLimits:
         self,
         cache: Cache,
         objects: Objects,
-        rng: Rng,
+        draws: Sequence[Rng],
         report: Callable[[str], None],
         *,
-        more: Rng,
-        migrations: Rng,
-        foreign: Rng | None,
+        is_countable: bool,
         on_csi_node: Callable[[Any, Any], None],
     ) -> None:
         self.paths: Counter[str] = Counter()
-        self._cache, self._objects, self._rng, self._report = cache, objects, rng, report
+        self._cache, self._objects, self._report = cache, objects, report
+        self._rng, self._migrations, self._more, foreign = draws
         self._plugin = NodeVolumeLimits()
         self._harness = Harness([], [self._plugin])
         self._harness.cache = cache
@@ -82,9 +81,8 @@ class VolumeLimits:
         self._limits: dict[str, dict[str, int | None]] = {}
         #: Attachment -> its driver, volume and node.
         self._attachments: dict[str, tuple[str, str, str]] = {}
-        self._more = more
-        self._migrations, self._on_csi_node = migrations, on_csi_node
-        self._foreign = foreign
+        self._on_csi_node = on_csi_node
+        self._foreign = None if is_countable else foreign
         #: Placed pod whose volumes cannot be counted -> its node.
         self._uncountable: dict[str, str] = {}
         self._csi_nodes: dict[str, Any] = {}
