@@ -49,7 +49,24 @@ EXTREMES: Final = {
     100: 2**31 - 1,
 }
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+#: The code and the reason of a pod whose victims are being evicted.
+GATED: Final = (
+    "UnschedulableAndUnresolvable",
+    ("waiting for the preemption for this pod to be finished",),
+)
 NO_HELP: Final = "Preemption is not helpful for scheduling"
+
+
+class PreemptingHandle(OfflineHandle):
+    """A handle that knows which pods are preempting."""
+
+    def __init__(self, cache: Cache, clock: VirtualClock, rng: Rng) -> None:
+        super().__init__(cache, clock, rng)
+        self.preempting: set[str] = set()
+
+    def is_preempting(self, uid: str) -> bool:
+        """Returns whether victims of the pod are being evicted."""
+        return uid in self.preempting
 
 
 class ChoiceRun:
@@ -78,7 +95,8 @@ class ChoiceRun:
         cache = Cache()
         amounts = {"cpu": str(CPU), "pods": "20"}
         nodes = [make_node(name, allocatable=amounts) for name in self.node_names]
-        handle = OfflineHandle(cache, VirtualClock(), seeded_random(seed + 1))
+        handle = PreemptingHandle(cache, VirtualClock(), seeded_random(seed + 1))
+        self._preempting = handle.preempting
         plugin = DefaultPreemption(args, handle)
         self._harness = Harness(nodes, [NodeResourcesFit(), plugin])
         self._harness.cache = self._cache = cache
@@ -169,6 +187,7 @@ class ChoiceRun:
         rng = self._rng
         pod = self._pod(rng.choice((1, 2, 3, 4)), priority=rng.choice((0, 5, 20, 100)))
         info = PodInfo(pod)
+        self._check_gate(info)
         snapshot = self._cache.snapshot()
         if self._has_leaving and self._more.random() < 0.5:
             self._cache.nominator.nominate(info, self._more.choice(self.node_names))
@@ -187,6 +206,17 @@ class ChoiceRun:
             self._cache.nominator.nominate(info, result.node_name)
         elif result.node_name:
             self._cache.put_pod(info.on_node(result.node_name).pod)
+
+    def _check_gate(self, info: PodInfo) -> None:
+        """Compares whether a pod is gated, while its victims are evicted and at other times."""
+        self._preempting.clear()
+        for is_preempting in (False, True):
+            if is_preempting:
+                self._preempting.add(info.uid)
+            status = self._plugin.pre_enqueue(info)
+            plain = status and (status.code.value, status.reasons)
+            if plain != (GATED if is_preempting else None):
+                self.problems.append(f"{info.key} gets {plain}, preempting: {is_preempting}")
 
     def _check_reasons(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
         """Compares the reasons why no node is a candidate: each node has one, cpu is short."""

@@ -56,6 +56,8 @@ HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 KEYS: Final = (HOST, ZONE, "rack", "room")
 NAMESPACES: Final = ("default", "team")
+#: No term names it: it is selected by labels alone.
+UNNAMED: Final = "lab"
 GPU: Final = "example.com/gpu"
 TAINTS: Final = ("old", "slow", "noisy")
 SHAPES: Final = (((0, 0), (100, 10)), ((0, 10), (50, 3), (100, 0)), ((20, 1), (70, 9)))
@@ -65,6 +67,7 @@ MANY: Final = 5
 MANY_KINDS: Final = 10
 #: In such seeds, modulo three, terms select namespaces by labels, which change.
 NAMESPACED: Final = 1
+UNNAMED_SHARE: Final = 0.3
 #: The resources that are balanced; none in half of the runs.
 BALANCED: Final[tuple[tuple[str, ...], ...]] = (
     (),
@@ -125,7 +128,7 @@ class ScoresRun:
         self._label_rate = rng.choice((0.7, 1.0))
         #: In such seeds terms select namespaces by labels.
         self._namespaced = seeded_random(seed + 2) if seed % 3 == NAMESPACED else None
-        for name in NAMESPACES:
+        for name in (*NAMESPACES, UNNAMED):
             self._put_namespace(name)
         self._count = 0
         for number in range(rng.choice((2, 5, 12))):
@@ -164,8 +167,11 @@ class ScoresRun:
         requests = {"cpu": rng.choice((0, 300, 700)), "memory": rng.choice((0, 256, 900))}
         if rng.random() < 0.3:
             requests[GPU] = 1
+        namespace = rng.choice(NAMESPACES)
+        if self._namespaced is not None and self._namespaced.random() < UNNAMED_SHARE:
+            namespace = UNNAMED
         return Kind(
-            rng.choice(NAMESPACES),
+            namespace,
             rng.choice(LABELS),
             tuple(requests.items()),
             tuple(key for key in TAINTS if rng.random() < 0.3),
@@ -205,7 +211,7 @@ class ScoresRun:
     def _change(self) -> None:
         rng = self._rng
         if self._namespaced is not None and self._namespaced.random() < 0.1:
-            self._put_namespace(self._namespaced.choice(NAMESPACES))
+            self._put_namespace(self._namespaced.choice((*NAMESPACES, UNNAMED)))
         name = f"node-{rng.randrange(12)}"
         node = self._model.nodes.get(name)
         draw = rng.random()
