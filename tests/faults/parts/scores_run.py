@@ -128,6 +128,8 @@ class ScoresRun:
         self._label_rate = rng.choice((0.7, 1.0))
         #: In such seeds terms select namespaces by labels.
         self._namespaced = seeded_random(seed + 2) if seed % 3 == NAMESPACED else None
+        #: Whether the namespace that no term names has labels: otherwise terms select it with all.
+        self._is_labeled = self._namespaced is not None and self._namespaced.random() < 0.5
         for name in (*NAMESPACES, UNNAMED):
             self._put_namespace(name)
         self._count = 0
@@ -203,7 +205,8 @@ class ScoresRun:
 
     def _put_namespace(self, name: str) -> None:
         """Adds a namespace, or gives it other labels."""
-        labels = {"tier": self._namespaced.choice("ab")} if self._namespaced is not None else {}
+        has_labels = self._namespaced is not None and (name != UNNAMED or self._is_labeled)
+        labels = {"tier": self._namespaced.choice("ab")} if self._namespaced and has_labels else {}
         self._model.namespaces[name] = labels
         obj = {"metadata": {"name": name, "labels": labels}}
         self._harness.cache.put_object("Namespace", convert(obj, "Namespace"))
