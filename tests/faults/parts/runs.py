@@ -128,6 +128,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "batch",
         "filter_extender",
         "limited_choice",
+        "preempt_extender",
         "cycle",
         "preemption",
         "choice",
