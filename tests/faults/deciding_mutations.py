@@ -139,4 +139,12 @@ DECIDING_BUGS: Final = [
 ]
 
 #: Bug -> the run and the seed that detect it.
-DECIDING_SEED_OF: Final[dict[str, tuple[str, int]]] = {}
+DECIDING_SEED_OF: Final = {
+    "nominated_is_not_gated": ("choice", 1),
+    "ports_of_removed_conflict": ("choice", 3),
+    "repeated_change_is_merged": ("rules", 0),
+    "last_term_is_anywhere": ("scores", 46),
+    "first_candidates_are_sent": ("preempt_extender", 5),
+    "last_sums_are_updated": ("spreading", 1),
+    "waiting_is_not_rejected": ("points", 4),
+}
