@@ -147,4 +147,5 @@ DECIDING_SEED_OF: Final = {
     "first_candidates_are_sent": ("preempt_extender", 5),
     "last_sums_are_updated": ("spreading", 1),
     "waiting_is_not_rejected": ("points", 4),
+    "confirmed_stays_nominated": ("state", 2),
 }

@@ -334,7 +334,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "single_event_never_ends": ("recorder", 0),
     "rejected_binding_is_skipped": ("cycle", 0),
     "second_of_equal_nodes": ("batch", 0),
-    "each_reason_once": ("choice", 3),
+    "each_reason_once": ("choice", 4),
     "mixed_claim_never_times_out": ("conditions", 2),
     "one_violating_less": ("limited_choice", 10),
     "other_services_forgotten": ("spreading", 2),
