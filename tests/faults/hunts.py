@@ -19,6 +19,7 @@ import pytest
 from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
 from tests.faults.broad_mutations import BROAD_BUGS
 from tests.faults.class_mutations import CLASS_BUGS
+from tests.faults.deciding_mutations import DECIDING_BUGS, DECIDING_SEED_OF
 from tests.faults.drawn_mutations import DRAWN_BUGS
 from tests.faults.fresh_mutations import FRESH_BUGS
 from tests.faults.further_mutations import FURTHER_BUGS
@@ -76,6 +77,7 @@ ALL_BUGS: Final = (
     *REDRAWN_BUGS,
     *LATER_REDRAWN_BUGS,
     *LIVING_BUGS,
+    *DECIDING_BUGS,
 )
 
 #: Seeds that are tried for each bug.
@@ -334,7 +336,7 @@ PART_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "single_event_never_ends": ("recorder", 0),
     "rejected_binding_is_skipped": ("cycle", 0),
     "second_of_equal_nodes": ("batch", 0),
-    "each_reason_once": ("choice", 3),
+    "each_reason_once": ("choice", 4),
     "mixed_claim_never_times_out": ("conditions", 2),
     "one_violating_less": ("limited_choice", 10),
     "other_services_forgotten": ("spreading", 2),
@@ -513,6 +515,7 @@ JOINT_SEED_OF: Final[Mapping[str, tuple[str, int]]] = {
     "updates_count_as_nodes": ("spreading", 3),
     **REDRAWN_SEED_OF,
     **LIVING_SEED_OF,
+    **DECIDING_SEED_OF,
 }
 
 

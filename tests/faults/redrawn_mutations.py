@@ -313,4 +313,5 @@ REDRAWN_SEED_OF: Final = {
     "slow_is_counted_late": ("slots", 3),
     "note_of_binder_is_lost": ("reports", 0),
     "mask_of_old_labels": ("volumes", 2),
+    "first_problem_ends": ("volumes", 2),
 }

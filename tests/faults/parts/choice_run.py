@@ -21,9 +21,10 @@ from mooring.framework import Diagnosis
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.codec.decode import convert
-from mooring.objects.pod import Pod, PodCondition
+from mooring.objects.pod import ContainerPort, Pod, PodCondition
 from mooring.objects.workloads import PodDisruptionBudget
 from mooring.plugins.default_preemption import DefaultPreemption
+from mooring.plugins.node_ports import NodePorts
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.simulation.offline import OfflineHandle
 from mooring.state import PodInfo
@@ -49,7 +50,28 @@ EXTREMES: Final = {
     100: 2**31 - 1,
 }
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+#: In such seeds, modulo four, pods have host ports; so many of them do.
+WITH_PORTS: Final = 3
+PORTS: Final = (80, 81, 82)
+PORTS_SHARE: Final = 0.4
+#: The code and the reason of a pod whose victims are being evicted.
+GATED: Final = (
+    "UnschedulableAndUnresolvable",
+    ("waiting for the preemption for this pod to be finished",),
+)
 NO_HELP: Final = "Preemption is not helpful for scheduling"
+
+
+class PreemptingHandle(OfflineHandle):
+    """A handle that knows which pods are preempting."""
+
+    def __init__(self, cache: Cache, clock: VirtualClock, rng: Rng) -> None:
+        super().__init__(cache, clock, rng)
+        self.preempting: set[str] = set()
+
+    def is_preempting(self, uid: str) -> bool:
+        """Returns whether victims of the pod are being evicted."""
+        return uid in self.preempting
 
 
 class ChoiceRun:
@@ -59,10 +81,12 @@ class ChoiceRun:
         problems: Differences to the reference.
         node_names: The nodes.
         n_choices: How many preemptors are tried.
+        has_ports: Whether pods have host ports in some seeds.
     """
 
     node_names: tuple[str, ...] = NODES
     n_choices = CHOICES
+    has_ports = True
 
     def __init__(self, seed: int, args: DefaultPreemptionArgs | None = None) -> None:
         self.problems: list[str] = []
@@ -78,9 +102,14 @@ class ChoiceRun:
         cache = Cache()
         amounts = {"cpu": str(CPU), "pods": "20"}
         nodes = [make_node(name, allocatable=amounts) for name in self.node_names]
-        handle = OfflineHandle(cache, VirtualClock(), seeded_random(seed + 1))
+        handle = PreemptingHandle(cache, VirtualClock(), seeded_random(seed + 1))
+        self._preempting = handle.preempting
         plugin = DefaultPreemption(args, handle)
-        self._harness = Harness(nodes, [NodeResourcesFit(), plugin])
+        #: Of host ports, in such seeds.
+        self._ports = seeded_random(seed + 3) if self.has_ports and seed % 4 == WITH_PORTS else None
+        self._ports_in_use: set[tuple[str, int]] = set()
+        filters = () if self._ports is None else (NodePorts(),)
+        self._harness = Harness(nodes, [NodeResourcesFit(), *filters, plugin])
         self._harness.cache = self._cache = cache
         for node in nodes:
             cache.put_node(node)
@@ -133,7 +162,21 @@ class ChoiceRun:
             priority=EXTREMES[value] if self._is_extreme else value,
             status=status,
         )
+        pod = self._with_port(pod)
         return self._varied(pod) if self._has_leaving else pod
+
+    def _with_port(self, pod: Pod) -> Pod:
+        """Returns the pod, with a host port at times: placed pods of a node have different ones."""
+        node, ports = pod.spec.node_name, self._ports
+        if ports is None or ports.random() > PORTS_SHARE:
+            return pod
+        port = ports.choice(PORTS)
+        if node and (node, port) in self._ports_in_use:
+            return pod
+        self._ports_in_use.add((node, port))
+        of_container = (ContainerPort(host_port=port, protocol="TCP"),)
+        containers = tuple(replace(it, ports=of_container) for it in pod.spec.containers)
+        return replace(pod, spec=replace(pod.spec, containers=containers))
 
     def _varied(self, pod: Pod) -> Pod:
         """Lets a placed pod leave, for any reason; nominates a pending one, or forbids it."""
@@ -169,6 +212,7 @@ class ChoiceRun:
         rng = self._rng
         pod = self._pod(rng.choice((1, 2, 3, 4)), priority=rng.choice((0, 5, 20, 100)))
         info = PodInfo(pod)
+        self._check_gate(info)
         snapshot = self._cache.snapshot()
         if self._has_leaving and self._more.random() < 0.5:
             self._cache.nominator.nominate(info, self._more.choice(self.node_names))
@@ -188,10 +232,25 @@ class ChoiceRun:
         elif result.node_name:
             self._cache.put_pod(info.on_node(result.node_name).pod)
 
+    def _check_gate(self, info: PodInfo) -> None:
+        """Compares whether a pod is gated, while its victims are evicted and at other times."""
+        self._preempting.clear()
+        for is_preempting in (False, True):
+            if is_preempting:
+                self._preempting.add(info.uid)
+            status = self._plugin.pre_enqueue(info)
+            plain = status and (status.code.value, status.reasons)
+            if plain != (GATED if is_preempting else None):
+                self.problems.append(f"{info.key} gets {plain}, preempting: {is_preempting}")
+
     def _check_reasons(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
         """Compares the reasons why no node is a candidate: each node has one, cpu is short."""
         cluster = self.model._cluster()
-        if result.victims or self.model._may_not(pod, diagnosis, cluster):
+        if (
+            self._ports is not None
+            or result.victims
+            or self.model._may_not(pod, diagnosis, cluster)
+        ):
             return
         reasons: Counter[str] = Counter()
         helpful = list(self.model._helpful(diagnosis))

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import PluginError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Profile
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime import post_filter as post_filtering
-from mooring.framework.runtime import result_cache
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.framework.status import (
     Status,
@@ -28,6 +25,8 @@ from mooring.framework.waiting_pods import WaitingPod
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
+from tests.faults.parts.attempts import totals_of
+from tests.faults.parts.limits import few_cached_results
 from tests.faults.parts.points_model import (
     REJECTED,
     Outcome,
@@ -209,10 +208,7 @@ class PointsRun:
                 scores = normalized(scores, is_reversed=self._plugins.is_reversed[plugin])
             for node, score in zip(fitting, scores, strict=True):
                 expected[node] += score * self._plugins.weights[plugin]
-        assert attempt.total is not None
-        rows = range(len(attempt.total)) if attempt.rows is None else attempt.rows.tolist()
-        nodes = [attempt.snapshot.nodes.names[row] for row in rows]
-        totals = dict(zip(nodes, attempt.total.tolist(), strict=True))
+        totals = totals_of(attempt)
         if totals != expected:
             self.problems.append(f"{pod.key} has the totals {totals}, not {expected}")
         elif expected[selected] != max(expected.values()):
@@ -270,9 +266,6 @@ def run_points(seed: int) -> None:
         AssertionError: an attempt differs from the model.
     """
     run = PointsRun(seed)
-    with pytest.MonkeyPatch.context() as patch:
-        if run.has_many_kinds:
-            # The least number of entries that a cache has, however much memory one takes.
-            patch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)
+    with few_cached_results(only_if=run.has_many_kinds):
         run_virtually(run.run(), seeded_random(seed + 1_000_000))
     assert not run.problems, run.problems[0]

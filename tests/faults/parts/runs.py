@@ -38,6 +38,7 @@ from tests.faults.parts.limited_choice_run import run_limited_choice
 from tests.faults.parts.lists_run import run_lists
 from tests.faults.parts.metrics_run import run_metrics
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
+from tests.faults.parts.pod_claims_run import run_pod_claims
 from tests.faults.parts.points_run import run_points
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
@@ -47,6 +48,7 @@ from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.restrictions_run import run_restrictions
+from tests.faults.parts.rules_run import run_rules
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.service_run import run_service
 from tests.faults.parts.slots_run import run_slots
@@ -117,6 +119,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "metrics": run_metrics,
     "service": run_service,
     "verbs": run_verbs,
+    "rules": run_rules,
+    "pod_claims": run_pod_claims,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -132,6 +136,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handlers",
         "cycle",
         "tight",
+        "rules",
     ),
     "framework": (
         "points",
@@ -139,12 +144,14 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "batch",
         "filter_extender",
         "limited_choice",
+        "preempt_extender",
         "cycle",
         "preemption",
         "choice",
         "scores",
         "device_columns",
         "tight",
+        "rules",
     ),
     "dra": ("node_devices", "shared_devices"),
     "cel": ("node_devices",),
@@ -192,8 +199,18 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "conditions",
         "device_columns",
         "hints",
+        "pod_claims",
     ),
     "plugins/default_preemption": ("choice", "limited_choice"),
+    "plugins/image_locality": ("rules",),
+    "plugins/node_affinity": ("rules", "scores", "hints"),
+    "plugins/node_declared_features": ("rules",),
+    "plugins/node_name": ("rules",),
+    "plugins/node_ports": ("rules", "choice"),
+    "plugins/node_unschedulable": ("rules",),
+    "plugins/scheduling_gates": ("rules",),
+    "plugins/taint_toleration": ("rules", "scores", "hints"),
+    "plugins/volume_zone": ("rules", "hints"),
     "plugins/inter_pod_affinity": ("scores", "hints"),
     "plugins/node_resources": ("scores", "device_scores", "hints"),
     "plugins/node_volume_limits": ("hints",),

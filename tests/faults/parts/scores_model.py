@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 #: What a container without a request counts for in scores: millicores and MiB.
 DEFAULTS: Final = {"cpu": 100, "memory": 200}
+UNSCHEDULABLE, UNRESOLVABLE = "Unschedulable", "UnschedulableAndUnresolvable"
 WEIGHTS: Final = {
     "InterPodAffinity": 2,
     "NodeResourcesFit": 1,
@@ -28,12 +29,19 @@ WEIGHTS: Final = {
 
 
 class TermModel(NamedTuple):
-    """An affinity term: pods with all these labels, in these namespaces, in a domain of the key."""
+    """An affinity term: pods with all these labels, in these namespaces, in a domain of the key.
+
+    Attributes:
+        key: Of the topology.
+        labels: Of the pods.
+        namespaces: None = that of the pod that has the term, unless others are selected.
+        selected: Also the namespaces with these labels; None = no others.
+    """
 
     key: str
     labels: tuple[tuple[str, str], ...]
-    #: None = that of the pod that has the term.
     namespaces: tuple[str, ...] | None = None
+    selected: tuple[tuple[str, str], ...] | None = None
 
 
 class Terms(NamedTuple):
@@ -55,6 +63,14 @@ class Kind(NamedTuple):
     terms: Terms = Terms()
     #: Weight, label and value of preferred nodes.
     prefers: tuple[tuple[int, str, str], ...] = ()
+
+
+class Rejected(NamedTuple):
+    """A node that is not feasible: the code, the reasons and the plugin of its status."""
+
+    code: str
+    reasons: tuple[str, ...]
+    plugin: str
 
 
 class Strategy(NamedTuple):
@@ -95,6 +111,8 @@ class ScoresModel:
     ) -> None:
         self._balanced = balanced
         self.nodes: dict[str, MachineModel] = {}
+        #: Namespace -> its labels.
+        self.namespaces: dict[str, dict[str, str]] = {}
         self._strategy = strategy
         self._hard_weight = hard_weight
         self._ignores_preferred = ignores_preferred
@@ -104,28 +122,55 @@ class ScoresModel:
             for pod in node.pods.values():
                 yield node, pod
 
+    def selects(self, term: TermModel, owner: Kind, subject: Kind) -> bool:
+        """Returns whether a term of a pod selects another pod."""
+        names = term.namespaces or ()
+        if term.namespaces is None and term.selected is None:
+            names = (owner.namespace,)
+        labels = self.namespaces.get(subject.namespace, {})
+        is_selected = term.selected is not None and set(term.selected) <= set(labels.items())
+        is_near = subject.namespace in names or is_selected
+        return is_near and set(term.labels) <= set(subject.labels)
+
     # -- filter -----------------------------------------------------------------------------------
 
-    def fits(self, name: str, kind: Kind) -> bool:
-        """Returns whether a node is feasible."""
+    def rejected(self, name: str, kind: Kind) -> Rejected | None:
+        """Returns why a node is not feasible; None = it is."""
         node = self.nodes[name]
-        if len(node.pods) >= node.size["pods"]:
-            return False
+        reasons = ["Too many pods"] if len(node.pods) >= node.size["pods"] else []
+        is_too_small = False
         for resource, amount in kind.requests:
             used = sum(dict(pod.requests).get(resource, 0) for pod in node.pods.values())
-            if amount and amount + used > node.size.get(resource, 0):
-                return False
-        return self._is_not_repelled(node, kind) and self._has_company(node, kind)
+            size = node.size.get(resource, 0)
+            if amount and amount + used > size:
+                reasons.append(f"Insufficient {resource}")
+                is_too_small = is_too_small or amount > size
+        if reasons:
+            code = UNRESOLVABLE if is_too_small else UNSCHEDULABLE
+            return Rejected(code, tuple(reasons), "NodeResourcesFit")
+        code, reason = UNSCHEDULABLE, ""
+        pods = [(other, place) for place, other in self._pods()]
+        theirs = [(other, it, kind, place) for other, place in pods for it in other.terms.anti]
+        if not self._has_company(node, kind):
+            code, reason = UNRESOLVABLE, "node(s) didn't match pod affinity rules"
+        elif self._is_near(node, [(kind, it, *other) for it in kind.terms.anti for other in pods]):
+            reason = "node(s) didn't match pod anti-affinity rules"
+        elif self._is_near(node, theirs):
+            reason = "node(s) didn't satisfy existing pods anti-affinity rules"
+        return Rejected(code, (reason,), "InterPodAffinity") if reason else None
 
-    def _is_not_repelled(self, node: MachineModel, kind: Kind) -> bool:
-        for other_node, other in self._pods():
-            for owner, term, subject in (
-                *((kind, term, other) for term in kind.terms.anti),
-                *((other, term, kind) for term in other.terms.anti),
-            ):
-                if selects(term, owner, subject) and _is_together(term.key, node, other_node):
-                    return False
-        return True
+    def _is_near(
+        self, node: MachineModel, rules: Iterable[tuple[Kind, TermModel, Kind, MachineModel]]
+    ) -> bool:
+        """Returns whether a term of a pod selects another one, which is near the node.
+
+        A rule is the owner of a term, the term, the pod that it may select, and where the other of
+        the two pods is.
+        """
+        return any(
+            self.selects(term, owner, subject) and _is_together(term.key, node, place)
+            for owner, term, subject, place in rules
+        )
 
     def _has_company(self, node: MachineModel, kind: Kind) -> bool:
         terms = kind.terms.affinity
@@ -133,7 +178,7 @@ class ScoresModel:
             return False
 
         def is_company(other: Kind) -> bool:
-            return all(selects(term, kind, other) for term in terms)
+            return all(self.selects(term, kind, other) for term in terms)
 
         company = [other_node for other_node, other in self._pods() if is_company(other)]
         if all(any(_is_together(term.key, node, it) for it in company) for term in terms):
@@ -172,7 +217,7 @@ class ScoresModel:
             weighted += [(weight, it, other, kind) for weight, it in other.terms.preferred]
             weighted += [(-w, term, other, kind) for w, term in other.terms.preferred_anti]
             for weight, term, owner, subject in weighted:
-                if term.key in node.labels and selects(term, owner, subject):
+                if term.key in node.labels and self.selects(term, owner, subject):
                     sums[term.key, node.labels[term.key]] += weight
         raw = []
         for name in names:
@@ -246,12 +291,6 @@ class ScoresModel:
 def has(labels: dict[str, str], key: str, value: str) -> bool:
     """Returns whether there is this label with this value."""
     return key in labels and labels[key] == value
-
-
-def selects(term: TermModel, owner: Kind, subject: Kind) -> bool:
-    """Returns whether a term of one pod selects another one."""
-    namespaces = (owner.namespace,) if term.namespaces is None else term.namespaces
-    return subject.namespace in namespaces and set(term.labels) <= set(subject.labels)
 
 
 def _is_together(key: str, node: MachineModel, other: MachineModel) -> bool:

@@ -4,8 +4,9 @@ Pods have terms of affinity of every kind, up to sixty in an attempt, with topol
 node, some or no nodes have; they prefer nodes, tolerate taints, and request a device. Nodes change
 their labels, sizes and taints. Most attempts repeat a kind of pods, so that scores are cached, and
 begin to visit at any node. In half of the runs the use of resources is balanced, too; some nodes
-lack one of them. The answers are those of ``scores_model.py``; the node of a tie is that
-of a heap in visiting order.
+lack one of them. In a third of the runs terms select namespaces by labels, which change. The
+answers, and the status of each node if there is none, are those of ``scores_model.py``; the node of
+a tie is that of a heap in visiting order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-import pytest
 from msgspec.structs import replace
 
 from mooring.clock import seeded_random
@@ -26,9 +26,9 @@ from mooring.config.types import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from mooring.framework import Attempt, Placement
-from mooring.framework.runtime import result_cache
+from mooring.framework import Attempt, Diagnosis, Placement
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
+from mooring.objects.codec.decode import convert
 from mooring.objects.node import Node
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity
@@ -37,11 +37,14 @@ from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.taint_toleration import TaintToleration
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
+from tests.faults.parts.attempts import totals_of
 from tests.faults.parts.batch_run import GoHeap
+from tests.faults.parts.limits import few_cached_results
 from tests.faults.parts.scores_model import (
     WEIGHTS,
     Kind,
     MachineModel,
+    Rejected,
     ScoresModel,
     Strategy,
     TermModel,
@@ -53,6 +56,8 @@ HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 KEYS: Final = (HOST, ZONE, "rack", "room")
 NAMESPACES: Final = ("default", "team")
+#: No term names it: it is selected by labels alone.
+UNNAMED: Final = "lab"
 GPU: Final = "example.com/gpu"
 TAINTS: Final = ("old", "slow", "noisy")
 SHAPES: Final = (((0, 0), (100, 10)), ((0, 10), (50, 3), (100, 0)), ((20, 1), (70, 9)))
@@ -60,6 +65,9 @@ LABELS: Final = ((("app", "web"),), (("app", "db"),), (("app", "web"), ("tier", 
 #: In such seeds, modulo six, there are more kinds than cached results: the entries are reused.
 MANY: Final = 5
 MANY_KINDS: Final = 10
+#: In such seeds, modulo three, terms select namespaces by labels, which change.
+NAMESPACED: Final = 1
+UNNAMED_SHARE: Final = 0.3
 #: The resources that are balanced; none in half of the runs.
 BALANCED: Final[tuple[tuple[str, ...], ...]] = (
     (),
@@ -118,6 +126,12 @@ class ScoresRun:
         self._many_rate = rng.choice((0.0, 0.0, 0.3))
         self._changes = rng.choice((0, 1, 4))
         self._label_rate = rng.choice((0.7, 1.0))
+        #: In such seeds terms select namespaces by labels.
+        self._namespaced = seeded_random(seed + 2) if seed % 3 == NAMESPACED else None
+        #: Whether the namespace that no term names has labels: otherwise terms select it with all.
+        self._is_labeled = self._namespaced is not None and self._namespaced.random() < 0.5
+        for name in (*NAMESPACES, UNNAMED):
+            self._put_namespace(name)
         self._count = 0
         for number in range(rng.choice((2, 5, 12))):
             self._put(f"node-{number}", self._new_machine(f"node-{number}"))
@@ -155,8 +169,11 @@ class ScoresRun:
         requests = {"cpu": rng.choice((0, 300, 700)), "memory": rng.choice((0, 256, 900))}
         if rng.random() < 0.3:
             requests[GPU] = 1
+        namespace = rng.choice(NAMESPACES)
+        if self._namespaced is not None and self._namespaced.random() < UNNAMED_SHARE:
+            namespace = UNNAMED
         return Kind(
-            rng.choice(NAMESPACES),
+            namespace,
             rng.choice(LABELS),
             tuple(requests.items()),
             tuple(key for key in TAINTS if rng.random() < 0.3),
@@ -180,10 +197,24 @@ class ScoresRun:
     def _term(self) -> TermModel:
         rng = self._rng
         namespaces = rng.choice((None, None, ("team",), NAMESPACES))
-        return TermModel(rng.choice(KEYS), rng.choice(LABELS[:3]), namespaces)
+        key, labels = rng.choice(KEYS), rng.choice(LABELS[:3])
+        selected: tuple[tuple[str, str], ...] | None = None
+        if self._namespaced is not None:
+            selected = self._namespaced.choice((None, None, (), (("tier", "a"),), (("tier", "b"),)))
+        return TermModel(key, labels, namespaces, selected)
+
+    def _put_namespace(self, name: str) -> None:
+        """Adds a namespace, or gives it other labels."""
+        has_labels = self._namespaced is not None and (name != UNNAMED or self._is_labeled)
+        labels = {"tier": self._namespaced.choice("ab")} if self._namespaced and has_labels else {}
+        self._model.namespaces[name] = labels
+        obj = {"metadata": {"name": name, "labels": labels}}
+        self._harness.cache.put_object("Namespace", convert(obj, "Namespace"))
 
     def _change(self) -> None:
         rng = self._rng
+        if self._namespaced is not None and self._namespaced.random() < 0.1:
+            self._put_namespace(self._namespaced.choice((*NAMESPACES, UNNAMED)))
         name = f"node-{rng.randrange(12)}"
         node = self._model.nodes.get(name)
         draw = rng.random()
@@ -251,11 +282,11 @@ class ScoresRun:
         attempt, pod = Attempt(snapshot, start), self._pod(kind)
         result = schedule_pod(framework, framework.new_cycle(pod, snapshot), attempt)
         visited = [*listed[start:], *listed[:start]]
-        fitting = [name for name in visited if self._model.fits(name, kind)]
+        rejected = {name: self._model.rejected(name, kind) for name in visited}
+        fitting = [name for name, status in rejected.items() if status is None]
         if not isinstance(result, Placement):
             self.paths["rejected"] += 1
-            if fitting:
-                self.problems.append(f"{pod.key} has no node, but fits {fitting}")
+            self._check_rejected(pod, result, rejected)
             return
         self.paths["placed"] += 1
         if result.node_name not in fitting:
@@ -266,13 +297,25 @@ class ScoresRun:
         if self._rng.random() < 0.7:
             self._place(result.node_name, kind)
 
+    def _check_rejected(
+        self, pod: PodInfo, diagnosis: Diagnosis, expected: dict[str, Rejected | None]
+    ) -> None:
+        """Compares the status of each node, the reasons, and the plugins."""
+        for name, rejected in expected.items():
+            status = diagnosis.status_of(name)
+            plain = status and Rejected(status.code.value, status.reasons, status.plugin)
+            if plain != rejected:
+                self.problems.append(f"{pod.key}: {name} is {plain}, not {rejected}")
+        rejections = [it for it in expected.values() if it is not None]
+        reasons = Counter(reason for it in rejections for reason in it.reasons)
+        plugins = {it.plugin for it in rejections}
+        if (diagnosis.reasons, diagnosis.unschedulable_plugins) != (reasons, plugins):
+            self.problems.append(f"{pod.key}: {diagnosis.reasons}, not {reasons}, {plugins}")
+
     def _check_totals(
         self, pod: PodInfo, attempt: Attempt, selected: str, expected: dict[str, int]
     ) -> None:
-        assert attempt.total is not None
-        rows = range(len(attempt.total)) if attempt.rows is None else attempt.rows.tolist()
-        names = [attempt.snapshot.nodes.names[row] for row in rows]
-        totals = dict(zip(names, attempt.total.tolist(), strict=True))
+        totals = totals_of(attempt)
         if totals != expected:
             self.problems.append(f"{pod.key} has the totals {totals}, not {expected}")
             return
@@ -339,6 +382,8 @@ def _pod_term(term: TermModel) -> dict[str, Any]:
     }
     if term.namespaces is not None:
         text["namespaces"] = list(term.namespaces)
+    if term.selected is not None:
+        text["namespaceSelector"] = {"matchLabels": dict(term.selected)}
     return text
 
 
@@ -349,9 +394,6 @@ def run_scores(seed: int) -> None:
         AssertionError: an attempt differs from the model.
     """
     run = ScoresRun(seed)
-    with pytest.MonkeyPatch.context() as patch:
-        if run.has_many_kinds:
-            # The least number of entries that a cache has, however much memory one takes.
-            patch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)
+    with few_cached_results(only_if=run.has_many_kinds):
         run.run()
     assert not run.problems, run.problems[0]

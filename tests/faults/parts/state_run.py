@@ -64,6 +64,10 @@ WEIGHTS: Final = {
 }
 
 
+#: Of the assumed pods so many are nominated when they are confirmed or forgotten.
+NOMINATED_SHARE: Final = 0.3
+
+
 class NominatorModel:
     """Nominations as one list of (pod, node), in order."""
 
@@ -118,6 +122,7 @@ class StateRun:
         self._cache = Cache()
         self._nodes: set[str] = set()
         self._nominated = NominatorModel()
+        self._more = seeded_random(seed + 5)
         self._csi_nodes = CSINodesModel(self._cache, NODES, seeded_random(seed + 4))
         #: UID -> pod, the node where it counts, and whether it is assumed.
         self._pods: dict[str, tuple[Pod, str, bool]] = {}
@@ -223,6 +228,8 @@ class StateRun:
             return
         uid, pod, node = self._rng.choice(assumed)
         way = self._rng.choice(("confirm", "same", "elsewhere", "newer", "forget"))
+        if self._more.random() < NOMINATED_SHARE:
+            _nominate_in(PodInfo(pod), node, self._cache.nominator, self._nominated)
         if way == "forget":
             self._cache.forget(uid)
             del self._pods[uid]
@@ -230,14 +237,12 @@ class StateRun:
         self._nominated.remove(lambda other: other.uid == uid)
         if way == "confirm":
             self._cache.confirm(uid)
-        elif way == "same":
-            self._cache.put_pod(pod)
-        elif way == "elsewhere":
-            node = self._rng.choice(NODES)
-            pod = replace(pod, spec=replace(pod.spec, node_name=node))
-            self._cache.put_pod(pod)
         else:
-            pod = self._new_pod(node, like=pod)
+            if way == "elsewhere":
+                node = self._rng.choice(NODES)
+                pod = replace(pod, spec=replace(pod.spec, node_name=node))
+            elif way == "newer":
+                pod = self._new_pod(node, like=pod)
             self._cache.put_pod(pod)
         self._pods[uid] = pod, node, False
 
@@ -308,8 +313,7 @@ class StateRun:
         node, info = self._rng.choice(NODES), PodInfo(self._new_pod())
         if self._nominated.entries and self._rng.random() < 0.3:
             info = self._rng.choice(self._nominated.entries)[0]
-        self._cache.nominator.nominate(info, node)
-        self._nominated.nominate(info, node)
+        _nominate_in(info, node, self._cache.nominator, self._nominated)
 
     def _change_nomination(self) -> None:
         """Reports a newer version of a pending pod: with its nomination, another, or none."""
@@ -383,6 +387,11 @@ def _terms(pods: Mapping[str, tuple[Pod, str, bool]], sort: str) -> Iterator[tup
 
 def _keys(infos: list[PodInfo]) -> list[str]:
     return [info.key for info in infos]
+
+
+def _nominate_in(info: PodInfo, node: str, *nominators: Nominator | NominatorModel) -> None:
+    for nominator in nominators:
+        nominator.nominate(info, node)
 
 
 def run_state(seed: int) -> None:

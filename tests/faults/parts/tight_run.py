@@ -7,10 +7,9 @@ runs compare stays the same, since no limit changes a decision.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -45,9 +44,11 @@ from tests.faults.parts.device_columns_run import run_device_columns
 from tests.faults.parts.device_scores_run import run_device_scores
 from tests.faults.parts.hints_run import run_hints
 from tests.faults.parts.limited_choice_run import run_limited_choice
+from tests.faults.parts.limits import set_limit
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
 from tests.faults.parts.points_run import run_points
 from tests.faults.parts.restrictions_run import run_restrictions
+from tests.faults.parts.rules_run import run_rules
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
@@ -68,6 +69,7 @@ RUNS: Final[tuple[Callable[[int], None], ...]] = (
     run_shared_devices,
     run_device_scores,
     run_hints,
+    run_rules,
 )
 #: Module -> its limits, and the smallest value of each.
 LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
@@ -81,7 +83,7 @@ LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
     combined_results: {"COLUMNS_MAX": 1, "CHANGES_MAX": 1},
     counters: {"COUNTERS_MIN": 1, "MEMORY_LIMIT_BYTES": 1, "FEW_CONDITIONS": 1},
     device_changes: {"LENGTH_MAX": 1},
-    device_signatures: {"NUMBERS_MAX": 1, "ROWS_MAX": 1},
+    device_signatures: {"NUMBERS_MAX": 1, "ROWS_MAX": 1, "NUMBERS_LISTED": 0},
     device_totals: {"NAMES_MAX": 1},
     equal_nodes: {"AMOUNTS_MAX": 1},
     filter_plans: {"PLANS_MAX": 1},
@@ -124,27 +126,9 @@ def run_tight(seed: int) -> None:
         limits = [(module, *limit) for module, of in LIMITS.items() for limit in of.items()]
         for module, name, least in limits:
             if rng.random() < share:
-                _limit(patch, module, name, least + rng.choice(MORE))
+                set_limit(patch, module, name, least + rng.choice(MORE))
         for table, least in CAPACITIES.items():
             if rng.random() < share:
                 defaults = (least + rng.choice(MORE),)
                 patch.setattr(vars(table)["__init__"], "__defaults__", defaults)
         run(seed // len(RUNS))
-
-
-def _limit(patch: pytest.MonkeyPatch, module: ModuleType, name: str, value: int) -> None:
-    """Sets a limit, also where it is imported."""
-    before = getattr(module, name)
-    for importer in _importers(module, name, before):
-        patch.setattr(importer, name, value)
-
-
-def _importers(module: ModuleType, name: str, value: Any) -> Iterator[ModuleType]:
-    yield module
-    for other in list(sys.modules.values()):
-        if other is not module and getattr(other, "__name__", "").startswith("mooring."):
-            text = vars(other).get(name)
-            if text == value and name in getattr(other, "__annotations__", {}):
-                continue  # its own
-            if name in vars(other) and text == value:
-                yield other

@@ -33,6 +33,9 @@ DRIVERS: Final = (DRIVER, "other.example.com", NONE)
 MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 PODS_MAX: Final = 6
 ATTACHMENTS_MAX: Final = 6
+#: Pods whose volumes cannot be counted, and the share of the changes that are about them.
+UNCOUNTABLE_MAX: Final = 4
+FOREIGN_SHARE: Final = 0.3
 #: Of the comparisons so many are made with other pods on the nodes, too.
 HYPOTHETICAL_SHARE: Final = 0.3
 
@@ -49,10 +52,12 @@ class VolumeLimits:
     Args:
         cache: The cache of the run.
         objects: The objects that were reported to it, by kind and name.
-        rng: Of these draws alone.
+        draws: The sources of what is drawn here alone: changes; migrated in-tree plugins of a node
+            (no volume here is of one); pods that a preemption removes, and nominated ones; pods
+            whose volumes cannot be counted.
         report: Called with each difference.
-        more: Draws the pods that a preemption removes, and nominated ones.
-        migrations: Draws which in-tree plugins a node has migrated; no volume here is of one.
+        is_countable: False = there are placed pods with an ephemeral volume whose claim is not
+            theirs, so that the volumes of their node cannot be counted.
         on_csi_node: Called with the CSINode before and after each change of one.
     """
 
@@ -60,15 +65,15 @@ class VolumeLimits:
         self,
         cache: Cache,
         objects: Objects,
-        rng: Rng,
+        draws: Sequence[Rng],
         report: Callable[[str], None],
         *,
-        more: Rng,
-        migrations: Rng,
+        is_countable: bool,
         on_csi_node: Callable[[Any, Any], None],
     ) -> None:
         self.paths: Counter[str] = Counter()
-        self._cache, self._objects, self._rng, self._report = cache, objects, rng, report
+        self._cache, self._objects, self._report = cache, objects, report
+        self._rng, self._migrations, self._more, foreign = draws
         self._plugin = NodeVolumeLimits()
         self._harness = Harness([], [self._plugin])
         self._harness.cache = cache
@@ -76,8 +81,10 @@ class VolumeLimits:
         self._limits: dict[str, dict[str, int | None]] = {}
         #: Attachment -> its driver, volume and node.
         self._attachments: dict[str, tuple[str, str, str]] = {}
-        self._more = more
-        self._migrations, self._on_csi_node = migrations, on_csi_node
+        self._on_csi_node = on_csi_node
+        self._foreign = None if is_countable else foreign
+        #: Placed pod whose volumes cannot be counted -> its node.
+        self._uncountable: dict[str, str] = {}
         self._csi_nodes: dict[str, Any] = {}
         self._pods: list[str] = []
         self._count = 0
@@ -86,9 +93,27 @@ class VolumeLimits:
 
     def change(self) -> None:
         """Changes a CSINode, an attachment, or a placed pod; three times in four."""
+        if self._foreign is not None and self._foreign.random() < FOREIGN_SHARE:
+            self._uncountable_pod(self._foreign)
         action = self._rng.choice((self._csi_node, self._attachment, self._pod, None))
         if action is not None:
             action()
+
+    def _uncountable_pod(self, rng: Rng) -> None:
+        """Places a pod whose claim belongs to another one, or removes such a pod."""
+        if len(self._uncountable) >= UNCOUNTABLE_MAX or (self._uncountable and rng.random() < 0.3):
+            uid = rng.choice(list(self._uncountable))
+            del self._uncountable[uid]
+            self._cache.remove_pod(uid)
+            self._cache.remove_object(CLAIM, f"default/{uid}-e")
+            return
+        uid, node = f"foreign-{self._new_name()}", rng.choice(NODES)
+        claim = {"metadata": {"name": f"{uid}-e", "namespace": "default"}, "spec": {}}
+        self._cache.put_object(CLAIM, convert(claim, CLAIM))
+        volumes = [{"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
+        spec = {"volumes": volumes, "nodeName": node}
+        self._cache.put_pod(make_pod(uid, uid=uid, spec=spec))
+        self._uncountable[uid] = node
 
     def _csi_node(self) -> None:
         rng = self._rng
@@ -170,7 +195,7 @@ class VolumeLimits:
             actual = status.reasons if status is not None else ()
             expected = self._reasons(pod, name)
             self.paths[str(expected)] += 1
-            if actual != expected:
+            if not self._is_right(actual, expected, pod, name):
                 self._report(f"{pod.metadata.name} on {name}: {actual}, not {expected}")
         if begun.view.names and self._more.random() < HYPOTHETICAL_SHARE:
             self._compare_hypothetical(pod, begun)
@@ -192,12 +217,34 @@ class VolumeLimits:
         for _, statuses in filter_hypothetical(self._harness.framework, begun.cycle, view):
             actual = [it.reasons if it is not None else () for it in statuses.to_list()]
         for name, reasons, without, more in zip(view.names, actual, removed, added, strict=True):
-            expected = self._reasons(pod, name, [it.uid for it in without], more)
-            if reasons != expected:
+            uids = [it.uid for it in without]
+            expected = self._reasons(pod, name, uids, more)
+            if not self._is_right(reasons, expected, pod, name, uids):
                 self._report(
                     f"{pod.metadata.name} on {name} without {without}, with {more}: "
                     f"{reasons}, not {expected}"
                 )
+
+    def _is_right(
+        self,
+        actual: tuple[str, ...],
+        expected: tuple[str, ...],
+        pod: Pod,
+        node: str,
+        without: Sequence[str] = (),
+    ) -> bool:
+        """Returns whether these are the reasons, or name a pod whose volumes cannot be counted."""
+        has_limits = any(it is not None for it in self._limits.get(node, {}).values())
+        is_counted = expected in ((), (FULL,)) and self._volumes_of(pod)
+        if not has_limits or not is_counted:
+            return actual == expected
+        texts = [
+            f"PVC default/{uid}-e was not created for pod default/{uid} (pod is not owner)"
+            for uid, at in self._uncountable.items()
+            if at == node and uid not in without
+        ]
+        self.paths["uncountable"] += bool(texts)
+        return actual in [(text,) for text in texts] if texts else actual == expected
 
     def _reasons(
         self, pod: Pod, node: str, without: Sequence[str] = (), more: Sequence[PodInfo] = ()
