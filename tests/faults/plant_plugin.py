@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from tests.faults.device_mutations import DEVICE_BUGS
-from tests.faults.subtle_mutations import SUBTLE_BUGS
+from tests.faults.planted import ALL_BUGS
+from tests.faults.planted.device_tests import DEVICE_BUGS
 
 
 def pytest_configure() -> None:
@@ -20,7 +20,7 @@ def pytest_configure() -> None:
         pytest.UsageError: there is no such bug.
     """
     name = os.environ.get("MOORING_PLANT", "")
-    bugs = {bug.name: bug for bug in [*SUBTLE_BUGS, *(entry.bug for entry in DEVICE_BUGS)]}
+    bugs = {bug.name: bug for bug in [*ALL_BUGS, *(entry.bug for entry in DEVICE_BUGS)]}
     if name not in bugs:
         raise pytest.UsageError(f"MOORING_PLANT: no bug {name!r}; there are {sorted(bugs)}")
     bugs[name].plant(pytest.MonkeyPatch())

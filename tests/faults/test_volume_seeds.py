@@ -40,8 +40,8 @@ from tests.faults.harness.volume_controller import (
     VolumeController,
     volume,
 )
+from tests.faults.planted.volume_runs import VOLUME_MUTATIONS
 from tests.faults.twins.attached_volumes import AttachedVolumes
-from tests.faults.volume_mutations import VOLUME_MUTATIONS
 from tests.helpers.virtual_loop import LimitedLoop
 
 #: MOORING_SEEDS=1000 runs more of them.

@@ -9,7 +9,7 @@ from tests.faults.harness.scenario import Scenario, drawn_faults
 from tests.faults.harness.shrink import shrink, violation_of
 from tests.faults.harness.swarm import CYCLE, scenario_of
 from tests.faults.harness.trace import Trace, Violation
-from tests.faults.mutations import Patch, count_one_less
+from tests.faults.planted.whole_runs import Patch, count_one_less
 
 
 def breaks_if(condition: str) -> Violation:

@@ -1,4 +1,4 @@
-"""Subtle bugs: all fit the code, and the recorded seed of each detects it.
+"""Planted bugs: all fit the code, and the recorded seed of each detects it.
 
 ``MOORING_SEEDS=1000`` tries all; by default one of three is tried, since each takes a run.
 """
@@ -9,14 +9,27 @@ import os
 
 import pytest
 
-from tests.faults.hunts import ALL_BUGS, JOINT_SEED_OF, PART_SEED_OF, SEED_OF, detected_by
+from tests.faults.hunts import detected_by
+from tests.faults.planted import ALL_BUGS
+from tests.helpers.paths import ROOT
 
 BY_NAME = {bug.name: bug for bug in ALL_BUGS}
 STEP = 1 if int(os.environ.get("MOORING_SEEDS", "200")) >= 1000 else 3
 
 
+def test_each_bug_has_a_name_of_its_own() -> None:
+    assert len(BY_NAME) == len(ALL_BUGS)
+
+
+def test_the_page_has_the_numbers_of_bugs_and_of_recorded_seeds() -> None:
+    page = (ROOT / "docs/concepts/planted-bugs.md").read_text(encoding="utf-8")
+    n_recorded = sum(bug.seed is not None for bug in ALL_BUGS)
+    assert f"| {len(ALL_BUGS)} bugs by the change of one line" in page
+    assert f"For {n_recorded} of them a run and its seed are recorded" in page
+
+
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_subtle_bug_can_be_planted(name: str) -> None:
+def test_a_bug_can_be_planted(name: str) -> None:
     bug = BY_NAME[name]
     before = getattr(bug.owner, bug.function)
     with pytest.MonkeyPatch.context() as patch:
@@ -25,24 +38,11 @@ def test_a_subtle_bug_can_be_planted(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", list(SEED_OF)[::STEP])
-def test_a_subtle_bug_is_detected_by_its_seed(name: str) -> None:
-    assert detected_by(BY_NAME[name], SEED_OF[name])
-
-
-@pytest.mark.parametrize("name", list(PART_SEED_OF)[::STEP])
-def test_a_subtle_bug_is_detected_by_a_seed_of_a_part(name: str) -> None:
-    kind, seed = PART_SEED_OF[name]
-
-    assert detected_by(BY_NAME[name], seed, kind)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", list(JOINT_SEED_OF)[::STEP])
-def test_a_bug_of_two_parts_is_detected_by_its_seed(name: str) -> None:
-    kind, seed = JOINT_SEED_OF[name]
-
-    assert detected_by(BY_NAME[name], seed, kind)
+@pytest.mark.parametrize("name", [bug.name for bug in ALL_BUGS if bug.seed is not None][::STEP])
+def test_a_bug_is_detected_by_its_seed(name: str) -> None:
+    bug = BY_NAME[name]
+    assert bug.seed is not None
+    assert detected_by(bug, bug.seed)
 
 
 # A run that a planted bug has ended leaves coroutines, which may be collected here.

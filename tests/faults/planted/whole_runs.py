@@ -1,7 +1,7 @@
 """Bugs that the harness must find, planted one at a time.
 
-Each is a bug that a scheduler had, or almost had. ``python -m tests.faults.mutations`` plants each
-of them and prints the seed and the invariant that found it.
+Each is a bug that a scheduler had, or almost had. ``python -m tests.faults.planted.whole_runs``
+plants each of them and prints the seed and the invariant that found it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from tests.faults.harness.faults import Faults
 from tests.faults.harness.scenario import Scenario, run_scenario
 from tests.faults.harness.swarm import scenario_of
 from tests.faults.harness.trace import InvariantBroken
-from tests.faults.request_mutations import REQUEST_MUTATIONS
-from tests.faults.topology_mutations import TOPOLOGY_MUTATIONS
+from tests.faults.planted.whole_runs_requests import REQUEST_MUTATIONS
+from tests.faults.planted.whole_runs_topology import TOPOLOGY_MUTATIONS
 
 Patch = pytest.MonkeyPatch
 

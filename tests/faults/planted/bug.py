@@ -18,12 +18,13 @@ class PlantedBug(NamedTuple):
 
     Attributes:
         name: Of the bug.
-        what: What is wrong, for the table in docs/concepts/faults.md.
+        what: What is wrong, in words.
         owner: The class or module that has the function.
         function: The name of the function.
         before: A part of its source, which occurs once.
         after: What replaces it.
-        runs: The runs that may detect it: a key of ``hunts.RUNS``.
+        runs: The runs that detect it, or may: a key of ``hunts.RUNS``.
+        seed: The seed of these runs that detects it; None = none is recorded.
     """
 
     name: str
@@ -33,6 +34,7 @@ class PlantedBug(NamedTuple):
     before: str
     after: str
     runs: str = "swarm"
+    seed: int | None = None
 
     @property
     def room(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.device_mutations import DEVICE_BUGS, DeviceBug
+from tests.faults.planted.device_tests import DEVICE_BUGS, DeviceBug
 
 ROOT = Path(__file__).parents[2]
 STEP = 1 if int(os.environ.get("MOORING_SEEDS", "200")) >= 1000 else 8

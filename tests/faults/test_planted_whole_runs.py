@@ -1,13 +1,13 @@
 """The harness finds each planted bug within a few seeds.
 
-To print the seeds and violations: ``python -m tests.faults.mutations``.
+To print the seeds and violations: ``python -m tests.faults.planted.whole_runs``.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.faults.mutations import MUTATIONS, SWARM_MUTATIONS, Patch, hunt
+from tests.faults.planted.whole_runs import MUTATIONS, SWARM_MUTATIONS, Patch, hunt
 
 #: The search ends at the first seed that finds the bug, mostly one of the first ten.
 SEEDS = 120

@@ -1,8 +1,7 @@
 """Subtle bugs in the packages of devices: the allocator, the plugin, the writes and the selectors.
 
 A wrong generation compared, the second of two forgotten, a counter not given back, a consumed
-amount rounded down. ``detected_by`` is a test that fails with the bug; the table is in
-docs/concepts/faults.md.
+amount rounded down. ``detected_by`` is a test that fails with the bug.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from mooring.scheduler.resource_claims.claim_writer import ClaimWriter
 from mooring.scheduler.resource_claims.reservation import Reservation
 from mooring.state.devices.allocated import AllocatedDevices
 from mooring.state.devices.signatures import NodeSignatures
-from tests.faults.planted import PlantedBug
+from tests.faults.planted.bug import PlantedBug
 
 
 class DeviceBug(NamedTuple):

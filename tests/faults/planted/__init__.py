@@ -1,0 +1,46 @@
+"""Bugs that are planted, and the runs that detect them.
+
+One module for each part of the scheduler has bugs by the change of one line. ``whole_runs`` and the
+modules beside it have those that need a function of their own, and ``device_tests`` those that
+recorded calls of the real allocator, or unit tests, detect.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.faults.planted import (
+    bindings,
+    cache,
+    devices,
+    framework,
+    informers,
+    leases,
+    plugins,
+    preemptions,
+    queue,
+    requests,
+    scheduling,
+    volumes,
+    writes,
+)
+from tests.faults.planted.bug import PlantedBug
+
+#: Every bug by the change of one line.
+ALL_BUGS: Final = (
+    *bindings.BUGS,
+    *cache.BUGS,
+    *devices.BUGS,
+    *framework.BUGS,
+    *informers.BUGS,
+    *leases.BUGS,
+    *plugins.BUGS,
+    *preemptions.BUGS,
+    *queue.BUGS,
+    *requests.BUGS,
+    *scheduling.BUGS,
+    *volumes.BUGS,
+    *writes.BUGS,
+)
+
+__all__ = ["ALL_BUGS", "PlantedBug"]
