@@ -29,7 +29,7 @@ from mooring.objects.codec.decode import decode
 from mooring.objects.kinds import kind_named
 from mooring.state import PodInfo
 from mooring.virtual_loop import LoopClock
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 CALLS: Final = 50
 USUAL_S: Final = 5.0
@@ -511,11 +511,4 @@ def run_calls(seed: int) -> None:
     Raises:
         AssertionError: a call, its result or a metric differs from the reference.
     """
-
-    async def run() -> list[str]:
-        calls = CallsRun(seed)
-        await calls.run()
-        return calls.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(CallsRun, seed)

@@ -22,7 +22,7 @@ from mooring.errors import Conflict, OutcomeUnknown, TooManyRequests, Unreachabl
 from mooring.objects.codec.decode import decode
 from mooring.objects.meta import LeaseCandidate
 from mooring.virtual_loop import LoopClock, VirtualLoop
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 ACTIONS: Final = 40
 RENEWED_S: Final = 300.0
@@ -194,11 +194,4 @@ def run_candidate(seed: int) -> None:
     Raises:
         AssertionError: the candidate is written at another time, or with another content.
     """
-
-    async def run() -> list[str]:
-        candidate = CandidateRun(seed)
-        await candidate.run()
-        return candidate.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(CandidateRun, seed)

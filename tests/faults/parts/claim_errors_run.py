@@ -32,7 +32,7 @@ from mooring.state.devices.claims import ClaimNotFound
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.parts.errors_run import ERRORS, TRANSIENT
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 TRIALS: Final = 40
 CONFLICTS: Final = ("409", "exists")
@@ -319,11 +319,4 @@ def run_claim_errors(seed: int) -> None:
     Raises:
         AssertionError: a write of a claim differs from the model.
     """
-
-    async def run() -> list[str]:
-        trials = ClaimErrorsRun(seed)
-        await trials.run()
-        return trials.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(ClaimErrorsRun, seed)

@@ -19,11 +19,11 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import LeaseLost
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.parts.virtual_runs import check_run_of_tasks
 from tests.faults.test_lease_seeds import SkewedClock
 from tests.faults.twins.attached_elector import AttachedElector
 from tests.helpers.client_servers import LeaseServer
 from tests.helpers.lease_fixture import PATH
-from tests.helpers.virtual_loop import run_virtually
 
 CANDIDATES: Final = 3
 BUSY_S: Final = 400.0
@@ -228,12 +228,4 @@ def run_elector(seed: int) -> None:
     Raises:
         AssertionError: a rule is violated.
     """
-
-    async def run() -> list[str]:
-        async with asyncio.TaskGroup() as tasks:
-            elector = ElectorRun(seed, tasks)
-            await elector.run()
-        return elector.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run_of_tasks(ElectorRun, seed)

@@ -33,7 +33,7 @@ from mooring.scheduler.evictor import Evictor
 from mooring.scheduler.status_writer import StatusUpdate, StatusWriter
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 TRIALS: Final = 30
 ERRORS: Final[Mapping[str, SchedulerError]] = {
@@ -341,11 +341,4 @@ def run_errors(seed: int) -> None:
     Raises:
         AssertionError: what follows an error is not what the table says.
     """
-
-    async def run() -> list[str]:
-        errors = ErrorsRun(seed)
-        await errors.run()
-        return errors.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(ErrorsRun, seed)

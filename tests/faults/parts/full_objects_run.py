@@ -22,7 +22,7 @@ from mooring.extenders.full_objects import FullNode, FullObjectCache, FullPod
 from mooring.state import PodInfo
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 STEPS: Final = 60
 PAST_MAX: Final = 5
@@ -223,11 +223,4 @@ def run_full_objects(seed: int) -> None:
     Raises:
         AssertionError: an extender would get another object, or an older one.
     """
-
-    async def run() -> list[str]:
-        objects = FullObjectsRun(seed)
-        await objects.run()
-        return objects.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(FullObjectsRun, seed)

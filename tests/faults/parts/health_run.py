@@ -29,7 +29,7 @@ from mooring.scheduler.observer import LoggingObserver, Observer, ObserverGroup
 from mooring.scheduler.plugin_tasks import run_background
 from mooring.virtual_loop import LoopClock
 from tests.faults.parts.logged import Line, logged
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 KINDS: Final = ("Pod", "Node", "Service", "Lease")
 CHECKS: Final = 500
@@ -375,11 +375,4 @@ def run_health(seed: int) -> None:
     Raises:
         AssertionError: something is logged, or not, against the reference.
     """
-
-    async def run() -> list[str]:
-        health = HealthRun(seed)
-        await health.run()
-        return health.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(HealthRun, seed)

@@ -30,7 +30,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import SchedulerError, Unreachable
 from mooring.metrics.registry import Metrics
 from mooring.virtual_loop import LoopClock
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 REQUESTS: Final = 60
 STREAMS: Final = 12
@@ -446,11 +446,4 @@ def run_layers(seed: int) -> None:
     Raises:
         AssertionError: a request, a stream or a metric differs from the model.
     """
-
-    async def run() -> list[str]:
-        layers = LayersRun(seed)
-        await layers.run()
-        return layers.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(LayersRun, seed)

@@ -17,7 +17,7 @@ from mooring.metrics.registry import Metrics
 from mooring.queue import QueueName
 from mooring.scheduler.debugger.buffers import record_buffers
 from mooring.scheduler.metrics import SchedulerMetrics, record_audit
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 SCRAPES: Final = 25
 PLUGINS: Final = ("NodeResourcesFit", "TaintToleration", "Other", "Third")
@@ -328,11 +328,4 @@ def run_metrics(seed: int) -> None:
     Raises:
         AssertionError: a scrape does not show the numbers.
     """
-
-    async def run() -> list[str]:
-        metrics = MetricsRun(seed)
-        await metrics.run()
-        return metrics.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(MetricsRun, seed)

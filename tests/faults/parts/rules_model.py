@@ -22,6 +22,7 @@ from tests.faults.parts.rules_objects import (
     Objects,
     image_sizes,
 )
+from tests.faults.parts.volumes_places import meets
 
 UNSCHEDULABLE, UNRESOLVABLE = "Unschedulable", "UnschedulableAndUnresolvable"
 #: The reason of a node that PreFilter leaves out.
@@ -465,21 +466,13 @@ def _matches(term: Document, node: Document) -> bool:
 
 
 def _holds(expression: Document, labels: Mapping[str, str]) -> bool:
-    key, values = expression["key"], expression.get("values", [])
-    match expression["operator"]:
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
+    key, operator, values = expression["key"], expression["operator"], expression.get("values", [])
+    if operator not in ("Gt", "Lt"):
+        return meets(labels, key, operator, values)
     label = labels.get(key, "")
     if not label.removeprefix("-").isdigit():
         return False
-    is_above = int(label) > int(values[0])
-    return is_above if expression["operator"] == "Gt" else int(label) < int(values[0])
+    return int(label) > int(values[0]) if operator == "Gt" else int(label) < int(values[0])
 
 
 def _only_nodes(pod: Document) -> frozenset[str] | None:

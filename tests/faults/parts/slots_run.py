@@ -16,7 +16,7 @@ from typing import Final
 from mooring.clock import seeded_random
 from mooring.errors import SchedulerError
 from mooring.scheduler.binding_tasks import BindingTasks
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run_of_tasks
 
 BINDINGS: Final = 220
 NAMESPACES: Final = ("shop", "shop", "shop", "bank")
@@ -264,12 +264,4 @@ def run_slots(seed: int) -> None:
     Raises:
         AssertionError: a binding waits too long, or not long enough.
     """
-
-    async def run() -> list[str]:
-        async with asyncio.TaskGroup() as tasks:
-            slots = SlotsRun(seed, tasks)
-            await slots.run()
-        return slots.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run_of_tasks(SlotsRun, seed)

@@ -41,7 +41,7 @@ from mooring.errors import (
 )
 from mooring.objects.codec.decode import decode
 from mooring.objects.kinds import kind_named
-from tests.helpers.virtual_loop import run_virtually
+from tests.faults.parts.virtual_runs import check_run
 
 CALLS: Final = 60
 TEXT_MAX: Final = 1024
@@ -567,11 +567,4 @@ def run_verbs(seed: int) -> None:
     Raises:
         AssertionError: a request or a result differs from the reference.
     """
-
-    async def run() -> list[str]:
-        verbs = VerbsRun(seed)
-        await verbs.run()
-        return verbs.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(VerbsRun, seed)

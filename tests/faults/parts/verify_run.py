@@ -24,8 +24,8 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.parts.pod_server import PodServer
+from tests.faults.parts.virtual_runs import check_run
 from tests.helpers.queues import Bench
-from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 5
 ACTIONS: Final = 80
@@ -263,11 +263,4 @@ def run_verify(seed: int) -> None:
     Raises:
         AssertionError: a verification differs from the model.
     """
-
-    async def run() -> list[str]:
-        verify = VerifyRun(seed)
-        await verify.run()
-        return verify.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(VerifyRun, seed)

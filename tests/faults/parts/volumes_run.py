@@ -25,6 +25,7 @@ from mooring.state.audit import audit
 from mooring.state.cache import Cache
 from mooring.state.volumes.topology import topology_of_affinity
 from mooring.testing import Harness, make_pod
+from tests.faults.parts.virtual_runs import check_run_of_tasks
 from tests.faults.parts.volumes_limits import VolumeLimits
 from tests.faults.parts.volumes_model import (
     MARK,
@@ -37,7 +38,6 @@ from tests.faults.parts.volumes_model import (
 from tests.faults.parts.volumes_server import CLAIM, CLASSES, STEP_S, VOLUME
 from tests.faults.parts.volumes_watch import VolumeWatch
 from tests.faults.twins.attached_volumes import AttachedVolumes
-from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 4
 ACTIONS: Final = 50
@@ -362,12 +362,4 @@ def run_volumes(seed: int) -> None:
     Raises:
         AssertionError: a result differs from the model.
     """
-
-    async def run() -> list[str]:
-        async with asyncio.TaskGroup() as tasks:
-            volumes = VolumesRun(seed, tasks)
-            await volumes.run()
-        return volumes.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run_of_tasks(VolumesRun, seed)

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from mooring.client.write_queue import Retry, WriteQueue
 from mooring.clock import seeded_random
+from tests.faults.parts.virtual_runs import check_run
 from tests.faults.twins.attached_writes import AttachedWrites
-from tests.helpers.virtual_loop import run_virtually
 
 CALLS: Final = 150
 NAMESPACES: Final = ("shop", "bank", "team")
@@ -216,11 +216,4 @@ def run_writes(seed: int) -> None:
     Raises:
         AssertionError: the queue differs from its model.
     """
-
-    async def run() -> list[str]:
-        writes = WritesRun(seed)
-        await writes.run()
-        return writes.problems
-
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
-    assert not problems, problems[0]
+    check_run(WritesRun, seed)
