@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -181,11 +182,21 @@ def _details(group: str, kind: str, name: str = "", **more: Any) -> dict[str, An
     return {**{key: value for key, value in names.items() if value}, **more}
 
 
+def first_errors(errors: Errors) -> list[FieldError]:
+    """Returns the errors that a Status can have: the others are not computed.
+
+    Example:
+        >>> len(first_errors(required("spec", "") for _ in range(1_000_000)))
+        500
+    """
+    return list(islice(errors, CAUSES_MAX))
+
+
 def invalid_object(kind: str, name: str, errors: Errors, *, group: str = "") -> ApiStatusError:
     """Returns error 422: the object is invalid."""
     causes = []
     texts: dict[str, None] = {}
-    for error in list(errors)[:CAUSES_MAX]:
+    for error in first_errors(errors):
         cause = {"reason": error.type_name, "message": error.body, "field": error.field}
         causes.append(cause)
         texts[f"{error.field}: {error.body}"] = None

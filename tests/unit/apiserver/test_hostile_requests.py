@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import gc
+from collections.abc import Iterator
 from functools import _lru_cache_wrapper
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,7 +16,7 @@ import pytest
 
 from mooring.apiserver.auth.authorization import attributes_of
 from mooring.apiserver.custom.values import ABSENT, counterparts
-from mooring.apiserver.errors import ApiStatusError
+from mooring.apiserver.errors import ApiStatusError, FieldError, first_errors, invalid
 from mooring.apiserver.patch.patch import COPIED_BYTES_MAX, JSON_PATCH, apply_patch
 from mooring.apiserver.patch.strategic_merge import strategic_merge
 from mooring.apiserver.validation.affinity import validate_spread
@@ -314,3 +315,32 @@ def test_items_of_a_list_with_keys_are_compared_with_a_few_old_ones() -> None:
     assert Compared.comparisons < 20 * count
     assert before_of({"a": "other"}) is before_of({}) is before_of(5) is ABSENT
     assert before_of({"a": ["no scalar"]}) is ABSENT
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_errors_that_no_status_can_have_are_not_computed() -> None:
+    computed: list[int] = []
+
+    def errors() -> Iterator[FieldError]:
+        for number in range(100_000):
+            computed.append(number)
+            yield invalid(f"spec[{number}]", number, "wrong")
+
+    assert [error.field for error in first_errors(errors())][-1] == "spec[499]"
+    assert len(computed) == 500
+
+
+def test_an_object_with_many_errors_has_the_first_ones_in_its_status() -> None:
+    api = Api()
+    owners = [{"apiVersion": "v1", "kind": "", "name": "a", "uid": "b"}] * 3_000
+    document = config_map("a")
+    document["metadata"]["ownerReferences"] = owners
+
+    code, status = api.ask("POST", CONFIG_MAPS, document)
+
+    causes = status["details"]["causes"]
+    assert code == 422
+    assert len(causes) == 500
+    assert {cause["field"] for cause in causes} == {"metadata.ownerReferences.kind"}

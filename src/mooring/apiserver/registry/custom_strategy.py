@@ -11,7 +11,7 @@ from mooring.apiserver import names
 from mooring.apiserver.custom.embedded_objects import find_embedded_errors
 from mooring.apiserver.custom.paths import find
 from mooring.apiserver.custom.values import ABSENT, find_errors_below, find_value_errors, kind_of
-from mooring.apiserver.errors import Errors, FieldError, invalid
+from mooring.apiserver.errors import Errors, FieldError, first_errors, invalid
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.registry.strategy import (
     Strategy,
@@ -105,7 +105,7 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
 
     def validate(obj: Object, old: Object | None = None) -> Errors:
         before = ABSENT if old is None else old
-        errors = list(find_value_errors(obj, custom.schema, old=before))
+        errors = first_errors(find_value_errors(obj, custom.schema, old=before))
         errors += find_embedded_errors(obj, custom.schema, _embedded_metadata_errors)
         yield from errors
         yield from _rule_errors(errors, custom.schema, obj, old)
@@ -117,7 +117,7 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
         errors = []
         if schema is not None and "status" in new:
             before = old.get("status", ABSENT)
-            errors = list(find_errors_below(new["status"], schema, "status", before))
+            errors = first_errors(find_errors_below(new["status"], schema, "status", before))
         yield from errors
         yield from _rule_errors(errors, custom.schema, new, old)
         yield from _replica_errors(custom, new, "statusReplicasPath")

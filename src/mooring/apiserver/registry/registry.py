@@ -21,6 +21,7 @@ from mooring.apiserver.errors import (
     already_exists,
     bad_request,
     conflict,
+    first_errors,
     invalid,
     invalid_object,
     name_not_generated,
@@ -424,10 +425,10 @@ def _allows_any_finalizer(resource: Resource) -> bool:
 def _errors_of_new(resource: Resource, obj: Object) -> list[FieldError]:
     strategy = strategy_of(resource)
     metadata = obj["metadata"]
-    other_errors = list(strategy.validate(obj))
+    other_errors = first_errors(strategy.validate(obj))
     if other_errors and not strategy.checks_metadata:
         return other_errors
-    errors = [*_metadata_errors(resource, metadata, strategy.check_name)]
+    errors = first_errors(_metadata_errors(resource, metadata, strategy.check_name))
     if not errors and path_segment(metadata["name"]):
         errors += _metadata_errors(resource, metadata, path_segment)
     return [*errors, *other_errors]
@@ -444,18 +445,19 @@ def _errors_of_change(
         any_finalizer=True,
     )
     errors = {
-        "new": [*as_new],
-        "change": [*validate_metadata_update(metadata, old["metadata"])],
+        "new": first_errors(as_new),
+        "change": first_errors(validate_metadata_update(metadata, old["metadata"])),
     }
     # The rules that all API servers share, and then those of a kind with its metadata.
     of_metadata = [*errors["new"], *errors["change"]]
     is_any = _allows_any_finalizer(resource)
-    of_finalizers = [] if is_any else [*finalizer_errors(metadata.get("finalizers") or ())]
+    finalizers = () if is_any else metadata.get("finalizers") or ()
+    of_finalizers = first_errors(finalizer_errors(finalizers))
     for way in rules.repeats:
         of_metadata += [*errors[way], *of_finalizers]
         if way == "new" and rules.as_new is not None:
             of_metadata += rules.as_new(new)
-    return [*of_metadata, *rules.validate(new, old)]
+    return [*of_metadata, *first_errors(rules.validate(new, old))]
 
 
 def _metadata_errors(resource: Resource, metadata: Object, check_name: Check) -> Errors:

@@ -156,11 +156,11 @@ def lacks_domain(finalizer: str) -> bool:
 
 def finalizer_errors(finalizers: Sequence[str]) -> Errors:
     """Returns the errors of finalizers that are neither standard nor fully qualified."""
-    return [
+    return (
         invalid(f"metadata.finalizers[{number}]", finalizer, NOT_STANDARD)
         for number, finalizer in enumerate(finalizers)
         if lacks_domain(finalizer)
-    ]
+    )
 
 
 def _validate_finalizers(finalizers: Sequence[str], *, any_finalizer: bool) -> Errors:
