@@ -169,10 +169,11 @@ def what_an_update_leaves_as_it_was_is_not_refused(api: Api, ns: str) -> None:
             {
                 "op": "add",
                 "path": f"{properties}/parts/items/properties/count/maximum",
-                "value": 0,
+                "value": 1,
             },
         ]
-        api.ask("PATCH", f"{DEFINITIONS}/ratchets.{GROUP}", change, content_type=JSON_PATCH)
+        patched = f"{DEFINITIONS}/ratchets.{GROUP}"
+        assert api.ask("PATCH", patched, change, content_type=JSON_PATCH).code == 200
         del api.notes[-1]
         until(
             api,
