@@ -369,18 +369,16 @@ def put(target: MapValue, key: Value, value: Value, *, is_optional: bool) -> Err
     Raises:
         Fatal: Values of the key's type cannot be keys.
     """
+    if is_optional and not isinstance(value, Optional):
+        return ErrorValue(
+            f"cannot initialize optional entry '{text(key)}' from non-optional value {text(value)}"
+        )
+    check_hashable(key)
     if is_optional:
-        if not isinstance(value, Optional):
-            return ErrorValue(
-                f"cannot initialize optional entry '{text(key)}' from non-optional value "
-                f"{text(value)}"
-            )
-        check_hashable(key)
         if not value.is_present:
             target.entries.pop(map_key(key), None)
             return None
         value = value.value
-    check_hashable(key)
     target.entries[map_key(key)] = (key, value)
     return None
 

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from mooring.cel import types
 from mooring.cel.values import NO_OVERLOAD, ErrorValue, Value
 from mooring.objects.go_text import go_quote
+from mooring.objects.selectors import parse_int64
 
 SECOND: Final = 1_000_000_000
 _MAX_INT64: Final = 2**63 - 1
@@ -268,15 +269,27 @@ def in_zone(timestamp: Value, zone: Value) -> LocalTime | ErrorValue:
     if not colon:
         offset = _named_offset(timestamp, zone)
         return offset if isinstance(offset, ErrorValue) else local_time(timestamp.seconds + offset)
+    numbers: list[int] = []
     for part in (hours, minutes):
-        problem = "invalid syntax" if not re.fullmatch(r"[+-]?[0-9]+", part) else ""
-        if not problem and len(part) > 18 and not -_MAX_INT64 - 1 <= int(part[:40]) <= _MAX_INT64:
-            problem = "value out of range"
-        if problem:
-            return ErrorValue(f"strconv.Atoi: parsing {go_quote(part)}: {problem}")
-    total = int(hours) * 60 + (-int(minutes) if zone[0] == "-" else int(minutes))
+        number = _number(part)
+        if isinstance(number, ErrorValue):
+            return number
+        numbers.append(number)
+    total = numbers[0] * 60 + (-numbers[1] if zone[0] == "-" else numbers[1])
     offset_s = int(parts_as_float(_wrapped(_wrapped(total) * 60 * SECOND), SECOND))
     return local_time(timestamp.seconds + offset_s)
+
+
+def _number(text: str) -> int | ErrorValue:
+    """Returns a decimal int64, or the error of Go's strconv.Atoi; any number of zeros may lead."""
+    problem = "invalid syntax"
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        sign = "-" if text[0] == "-" else ""
+        number = parse_int64(sign + (text.lstrip("+-0") or "0"))
+        if number is not None:
+            return number
+        problem = "value out of range"
+    return ErrorValue(f"strconv.Atoi: parsing {go_quote(text)}: {problem}")
 
 
 def _wrapped(number: int) -> int:

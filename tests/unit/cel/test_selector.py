@@ -133,3 +133,13 @@ def test_a_constant_map_with_a_key_that_upstream_cannot_hash_is_refused(
         "program instantiation failed: internal error: runtime error: "
         f"hash of unhashable type {name}"
     )
+
+
+@pytest.mark.parametrize(("digit", "is_zone"), [("0", True), ("9", False)])
+def test_a_time_zone_may_have_thousands_of_digits(digit: str, *, is_zone: bool) -> None:
+    selector = compile_selector(f'timestamp(0).getHours("{digit * 5_000}:00") == 0')
+    if is_zone:
+        assert selector.matches(DeviceInput("a"))
+        return
+    with pytest.raises(EvaluationError, match="value out of range"):
+        selector.matches(DeviceInput("a"))

@@ -27,8 +27,8 @@ _GO_TYPES: Final = {
     "list": "*types.baseList",
     "map": "*types.baseMap",
 }
-#: What upstream's values of these types hold, which it cannot make a value of again.
-_HELD: Final = {
+#: The Go types of values that upstream cannot convert back to values of the language.
+_NATIVE_TYPES: Final = {
     "kubernetes.Semver": "semver.Version",
     "kubernetes.Quantity": "*resource.Quantity",
     "kubernetes.URL": "*url.URL",
@@ -50,7 +50,7 @@ def unhashable(value: Value) -> str:
 
 def native_type(value: Value) -> str:
     """Returns the Go type in a value that upstream cannot convert back, or ""."""
-    return _HELD.get(type_of(value).name, "")
+    return _NATIVE_TYPES.get(type_of(value).name, "")
 
 
 def is_key(value: Value) -> bool:
