@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from mooring.client import ObjectChange
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.framework import Framework
@@ -228,7 +230,7 @@ class EventHandlers:
             if not was_assumed and nominated not in ("", new.spec.node_name):
                 # Differs: the room that it held on another node is free, which kube-scheduler's
                 # handler does not report (kubernetes/kubernetes#134859).
-                self._requeue_lower_priority_pods(PodInfo(old))
+                self._requeue_lower_priority_pods(old, nominated)
             # As kube-scheduler: for the queue the pod is deleted.
             self._recorder.event_handled(POD_DELETED, started_s)
 
@@ -256,7 +258,7 @@ class EventHandlers:
         self._cache.nominator.update(before, info)
         named = old.status.nominated_node_name
         if named and named != new.status.nominated_node_name:
-            self._requeue_lower_priority_pods(before)
+            self._requeue_lower_priority_pods(before.pod, named)
         _record_changes(self._recorder, before, info, started_s)
 
     def _on_lost_binding(self, uid: str) -> None:
@@ -282,13 +284,13 @@ class EventHandlers:
         if was_placed or last.spec.node_name:
             self._queue.move(POD_GONE, last, None)
         elif nominated:
-            self._requeue_lower_priority_pods(PodInfo(last))
+            self._requeue_lower_priority_pods(last, nominated)
 
-    def _requeue_lower_priority_pods(self, info: PodInfo) -> None:
+    def _requeue_lower_priority_pods(self, deleted: Pod, nominated: str) -> None:
         """Requeues pods of lower or equal priority, after a nomination has ended."""
-        deleted = info.pod
-        priority = info.priority
-        self._queue.move(POD_GONE, deleted, None, only=lambda pod: pod.priority <= priority)
+        priority = deleted.spec.priority or 0
+        last = _with_nomination(deleted, nominated)
+        self._queue.move(POD_GONE, last, None, only=lambda pod: pod.priority <= priority)
 
     def _release_assumed(self, uid: str) -> None:
         """Releases the resources of an assumed pod that was deleted.
@@ -304,6 +306,16 @@ class EventHandlers:
             # Also after Permit has allowed it, while its nomination is still being written.
             self._cache.forget(uid)
         self._queue.move(POD_GONE, placed.info.pod, None)
+
+
+def _with_nomination(pod: Pod, node_name: str) -> Pod:
+    """Returns a pod with a nomination that is possibly not written yet.
+
+    Differs: without it the hints take the pod for one that no node had room for.
+    """
+    if pod.status.nominated_node_name == node_name:
+        return pod
+    return replace(pod, status=replace(pod.status, nominated_node_name=node_name))
 
 
 def _action(change: ObjectChange) -> ActionType:

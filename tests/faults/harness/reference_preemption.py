@@ -1,11 +1,12 @@
 """Reference choice of the victims of a pod: slow, simple, and independent of the plugin.
 
 Each node is decided by itself with the reference check: all pods of lower priority go, and come
-back one by one. Of the candidates one is chosen by upstream's six criteria.
+back one by one. Of the candidates one is chosen by upstream's six criteria. Host ports in use are a
+set: a pod that goes frees its ports, even if a pod that stays has the same.
 
 Source: framework/plugins/defaultpreemption/default_preemption.go (SelectVictimsOnNode,
 filterPodsWithPDBViolation), framework/preemption/preemption.go (DryRunPreemption,
-pickOneNodeForPreemption).
+pickOneNodeForPreemption), k8s.io/kube-scheduler framework/types.go (HostPortInfo.Remove).
 *Differs:* of equal candidates the first one is chosen, and pods that have not started count as
 started last, as in ``mooring.plugins.default_preemption``.
 """
@@ -17,10 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from mooring.objects.meta import LabelSelector
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.workloads import PodDisruptionBudget
+from tests.faults.harness.reference_fit import host_ports_of
 from tests.faults.harness.reference_topology import World
 
 #: Added to each priority, so that one more victim is never better.
@@ -81,10 +85,21 @@ class Cluster(NamedTuple):
     nominated: Sequence[tuple[Pod, str]]
     budgets: Sequence[PodDisruptionBudget]
 
-    def fits(self, pod: Pod, node: str, removed: Iterable[Pod]) -> bool:
-        """Returns whether a pod fits a node without some pods, with and without nominated ones."""
+    def fits(self, pod: Pod, node: str, removed: Iterable[Pod], used: set[tuple[str, int]]) -> bool:
+        """Returns whether a pod fits a node without some pods, with and without nominated ones.
+
+        Args:
+            pod: The pod.
+            node: The name of the node.
+            removed: The pods that are removed from it.
+            used: The host ports in use there.
+        """
         uids = {other.metadata.uid for other in removed}
-        stay = [(other, name) for other, name in self.placed if other.metadata.uid not in uids]
+        stay = [
+            (_with_ports(other, used) if name == node else other, name)
+            for other, name in self.placed
+            if other.metadata.uid not in uids
+        ]
         if World(self.nodes, stay).fit_error(pod, node):
             return False
         first = [
@@ -105,15 +120,20 @@ class Cluster(NamedTuple):
             if name == node and priority_of(other) < priority_of(pod)
         ]
         lower.sort(key=importance)
-        if not lower or not self.fits(pod, node, lower):
+        on_node = [other for other, name in self.placed if name == node]
+        used = {port for other in on_node for port in host_ports_of(other)}
+        used -= {port for other in lower for port in host_ports_of(other)}
+        if not lower or not self.fits(pod, node, lower, used):
             return None
         protected = protected_pods(lower, self.budgets)
         others = [other for other in lower if other not in protected]
         victims, violations = list(lower), 0
         for other in [*protected, *others]:
             victims.remove(other)
-            if not self.fits(pod, node, victims):
+            used.update(host_ports_of(other))
+            if not self.fits(pod, node, victims, used):
                 victims.append(other)
+                used.difference_update(host_ports_of(other))
                 violations += other in protected
         return Choice(node, sorted(victims, key=importance), violations) if victims else None
 
@@ -139,6 +159,22 @@ class Cluster(NamedTuple):
                 continue
             count, has_sound = count + 1, has_sound or not choice.violations
             yield choice
+
+
+def _with_ports(pod: Pod, used: set[tuple[str, int]]) -> Pod:
+    """Returns a pod without the host ports that are not in use."""
+    if used.issuperset(host_ports_of(pod)):
+        return pod
+    containers = tuple(
+        replace(
+            container,
+            ports=tuple(
+                port for port in container.ports if (port.protocol or "TCP", port.host_port) in used
+            ),
+        )
+        for container in pod.spec.containers
+    )
+    return replace(pod, spec=replace(pod.spec, containers=containers))
 
 
 def protected_pods(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[Pod]:

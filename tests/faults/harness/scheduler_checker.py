@@ -90,6 +90,7 @@ class SchedulerChecker(Observer):
             return
         self._trace.add(now_s(), f"chose {entry.pod.key} {entry.uid} {result.node_name}")
         self._decisions.note(entry.uid, result.node_name)
+        self.wakeups.chosen(entry)
         cache = self._cache
         nodes = {node.metadata.name: node for node in cache.nodes.objects if node is not None}
         placed = [(other.info.pod, cache.nodes.names[other.row]) for other in cache.pods]

@@ -30,6 +30,18 @@ def pod(name: str, priority: int = 0, *, minute: int | None = None, cpu: str = "
     return made
 
 
+def _on_port(name: str, priority: int) -> Pod:
+    body: dict[str, Any] = {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {
+            "priority": priority,
+            "containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}],
+        },
+    }
+    made: Pod = convert(body, "Pod")
+    return made
+
+
 def _alone(name: str, priority: int, *, cpu: str) -> Pod:
     """Returns a pod with anti-affinity to all of these pods on its node."""
     made = pod(name, priority, cpu=cpu)
@@ -54,6 +66,15 @@ def best(*placed: tuple[Pod, str], nominated: tuple[Pod, str] | None = None, **m
 def test_pods_that_need_not_go_are_reprieved_the_most_important_one_first() -> None:
     full = (pod("equal", 100, cpu="2"), "b")
     assert best((pod("low", 1), "a"), (pod("high", 2), "a"), full) == ("a", ["low"])
+
+
+def test_a_pod_that_goes_frees_a_port_that_another_one_uses_too() -> None:
+    above = _on_port("above", 200)
+    below, preemptor = _on_port("below", 1), _on_port("new", 100)
+    elsewhere = (_on_port("elsewhere", 200), "b")
+
+    assert best((above, "a"), elsewhere, pod=preemptor) is None
+    assert best((above, "a"), (below, "a"), elsewhere, pod=preemptor) == ("a", ["below"])
 
 
 def test_the_lowest_victim_the_fewest_and_the_latest_are_preferred() -> None:

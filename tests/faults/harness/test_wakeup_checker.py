@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mooring.queue import QueuedPod
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
 from tests.faults.harness.wakeup_checker import FITS_S_MAX, WakeupChecker
@@ -111,3 +112,24 @@ async def test_the_deletion_of_a_node_is_no_event_for_affinity() -> None:
         cache.remove_pod("pod-default-there")
         assert len(problems_later(checker, life, after_s=60.0)) == 1
         cache.remove_pod("pod-default-other")
+
+
+@virtually
+async def test_a_nomination_that_ended_with_a_later_decision_for_its_pod_is_no_event() -> None:
+    async with run_scheduler(SMALL) as life:
+        checker, service = WakeupChecker(), life.service
+        web = make_pod("web", requests={"cpu": "2"})
+        other = QueuedPod(PodInfo(make_pod("other", requests={"cpu": "3"})), 0.0)
+        await rejected(life, web)
+        (entry,) = service.queue.pods()
+        service.cache.put_node(LARGE)
+        service.cache.nominator.nominate(other.pod, "a")
+        checker.rejected(entry, service)
+        service.cache.nominator.remove(other.uid)
+        other.attempt_number = entry.attempt_number
+        checker.chosen(other)
+        assert len(problems_later(checker, life, after_s=60.0)) == 1
+        other.attempt_number += 1
+        checker.chosen(other)
+        assert problems_later(checker, life, after_s=60.0) == []
+        service.cache.put_node(SMALL)

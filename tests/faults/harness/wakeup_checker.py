@@ -47,6 +47,12 @@ class WakeupChecker:
         self._since: dict[str, tuple[int, float]] = {}
         #: UID -> the number of its last attempt, and the pods that were nominated then.
         self._nominated: dict[str, tuple[int, list[str]]] = {}
+        #: UID -> the number of the last attempt that chose a node.
+        self._assumed: dict[str, int] = {}
+
+    def chosen(self, entry: QueuedPod) -> None:
+        """Remembers an attempt that chose a node: the pod leaves the queue, perhaps for good."""
+        self._assumed[entry.uid] = entry.attempt_number
 
     def rejected(self, entry: QueuedPod, service: Service) -> None:
         """Remembers which pods were nominated in an attempt that no node passed."""
@@ -61,8 +67,12 @@ class WakeupChecker:
         number, nominated = self._nominated.get(entry.uid, (-1, []))
         if number != entry.attempt_number:
             return False
-        others = [service.queue.get(uid) for uid in nominated if uid != entry.uid]
-        return any(other is not None and other.attempt_number > number for other in others)
+        return any(
+            self._assumed.get(uid, -1) > number
+            or ((other := service.queue.get(uid)) is not None and other.attempt_number > number)
+            for uid in nominated
+            if uid != entry.uid
+        )
 
     def problems(self, service: Service, now_s: float) -> Iterator[str]:
         """Yields violations of L2: pods that fit for too long and were not requeued.

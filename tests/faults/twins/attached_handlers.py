@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from mooring.client import ObjectChange
 from mooring.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.objects.pod import Pod
@@ -29,13 +31,23 @@ REPORTED_BY_CACHE = ("ResourceClaim", "ResourceSlice")
 
 
 class Call(NamedTuple):
-    """A call of the queue: its name, event or UID, objects, and the least priority not moved."""
+    """A call of the queue.
+
+    Attributes:
+        name: Of the method.
+        what: The event, or a UID.
+        old: The object before the change.
+        new: The object after it.
+        at_most: The highest priority of the pods that it may move; None = all pods.
+        nominated: The nomination that ``old`` has, be it written or not; None = that of the object.
+    """
 
     name: str
     what: Any
     old: Any = None
     new: Any = None
     at_most: int | None = None
+    nominated: str | None = None
 
     def __str__(self) -> str:
         what = self.what.label if isinstance(self.what, ClusterEvent) else self.what
@@ -226,7 +238,7 @@ class AttachedHandlers:
             return
         nominated = before.nominated or old.status.nominated_node_name
         if nominated and nominated != new.spec.node_name:
-            yield Call("move", GONE, old, None, at_most=PodInfo(old).priority)
+            yield _end_of_nomination(old, nominated)
 
     def _deletion_calls(self, change: ObjectChange, before: Before) -> Iterator[Call]:
         last = change.last if change.last is not None else change.old
@@ -235,8 +247,8 @@ class AttachedHandlers:
             yield Call("move", GONE, before.placed, None)
         elif before.placed is not None or last.spec.node_name:
             yield Call("move", GONE, last, None)
-        elif before.nominated or last.status.nominated_node_name:
-            yield Call("move", GONE, last, None, at_most=PodInfo(last).priority)
+        elif nominated := before.nominated or last.status.nominated_node_name:
+            yield _end_of_nomination(last, nominated)
 
     def _pending_calls(self, change: ObjectChange, before: Before) -> Iterator[Call]:
         old, new = change.old, change.new
@@ -252,12 +264,12 @@ class AttachedHandlers:
         yield Call("update", "", old, new)
         was_nominated = old.status.nominated_node_name
         if was_nominated and was_nominated != new.status.nominated_node_name:
-            yield Call("move", GONE, old, None, at_most=PodInfo(old).priority)
+            yield _end_of_nomination(old, was_nominated)
 
     def _compare(self, change: ObjectChange, calls: list[Call], expected: list[Call]) -> None:
         is_equal = len(calls) == len(expected) and all(
             (real.name, real.what) == (call.name, call.what)
-            and real.old is call.old
+            and _is_expected(real.old, call)
             and real.new is call.new
             for real, call in zip(calls, expected, strict=True)
         )
@@ -299,6 +311,17 @@ class AttachedHandlers:
             expected = before.nominated
         if (nominated := service.cache.nominator.node_of(uid)) != expected:
             self._report(f"{_version(new)} is nominated to {nominated!r}, not {expected!r}")
+
+
+def _end_of_nomination(pod: Pod, nominated: str) -> Call:
+    return Call("move", GONE, pod, at_most=PodInfo(pod).priority, nominated=nominated)
+
+
+def _is_expected(old: Any, call: Call) -> bool:
+    if call.nominated is None or call.nominated == call.old.status.nominated_node_name:
+        return old is call.old
+    status = replace(call.old.status, nominated_node_name=call.nominated)
+    return bool(old == replace(call.old, status=status))
 
 
 def _was_bound(change: ObjectChange) -> bool:

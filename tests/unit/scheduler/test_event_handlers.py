@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from mooring.cluster_event import ActionType, EventResource
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.metrics.recorders import SchedulerRecorder
+from mooring.plugins import NodeResourcesFit
 from mooring.queue import QueueName
 from mooring.state import PodInfo
 from mooring.state.audit import audit
@@ -133,6 +134,24 @@ def test_a_pod_that_is_bound_to_another_node_than_its_nominated_one_wakes_its_eq
     desk.add_unschedulable(make_pod("higher", priority=11))
     desk.pod(pod, make_pod("nominated", priority=10, node="b"))
     assert desk.woken == [("equal", "AssignedPodDelete")]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_the_hints_see_a_nomination_that_was_not_written_yet(*, is_deleted: bool) -> None:
+    desk = EventFixture(NodeResourcesFit())
+    desk.node(None, make_node("a"))
+    desk.node(None, make_node("b"))
+    pod = make_pod("nominated", requests={"cpu": "1"})
+    desk.pod(None, pod)
+    assert desk.queue.pop() is not None
+    desk.queue.done(pod.metadata.uid)
+    desk.cache.nominator.nominate(PodInfo(pod), "a")
+    desk.add_unschedulable(make_pod("waiting", requests={"cpu": "1"}), by="NodeResourcesFit")
+    if is_deleted:
+        desk.pod(pod, None, last=pod)
+    else:
+        desk.pod(pod, make_pod("nominated", requests={"cpu": "1"}, node="b"))
+    assert desk.woken == [("waiting", "AssignedPodDelete")]
 
 
 def test_a_pod_that_is_bound_to_its_nominated_node_wakes_no_other() -> None:
