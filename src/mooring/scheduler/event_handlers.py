@@ -255,10 +255,11 @@ class EventHandlers:
         queued = self._queue.get(info.uid)
         before = queued.pod if queued is not None and queued.pod.pod is old else PodInfo(old)
         self._queue.update(before, info)
+        names = old.status.nominated_node_name, self._cache.nominator.node_of(info.uid)
         self._cache.nominator.update(before, info)
-        named = old.status.nominated_node_name
-        if named and named != new.status.nominated_node_name:
-            self._requeue_lower_priority_pods(before.pod, named)
+        now = new.status.nominated_node_name or self._cache.nominator.node_of(info.uid)
+        if ended := next((name for name in names if name not in ("", now)), ""):
+            self._requeue_lower_priority_pods(before.pod, ended)
         _record_changes(self._recorder, before, info, started_s)
 
     def _on_lost_binding(self, uid: str) -> None:

@@ -262,9 +262,12 @@ class AttachedHandlers:
             yield Call("add", "", None, new)
             return
         yield Call("update", "", old, new)
-        was_nominated = old.status.nominated_node_name
-        if was_nominated and was_nominated != new.status.nominated_node_name:
+        was_nominated, is_nominated = old.status.nominated_node_name, new.status.nominated_node_name
+        if was_nominated and was_nominated != is_nominated:
             yield _end_of_nomination(old, was_nominated)
+        elif before.nominated and is_nominated and before.nominated != is_nominated:
+            # A nomination that was not written yet gives way to another one.
+            yield _end_of_nomination(old, before.nominated)
 
     def _compare(self, change: ObjectChange, calls: list[Call], expected: list[Call]) -> None:
         is_equal = len(calls) == len(expected) and all(

@@ -136,8 +136,8 @@ def test_a_pod_that_is_bound_to_another_node_than_its_nominated_one_wakes_its_eq
     assert desk.woken == [("equal", "AssignedPodDelete")]
 
 
-@pytest.mark.parametrize("is_deleted", [False, True])
-def test_the_hints_see_a_nomination_that_was_not_written_yet(*, is_deleted: bool) -> None:
+@pytest.mark.parametrize("end", ["deleted", "bound", "nominated"])
+def test_the_hints_see_a_nomination_that_was_not_written_yet(end: str) -> None:
     desk = EventFixture(NodeResourcesFit())
     desk.node(None, make_node("a"))
     desk.node(None, make_node("b"))
@@ -147,11 +147,13 @@ def test_the_hints_see_a_nomination_that_was_not_written_yet(*, is_deleted: bool
     desk.queue.done(pod.metadata.uid)
     desk.cache.nominator.nominate(PodInfo(pod), "a")
     desk.add_unschedulable(make_pod("waiting", requests={"cpu": "1"}), by="NodeResourcesFit")
-    if is_deleted:
-        desk.pod(pod, None, last=pod)
-    else:
-        desk.pod(pod, make_pod("nominated", requests={"cpu": "1"}, node="b"))
-    assert desk.woken == [("waiting", "AssignedPodDelete")]
+    new = {
+        "deleted": None,
+        "bound": make_pod("nominated", requests={"cpu": "1"}, node="b"),
+        "nominated": newer(pod, nominated_node_name="b"),
+    }[end]
+    desk.pod(pod, new, last=pod if new is None else None)
+    assert ("waiting", "AssignedPodDelete") in desk.woken
 
 
 def test_a_pod_that_is_bound_to_its_nominated_node_wakes_no_other() -> None:
