@@ -155,6 +155,11 @@ class Lab:
         events = self.api.store.collection(BY_PATH["", "v1", "events"])
         return Counter(event.object()["reason"] for event in events.in_order())
 
+    def check_leftovers(self) -> None:
+        """Checks the tables of the cache, and empties it: the service has ended."""
+        for problem in self._twins.leftovers.problems():
+            self.findings.report("M2", problem)
+
     def is_idle(self) -> bool:
         """Returns whether nothing leaks, and informer and API server have the same pods.
 
@@ -181,6 +186,7 @@ def run_in_lab(work: Callable[[Lab], Awaitable[None]], *, seed: int = 1, **more:
             await work(lab)
         finally:
             lab.store.close()
+        lab.check_leftovers()
         lab.findings.raise_first()
 
     run_virtually(run(), seeded_random(seed))

@@ -26,6 +26,7 @@ import logging
 import pkgutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -95,6 +96,7 @@ CALLS_OF_PART: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "mooring.state.devices.claims:Claims": ("put", "remove", "assume", "restore")
     },
 }
+_is_paused: Final = ContextVar("is_paused", default=False)
 #: What a log record has besides the fields that its call passes.
 _STANDARD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 
@@ -123,6 +125,8 @@ class Recording:
 
     def add(self, text: str) -> None:
         """Appends an entry with the virtual time; 0 without a virtual loop."""
+        if _is_paused.get():
+            return
         loop = asyncio._get_running_loop()
         self.entries.append(Entry(loop.time() if isinstance(loop, VirtualLoop) else 0.0, text))
 
@@ -300,6 +304,16 @@ class _LogEntries(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         what = f"{record.levelname} {record.name} {record.msg}"
         self._add(f"log {what} {text_of(record.args)} {text_of(fields)} {text_of(error)}")
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Records nothing during the block: a check makes calls of its own."""
+    token = _is_paused.set(True)
+    try:
+        yield
+    finally:
+        _is_paused.reset(token)
 
 
 @contextmanager

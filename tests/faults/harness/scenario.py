@@ -332,11 +332,13 @@ class ScenarioCluster:
             restarts.cancel()
             await self._run_without_faults(service)
             report = self._report(scenario.seed)
-            self._twins = None
+            twins, self._twins = self._twins, None
             service.stop()
             await running
             for task in helpers:
                 task.cancel()
+        if twins is not None:
+            self._report_all("M2", iter(twins.leftovers.problems()))
         return report
 
     async def _prepare(self) -> None:

@@ -20,6 +20,7 @@ from tests.faults.parts.node_devices_claims import (
     special_of,
 )
 from tests.faults.parts.node_devices_model import TaintRule
+from tests.faults.twins.leftovers import CacheLeftovers
 
 NODES: Final = ("n0", "n1", "n2", "n3", "n4")
 ZONES: Final = ("a", "b")
@@ -56,6 +57,8 @@ class DeviceCluster:
         #: Class -> its configurations.
         self._configs: dict[str, list[str]] = {}
         self._cache = Cache(DeviceFeatures(has_taint_rules=True))
+        # Allocations are in flight when the run ends.
+        self._leftovers = CacheLeftovers(self._cache, ".devices.in_use")
         self._count = 0
         self._nodes: dict[str, Node] = {}
         self._slices: dict[str, dict[str, Any]] = {}

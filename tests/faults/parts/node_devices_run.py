@@ -113,6 +113,7 @@ class NodeDevicesRun(DeviceCluster):
             if self.problems:
                 return
         self.problems += audit(self._cache)
+        self.problems += self._leftovers.problems()
 
     # -- attempts ---------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from mooring.state.nominator import Nominator
 from mooring.state.tables.counters import CounterKey
 from mooring.testing.random_cluster import random_node, random_pod
 from tests.faults.parts.csi_nodes_model import CSINodesModel
+from tests.faults.twins.leftovers import CacheLeftovers
 from tests.plugins import affinity_clusters as clusters
 from tests.plugins.affinity_twin import AffinityTwin, Term
 
@@ -120,6 +121,7 @@ class StateRun:
         self.problems: list[str] = []
         self._rng = rng = seeded_random(seed)
         self._cache = Cache()
+        self._leftovers = CacheLeftovers(self._cache)
         self._nodes: set[str] = set()
         self._nominated = NominatorModel()
         self._more = seeded_random(seed + 5)
@@ -140,6 +142,7 @@ class StateRun:
             self._compare()
             if self.problems:
                 return
+        self.problems += self._leftovers.problems()
 
     def _compare(self) -> None:
         cache = self._cache

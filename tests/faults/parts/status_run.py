@@ -90,6 +90,8 @@ class StatusRun:
         client = Client(FaultyTransport(self._network, slow), rng=self._rng)
         self._writer = StatusWriter(client, clock=clock, rng=seeded_random(seed + 3))
         self._transitions = Transitions(self._writer, client, self.problems.append)
+        queue: Any = self._writer._writes
+        self._write, queue._write_value = queue._write_value, self._checked_write
         #: Name -> the version that the informer has, and what its status shall be.
         self._pods: dict[str, Pod] = {}
         self._expected: dict[str, Expected] = {}
@@ -110,6 +112,17 @@ class StatusRun:
             return answer
 
         return slow
+
+    async def _checked_write(self, update: StatusUpdate, tries: int) -> Any:
+        """Writes, and checks which waits count as those that the server has asked for."""
+        task, requested = asyncio.current_task(), self._transitions.requested
+        requested.pop(task, None)
+        retry = await self._write(update, tries)
+        # Without a request it is the wait that was asked for before.
+        is_requested = requested.pop(task, True)
+        if retry is not None and retry.is_requested != is_requested:
+            self.problems.append(f"the wait of {update.pod.metadata.name}, {retry}, is wrong")
+        return retry
 
     async def run(self) -> None:
         """Makes all updates, and compares when they are written."""

@@ -9,6 +9,7 @@ Source: pkg/api/v1/pod/util.go (UpdatePodCondition).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -38,6 +39,8 @@ class Transitions:
         self._send, transport.request = transport.request, self._sends
         #: In the version for which the last condition was asked.
         self._before: dict[str, bool] = {}
+        #: Task -> whether the last answer to a patch that it sent asks for a wait.
+        self.requested: dict[object, bool] = {}
         #: Sent, and known to be stored.
         self._sent: set[str] = set()
         self._stored: set[str] = set()
@@ -58,7 +61,11 @@ class Transitions:
         for condition in conditions:
             for problem in self._problems(uid, condition):
                 self._report(f"{uid}: {problem}")
+        task = asyncio.current_task()
+        self.requested[task] = False
         response: Response = await self._send(request)
+        if request.method == "PATCH":
+            self.requested[task] = response.headers.get("retry-after", "0") != "0"
         if conditions and response.status == 200:
             self._stored.add(uid)
         return response

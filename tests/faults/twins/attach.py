@@ -16,6 +16,7 @@ from tests.faults.twins.attached_reflector import AttachedReflector
 from tests.faults.twins.attached_writes import AttachedWrites
 from tests.faults.twins.attempt_events import AttemptEvents
 from tests.faults.twins.freed import FreedRoom
+from tests.faults.twins.leftovers import CacheLeftovers
 from tests.faults.twins.nominations import AttachedNominations
 from tests.faults.twins.queue_twin import QueueTwin
 from tests.faults.twins.recorded_calls import RecordedCalls
@@ -40,6 +41,7 @@ class Twins:
         options: QueueOptions,
         report: Callable[[str], None],
     ) -> None:
+        self.leftovers = CacheLeftovers(service.cache)
         twin = QueueTwin(service.profiles, clock, options)
         self.queue = AttachedQueue(service.queue, twin, report)
         self.recorded = RecordedCalls(service, self.queue, clock, report)

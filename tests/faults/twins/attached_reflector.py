@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from mooring.client import Informer
@@ -46,6 +47,7 @@ class AttachedReflector:
         self._listed, real.listed = real.listed, self._lists
         self._ended, real.ended = real.ended, self._ends
         self._relist, real.relist = real.relist, self._relists
+        self._statistics = AttachedStatistics(real.replica, self._differ)
         if hasattr(informer, "wait_until_fresh"):  # the run of a reflector has no informer
             self._follow_waits(informer)
 
@@ -150,3 +152,51 @@ class AttachedReflector:
     def _differ(self, message: str, call: str = "") -> None:
         at = f" after {call}" if call else ""
         self._report(f"the informer of {self._name}{at} {message}")
+
+
+class AttachedStatistics:
+    """Counts what a replica gets, and compares its statistics after each event and list.
+
+    Args:
+        replica: Has counted nothing yet.
+        differ: Called with each difference.
+    """
+
+    def __init__(self, replica: Any, differ: Callable[[str], None]) -> None:
+        self._replica, self._differ = replica, differ
+        self._counts = Counter[str]()
+        self._apply, replica.apply = replica.apply, self._applies
+        self._replacing, replica.replacing = replica.replacing, self._replaces
+
+    def _applies(self, event: Any) -> None:
+        old, version = self._replica.objects.get(event.key), self._replica.version
+        self._apply(event)
+        is_old = event.version == version != ""
+        if event.version.isdecimal() and version.isdecimal():
+            is_old = int(event.version) <= int(version)
+        if is_old:
+            self._counts["duplicates"] += event.type != "BOOKMARK"
+        elif event.type in ("ADDED", "MODIFIED"):
+            uid = event.uid if event.obj is None else event.obj.metadata.uid
+            self._counts["events"] += 1
+            self._counts["malformed"] += event.obj is None
+            self._counts["missed_deletes"] += old is not None and uid not in ("", old.metadata.uid)
+        elif event.type != "BOOKMARK":
+            self._counts["events" if event.type == "DELETED" else "unknown_types"] += 1
+        self._compare(f"{event.type} {event.key}")
+
+    def _replaces(
+        self, listed: Mapping[str, Any], unreadable: Mapping[str, str], version: str
+    ) -> Iterator[None]:
+        self._counts["lists"] += 1
+        self._counts["malformed"] += len(unreadable)
+        for name, old in self._replica.objects.items():
+            uid = listed[name].metadata.uid if name in listed else unreadable.get(name)
+            self._counts["missed_deletes"] += uid != old.metadata.uid
+        yield from self._replacing(listed, unreadable, version)
+        self._compare("a list")
+
+    def _compare(self, what: str) -> None:
+        counted = {name: n for name, n in vars(self._replica.statistics).items() if n}
+        if counted != (expected := {name: n for name, n in self._counts.items() if n}):
+            self._differ(f"counts {counted}, not {expected}, after {what}")
