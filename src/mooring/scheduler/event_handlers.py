@@ -225,11 +225,13 @@ class EventHandlers:
         waiting = self._waiting.get(uid)
         if waiting is not None:
             waiting.reject("", f"assigned to node {new.spec.node_name} by another scheduler")
+        if was_assumed and before is not None and before.node_name != new.spec.node_name:
+            # Differs: kube-scheduler reports this room only when its own binding has failed.
+            self._queue.move(POD_GONE, before.pod, None)
         if old is not None and self._is_ours(old):
             nominated = nominated or old.status.nominated_node_name
             if not was_assumed and nominated not in ("", new.spec.node_name):
-                # Differs: the room that it held on another node is free, which kube-scheduler's
-                # handler does not report (kubernetes/kubernetes#134859).
+                # Differs: this room is free, too (kubernetes/kubernetes#134859).
                 self._requeue_lower_priority_pods(old, nominated)
             # As kube-scheduler: for the queue the pod is deleted.
             self._recorder.event_handled(POD_DELETED, started_s)

@@ -121,7 +121,6 @@ class StateRun:
         self.problems: list[str] = []
         self._rng = rng = seeded_random(seed)
         self._cache = Cache()
-        self._leftovers = CacheLeftovers(self._cache)
         self._nodes: set[str] = set()
         self._nominated = NominatorModel()
         self._more = seeded_random(seed + 5)
@@ -142,7 +141,6 @@ class StateRun:
             self._compare()
             if self.problems:
                 return
-        self.problems += self._leftovers.problems()
 
     def _compare(self) -> None:
         cache = self._cache
@@ -404,5 +402,7 @@ def run_state(seed: int) -> None:
         AssertionError: the cache differs from the objects.
     """
     run = StateRun(seed)
+    leftovers = CacheLeftovers(run._cache)
     run.run()
-    assert not run.problems, run.problems[0]
+    problems = run.problems or leftovers.problems()
+    assert not problems, problems[0]

@@ -38,7 +38,6 @@ from tests.faults.parts.volumes_model import (
 from tests.faults.parts.volumes_server import CLAIM, CLASSES, STEP_S, VOLUME
 from tests.faults.parts.volumes_watch import VolumeWatch
 from tests.faults.twins.attached_volumes import AttachedVolumes
-from tests.faults.twins.leftovers import CacheLeftovers
 
 PODS: Final = 4
 ACTIONS: Final = 50
@@ -76,7 +75,6 @@ class VolumesRun(VolumeWatch):
             is_countable=seed % 4 != FOREIGN,
             on_csi_node=self._on_csi_node,
         )
-        self._leftovers = CacheLeftovers(self._cache)
         self._one_attempt = asyncio.Lock()
         #: Pod -> the writes that it has to make, in their order.
         self._writes: dict[str, list[tuple[str, str]]] = {}
@@ -110,8 +108,7 @@ class VolumesRun(VolumeWatch):
             self.problems.append(f"{n_late} attempts do not end")
         volumes, claims = self._cache.storage.assumed()
         self.problems += [f"{name} is still assumed" for name in (*volumes, *claims)]
-        self.problems += audit(self._cache)
-        self.problems += self._leftovers.problems()
+        self.problems += [*audit(self._cache), *self._leftovers.problems()]
 
     # -- pods -------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from tests.faults.parts.volumes_model import View
 from tests.faults.parts.volumes_places import VolumePlaces
 from tests.faults.parts.volumes_scores import VolumeScores
 from tests.faults.parts.volumes_server import CLAIM, STEP_S, VOLUME, VolumeServer
+from tests.faults.twins.leftovers import CacheLeftovers
 
 #: Seconds that PreBind waits for the controller.
 TIMEOUT_S: Final = 12.0
@@ -51,6 +52,7 @@ class VolumeWatch:
         self.paths: Counter[str] = Counter()
         self.rng = rng = seeded_random(seed)
         self._cache = Cache()
+        self._leftovers = CacheLeftovers(self._cache)
         pools = seeded_random(seed + 3_000_000) if seed % 4 == SECOND_POOLS else None
         self.places = VolumePlaces(seeded_random(seed + 4_000_000) if seed % 6 == WIDE else None)
         self._server = VolumeServer(rng, self._on_change, self.places, pools)

@@ -225,6 +225,9 @@ class AttachedHandlers:
         elif new.spec.node_name:
             yield Call("move", ADDED, None, new)
             yield Call("delete", new.metadata.uid)
+            placed = before.placed if before.is_assumed else None
+            if placed is not None and placed.spec.node_name != new.spec.node_name:
+                yield Call("move", GONE, placed, None)
             yield from self._left_nomination(change, before)
         elif (new.spec.scheduler_name or "default-scheduler") in self._service.profiles:
             yield from self._pending_calls(change, before)

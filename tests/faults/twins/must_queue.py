@@ -46,8 +46,7 @@ class MustQueue:
         events.on_change = self._on_change
 
     def _on_change(self, kind: str, change: ObjectChange) -> None:
-        is_compared = kind in KINDS and not self._is_released_later(kind, change)
-        waiting = self._waiting() if is_compared else {}
+        waiting = self._waiting() if kind in KINDS else {}
         if not waiting:
             self._real(kind, change)
             return
@@ -66,18 +65,6 @@ class MustQueue:
                 f"{entry.pod.key} fits {node_name} after a change of {kind} {obj.metadata.name}, "
                 f"but was not requeued; rejected by {sorted(entry.unschedulable_plugins)}"
             )
-
-    def _is_released_later(self, kind: str, change: ObjectChange) -> bool:
-        """Returns whether another scheduler has bound a pod that is assumed on another node.
-
-        The end of its binding here, in a later step, is the event that frees the other node.
-        """
-        if kind != "Pod" or change.new is None:
-            return False
-        placed = self._service.cache.pods.get(change.new.metadata.uid)
-        is_assumed = self._service.cache.is_assumed(change.new.metadata.uid)
-        named = change.new.spec.node_name
-        return is_assumed and placed is not None and named not in ("", placed.info.node_name)
 
     def _waiting(self) -> dict[str, QueuedPod]:
         entries = [entry for entry in self._service.queue.pods() if is_checked(entry)]

@@ -298,6 +298,18 @@ def test_news_of_a_pod_on_its_way_is_none() -> None:
     assert desk.cache.assumed_count() == 1
 
 
+def test_an_assumed_pod_that_is_bound_to_another_node_frees_its_room_at_once() -> None:
+    desk = EventFixture(NodeResourcesFit())
+    desk.node(None, make_node("a"))
+    desk.node(None, make_node("b"))
+    pod = make_pod("web", requests={"cpu": "1"})
+    desk.assume(pod, "a")
+    desk.add_unschedulable(make_pod("waiting", requests={"cpu": "1"}), by="NodeResourcesFit")
+    desk.pod(pod, make_pod("web", requests={"cpu": "1"}, node="b"))
+    assert desk.woken == [("waiting", "AssignedPodDelete")]
+    assert audit(desk.cache) == []
+
+
 def test_the_changes_of_an_assumed_pod_are_counted_like_those_of_any_pending_pod() -> None:
     recorder = CountingRecorder()
     desk = EventFixture(recorder=recorder)
