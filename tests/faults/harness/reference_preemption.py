@@ -13,15 +13,21 @@ started last, as in ``mooring.plugins.default_preemption``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from mooring.objects.meta import LabelSelector
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.objects.workloads import PodDisruptionBudget
+from tests.faults.harness.reference_fit import host_ports_of
 from tests.faults.harness.reference_topology import World
+
+#: Protocol and number.
+HostPort = tuple[str, int]
 
 #: Added to each priority, so that one more victim is never better.
 OFFSET: Final = 2**31
@@ -81,10 +87,23 @@ class Cluster(NamedTuple):
     nominated: Sequence[tuple[Pod, str]]
     budgets: Sequence[PodDisruptionBudget]
 
-    def fits(self, pod: Pod, node: str, removed: Iterable[Pod]) -> bool:
-        """Returns whether a pod fits a node without some pods, with and without nominated ones."""
+    def fits(
+        self, pod: Pod, node: str, removed: Iterable[Pod], freed: Collection[HostPort] = ()
+    ) -> bool:
+        """Returns whether a pod fits a node without some pods, with and without nominated ones.
+
+        Args:
+            pod: The preemptor.
+            node: The name of the node.
+            removed: The pods that are not there.
+            freed: Host ports of the node that count as free, even if a pod uses them.
+        """
         uids = {other.metadata.uid for other in removed}
-        stay = [(other, name) for other, name in self.placed if other.metadata.uid not in uids]
+        stay = [
+            (_without_ports(other, freed) if freed and name == node else other, name)
+            for other, name in self.placed
+            if other.metadata.uid not in uids
+        ]
         if World(self.nodes, stay).fit_error(pod, node):
             return False
         first = [
@@ -105,15 +124,21 @@ class Cluster(NamedTuple):
             if name == node and priority_of(other) < priority_of(pod)
         ]
         lower.sort(key=importance)
-        if not lower or not self.fits(pod, node, lower):
+        # Upstream has a set of ports for each node: a removed pod frees its ports, even if another
+        # pod of the node uses the same.
+        freed = {port for other in lower for port in host_ports_of(other)}
+        if not lower or not self.fits(pod, node, lower, freed):
             return None
         protected = protected_pods(lower, self.budgets)
         others = [other for other in lower if other not in protected]
         victims, violations = list(lower), 0
         for other in [*protected, *others]:
             victims.remove(other)
-            if not self.fits(pod, node, victims):
+            ports = set(host_ports_of(other))
+            freed -= ports
+            if not self.fits(pod, node, victims, freed):
                 victims.append(other)
+                freed |= ports
                 violations += other in protected
         return Choice(node, sorted(victims, key=importance), violations) if victims else None
 
@@ -155,6 +180,24 @@ def protected_pods(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) 
         if is_protected:
             protected.append(pod)
     return protected
+
+
+def _without_ports(pod: Pod, freed: Collection[HostPort]) -> Pod:
+    """Returns the pod without some of its host ports."""
+    if not any(port in freed for port in host_ports_of(pod)):
+        return pod
+    containers = tuple(
+        replace(
+            container,
+            ports=tuple(
+                port
+                for port in container.ports
+                if (port.protocol or "TCP", port.host_port) not in freed
+            ),
+        )
+        for container in pod.spec.containers
+    )
+    return replace(pod, spec=replace(pod.spec, containers=containers))
 
 
 def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import LabelSelector
-from mooring.objects.pod import Affinity, Pod, PodAffinityTerm, PodAntiAffinity
+from mooring.objects.pod import Affinity, ContainerPort, Pod, PodAffinityTerm, PodAntiAffinity
 from mooring.testing import make_node
 from tests.faults.harness.reference_preemption import Choice, Cluster, protected_pods
 from tests.plugins.preemption_clusters import budget
@@ -37,6 +37,14 @@ def _alone(name: str, priority: int, *, cpu: str) -> Pod:
     term = PodAffinityTerm(label_selector=selector, topology_key="kubernetes.io/hostname")
     anti = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
     return replace(made, spec=replace(made.spec, affinity=Affinity(pod_anti_affinity=anti)))
+
+
+def _with_port(name: str, priority: int = 0) -> Pod:
+    """Returns a pod that requests no cpu, and uses a host port."""
+    made = pod(name, priority, cpu="0")
+    (container,) = made.spec.containers
+    ports = (ContainerPort(host_port=80, protocol="TCP"),)
+    return replace(made, spec=replace(made.spec, containers=(replace(container, ports=ports),)))
 
 
 NEW = pod("new", 100)
@@ -93,3 +101,9 @@ def test_a_budget_is_used_up_by_the_pods_before() -> None:
     pods = [pod("x", 2), pod("y", 1)]
     assert protected_pods(pods, [single]) == pods[1:]
     assert Choice("a", [pods[0]], 1).cost > Choice("a", [pod("z", 50)], 0).cost
+
+
+def test_a_victim_frees_its_host_port_even_if_another_pod_of_the_node_uses_the_same() -> None:
+    other, new = _with_port("other", 200), _with_port("new", 100)
+    assert best((_with_port("low"), "a"), (other, "a"), (other, "b"), pod=new) == ("a", ["low"])
+    assert best((pod("low"), "a"), (other, "a"), (other, "b"), pod=new) is None

@@ -63,6 +63,8 @@ TWO_WAIT: Final = 2
 DROPS_EVERY: Final = 3
 #: In such seeds, modulo three, PostFilter wants claims to be changed, which may fail.
 CHANGES_EVERY: Final = 3
+#: In such seeds, modulo five, PreFilter leaves other nodes once extenders have answered.
+NARROWS: Final = 1
 #: In such seeds the lease is lost at last, or an invariant is violated.
 ENDS_EVERY: Final = 2
 #: In such seeds, modulo seven, PreBind has nothing to do for half of the pods, or hangs for some.
@@ -188,6 +190,8 @@ class CycleRun(PodCluster):
         )
         if not has_extenders and seed % CHANGES_EVERY == 1:
             self.script.changes = ClaimChanges(seeded_random(seed + 4))
+        if has_extenders and seed % 5 == NARROWS:
+            self.script.narrowing = seeded_random(seed + 5)
         self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:

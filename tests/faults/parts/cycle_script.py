@@ -22,7 +22,7 @@ from mooring.errors import (
     Unreachable,
 )
 from mooring.framework import Cycle, Diagnosis, Reject, Wait
-from mooring.framework.status import Code, PostFilterResult, Skip, Status
+from mooring.framework.status import Code, PostFilterResult, PreFilterResult, Skip, Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
@@ -59,6 +59,7 @@ class Script:
         waiting: Returns the pods in Permit.
         on_failed: Called with the UID and the reason of each attempt that has failed.
         changes: The claims that PostFilter wants to be changed.
+        narrowing: Draws the nodes that PreFilter leaves, anew in each call; None = all nodes.
         ends: The extension point and the error that end the scheduler; None = nothing does.
         has_ended: Whether that error was raised: no attempt may go on, or be undone.
 
@@ -90,6 +91,9 @@ class Script:
         self.is_passive = self.has_ended = False
         self.ends: tuple[str, SchedulerError] | None = None
         self.changes = ClaimChanges(None)
+        self.narrowing: Rng | None = None
+        #: UID -> the nodes that PreFilter has left last.
+        self._left: dict[str, frozenset[str]] = {}
         self.results: Counter[str] = Counter()
         self.cancelled: set[str] = set()
         self.open: dict[str, str] = {}
@@ -130,13 +134,24 @@ class Script:
 
     # -- extension points -------------------------------------------------------------------------
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Rejects, or raises: the attempt ends at once."""
+    def pre_filter(self, cycle: Cycle) -> Status | PreFilterResult | None:
+        """Rejects, or raises: the attempt ends at once. Leaves some nodes, in some runs."""
         self._targets.pop(cycle.pod.uid, None)
         self.causes.pop(cycle.pod.uid, None)
         self._texts.begin(cycle.pod.uid)
         self.nominated.pop(cycle.pod.uid, None)
-        return self._draw(cycle, "PreFilter")
+        return self._draw(cycle, "PreFilter") or self._narrowed(cycle)
+
+    def _narrowed(self, cycle: Cycle) -> PreFilterResult | None:
+        """Returns the nodes that are left: at least one of those that exist."""
+        self._left.pop(cycle.pod.uid, None)
+        nodes, rng = cycle.snapshot.nodes, self.narrowing
+        names = [name for name in self._node_names if nodes.live_row(name) >= 0]
+        if rng is None or self.is_passive or not names or rng.random() < 0.4:
+            return None
+        left = frozenset(rng.sample(names, rng.randint(1, len(names))))
+        self._left[cycle.pod.uid] = left
+        return PreFilterResult(left)
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Nominates the pod, clears its nomination, or leaves it as it is.
@@ -160,6 +175,10 @@ class Script:
         uid = cycle.pod.uid
         if uid in self.open:
             self._report(f"{cycle.pod.key} is reserved twice")
+        # As in upstream, PreFilter does not limit the node that the pod is nominated to.
+        left = self._left.get(uid, {node_name}) | {cycle.pod.status.nominated_node_name}
+        if node_name not in left:
+            self._report(f"{cycle.pod.key} is on {node_name}, but PreFilter leaves {sorted(left)}")
         self.open[uid] = node_name
         self.cancelled.discard(uid)
         self.causes.pop(uid, None)

@@ -87,8 +87,6 @@ class PreemptExtenderRun(ChoiceRun):
         paths: What happened, and how often.
     """
 
-    has_ports = False
-
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.more = seeded_random(seed + 3)
