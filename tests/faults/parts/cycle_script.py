@@ -28,6 +28,7 @@ from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.failure_texts import FailureTexts
+from tests.faults.parts.narrowing import Narrowing
 from tests.helpers.queues import POD_GONE, on
 
 STEP_S: Final = 0.5
@@ -58,8 +59,7 @@ class Script:
         open: UID -> the node that is reserved.
         waiting: Returns the pods in Permit.
         on_failed: Called with the UID and the reason of each attempt that has failed.
-        changes: The claims that PostFilter wants to be changed.
-        narrowing: Draws the nodes that PreFilter leaves, anew in each call; None = all nodes.
+        changes, narrowing: What PostFilter wants to be changed; the nodes that PreFilter leaves.
         ends: The extension point and the error that end the scheduler; None = nothing does.
         has_ended: Whether that error was raised: no attempt may go on, or be undone.
 
@@ -90,18 +90,14 @@ class Script:
     ) -> None:
         self.is_passive = self.has_ended = False
         self.ends: tuple[str, SchedulerError] | None = None
-        self.changes = ClaimChanges(None)
-        self.narrowing: Rng | None = None
-        #: UID -> the nodes that PreFilter has left last.
-        self._left: dict[str, frozenset[str]] = {}
+        self.changes, self.narrowing = ClaimChanges(None), Narrowing(None)
         self.results: Counter[str] = Counter()
         self.cancelled: set[str] = set()
         self.open: dict[str, str] = {}
         self.waiting = waiting
         self._rng, self._bind = rng, bind
         self._candidates, self._report = candidates, report
-        self._placed_on = placed_on
-        self._has_victims = has_extenders
+        self._placed_on, self._has_victims = placed_on, has_extenders
         self._rates = {
             point: rng.choice((0.0, 0.1, 0.3))
             for point in ("PreFilter", "Reserve", "Permit", "PreBind", "Bind")
@@ -109,10 +105,8 @@ class Script:
         if has_extenders:
             self._rates["PreFilter"] = 0.0
         self._wait_share = rng.choice((0.0, 0.3, 0.8))
-        self._raised: Counter[str] = Counter()
-        self._awaited = 0
-        #: UID -> the result of an attempt that will fail.
-        self.causes: dict[str, str] = {}
+        self._raised, self._awaited = Counter[str](), 0
+        self.causes: dict[str, str] = {}  # UID -> the result of an attempt that will fail
         self._texts = FailureTexts(self.name, self.cancelled)
         #: UID -> what PostFilter has returned in the attempt.
         self.nominated: dict[str, str | None] = {}
@@ -140,18 +134,8 @@ class Script:
         self.causes.pop(cycle.pod.uid, None)
         self._texts.begin(cycle.pod.uid)
         self.nominated.pop(cycle.pod.uid, None)
-        return self._draw(cycle, "PreFilter") or self._narrowed(cycle)
-
-    def _narrowed(self, cycle: Cycle) -> PreFilterResult | None:
-        """Returns the nodes that are left: at least one of those that exist."""
-        self._left.pop(cycle.pod.uid, None)
-        nodes, rng = cycle.snapshot.nodes, self.narrowing
-        names = [name for name in self._node_names if nodes.live_row(name) >= 0]
-        if rng is None or self.is_passive or not names or rng.random() < 0.4:
-            return None
-        left = frozenset(rng.sample(names, rng.randint(1, len(names))))
-        self._left[cycle.pod.uid] = left
-        return PreFilterResult(left)
+        node_names = () if self.is_passive else self._node_names
+        return self._draw(cycle, "PreFilter") or self.narrowing.left(cycle, node_names)
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Nominates the pod, clears its nomination, or leaves it as it is.
@@ -175,10 +159,8 @@ class Script:
         uid = cycle.pod.uid
         if uid in self.open:
             self._report(f"{cycle.pod.key} is reserved twice")
-        # As in upstream, PreFilter does not limit the node that the pod is nominated to.
-        left = self._left.get(uid, {node_name}) | {cycle.pod.status.nominated_node_name}
-        if node_name not in left:
-            self._report(f"{cycle.pod.key} is on {node_name}, but PreFilter leaves {sorted(left)}")
+        if problem := self.narrowing.problem(cycle.pod, node_name):
+            self._report(problem)
         self.open[uid] = node_name
         self.cancelled.discard(uid)
         self.causes.pop(uid, None)
