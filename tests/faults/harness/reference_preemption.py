@@ -80,12 +80,14 @@ class Cluster(NamedTuple):
         placed: The pods with a node, and its name.
         nominated: The pods that are nominated, and the name of the node.
         budgets: All budgets.
+        failing: The names of the nodes where a filter fails once pods are removed.
     """
 
     nodes: Mapping[str, Node]
     placed: Sequence[tuple[Pod, str]]
     nominated: Sequence[tuple[Pod, str]]
     budgets: Sequence[PodDisruptionBudget]
+    failing: Collection[str] = ()
 
     def fits(
         self, pod: Pod, node: str, removed: Iterable[Pod], freed: Collection[HostPort] = ()
@@ -127,7 +129,7 @@ class Cluster(NamedTuple):
         # Upstream has a set of ports for each node: a removed pod frees its ports, even if another
         # pod of the node uses the same.
         freed = {port for other in lower for port in host_ports_of(other)}
-        if not lower or not self.fits(pod, node, lower, freed):
+        if node in self.failing or not lower or not self.fits(pod, node, lower, freed):
             return None
         protected = protected_pods(lower, self.budgets)
         others = [other for other in lower if other not in protected]

@@ -84,6 +84,8 @@ class PointsModel:
         idle: Collection[str],
     ) -> None:
         self._plugins, self._result, self._left, self._idle = plugins, result, left, idle
+        #: Node -> how it was rejected, of those that were evaluated.
+        self.rejected: dict[str, Rejection] = {}
 
     def _of(self, point: str) -> list[str]:
         return [name for name in self._plugins.get(point, ()) if name not in self._idle]
@@ -132,6 +134,11 @@ class PointsModel:
         }
         if failed:
             raise PluginRaised(*failed)
+        self.rejected = {
+            node: Rejection(CODES[it.kind], (reason_of(*it),), it.plugin)
+            for node, it in filtered.items()
+            if it and it.kind != FAILED and node in {*included, nominated}
+        }
         outcome = Outcome(plugins=set(narrowing))
         for node, first in filtered.items():
             # A node that is left out has a status if the pod is nominated to it.
@@ -164,6 +171,12 @@ class PointsModel:
             if kind == SKIPPED:
                 skipped.add(plugin)
         return [plugin for plugin in self._plugins.get("score", ()) if plugin not in skipped]
+
+    def zero_scorers(self) -> list[str]:
+        """Returns the plugins that count as scoring 0: they do not apply, and no PreScore skips."""
+        with_pre_score = self._plugins.get("pre_score", ())
+        scorers = self._plugins.get("score", ())
+        return [it for it in scorers if it in self._idle and it not in with_pre_score]
 
     def post_filter(self) -> tuple[Rejection | None, str | None]:
         """Returns the rejection of PostFilter, None = a plugin nominates the pod; and the node."""

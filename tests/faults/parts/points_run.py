@@ -25,6 +25,7 @@ from mooring.framework.waiting_pods import WaitingPod
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
+from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
 from tests.faults.parts.limits import few_cached_results
 from tests.faults.parts.points_model import (
@@ -161,16 +162,21 @@ class PointsRun:
         if isinstance(expected, PluginRaised):
             self.problems.append(f"{name}: {result}, not an error of {expected.args}")
         elif isinstance(result, Diagnosis):
-            self._check_diagnosis(pod, result, expected, model, cycle)
+            self._check_diagnosis(pod, attempt, result, expected, model, cycle)
         elif isinstance(expected, Outcome) or result.node_name not in expected:
             self.problems.append(f"{name} is placed on {result.node_name}, not of {expected}")
         else:
-            if len(expected) > 1:
-                self._check_totals(pod, attempt, result.node_name, expected, scorers)
+            self._check_placed(pod, attempt, result.node_name, expected, scorers, model)
             await self._bind(pod, cycle, result.node_name, model)
 
     def _check_diagnosis(
-        self, pod: PodInfo, diagnosis: Diagnosis, expected: Any, model: PointsModel, cycle: Cycle
+        self,
+        pod: PodInfo,
+        attempt: Attempt,
+        diagnosis: Diagnosis,
+        expected: Any,
+        model: PointsModel,
+        cycle: Cycle,
     ) -> None:
         if not isinstance(expected, Outcome):
             self.problems.append(f"{pod.key} has no node, but fits {expected}")
@@ -188,6 +194,7 @@ class PointsRun:
         if got != expected:
             self.problems.append(f"{pod.key}: {got}, not {expected}")
             return
+        self.problems += decisions.refused(attempt, diagnosis, model.rejected, expected)
         merged = post_filtering.post_filter(self._framework, cycle, diagnosis)
         status = None if merged.status is None else _rejection(merged.status)
         rejection, node = model.post_filter()
@@ -198,21 +205,36 @@ class PointsRun:
                 f"{pod.key}: PostFilter {status}, {merged.node_name}, not {rejection}, {node}"
             )
 
-    def _check_totals(
-        self, pod: PodInfo, attempt: Attempt, selected: str, fitting: list[str], scorers: list[str]
+    def _check_placed(
+        self,
+        pod: PodInfo,
+        attempt: Attempt,
+        selected: str,
+        fitting: list[str],
+        scorers: list[str],
+        model: PointsModel,
     ) -> None:
+        """Compares the totals, and the decision as it is recorded."""
         expected = dict.fromkeys(fitting, 0)
+        raw = {plugin: dict.fromkeys(fitting, 0) for plugin in model.zero_scorers()}
+        scaled = {plugin: dict(zeros) for plugin, zeros in raw.items()}
         for plugin in scorers:
             scores = [self._plugins.score(plugin, node) for node in fitting]
+            raw[plugin] = dict(zip(fitting, scores, strict=True))
             if plugin in self._plugins.is_reversed:
                 scores = normalized(scores, is_reversed=self._plugins.is_reversed[plugin])
+            scaled[plugin] = dict(zip(fitting, scores, strict=True))
             for node, score in zip(fitting, scores, strict=True):
                 expected[node] += score * self._plugins.weights[plugin]
-        totals = totals_of(attempt)
+        has_totals = len(fitting) > 1
+        totals = totals_of(attempt) if has_totals else expected
         if totals != expected:
             self.problems.append(f"{pod.key} has the totals {totals}, not {expected}")
         elif expected[selected] != max(expected.values()):
             self.problems.append(f"{pod.key} is placed on {selected}: {expected}")
+        self.problems += decisions.placed(
+            attempt, selected, model.rejected, expected if has_totals else None, (raw, scaled)
+        )
 
     async def _bind(self, pod: PodInfo, cycle: Cycle, node: str, model: PointsModel) -> None:
         made, ended_by, delaying = model.calls()

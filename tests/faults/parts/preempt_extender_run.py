@@ -87,6 +87,8 @@ class PreemptExtenderRun(ChoiceRun):
         paths: What happened, and how often.
     """
 
+    has_failures = False
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.more = seeded_random(seed + 3)

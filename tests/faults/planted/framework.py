@@ -18,6 +18,7 @@ from mooring.framework.runtime import (
 )
 from mooring.framework.runtime import filter as filtering
 from mooring.framework.runtime import post_filter as post_filtering
+from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.combined_results import CombinedCache, CombinedResults
 from mooring.framework.runtime.filter_results import FilterResults
 from mooring.framework.runtime.framework import Framework
@@ -484,5 +485,25 @@ BUGS: Final = [
         "cycle.node_hint or cycle.pod.status.nominated_node_name",
         runs="batched",
         seed=3,
+    ),
+    PlantedBug(
+        "pending_is_not_recorded",
+        "The decision of an attempt has no plugins whose rejection is pending",
+        Attempt,
+        "decision",
+        "diagnosis.pending_plugins if diagnosis else ()",
+        "()",
+        runs="points",
+        seed=5,
+    ),
+    PlantedBug(
+        "idle_score_is_not_recorded",
+        "The decision has no scores of plugins that do not apply to the pod",
+        score,
+        "_run_scorers",
+        "attempt.zero = cycle.idle_plugins & framework.selection.without_pre_score & skipped",
+        "pass",
+        runs="points",
+        seed=5,
     ),
 ]
