@@ -9,7 +9,7 @@ RunPostFilterPlugins), pkg/scheduler/schedule_one.go (findNodesThatFitPod, prior
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -202,6 +202,33 @@ class PointsModel:
         return Rejection(CODES[REJECTED], tuple(reasons), first), node
 
     # -- from Reserve to PostBind -----------------------------------------------------------------
+
+    def kinds_at(self, point: str, *, of_all: bool = False) -> Iterator[str | None]:
+        """Yields the results at an extension point, in order; also of idle plugins or not."""
+        for plugin in self._plugins.get(point, ()) if of_all else self._of(point):
+            yield self._result(plugin, point, "")
+
+    def pre_binders(self, *, is_timed: bool) -> list[str] | None:
+        """Returns the plugins that do not skip PreBind; None = PreBindPreFlight of one raises.
+
+        If the attempt is timed, idle plugins are called too, and have nothing to do.
+        """
+        point, working = "pre_bind_pre_flight", list[str]()
+        with_flight = self._plugins.get(point, ())
+        for plugin in self._plugins.get("pre_bind", ()) if is_timed else self._of("pre_bind"):
+            flight = None
+            if plugin in with_flight:
+                flight = SKIPPED if plugin in self._idle else self._result(plugin, point, "")
+            if flight == RAISED:
+                return None
+            if flight != SKIPPED:
+                working.append(plugin)
+        return working
+
+    def pre_bind(self, plugins: Iterable[str]) -> Iterator[str | None]:
+        """Yields the results of these plugins at PreBind."""
+        for plugin in plugins:
+            yield None if plugin in self._idle else self._result(plugin, "pre_bind", "")
 
     def calls(self) -> tuple[list[tuple[str, str]], str, dict[str, None]]:
         """Returns the calls of a pod with a node, how it ends, and the plugins that delay it.

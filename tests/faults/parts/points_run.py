@@ -36,6 +36,7 @@ from tests.faults.parts.points_model import (
     Rejection,
 )
 from tests.faults.parts.points_plugins import NODES_MAX, WAIT_S, DrawnPlugins, normalized
+from tests.faults.parts.reported_points import PointRecorder, expected_reports
 from tests.helpers.virtual_loop import run_virtually
 
 ATTEMPTS: Final = 24
@@ -71,6 +72,7 @@ class PointsRun:
         profile = Profile("points", self._by_point, self._plugins.weights)
         self._framework = Framework(profile, clock=self._clock)
         self._framework.timed_every = rng.choice((0, 1, 3))
+        self._framework.recorder = self._recorder = PointRecorder()
         for number in range(rng.randint(2, NODES_MAX)):
             self._put(f"node-{number}")
 
@@ -239,9 +241,14 @@ class PointsRun:
     async def _bind(self, pod: PodInfo, cycle: Cycle, node: str, model: PointsModel) -> None:
         made, ended_by, delaying = model.calls()
         expected = made, ended_by, dict.fromkeys(delaying, WAIT_S)
+        self._recorder.reports.clear()
         ended = await _bound(self._framework, self._clock.monotonic_s(), cycle, node)
         if (self._plugins.called, *ended) != expected:
             self.problems.append(f"{pod.key}: {self._plugins.called}, {ended}, not {expected}")
+        elif (reports := self._recorder.reports) != (
+            due := expected_reports(model, is_timed=cycle.is_timed)
+        ):
+            self.problems.append(f"{pod.key}: {reports} are reported, not {due}")
 
 
 async def _bound(
