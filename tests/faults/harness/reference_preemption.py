@@ -1,12 +1,11 @@
 """Reference choice of the victims of a pod: slow, simple, and independent of the plugin.
 
 Each node is decided by itself with the reference check: all pods of lower priority go, and come
-back one by one. Of the candidates one is chosen by upstream's six criteria. Host ports in use are a
-set: a pod that goes frees its ports, even if a pod that stays has the same.
+back one by one. Of the candidates one is chosen by upstream's six criteria.
 
 Source: framework/plugins/defaultpreemption/default_preemption.go (SelectVictimsOnNode,
 filterPodsWithPDBViolation), framework/preemption/preemption.go (DryRunPreemption,
-pickOneNodeForPreemption), k8s.io/kube-scheduler framework/types.go (HostPortInfo.Remove).
+pickOneNodeForPreemption).
 *Differs:* of equal candidates the first one is chosen, and pods that have not started count as
 started last, as in ``mooring.plugins.default_preemption``.
 """
@@ -14,7 +13,7 @@ started last, as in ``mooring.plugins.default_preemption``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -26,6 +25,9 @@ from mooring.objects.pod import Pod
 from mooring.objects.workloads import PodDisruptionBudget
 from tests.faults.harness.reference_fit import host_ports_of
 from tests.faults.harness.reference_topology import World
+
+#: Protocol and number.
+HostPort = tuple[str, int]
 
 #: Added to each priority, so that one more victim is never better.
 OFFSET: Final = 2**31
@@ -78,25 +80,29 @@ class Cluster(NamedTuple):
         placed: The pods with a node, and its name.
         nominated: The pods that are nominated, and the name of the node.
         budgets: All budgets.
+        failing: The names of the nodes where a filter fails once pods are removed.
     """
 
     nodes: Mapping[str, Node]
     placed: Sequence[tuple[Pod, str]]
     nominated: Sequence[tuple[Pod, str]]
     budgets: Sequence[PodDisruptionBudget]
+    failing: Collection[str] = ()
 
-    def fits(self, pod: Pod, node: str, removed: Iterable[Pod], used: set[tuple[str, int]]) -> bool:
+    def fits(
+        self, pod: Pod, node: str, removed: Iterable[Pod], freed: Collection[HostPort] = ()
+    ) -> bool:
         """Returns whether a pod fits a node without some pods, with and without nominated ones.
 
         Args:
-            pod: The pod.
+            pod: The preemptor.
             node: The name of the node.
-            removed: The pods that are removed from it.
-            used: The host ports in use there.
+            removed: The pods that are not there.
+            freed: Host ports of the node that count as free, even if a pod uses them.
         """
         uids = {other.metadata.uid for other in removed}
         stay = [
-            (_with_ports(other, used) if name == node else other, name)
+            (_without_ports(other, freed) if freed and name == node else other, name)
             for other, name in self.placed
             if other.metadata.uid not in uids
         ]
@@ -120,20 +126,21 @@ class Cluster(NamedTuple):
             if name == node and priority_of(other) < priority_of(pod)
         ]
         lower.sort(key=importance)
-        on_node = [other for other, name in self.placed if name == node]
-        used = {port for other in on_node for port in host_ports_of(other)}
-        used -= {port for other in lower for port in host_ports_of(other)}
-        if not lower or not self.fits(pod, node, lower, used):
+        # Upstream has a set of ports for each node: a removed pod frees its ports, even if another
+        # pod of the node uses the same.
+        freed = {port for other in lower for port in host_ports_of(other)}
+        if node in self.failing or not lower or not self.fits(pod, node, lower, freed):
             return None
         protected = protected_pods(lower, self.budgets)
         others = [other for other in lower if other not in protected]
         victims, violations = list(lower), 0
         for other in [*protected, *others]:
             victims.remove(other)
-            used.update(host_ports_of(other))
-            if not self.fits(pod, node, victims, used):
+            ports = set(host_ports_of(other))
+            freed -= ports
+            if not self.fits(pod, node, victims, freed):
                 victims.append(other)
-                used.difference_update(host_ports_of(other))
+                freed |= ports
                 violations += other in protected
         return Choice(node, sorted(victims, key=importance), violations) if victims else None
 
@@ -161,22 +168,6 @@ class Cluster(NamedTuple):
             yield choice
 
 
-def _with_ports(pod: Pod, used: set[tuple[str, int]]) -> Pod:
-    """Returns a pod without the host ports that are not in use."""
-    if used.issuperset(host_ports_of(pod)):
-        return pod
-    containers = tuple(
-        replace(
-            container,
-            ports=tuple(
-                port for port in container.ports if (port.protocol or "TCP", port.host_port) in used
-            ),
-        )
-        for container in pod.spec.containers
-    )
-    return replace(pod, spec=replace(pod.spec, containers=containers))
-
-
 def protected_pods(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) -> list[Pod]:
     """Returns the pods whose eviction violates a budget, if those before them are evicted too."""
     left = {id(budget): budget.status.disruptions_allowed or 0 for budget in budgets}
@@ -191,6 +182,24 @@ def protected_pods(pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]) 
         if is_protected:
             protected.append(pod)
     return protected
+
+
+def _without_ports(pod: Pod, freed: Collection[HostPort]) -> Pod:
+    """Returns the pod without some of its host ports."""
+    if not any(port in freed for port in host_ports_of(pod)):
+        return pod
+    containers = tuple(
+        replace(
+            container,
+            ports=tuple(
+                port
+                for port in container.ports
+                if (port.protocol or "TCP", port.host_port) not in freed
+            ),
+        )
+        for container in pod.spec.containers
+    )
+    return replace(pod, spec=replace(pod.spec, containers=containers))
 
 
 def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import LabelSelector
-from mooring.objects.pod import Affinity, Pod, PodAffinityTerm, PodAntiAffinity
+from mooring.objects.pod import Affinity, ContainerPort, Pod, PodAffinityTerm, PodAntiAffinity
 from mooring.testing import make_node
 from tests.faults.harness.reference_preemption import Choice, Cluster, protected_pods
 from tests.plugins.preemption_clusters import budget
@@ -30,18 +30,6 @@ def pod(name: str, priority: int = 0, *, minute: int | None = None, cpu: str = "
     return made
 
 
-def _on_port(name: str, priority: int) -> Pod:
-    body: dict[str, Any] = {
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {
-            "priority": priority,
-            "containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}],
-        },
-    }
-    made: Pod = convert(body, "Pod")
-    return made
-
-
 def _alone(name: str, priority: int, *, cpu: str) -> Pod:
     """Returns a pod with anti-affinity to all of these pods on its node."""
     made = pod(name, priority, cpu=cpu)
@@ -49,6 +37,14 @@ def _alone(name: str, priority: int, *, cpu: str) -> Pod:
     term = PodAffinityTerm(label_selector=selector, topology_key="kubernetes.io/hostname")
     anti = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
     return replace(made, spec=replace(made.spec, affinity=Affinity(pod_anti_affinity=anti)))
+
+
+def _with_port(name: str, priority: int = 0) -> Pod:
+    """Returns a pod that requests no cpu, and uses a host port."""
+    made = pod(name, priority, cpu="0")
+    (container,) = made.spec.containers
+    ports = (ContainerPort(host_port=80, protocol="TCP"),)
+    return replace(made, spec=replace(made.spec, containers=(replace(container, ports=ports),)))
 
 
 NEW = pod("new", 100)
@@ -66,15 +62,6 @@ def best(*placed: tuple[Pod, str], nominated: tuple[Pod, str] | None = None, **m
 def test_pods_that_need_not_go_are_reprieved_the_most_important_one_first() -> None:
     full = (pod("equal", 100, cpu="2"), "b")
     assert best((pod("low", 1), "a"), (pod("high", 2), "a"), full) == ("a", ["low"])
-
-
-def test_a_pod_that_goes_frees_a_port_that_another_one_uses_too() -> None:
-    above = _on_port("above", 200)
-    below, preemptor = _on_port("below", 1), _on_port("new", 100)
-    elsewhere = (_on_port("elsewhere", 200), "b")
-
-    assert best((above, "a"), elsewhere, pod=preemptor) is None
-    assert best((above, "a"), (below, "a"), elsewhere, pod=preemptor) == ("a", ["below"])
 
 
 def test_the_lowest_victim_the_fewest_and_the_latest_are_preferred() -> None:
@@ -114,3 +101,9 @@ def test_a_budget_is_used_up_by_the_pods_before() -> None:
     pods = [pod("x", 2), pod("y", 1)]
     assert protected_pods(pods, [single]) == pods[1:]
     assert Choice("a", [pods[0]], 1).cost > Choice("a", [pod("z", 50)], 0).cost
+
+
+def test_a_victim_frees_its_host_port_even_if_another_pod_of_the_node_uses_the_same() -> None:
+    other, new = _with_port("other", 200), _with_port("new", 100)
+    assert best((_with_port("low"), "a"), (other, "a"), (other, "b"), pod=new) == ("a", ["low"])
+    assert best((pod("low"), "a"), (other, "a"), (other, "b"), pod=new) is None

@@ -4,7 +4,8 @@ A run of the whole system has few preemptions, mostly of one victim. Here each p
 cluster is a preemptor: nodes have up to eight pods of several priorities and times of start,
 nominated pods, and budgets that allow some disruptions. In half of the runs some pods leave
 already, evicted by a scheduler or otherwise, and preemptors are nominated or must not preempt. In a
-seventh of them priorities are the lowest and the highest ones that there are.
+seventh of them priorities are the lowest and the highest ones that there are. In a fifth a filter
+fails on some nodes once pods are removed there: the others stay candidates.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.config.types import DefaultPreemptionArgs
-from mooring.framework import Diagnosis
+from mooring.framework import Code, Cycle, Diagnosis, FilterStatuses, NodeView
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.codec.decode import convert
@@ -54,6 +55,9 @@ NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 WITH_PORTS: Final = 3
 PORTS: Final = (80, 81, 82)
 PORTS_SHARE: Final = 0.4
+#: In such seeds, modulo five, a filter fails on some nodes, each with this probability.
+FAILS: Final = 4
+FAILS_SHARE: Final = 0.4
 #: The code and the reason of a pod whose victims are being evicted.
 GATED: Final = (
     "UnschedulableAndUnresolvable",
@@ -74,6 +78,30 @@ class PreemptingHandle(OfflineHandle):
         return uid in self.preempting
 
 
+class FailingFilter:
+    """A filter that fails on some nodes, if pods are removed there.
+
+    Attributes:
+        nodes: Their names.
+    """
+
+    name = "FailingFilter"
+
+    def __init__(self) -> None:
+        self.nodes: frozenset[str] = frozenset()
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        """Accepts all nodes.
+
+        Raises:
+            ValueError: pods are removed from one of the failing nodes.
+        """
+        del cycle
+        if self.nodes.intersection(nodes.names) and any(nodes.removed):
+            raise ValueError("injected failure of a filter")
+        return FilterStatuses.feasible(len(nodes))
+
+
 class ChoiceRun:
     """One run.
 
@@ -82,11 +110,13 @@ class ChoiceRun:
         node_names: The nodes.
         n_choices: How many preemptors are tried.
         has_ports: Whether pods have host ports in some seeds.
+        has_failures: Whether a filter fails on some nodes in some seeds.
     """
 
     node_names: tuple[str, ...] = NODES
     n_choices = CHOICES
     has_ports = True
+    has_failures = True
 
     def __init__(self, seed: int, args: DefaultPreemptionArgs | None = None) -> None:
         self.problems: list[str] = []
@@ -108,8 +138,12 @@ class ChoiceRun:
         #: Of host ports, in such seeds.
         self._ports = seeded_random(seed + 3) if self.has_ports and seed % 4 == WITH_PORTS else None
         self._ports_in_use: set[tuple[str, int]] = set()
-        filters = () if self._ports is None else (NodePorts(),)
-        self._harness = Harness(nodes, [NodeResourcesFit(), *filters, plugin])
+        #: Of nodes where a filter fails, in such seeds.
+        self._fails = seeded_random(seed + 5) if self.has_failures and seed % 5 == FAILS else None
+        self._failing = FailingFilter()
+        ports = () if self._ports is None else (NodePorts(),)
+        failing = () if self._fails is None else (self._failing,)
+        self._harness = Harness(nodes, [NodeResourcesFit(), *ports, *failing, plugin])
         self._harness.cache = self._cache = cache
         for node in nodes:
             cache.put_node(node)
@@ -223,7 +257,9 @@ class ChoiceRun:
             return
         post_filter: Any = self._plugin.post_filter
         self.model._calls = -1  # each choice is compared
+        self._draw_failures()
         result = post_filter(cycle, diagnosis)
+        self._check_error(info.pod, diagnosis, result)
         self._check_reasons(info.pod, diagnosis, result)
         for victim in result.victims:
             self._cache.remove_pod(victim.uid)
@@ -243,11 +279,33 @@ class ChoiceRun:
             if plain != (GATED if is_preempting else None):
                 self.problems.append(f"{info.key} gets {plain}, preempting: {is_preempting}")
 
+    def _draw_failures(self) -> None:
+        """Draws the nodes where a filter fails."""
+        if self._fails is not None:
+            names = [name for name in self.node_names if self._fails.random() < FAILS_SHARE]
+            self._failing.nodes = self.model.failing = frozenset(names)
+
+    def _check_error(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
+        """Compares whether the choice ends with an error: if there are no candidates beside it."""
+        if self._fails is None:
+            return
+        cluster, helpful = self.model._cluster(), list(self.model._helpful(diagnosis))
+        if self.model._may_not(pod, diagnosis, cluster):
+            helpful = []
+        has_candidates = any(cluster.victims_on(pod, name) for name in helpful)
+        without = cluster._replace(failing=())
+        failing = self._failing.nodes.intersection(helpful)
+        has_failed = any(without.victims_on(pod, name) for name in failing)
+        is_error = result.status is not None and result.status.code is Code.ERROR
+        if is_error is not (has_failed and not has_candidates):
+            self.problems.append(f"{pod.metadata.name}: {result.status}, failing {failing}")
+
     def _check_reasons(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
         """Compares the reasons why no node is a candidate: each node has one, cpu is short."""
         cluster = self.model._cluster()
         if (
             self._ports is not None
+            or self._fails is not None
             or result.victims
             or self.model._may_not(pod, diagnosis, cluster)
         ):

@@ -44,6 +44,7 @@ from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
 from tests.faults.parts.cycle_points import EndsOfFlights, point_problems
 from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
+from tests.faults.parts.narrowing import Narrowing
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
@@ -63,6 +64,8 @@ TWO_WAIT: Final = 2
 DROPS_EVERY: Final = 3
 #: In such seeds, modulo three, PostFilter wants claims to be changed, which may fail.
 CHANGES_EVERY: Final = 3
+#: In such seeds, modulo five, PreFilter leaves other nodes once extenders have answered.
+NARROWS: Final = 1
 #: In such seeds the lease is lost at last, or an invariant is violated.
 ENDS_EVERY: Final = 2
 #: In such seeds, modulo seven, PreBind has nothing to do for half of the pods, or hangs for some.
@@ -186,8 +189,7 @@ class CycleRun(PodCluster):
             self.problems.append,
             has_extenders=has_extenders,
         )
-        if not has_extenders and seed % CHANGES_EVERY == 1:
-            self.script.changes = ClaimChanges(seeded_random(seed + 4))
+        _widen(self.script, seed, has_extenders=has_extenders)
         self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:
@@ -408,6 +410,14 @@ class CycleRun(PodCluster):
         if is_cancelled:
             self.script.cancelled.add(uid)
             self._n_preempted += 1
+
+
+def _widen(script: Script, seed: int, *, has_extenders: bool) -> None:
+    """Lets PostFilter want changes of claims, or PreFilter leave some nodes."""
+    if not has_extenders and seed % CHANGES_EVERY == 1:
+        script.changes = ClaimChanges(seeded_random(seed + 4))
+    if has_extenders and seed % 5 == NARROWS:
+        script.narrowing = Narrowing(seeded_random(seed + 5))
 
 
 def _framework_of(script: Script, seed: int, clock: Any, report: Any) -> Framework:

@@ -22,12 +22,13 @@ from mooring.errors import (
     Unreachable,
 )
 from mooring.framework import Cycle, Diagnosis, Reject, Wait
-from mooring.framework.status import Code, PostFilterResult, Skip, Status
+from mooring.framework.status import Code, PostFilterResult, PreFilterResult, Skip, Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.failure_texts import FailureTexts
+from tests.faults.parts.narrowing import Narrowing
 from tests.helpers.queues import POD_GONE, on
 
 STEP_S: Final = 0.5
@@ -58,7 +59,7 @@ class Script:
         open: UID -> the node that is reserved.
         waiting: Returns the pods in Permit.
         on_failed: Called with the UID and the reason of each attempt that has failed.
-        changes: The claims that PostFilter wants to be changed.
+        changes, narrowing: What PostFilter wants to be changed; the nodes that PreFilter leaves.
         ends: The extension point and the error that end the scheduler; None = nothing does.
         has_ended: Whether that error was raised: no attempt may go on, or be undone.
 
@@ -89,15 +90,14 @@ class Script:
     ) -> None:
         self.is_passive = self.has_ended = False
         self.ends: tuple[str, SchedulerError] | None = None
-        self.changes = ClaimChanges(None)
+        self.changes, self.narrowing = ClaimChanges(None), Narrowing(None)
         self.results: Counter[str] = Counter()
         self.cancelled: set[str] = set()
         self.open: dict[str, str] = {}
         self.waiting = waiting
         self._rng, self._bind = rng, bind
         self._candidates, self._report = candidates, report
-        self._placed_on = placed_on
-        self._has_victims = has_extenders
+        self._placed_on, self._has_victims = placed_on, has_extenders
         self._rates = {
             point: rng.choice((0.0, 0.1, 0.3))
             for point in ("PreFilter", "Reserve", "Permit", "PreBind", "Bind")
@@ -105,10 +105,8 @@ class Script:
         if has_extenders:
             self._rates["PreFilter"] = 0.0
         self._wait_share = rng.choice((0.0, 0.3, 0.8))
-        self._raised: Counter[str] = Counter()
-        self._awaited = 0
-        #: UID -> the result of an attempt that will fail.
-        self.causes: dict[str, str] = {}
+        self._raised, self._awaited = Counter[str](), 0
+        self.causes: dict[str, str] = {}  # UID -> the result of an attempt that will fail
         self._texts = FailureTexts(self.name, self.cancelled)
         #: UID -> what PostFilter has returned in the attempt.
         self.nominated: dict[str, str | None] = {}
@@ -130,13 +128,14 @@ class Script:
 
     # -- extension points -------------------------------------------------------------------------
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Rejects, or raises: the attempt ends at once."""
+    def pre_filter(self, cycle: Cycle) -> Status | PreFilterResult | None:
+        """Rejects, or raises: the attempt ends at once. Leaves some nodes, in some runs."""
         self._targets.pop(cycle.pod.uid, None)
         self.causes.pop(cycle.pod.uid, None)
         self._texts.begin(cycle.pod.uid)
         self.nominated.pop(cycle.pod.uid, None)
-        return self._draw(cycle, "PreFilter")
+        node_names = () if self.is_passive else self._node_names
+        return self._draw(cycle, "PreFilter") or self.narrowing.left(cycle, node_names)
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Nominates the pod, clears its nomination, or leaves it as it is.
@@ -160,6 +159,8 @@ class Script:
         uid = cycle.pod.uid
         if uid in self.open:
             self._report(f"{cycle.pod.key} is reserved twice")
+        if problem := self.narrowing.problem(cycle.pod, node_name):
+            self._report(problem)
         self.open[uid] = node_name
         self.cancelled.discard(uid)
         self.causes.pop(uid, None)

@@ -9,7 +9,7 @@ RunPostFilterPlugins), pkg/scheduler/schedule_one.go (findNodesThatFitPod, prior
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -84,6 +84,8 @@ class PointsModel:
         idle: Collection[str],
     ) -> None:
         self._plugins, self._result, self._left, self._idle = plugins, result, left, idle
+        #: Node -> how it was rejected, of those that were evaluated.
+        self.rejected: dict[str, Rejection] = {}
 
     def _of(self, point: str) -> list[str]:
         return [name for name in self._plugins.get(point, ()) if name not in self._idle]
@@ -132,6 +134,11 @@ class PointsModel:
         }
         if failed:
             raise PluginRaised(*failed)
+        self.rejected = {
+            node: Rejection(CODES[it.kind], (reason_of(*it),), it.plugin)
+            for node, it in filtered.items()
+            if it and it.kind != FAILED and node in {*included, nominated}
+        }
         outcome = Outcome(plugins=set(narrowing))
         for node, first in filtered.items():
             # A node that is left out has a status if the pod is nominated to it.
@@ -165,6 +172,12 @@ class PointsModel:
                 skipped.add(plugin)
         return [plugin for plugin in self._plugins.get("score", ()) if plugin not in skipped]
 
+    def zero_scorers(self) -> list[str]:
+        """Returns the plugins that count as scoring 0: they do not apply, and no PreScore skips."""
+        with_pre_score = self._plugins.get("pre_score", ())
+        scorers = self._plugins.get("score", ())
+        return [it for it in scorers if it in self._idle and it not in with_pre_score]
+
     def post_filter(self) -> tuple[Rejection | None, str | None]:
         """Returns the rejection of PostFilter, None = a plugin nominates the pod; and the node."""
         reasons: list[str] = []
@@ -189,6 +202,33 @@ class PointsModel:
         return Rejection(CODES[REJECTED], tuple(reasons), first), node
 
     # -- from Reserve to PostBind -----------------------------------------------------------------
+
+    def kinds_at(self, point: str, *, of_all: bool = False) -> Iterator[str | None]:
+        """Yields the results at an extension point, in order; also of idle plugins or not."""
+        for plugin in self._plugins.get(point, ()) if of_all else self._of(point):
+            yield self._result(plugin, point, "")
+
+    def pre_binders(self, *, is_timed: bool) -> list[str] | None:
+        """Returns the plugins that do not skip PreBind; None = PreBindPreFlight of one raises.
+
+        If the attempt is timed, idle plugins are called too, and have nothing to do.
+        """
+        point, working = "pre_bind_pre_flight", list[str]()
+        with_flight = self._plugins.get(point, ())
+        for plugin in self._plugins.get("pre_bind", ()) if is_timed else self._of("pre_bind"):
+            flight = None
+            if plugin in with_flight:
+                flight = SKIPPED if plugin in self._idle else self._result(plugin, point, "")
+            if flight == RAISED:
+                return None
+            if flight != SKIPPED:
+                working.append(plugin)
+        return working
+
+    def pre_bind(self, plugins: Iterable[str]) -> Iterator[str | None]:
+        """Yields the results of these plugins at PreBind."""
+        for plugin in plugins:
+            yield None if plugin in self._idle else self._result(plugin, "pre_bind", "")
 
     def calls(self) -> tuple[list[tuple[str, str]], str, dict[str, None]]:
         """Returns the calls of a pod with a node, how it ends, and the plugins that delay it.

@@ -25,6 +25,7 @@ from mooring.framework.waiting_pods import WaitingPod
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
+from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
 from tests.faults.parts.limits import few_cached_results
 from tests.faults.parts.points_model import (
@@ -35,6 +36,7 @@ from tests.faults.parts.points_model import (
     Rejection,
 )
 from tests.faults.parts.points_plugins import NODES_MAX, WAIT_S, DrawnPlugins, normalized
+from tests.faults.parts.reported_points import PointRecorder, expected_reports
 from tests.helpers.virtual_loop import run_virtually
 
 ATTEMPTS: Final = 24
@@ -70,6 +72,7 @@ class PointsRun:
         profile = Profile("points", self._by_point, self._plugins.weights)
         self._framework = Framework(profile, clock=self._clock)
         self._framework.timed_every = rng.choice((0, 1, 3))
+        self._framework.recorder = self._recorder = PointRecorder()
         for number in range(rng.randint(2, NODES_MAX)):
             self._put(f"node-{number}")
 
@@ -161,16 +164,21 @@ class PointsRun:
         if isinstance(expected, PluginRaised):
             self.problems.append(f"{name}: {result}, not an error of {expected.args}")
         elif isinstance(result, Diagnosis):
-            self._check_diagnosis(pod, result, expected, model, cycle)
+            self._check_diagnosis(pod, attempt, result, expected, model, cycle)
         elif isinstance(expected, Outcome) or result.node_name not in expected:
             self.problems.append(f"{name} is placed on {result.node_name}, not of {expected}")
         else:
-            if len(expected) > 1:
-                self._check_totals(pod, attempt, result.node_name, expected, scorers)
+            self._check_placed(pod, attempt, result.node_name, expected, scorers, model)
             await self._bind(pod, cycle, result.node_name, model)
 
     def _check_diagnosis(
-        self, pod: PodInfo, diagnosis: Diagnosis, expected: Any, model: PointsModel, cycle: Cycle
+        self,
+        pod: PodInfo,
+        attempt: Attempt,
+        diagnosis: Diagnosis,
+        expected: Any,
+        model: PointsModel,
+        cycle: Cycle,
     ) -> None:
         if not isinstance(expected, Outcome):
             self.problems.append(f"{pod.key} has no node, but fits {expected}")
@@ -188,6 +196,7 @@ class PointsRun:
         if got != expected:
             self.problems.append(f"{pod.key}: {got}, not {expected}")
             return
+        self.problems += decisions.refused(attempt, diagnosis, model.rejected, expected)
         merged = post_filtering.post_filter(self._framework, cycle, diagnosis)
         status = None if merged.status is None else _rejection(merged.status)
         rejection, node = model.post_filter()
@@ -198,28 +207,48 @@ class PointsRun:
                 f"{pod.key}: PostFilter {status}, {merged.node_name}, not {rejection}, {node}"
             )
 
-    def _check_totals(
-        self, pod: PodInfo, attempt: Attempt, selected: str, fitting: list[str], scorers: list[str]
+    def _check_placed(
+        self,
+        pod: PodInfo,
+        attempt: Attempt,
+        selected: str,
+        fitting: list[str],
+        scorers: list[str],
+        model: PointsModel,
     ) -> None:
+        """Compares the totals, and the decision as it is recorded."""
         expected = dict.fromkeys(fitting, 0)
+        raw = {plugin: dict.fromkeys(fitting, 0) for plugin in model.zero_scorers()}
+        scaled = {plugin: dict(zeros) for plugin, zeros in raw.items()}
         for plugin in scorers:
             scores = [self._plugins.score(plugin, node) for node in fitting]
+            raw[plugin] = dict(zip(fitting, scores, strict=True))
             if plugin in self._plugins.is_reversed:
                 scores = normalized(scores, is_reversed=self._plugins.is_reversed[plugin])
+            scaled[plugin] = dict(zip(fitting, scores, strict=True))
             for node, score in zip(fitting, scores, strict=True):
                 expected[node] += score * self._plugins.weights[plugin]
-        totals = totals_of(attempt)
+        has_totals = len(fitting) > 1
+        totals = totals_of(attempt) if has_totals else expected
         if totals != expected:
             self.problems.append(f"{pod.key} has the totals {totals}, not {expected}")
         elif expected[selected] != max(expected.values()):
             self.problems.append(f"{pod.key} is placed on {selected}: {expected}")
+        self.problems += decisions.placed(
+            attempt, selected, model.rejected, expected if has_totals else None, (raw, scaled)
+        )
 
     async def _bind(self, pod: PodInfo, cycle: Cycle, node: str, model: PointsModel) -> None:
         made, ended_by, delaying = model.calls()
         expected = made, ended_by, dict.fromkeys(delaying, WAIT_S)
+        self._recorder.reports.clear()
         ended = await _bound(self._framework, self._clock.monotonic_s(), cycle, node)
         if (self._plugins.called, *ended) != expected:
             self.problems.append(f"{pod.key}: {self._plugins.called}, {ended}, not {expected}")
+        elif (reports := self._recorder.reports) != (
+            due := expected_reports(model, is_timed=cycle.is_timed)
+        ):
+            self.problems.append(f"{pod.key}: {reports} are reported, not {due}")
 
 
 async def _bound(

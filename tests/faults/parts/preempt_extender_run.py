@@ -87,7 +87,7 @@ class PreemptExtenderRun(ChoiceRun):
         paths: What happened, and how often.
     """
 
-    has_ports = False
+    has_failures = False
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

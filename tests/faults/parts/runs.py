@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
+from tests.faults.parts.batched_run import run_batched
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.calls_run import run_calls
@@ -97,6 +98,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "shared_devices": run_shared_devices,
     "filter_extender": run_filter_extender,
     "batch": run_batch,
+    "batched": run_batched,
     "cached": run_cached,
     "full_objects": run_full_objects,
     "removal": run_removal,
@@ -142,6 +144,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "points",
         "cached",
         "batch",
+        "batched",
         "filter_extender",
         "limited_choice",
         "preempt_extender",

@@ -18,6 +18,7 @@ from mooring.framework.runtime import (
 )
 from mooring.framework.runtime import filter as filtering
 from mooring.framework.runtime import post_filter as post_filtering
+from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.combined_results import CombinedCache, CombinedResults
 from mooring.framework.runtime.filter_results import FilterResults
 from mooring.framework.runtime.framework import Framework
@@ -389,7 +390,8 @@ BUGS: Final = [
         "    if pre_filtered.node_names is not None and node_name not in pre_filtered.node_names:\n"
         "        return False\n",
         "",
-        runs="extender",
+        runs="cycle",
+        seed=61,
     ),
     PlantedBug(
         "latest_timeout",
@@ -420,5 +422,108 @@ BUGS: Final = [
         "return True",
         runs="preemption",
         seed=4,
+    ),
+    PlantedBug(
+        "port_of_another_pod",
+        "A host port of a victim stays in use if another pod of the node uses it as well",
+        pod_deltas._PortConflicts,
+        "add_lines",
+        "self._used_in(line, set(on_row))",
+        "self._used_in(line, set(on_row)) | {it for it, n in on_row.items() if n > 1}",
+        runs="preempt_extender",
+        seed=19,
+    ),
+    PlantedBug(
+        "only_node_is_not_batched",
+        "Batching does not hear of a pod that fits a single node",
+        score,
+        "select_host",
+        "framework.batch.store(cycle, placement.node_name, None, framework.recorder)",
+        "pass",
+        runs="batched",
+        seed=0,
+    ),
+    PlantedBug(
+        "batched_from_first_node",
+        "The nodes for the next equal pod are sorted as if the visit began at the first node",
+        score,
+        "_sorted_nodes",
+        "visiting_order(listed, attempt.start_index)",
+        "listed",
+        runs="batched",
+        seed=0,
+    ),
+    PlantedBug(
+        "full_beside_nominated",
+        "Batching goes on if the last node is full only with the pods that are nominated to it",
+        filtering,
+        "_is_feasible",
+        "for _, statuses in filter_hypothetical(framework, cycle, view):\n"
+        "        if statuses.codes[0]:\n"
+        "            return statuses.table[statuses.codes.item(0) - 1].code is Code.ERROR\n"
+        "    return True",
+        "return run_filters(framework, cycle, view.rows).status(row) is None",
+        runs="batched",
+        seed=1,
+    ),
+    PlantedBug(
+        "batched_as_cached",
+        "Pods are batched only if their cached results are the same, too",
+        OpportunisticBatch,
+        "signature",
+        'getattr(plugin, "batch_signature", None)',
+        "None",
+        runs="batched",
+        seed=1,
+    ),
+    PlantedBug(
+        "hint_without_nomination",
+        "The node of a hint is tried before the one that the pod is nominated to",
+        filtering,
+        "try_nominated",
+        "cycle.pod.status.nominated_node_name or cycle.node_hint",
+        "cycle.node_hint or cycle.pod.status.nominated_node_name",
+        runs="batched",
+        seed=3,
+    ),
+    PlantedBug(
+        "pending_is_not_recorded",
+        "The decision of an attempt has no plugins whose rejection is pending",
+        Attempt,
+        "decision",
+        "diagnosis.pending_plugins if diagnosis else ()",
+        "()",
+        runs="points",
+        seed=5,
+    ),
+    PlantedBug(
+        "idle_score_is_not_recorded",
+        "The decision has no scores of plugins that do not apply to the pod",
+        score,
+        "_run_scorers",
+        "attempt.zero = cycle.idle_plugins & framework.selection.without_pre_score & skipped",
+        "pass",
+        runs="points",
+        seed=5,
+    ),
+    PlantedBug(
+        "no_work_is_not_reported",
+        "PreBindPreFlight is not recorded for a pod without a plugin at PreBind",
+        bind_points,
+        "pre_binders",
+        "recorder.pre_flight_skipped(0.0)",
+        "pass",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "skip_is_reported_as_success",
+        "PreBindPreFlight counts as a success if all plugins skip",
+        bind_points,
+        "pre_binders",
+        "SUCCESS if binders else SKIPPED",
+        "SUCCESS",
+        runs="points",
+        seed=0,
     ),
 ]

@@ -21,7 +21,7 @@ BUGS: Final = [
         "result.add_status(statuses.table[number - 1], count)",
         "result.add_status(statuses.table[number - 1], 1)",
         runs="limited_choice",
-        seed=4,
+        seed=5,
     ),
     PlantedBug(
         "one_violating_less",
@@ -151,7 +151,7 @@ BUGS: Final = [
         "dict.fromkeys(status.reasons, count)",
         "dict.fromkeys(status.reasons, min(count, 1))",
         runs="choice",
-        seed=4,
+        seed=5,
     ),
     PlantedBug(
         "first_sound_is_dropped",
@@ -248,7 +248,8 @@ BUGS: Final = [
         "post_filter",
         "not result.candidates and result.errors",
         "result.errors",
-        runs="crowd",
+        runs="choice",
+        seed=4,
     ),
     PlantedBug(
         "nominated_is_not_gated",
@@ -469,5 +470,15 @@ BUGS: Final = [
         "if True",
         runs="preemption",
         seed=0,
+    ),
+    PlantedBug(
+        "error_at_one_is_of_all",
+        "If a filter fails on a node, the status of the first node is that of all nodes",
+        dry_run,
+        "_filter",
+        "map(filter_line, lines.tolist())",
+        "[filter_line(lines.item(0))] * len(lines)",
+        runs="choice",
+        seed=4,
     ),
 ]

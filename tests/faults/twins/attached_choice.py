@@ -44,6 +44,7 @@ class AttachedChoice:
         compared: Number of choices that were compared.
         with_victims: How many of them had victims.
         limits: How many candidates the plugin has to search for.
+        failing: The names of the nodes where a filter fails once pods are removed.
 
     Args:
         service: Has not begun yet.
@@ -53,6 +54,7 @@ class AttachedChoice:
     def __init__(self, service: Service, report: Callable[[str], None]) -> None:
         self.compared = self.with_victims = 0
         self.limits = DEFAULT_LIMITS
+        self.failing: frozenset[str] = frozenset()
         self._service = service
         self._report = report
         self._calls = 0
@@ -113,6 +115,7 @@ class AttachedChoice:
             [(info.pod, name) for name, info in self._placed()],
             [(info.pod, name) for info, name in cache.nominator.pods()],
             list(service.informers["PodDisruptionBudget"].objects.values()),
+            self.failing,
         )
 
     def _placed(self) -> Iterator[tuple[str, PodInfo]]:

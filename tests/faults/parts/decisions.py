@@ -1,0 +1,94 @@
+"""Compares the Decision of an attempt, as it is recorded, with the model of ``points_run``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mooring.decision import Decision
+from mooring.framework import Attempt, Diagnosis
+from tests.faults.parts.points_model import Outcome, Rejection
+
+#: Plugin -> its score of each node.
+ScoresOfPlugins = Mapping[str, Mapping[str, int]]
+
+
+def placed(
+    attempt: Attempt,
+    node: str,
+    rejected: Mapping[str, Rejection],
+    totals: Mapping[str, int] | None,
+    scores: tuple[ScoresOfPlugins, ScoresOfPlugins],
+) -> Iterator[str]:
+    """Yields how the decision of a placed pod differs.
+
+    Args:
+        attempt: The attempt.
+        node: The node that was selected.
+        rejected: Node -> how it was rejected.
+        totals: The total of each node; None = nothing was scored.
+        scores: The scores of each plugin as it returns them, and normalized.
+    """
+    decision = attempt.decision("scheduled", node=node, diagnosis=None)
+    yield from _rejections(decision, rejected)
+    tied = [node]
+    if totals is not None:
+        tied = sorted(name for name, total in totals.items() if total == max(totals.values()))
+    raw, normalized = scores if totals is not None else (None, None)
+    yield from _differences(
+        {
+            "node": (decision.node, node),
+            "ties": (list(decision.tied), tied),
+            "totals": (decision.total, totals),
+            "raw scores": (decision.raw, raw),
+            "scores": (decision.scores, normalized),
+            "plugins": (decision.unschedulable_plugins + decision.pending_plugins, ()),
+        }
+    )
+
+
+def refused(
+    attempt: Attempt, diagnosis: Diagnosis, rejected: Mapping[str, Rejection], expected: Outcome
+) -> Iterator[str]:
+    """Yields how the decision of a pod without a node differs.
+
+    Args:
+        attempt: The attempt.
+        diagnosis: Its result.
+        rejected: Node -> how it was rejected.
+        expected: What the model says.
+    """
+    decision = attempt.decision("unschedulable", node=None, diagnosis=diagnosis)
+    rejection = decision.prefilter
+    pre_filter = rejection and Rejection(rejection.code, rejection.reasons, rejection.plugin)
+    yield from _rejections(decision, {} if expected.pre_filter is not None else rejected)
+    yield from _differences(
+        {
+            "node": ((decision.node, decision.tied), (None, ())),
+            "scores": ((decision.total, decision.raw, decision.scores), (None, None, None)),
+            "plugins": (decision.unschedulable_plugins, tuple(sorted(expected.plugins))),
+            "pending plugins": (decision.pending_plugins, tuple(sorted(expected.pending))),
+            "PreFilter": (pre_filter, expected.pre_filter),
+        }
+    )
+
+
+def _rejections(decision: Decision, expected: Mapping[str, Rejection]) -> Iterator[str]:
+    """Compares the nodes that a plugin rejected; those that PreFilter leaves out have a text."""
+    actual = {
+        name: Rejection(it.code, it.reasons, it.plugin)
+        for name, it in decision.rejected.items()
+        if name in expected or not _is_left_out(it.reasons)
+    }
+    if actual != expected:
+        yield f"the decision rejects {actual}, not {dict(expected)}"
+
+
+def _is_left_out(reasons: Sequence[str]) -> bool:
+    return any("didn't satisfy plugin" in reason for reason in reasons)
+
+
+def _differences(pairs: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
+    for what, (actual, expected) in pairs.items():
+        if actual != expected:
+            yield f"the decision has the {what} {actual}, not {expected}"

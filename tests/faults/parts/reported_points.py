@@ -1,0 +1,98 @@
+"""The reports of a framework about the extension points from Reserve on, beside plain rules.
+
+Source: pkg/scheduler/framework/runtime/framework.go: the deferred observations of
+``scheduler_framework_extension_point_duration_seconds``, one for each point that is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from mooring.metrics.recorders import POINTS, FrameworkRecorder
+from tests.faults.parts.points_model import CODES, RAISED, SKIPPED, WAITS, PointsModel
+
+SUCCESS, ERROR, SKIP, WAIT = "Success", "Error", "Skip", "Wait"
+#: The points that are compared.
+BINDING: Final = POINTS[POINTS.index("Reserve") :]
+#: An extension point, and the code of its status.
+Report = tuple[str, str]
+
+
+class PointRecorder(FrameworkRecorder):
+    """Keeps the reports of the binding of a pod.
+
+    Attributes:
+        reports: In their order.
+    """
+
+    __slots__ = ("reports",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[Report] = []
+        self.succeeded = {
+            point: self._taking(point, SUCCESS) if point in BINDING else self.succeeded[point]
+            for point in POINTS
+        }
+        self.pre_flight_skipped = self._taking("PreBindPreFlight", SKIP)
+
+    def _taking(self, point: str, code: str) -> Callable[[float], None]:
+        return partial(self._report, point, code)
+
+    def _report(self, point: str, code: str, seconds: float) -> None:
+        del seconds
+        self.reports.append((point, code))
+
+    def point(self, point: str, status: str, started_s: float) -> None:
+        """Keeps a report."""
+        del started_s
+        if point in BINDING:
+            self.reports.append((point, status))
+
+
+def expected_reports(model: PointsModel, *, is_timed: bool) -> list[Report]:
+    """Returns the reports of a pod with a node, by the results of the plugins."""
+    reports = list(_until_bound(model, is_timed=is_timed))
+    is_bound = reports[-1] == ("Bind", SUCCESS)
+    return [*reports, ("PostBind" if is_bound else "Unreserve", SUCCESS)]
+
+
+def _until_bound(model: PointsModel, *, is_timed: bool) -> Iterator[Report]:
+    """Yields the reports up to the first point that fails, or to Bind."""
+    code = _code(model.kinds_at("reserve"))
+    yield "Reserve", code
+    if code != SUCCESS:
+        return
+    waits = False
+    code = SUCCESS
+    for kind in model.kinds_at("permit", of_all=True):
+        waits = waits or kind == WAITS
+        if kind not in (None, WAITS):
+            code = _code([kind])
+            break
+    yield "Permit", WAIT if code == SUCCESS and waits else code
+    if code != SUCCESS:
+        return
+    working = model.pre_binders(is_timed=is_timed)
+    yield "PreBindPreFlight", ERROR if working is None else SUCCESS if working else SKIP
+    if working is None:
+        return
+    code = _code(model.pre_bind(working))
+    yield "PreBind", code
+    if code != SUCCESS:
+        return
+    for kind in model.kinds_at("bind", of_all=True):
+        if kind != SKIPPED:
+            yield "Bind", _code([kind])
+            return
+    yield "Bind", SKIP
+
+
+def _code(kinds: Iterable[str | None]) -> str:
+    """Returns the code of the first result that is none of success."""
+    first = next((kind for kind in kinds if kind is not None), None)
+    if first is None:
+        return SUCCESS
+    return ERROR if first == RAISED else CODES[first]
