@@ -71,7 +71,7 @@ class Guard:
         self._checks_host = is_loopback(host)
         self._token = token
 
-    def refusal_of(self, request: web.Request) -> web.Response | None:
+    def refusal_of(self, request: web.BaseRequest) -> web.Response | None:
         """Returns the response to a request that is refused, else None."""
         if "Origin" in request.headers:
             return web.Response(status=403, text="requests of web pages are refused\n")
@@ -84,7 +84,7 @@ class Guard:
         return None
 
 
-def refusal_of_body(request: web.Request) -> web.Response | None:
+def refusal_of_body(request: web.BaseRequest) -> web.Response | None:
     """Returns the response to a request whose body is not plain JSON, else None."""
     if request.content_type != "application/json":
         return web.Response(status=415, text="the Content-Type is not application/json\n")
