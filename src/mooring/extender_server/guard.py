@@ -24,6 +24,8 @@ from mooring.extender_server.options import ServeOptions
 
 #: Shorter tokens can be guessed.
 TOKEN_BYTES_MIN = 16
+#: Longer ones do not fit into the head of a request.
+TOKEN_BYTES_MAX = 4096
 
 
 def check_credentials(options: ServeOptions, *, binds: bool) -> None:
@@ -51,11 +53,14 @@ def read_token(options: ServeOptions) -> bytes:
     if not options.token_file:
         return b""
     try:
-        token = Path(options.token_file).read_bytes().strip()
+        with Path(options.token_file).open("rb") as file:
+            token = file.read(TOKEN_BYTES_MAX + 1).strip()
     except OSError as error:
         raise ConfigError(error.strerror or str(error), path=options.token_file) from error
     if len(token) < TOKEN_BYTES_MIN:
         raise ConfigError(f"has fewer than {TOKEN_BYTES_MIN} bytes", path=options.token_file)
+    if len(token) > TOKEN_BYTES_MAX:
+        raise ConfigError(f"has more than {TOKEN_BYTES_MAX} bytes", path=options.token_file)
     return token
 
 

@@ -25,19 +25,24 @@ async def body_of(request: web.BaseRequest, *, bytes_max: int = BODY_BYTES_MAX) 
     Raises:
         BoardError: it is too long, too slow, or no JSON object.
     """
-    data = bytearray()
     try:
         async with asyncio.timeout(BODY_S_MAX):
-            async for chunk in request.content.iter_any():
-                data += chunk
-                if len(data) > bytes_max:
-                    raise BoardError(f"the body is longer than {bytes_max >> 10} KiB", 413)
+            data = await _received(request, bytes_max)
     except TimeoutError:
         raise BoardError("the body did not come in time", 408) from None
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BoardError(f"the body is not a JSON object: {error}", 400) from None
+
+
+async def _received(request: web.BaseRequest, bytes_max: int) -> bytearray:
+    data = bytearray()
+    async for chunk in request.content.iter_any():
+        data += chunk
+        if len(data) > bytes_max:
+            raise BoardError(f"the body is longer than {bytes_max >> 10} KiB", 413)
+    return data
 
 
 async def text_of(request: web.BaseRequest, name: str = "text") -> str:
