@@ -22,7 +22,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 #: File descriptors that are left for everything but connections.
 DESCRIPTORS_SPARED: Final = 64
@@ -80,6 +80,8 @@ class Connection(web.RequestHandler):
         super().__init__(server, **options)
         self._server = server
         self._head_timer: asyncio.TimerHandle | None = None
+        #: Of the last request; it may be received after its response was sent.
+        self._last_body: StreamReader | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -100,10 +102,13 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Handles bytes of the client."""
         requests_before = self._request_count
+        # aiohttp calls this without data, too, after it has read what it had stopped reading.
+        is_of_body = not data or (self._last_body is not None and not self._last_body.is_eof())
         super().data_received(data)
         if self._request_count > requests_before:
             self._stop_timer()
-        elif self._head_timer is None and self._current_request is None:
+            self._last_body = self._messages[-1][1] if self._messages else None
+        elif self._head_timer is None and self._current_request is None and not is_of_body:
             self._start_timer()
 
     def connection_lost(self, exc: BaseException | None) -> None:

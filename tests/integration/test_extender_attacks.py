@@ -218,3 +218,15 @@ def test_an_unread_body_is_no_request() -> None:
             assert (await answered(streams, b""))[0] == 200
 
     attacking(attack)
+
+
+def test_a_body_is_not_taken_for_a_head_that_does_not_end() -> None:
+    async def attack(connect: Connect) -> None:
+        async with connection(connect) as streams:
+            refused = HEAD.replace(b"/filter", b"/nothing") + b"Content-Length: 4\r\n\r\n"
+            assert (await answered(streams, refused))[0] == 404
+            streams[1].write(b"body")
+            await asyncio.sleep(0.3)
+            assert (await answered(streams, whole()))[0] == 200
+
+    attacking(attack, head_s=0.1)

@@ -56,7 +56,7 @@ WRITE_S_MAX: Final = 20.0
 HEAD_S_MAX: Final = 10.0
 #: A browser opens six for each page, and leaves them open.
 CONNECTIONS_MAX: Final = 256
-#: A body of somebody who has no session: a token.
+#: A body that is sent without a session: a token.
 TOKEN_BODY_BYTES_MAX: Final = 4 << 10
 
 TYPES: Final = {
