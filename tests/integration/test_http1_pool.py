@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from mooring.client.transport.http import HttpTransport
-from mooring.client.transport.http1_pool import Http1Pool
+from mooring.client.transport.http1_pool import HEAD_BYTES_MAX, Http1Pool
 from mooring.client.transport.transport import AnswerTooLong, Pool, Request, Response
 from mooring.errors import OutcomeUnknown, Unreachable
 from tests.integration.http_servers import CHUNKED, OK, Behave, Server, chunk, run, says
@@ -91,6 +91,34 @@ def test_an_answer_that_is_too_long_is_broken_off() -> None:
             await transport.request(Request("GET", "/", deadline_s=5, bytes_max=3))
 
     run(says(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nabcd"), test)
+
+
+@pytest.mark.parametrize(
+    ("start", "part"),
+    [
+        (b"0\r\n", b"X-A: y\r\n" * 8000),
+        (b"0\r\nX: ", b"a" * 64_000),
+        (b"2\r\nok\r\n0\r\n", b"X-A: y\r\n" * 8000),
+        (b"2;x=", b"a" * 64_000),
+        (b"0", b"0" * 64_000),
+    ],
+    ids=["trailers", "one trailer", "trailers after a chunk", "extension", "length"],
+)
+def test_what_follows_a_body_without_an_end_is_broken_off(start: bytes, part: bytes) -> None:
+    async def test(_: Server, transport: HttpTransport) -> None:
+        with pytest.raises((AnswerTooLong, OutcomeUnknown), match=r"without data|[Ii]nvalid"):
+            await transport.request(Request("GET", "/", deadline_s=5))
+
+    run(says(CHUNKED, start, *[part] * 60), test)
+
+
+def test_the_ends_of_many_bodies_are_not_added_up() -> None:
+    async def test(_: Server, transport: HttpTransport) -> None:
+        bodies = [(await transport.request(ASK)).body for _ in range(20)]
+        assert bodies == [b""] * 20
+
+    trailer = b"0\r\nX: " + b"a" * (HEAD_BYTES_MAX // 10) + b"\r\n\r\n"
+    run(says(CHUNKED, trailer), test)
 
 
 def test_nothing_is_sent_to_who_does_not_listen() -> None:

@@ -32,7 +32,6 @@ from mooring.serving import (
 )
 from mooring.serving.http_requests import BODY_BYTES_MAX
 from mooring.serving.options import SniCertificate
-from mooring.serving.server import CONNECTIONS_MAX
 from tests.helpers.certificates import authority, sign
 from tests.helpers.command_line import restored_logging
 from tests.integration.processes import free_port
@@ -292,20 +291,6 @@ def test_what_is_no_tls_is_closed() -> None:
                 writer.close()
             await until(lambda: not server.statistics()["connections"])
             assert await get(server) == (200, b"ok")
-
-    run(main)
-
-
-def test_connections_have_a_limit() -> None:
-    async def main() -> None:
-        async with serving() as server, contextlib.AsyncExitStack() as stack:
-            for _ in range(CONNECTIONS_MAX):
-                _, writer = await asyncio.open_connection(*server.address)
-                stack.callback(writer.close)
-            await until(lambda: server.statistics()["connections"] == CONNECTIONS_MAX)
-            with pytest.raises((ConnectionError, ssl.SSLError)):
-                await get(server)
-            assert server.statistics() == {"connections": CONNECTIONS_MAX}
 
     run(main)
 

@@ -200,6 +200,8 @@ def test_a_short_or_missing_token_is_reported(tmp_path: Path) -> None:
     path.write_text("short\n")
     with pytest.raises(ConfigError, match="fewer than 16 bytes"):
         talking(talk, token_file=str(path))
+    with pytest.raises(ConfigError, match="more than 4096 bytes"):
+        talking(talk, token_file="/dev/urandom")
 
 
 def test_health_and_metrics() -> None:

@@ -130,12 +130,14 @@ def test_no_contract_has_exceptions() -> None:
 ALLOWED = {
     "Deciding never waits": {
         *("__main__", "apiserver", "cli", "client", "clock", "devcluster", "errors"),
-        *("event_loop", "explain", "extender_server", "extenders", "learn", "load_metrics", "log"),
+        *("connections", "event_loop", "explain", "extender_server", "extenders", "learn"),
+        *("load_metrics", "log"),
         *("scheduler", "serving", "simulation", "testing", "virtual_loop", "watchdog"),
         *("experiments", "scenario", "study", "ui"),
     },
     "Sockets and HTTP only at the border": {
         *("client", "extenders", "extender_server", "apiserver", "load_metrics", "event_loop"),
+        "connections",
         *("serving", "ui.configuration_routes", "ui.replies", "ui.server"),
     },
     # A loop that hangs can be watched from a thread only; a server for tests runs beside them.

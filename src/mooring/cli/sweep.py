@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -71,8 +70,7 @@ def command(
     results = results_of(sweep, store)
     measures = list(sweep.measures) or default_measures(results)
     if report is not None:
-        source = Path(file).read_text(encoding="utf-8")
-        write_text(report, sweep_report(sweep, results, measures, source))
+        write_text(report, sweep_report(sweep, results, measures, sweep.source))
     if output == "json":
         click.echo(json_text(sweep_document(sweep, results, measures)))
     else:

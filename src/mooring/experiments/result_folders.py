@@ -8,6 +8,7 @@ import importlib
 import io
 import math
 import os
+import zlib
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -192,7 +193,7 @@ def _read_csv(path: Path) -> Columns:
     try:
         with gzip.open(path) as file:
             data = file.read(TABLE_BYTES_MAX + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"cannot be read: {error}", file=str(path)) from error
     if len(data) > TABLE_BYTES_MAX:
         raise ConfigError(f"has more than {TABLE_BYTES_MAX} bytes", file=str(path))

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import itertools
 import math
@@ -158,6 +159,7 @@ class Sweep:
         half_width: Of ``until``, as a number.
         measures: The measures that are shown; () = the usual ones.
         first_seed: The first seed.
+        source: The text of the file.
     """
 
     name: str
@@ -168,6 +170,7 @@ class Sweep:
     half_width: float
     measures: Sequence[str]
     first_seed: int
+    source: str
 
 
 def read_sweep(path: str | os.PathLike[str]) -> Sweep:
@@ -178,6 +181,7 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
             are several errors.
     """
     text = Text(os.fspath(path))
+    source = _decoded(text.read())
     read = read_strict(text, Document, api_version=API_VERSION, kind=KIND)
     document, spec = read.document, read.document.spec
     grid, half_width = _checked(spec, read.errors)
@@ -205,7 +209,14 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
         half_width,
         spec.measures,
         first_seed,
+        source,
     )
+
+
+def _decoded(data: bytes) -> str:
+    """Returns the text of a file that YAML may read: UTF-8, or UTF-16 with a mark of its order."""
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if is_wide else "utf-8-sig", "replace")
 
 
 def _checked(spec: Spec, errors: list[FieldError]) -> tuple[dict[str, list[Any]], float]:

@@ -24,6 +24,8 @@ from mooring.extender_server.options import ServeOptions
 
 #: Shorter tokens can be guessed.
 TOKEN_BYTES_MIN = 16
+#: Longer ones do not fit into the head of a request.
+TOKEN_BYTES_MAX = 4096
 
 
 def check_credentials(options: ServeOptions, *, binds: bool) -> None:
@@ -51,11 +53,14 @@ def read_token(options: ServeOptions) -> bytes:
     if not options.token_file:
         return b""
     try:
-        token = Path(options.token_file).read_bytes().strip()
+        with Path(options.token_file).open("rb") as file:
+            token = file.read(TOKEN_BYTES_MAX + 1).strip()
     except OSError as error:
         raise ConfigError(error.strerror or str(error), path=options.token_file) from error
     if len(token) < TOKEN_BYTES_MIN:
         raise ConfigError(f"has fewer than {TOKEN_BYTES_MIN} bytes", path=options.token_file)
+    if len(token) > TOKEN_BYTES_MAX:
+        raise ConfigError(f"has more than {TOKEN_BYTES_MAX} bytes", path=options.token_file)
     return token
 
 
@@ -71,7 +76,7 @@ class Guard:
         self._checks_host = is_loopback(host)
         self._token = token
 
-    def refusal_of(self, request: web.Request) -> web.Response | None:
+    def refusal_of(self, request: web.BaseRequest) -> web.Response | None:
         """Returns the response to a request that is refused, else None."""
         if "Origin" in request.headers:
             return web.Response(status=403, text="requests of web pages are refused\n")
@@ -84,7 +89,7 @@ class Guard:
         return None
 
 
-def refusal_of_body(request: web.Request) -> web.Response | None:
+def refusal_of_body(request: web.BaseRequest) -> web.Response | None:
     """Returns the response to a request whose body is not plain JSON, else None."""
     if request.content_type != "application/json":
         return web.Response(status=415, text="the Content-Type is not application/json\n")

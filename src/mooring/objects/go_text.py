@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Final
 
 #: Characters that Go's JSON writer escapes although JSON does not require it.
@@ -31,6 +32,9 @@ ESCAPES: Final = {
     "\\": "\\\\",
     '"': '\\"',
 }
+#: What a quoted string may have escapes for; nearly all texts have none of it.
+_NOT_PLAIN: Final = re.compile(r"[^ !#-\[\]-~]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def go_json(value: Any, *, pretty: bool = False) -> str:
@@ -54,7 +58,7 @@ def valid_unicode(text: str) -> str:
         >>> valid_unicode("/" + chr(0xDCFF))
         '/\ufffd'
     """
-    return "".join("\ufffd" if 0xD800 <= ord(letter) <= 0xDFFF else letter for letter in text)
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def go_quote(text: str) -> str:
@@ -64,7 +68,7 @@ def go_quote(text: str) -> str:
         >>> print(go_quote('a"b' + chr(7) + "é"))
         "a\"b\aé"
     """
-    return '"' + "".join(map(_escaped, text)) + '"'
+    return '"' + _NOT_PLAIN.sub(lambda match: _escaped(match[0]), text) + '"'
 
 
 def _escaped(character: str) -> str:

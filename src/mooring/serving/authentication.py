@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from mooring.clock import Clock
 from mooring.errors import SchedulerError
+from mooring.objects.go_text import valid_unicode
 from mooring.serving.client_ca import (
     Authority,
     CertificateRejected,
@@ -115,7 +116,7 @@ class TokenReviewer:
         review = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
-            "spec": {"token": token},
+            "spec": {"token": valid_unicode(token)},
         }
         status = await self._reviews.post(review)
         if not status.get("authenticated"):

@@ -92,13 +92,16 @@ class AccessReviewer:
         """
         spec: dict[str, Any] = {
             "nonResourceAttributes": {"path": valid_unicode(path), "verb": verb},
-            "user": user.name,
-            "groups": list(user.groups),
+            "user": valid_unicode(user.name),
+            "groups": list(map(valid_unicode, user.groups)),
         }
         if user.extra:
-            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
+            spec["extra"] = {
+                valid_unicode(key): list(map(valid_unicode, values))
+                for key, values in user.extra.items()
+            }
         if user.uid:
-            spec["uid"] = user.uid
+            spec["uid"] = valid_unicode(user.uid)
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",

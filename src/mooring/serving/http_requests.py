@@ -6,6 +6,7 @@ Source: Go's net/http and net/url (which paths are valid, and what they mean).
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -20,6 +21,8 @@ BODY_BYTES_MAX: Final = 1 << 16
 BODY_S_MAX: Final = 32.0
 
 QUERY_FIELDS_MAX: Final = 256
+
+_INVALID_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 def parsed(request: web.BaseRequest) -> ServingRequest | None:
@@ -57,8 +60,7 @@ async def _body(request: web.BaseRequest) -> bytes:
 
 def _has_valid_escapes(path: str) -> bool:
     """Returns whether two hexadecimal digits follow each percent sign."""
-    _, *rest = path.split("%")
-    return all(len(part) >= 2 and set(part[:2]) <= set("0123456789abcdefABCDEF") for part in rest)
+    return _INVALID_ESCAPE.search(path) is None
 
 
 def without_credentials(request: ServingRequest) -> ServingRequest:

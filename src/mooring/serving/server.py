@@ -18,15 +18,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from mooring.client.transport.transport import Transport
 from mooring.clock import Clock, Rng
+from mooring.connections import Connection, LimitedServer, descriptors
 from mooring.log import ConnectionLog
 from mooring.objects.go_text import go_quote
 from mooring.serving import http_requests
@@ -56,10 +57,20 @@ from mooring.serving.tls_transport import TlsProtocol, TlsTransport
 #: Time for a handshake, and after it for the first request.
 HEADER_S_MAX: Final = 32.0
 IDLE_S_MAX: Final = 90.0
-HEADER_BYTES_MAX: Final = 1 << 20
+
+#: The event loop is the scheduler's, and quoting a path of 1 MiB, Go's limit, takes seconds of it.
+#: The longest path of ours has 50 bytes; tokens can have thousands.
+LINE_BYTES_MAX: Final = 8 << 10
+FIELD_BYTES_MAX: Final = 64 << 10
+
 STOP_S_MAX: Final = 5.0
 
-#: Probes, a few scrapers and people; more are refused.
+#: A client that reads nothing of a response for so long is disconnected.
+WRITE_S_MAX: Final = 90.0
+
+#: Probes, a few scrapers and people. The kubelet opens a connection for each probe, and restarts a
+#: scheduler that does not answer: so a new connection takes the place of an idle one, and is
+#: refused only if there is none.
 CONNECTIONS_MAX: Final = 1024
 
 _PRIVATE: Final = {"Cache-Control": "no-cache, private", "Server": "mooring"}
@@ -114,7 +125,10 @@ class SecureServer:
         self._listener = listener
         self._contexts: TlsContexts | None = None
         self._delegates: Delegates | None = None
-        self._connections: dict[TlsProtocol, asyncio.TimerHandle | None] = {}
+        # In the order in which they were opened; None = in the handshake.
+        self._connections: dict[TlsProtocol, Connection | None] = {}
+        # The other half of the descriptors is for connections of the scheduler itself.
+        self._connections_max = min(CONNECTIONS_MAX, max(descriptors() // 2, 1))
         self._exit = AsyncExitStack()
         self._is_serving = False
 
@@ -191,15 +205,7 @@ class SecureServer:
             group = await stack.enter_async_context(asyncio.TaskGroup())
             watch = group.create_task(self._delegates.cluster.run())
             stack.callback(watch.cancel)
-        http = web.Server(
-            self._respond,
-            access_log=None,
-            logger=ConnectionLog(_log),
-            keepalive_timeout=IDLE_S_MAX,
-            max_line_size=HEADER_BYTES_MAX,
-            max_field_size=HEADER_BYTES_MAX,
-            auto_decompress=False,
-        )
+        http = _http_server(self._respond)
         stack.push_async_callback(http.shutdown, STOP_S_MAX)
         server = await asyncio.get_running_loop().create_server(
             lambda: self._connection(http), sock=self._listener
@@ -227,41 +233,41 @@ class SecureServer:
 
     # -- connections ------------------------------------------------------------------------------
 
-    def _connection(self, http: web.Server) -> asyncio.Protocol:
+    def _connection(self, http: LimitedServer) -> asyncio.Protocol:
         assert self._contexts is not None
-        if len(self._connections) >= CONNECTIONS_MAX:
+        if len(self._connections) >= self._connections_max and not self._close_idle():
             return _Refused()
-        loop = asyncio.get_running_loop()
-        contexts = self._contexts
 
-        def application(transport: TlsTransport) -> asyncio.Protocol:
-            self._connections[connection] = loop.call_later(HEADER_S_MAX, transport.abort)
-            return http()
+        def application(_: TlsTransport) -> asyncio.Protocol:
+            protocol = http()
+            if connection in self._connections:
+                self._connections[connection] = protocol
+            return protocol
 
         connection = TlsProtocol(
-            contexts.current, application, handshake_s=HEADER_S_MAX, on_end=self._on_end
+            self._contexts.current,
+            application,
+            handshake_s=HEADER_S_MAX,
+            on_end=self._on_end,
         )
         self._connections[connection] = None
         return connection
 
-    def _on_end(self, connection: TlsProtocol) -> None:
-        timer = self._connections.pop(connection, None)
-        if timer is not None:
-            timer.cancel()
+    def _close_idle(self) -> bool:
+        """Closes the oldest connection without a request; returns False if all have one."""
+        for connection, protocol in self._connections.items():
+            if protocol is None or protocol.is_idle:
+                del self._connections[connection]
+                connection.abort()
+                return True
+        return False
 
-    def _on_request(self, transport: Any) -> None:
-        """Ends the time limit for the first request of a connection."""
-        if not isinstance(transport, TlsTransport):
-            return
-        timer = self._connections.get(transport.tls_protocol)
-        if timer is not None:
-            timer.cancel()
-            self._connections[transport.tls_protocol] = None
+    def _on_end(self, connection: TlsProtocol) -> None:
+        self._connections.pop(connection, None)
 
     # -- requests ---------------------------------------------------------------------------------
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._on_request(request.transport)
         parsed = http_requests.parsed(request)
         if parsed is None:
             return _last_response(400, b"400 Bad Request", {"Content-Type": TEXT})
@@ -337,6 +343,25 @@ class SecureServer:
                 reply = _forbidden(user, request, decision.reason)
         self._observer.authorized(result, self._clock.monotonic_s() - started_s)
         return reply
+
+
+def _http_server(
+    respond: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+) -> LimitedServer:
+    return LimitedServer(
+        respond,
+        # Those that were closed for others are counted until their sockets are closed.
+        connections_max=2 * CONNECTIONS_MAX,
+        head_s=HEADER_S_MAX,
+        write_s=WRITE_S_MAX,
+        handler_cancellation=True,  # a profile of ten minutes ends with its client
+        access_log=None,
+        logger=ConnectionLog(_log),
+        keepalive_timeout=IDLE_S_MAX,
+        max_line_size=LINE_BYTES_MAX,
+        max_field_size=FIELD_BYTES_MAX,
+        auto_decompress=False,
+    )
 
 
 def _last_response(

@@ -62,6 +62,9 @@ class TlsProtocol(asyncio.Protocol):
         """Starts the handshake."""
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self._transport = transport  # type: ignore[assignment]
+        if self.is_closing:  # it was aborted between being accepted and this call
+            self.abort()
+            return
         local_address = str((transport.get_extra_info("sockname") or ("",))[0])
         self._tls = SSL.Connection(self._context_for(local_address), None)
         self._tls.set_accept_state()

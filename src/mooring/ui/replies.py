@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,25 +14,35 @@ from mooring.ui.guard import HEADERS
 from mooring.ui.verdicts import SCORE, TOTAL, VerdictQuery
 
 BODY_BYTES_MAX: Final = 8 << 20
+BODY_S_MAX: Final = 30.0
 JSON: Final = "application/json"
 NUMBER_DIGITS_MAX: Final = 15
 
 
-async def body_of(request: web.BaseRequest) -> dict[str, Any]:
+async def body_of(request: web.BaseRequest, *, bytes_max: int = BODY_BYTES_MAX) -> dict[str, Any]:
     """Returns the JSON object of a request.
 
     Raises:
-        BoardError: it is too long, or no JSON object.
+        BoardError: it is too long, too slow, or no JSON object.
     """
-    data = b""
-    async for chunk in request.content.iter_any():
-        data += chunk
-        if len(data) > BODY_BYTES_MAX:
-            raise BoardError(f"the body is longer than {BODY_BYTES_MAX >> 20} MiB", 413)
+    try:
+        async with asyncio.timeout(BODY_S_MAX):
+            data = await _received(request, bytes_max)
+    except TimeoutError:
+        raise BoardError("the body did not come in time", 408) from None
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BoardError(f"the body is not a JSON object: {error}", 400) from None
+
+
+async def _received(request: web.BaseRequest, bytes_max: int) -> bytearray:
+    data = bytearray()
+    async for chunk in request.content.iter_any():
+        data += chunk
+        if len(data) > bytes_max:
+            raise BoardError(f"the body is longer than {bytes_max >> 10} KiB", 413)
+    return data
 
 
 async def text_of(request: web.BaseRequest, name: str = "text") -> str:

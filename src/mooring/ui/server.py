@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from aiohttp import web
 
+from mooring.connections import LimitedServer
 from mooring.log import ConnectionLog
 from mooring.ui.board import Board
 from mooring.ui.board_error import BoardError
@@ -51,6 +52,12 @@ TICK_S: Final = 0.25
 STREAMS_MAX: Final = 16
 #: A client that does not read for so long is disconnected.
 WRITE_S_MAX: Final = 20.0
+#: Time for the head of a request.
+HEAD_S_MAX: Final = 10.0
+#: A browser opens six for each page, and leaves them open.
+CONNECTIONS_MAX: Final = 256
+#: A body that is sent without a session: a token.
+TOKEN_BODY_BYTES_MAX: Final = 4 << 10
 
 TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -83,7 +90,14 @@ class PageServer:
     ) -> None:
         self.guard = Guard()
         self.board = board
-        server = web.Server(self.respond, logger=ConnectionLog(_log), access_log=None)
+        server = LimitedServer(
+            self.respond,
+            connections_max=CONNECTIONS_MAX,
+            head_s=HEAD_S_MAX,
+            write_s=WRITE_S_MAX,
+            logger=ConnectionLog(_log),
+            access_log=None,
+        )
         self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
         self._tick_s = tick_s
         self._streams = 0
@@ -158,7 +172,7 @@ class PageServer:
         return await handle(request)
 
     async def _open_session(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = await body_of(request)
+        body = await body_of(request, bytes_max=TOKEN_BODY_BYTES_MAX)
         cookie = self.guard.opens(body.get("token"))
         if cookie is None:
             return problem_reply(401, "this is not the token of this mooring")
@@ -226,11 +240,11 @@ class PageServer:
             return problem_reply(400, "generation and attempt must be numbers")
         resources = query.getall("resource", [])
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
-        await response.prepare(request)
         self._streams += 1
         board = self.board
         board.watched(self._streams)
         try:
+            await response.prepare(request)
             while True:
                 tick = self.board.tick(generation, attempt, resources)
                 if self.board is not board:

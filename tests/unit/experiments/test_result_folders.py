@@ -169,6 +169,9 @@ def test_a_file_that_is_not_packed_and_one_that_is_cut_are_errors(
     table.write_bytes(b"measure,time_s,value\n")
     with pytest.raises(ConfigError, match=r"series\.csv\.gz: cannot be read"):
         read_folder(tmp_path / "out")
+    table.write_bytes(b"\x1f\x8b\x08" + bytes(7) + b"\xff" * 99)
+    with pytest.raises(ConfigError, match=r"series\.csv\.gz: cannot be read: .*invalid block"):
+        read_folder(tmp_path / "out")
     table.unlink()
     with pytest.raises(ConfigError, match="has no table series"):
         read_folder(tmp_path / "out")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import html
 import json
 import math
 import os
@@ -479,3 +481,16 @@ def test_failed_runs_are_named_and_can_be_made_again(
     code, out, err = run_command(capsys, *words, "--retry-failed")
     assert (code, err) == (0, "")
     assert out.startswith("sweep.yaml: 1 cell, 1 run\n")
+
+
+@pytest.mark.parametrize("encode", [gzip.compress, lambda text: text.decode().encode("utf-16")])
+def test_a_report_shows_a_sweep_file_that_is_packed_or_in_utf_16(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], encode: Callable[[bytes], bytes]
+) -> None:
+    path, report = write_sweep(tmp_path, grid=GRID, seeds=2), tmp_path / "out.html"
+    text = path.read_text(encoding="utf-8")
+    path.write_bytes(encode(text.encode()))
+    code, _, err = run_command(capsys, "sweep", str(path), "--jobs", "1", "--report", str(report))
+    assert (code, err) == (0, "")
+    shown = html.unescape(report.read_text(encoding="utf-8"))
+    assert text.strip() in shown

@@ -152,3 +152,11 @@ def test_a_review_that_fails_is_401() -> None:
     for answer in (status(403, "no"), (201, {"status": {"error": "invalid token"}})):
         with pytest.raises(NotAuthenticated):
             who(asking(headers=bearer()), answer)
+
+
+def test_a_token_that_is_not_utf8_is_reviewed_as_go_would_write_it() -> None:
+    transport = CannedTransport(INVALID)
+    subject = Authenticator(SystemClock(), tokens=tokens(transport))
+    with pytest.raises(NotAuthenticated, match="invalid bearer token"):
+        who(asking(headers=bearer("Bearer a\udcff")), by=subject)
+    assert transport.bodies()[0]["spec"] == {"token": "a\ufffd"}

@@ -122,3 +122,11 @@ def test_a_path_that_is_not_utf8_can_be_asked_about() -> None:
     transport = CannedTransport(REFUSED)
     decide(authorizer(transport), path=b"/\xff".decode("utf-8", "surrogateescape"))
     assert transport.bodies()[0]["spec"]["nonResourceAttributes"]["path"] == "/\ufffd"
+
+
+def test_a_user_whose_name_is_not_utf8_can_be_asked_about() -> None:
+    transport = CannedTransport(REFUSED)
+    decide(authorizer(transport), User("a\udcff", "\udcff", ("\udcff",), {"\udcff": ["\udcff"]}))
+    spec = transport.bodies()[0]["spec"]
+    assert (spec["user"], spec["uid"], spec["groups"]) == ("a\ufffd", "\ufffd", ["\ufffd"])
+    assert spec["extra"] == {"\ufffd": ["\ufffd"]}

@@ -41,8 +41,13 @@ from mooring.apiserver.auth.impersonation import check_is_complete, impersonated
 from mooring.apiserver.endpoints import negotiation
 from mooring.apiserver.errors import ApiStatusError, bad_request, entity_too_large, internal_error
 from mooring.apiserver.http_server.certificates import Authority, server_context, subject_of
-from mooring.apiserver.http_server.connections import LimitedServer, LimitedSite
 from mooring.apiserver.server import BODY_BYTES_MAX
+from mooring.connections import (
+    WRITE_SLICE_BYTES,
+    LimitedServer,
+    LimitedSite,
+    wait_until_sent,
+)
 from mooring.event_loop import ticking
 from mooring.log import ConnectionLog
 
@@ -56,8 +61,6 @@ LINE_BYTES_MAX = 256 << 10
 #: Smaller responses are not compressed.
 GZIP_BYTES_MIN = 128 << 10
 GZIP_SLICE_BYTES = 1 << 20
-#: Bytes of a stream that are written at once; a client that does not read has few of them waiting.
-WRITE_SLICE_BYTES = 64 << 10
 #: Clients keep connections for minutes; one that the server closes costs them a failed request.
 KEEP_ALIVE_S = 3600.0
 
@@ -74,7 +77,8 @@ class Limits:
     Attributes:
         body_bytes: Longer bodies are rejected.
         body_s: Timeout for receiving a body.
-        write_s: Timeout for sending to a watcher, which must list anew afterwards.
+        write_s: Timeout for sending to a watcher, which must list anew afterwards; a client that
+            reads nothing of another response for so long is disconnected.
         head_s: Timeout for a TLS handshake, and for receiving the head of a request.
         connections: Concurrent connections; a client needs no credentials to open one.
         streams: Concurrent watches; each has a buffer.
@@ -181,6 +185,8 @@ class HttpServer:
             self._respond,
             connections_max=self._limits.connections,
             head_s=self._limits.head_s,
+            write_s=self._limits.write_s,
+            handler_cancellation=True,
             logger=ConnectionLog(_log),
             access_log=None,
             auto_decompress=False,
@@ -403,7 +409,7 @@ async def _send_complete(
     request: web.BaseRequest, status: int, headers: Mapping[str, str], body: bytes
 ) -> web.StreamResponse:
     if len(body) < GZIP_BYTES_MIN or "gzip" not in request.headers.get("Accept-Encoding", ""):
-        return web.Response(status=status, headers=headers, body=body)
+        return await wait_until_sent(request, status, headers, body)
     response = web.StreamResponse(status=status, headers=headers)
     response.headers["Content-Encoding"] = "gzip"
     response.headers["Vary"] = "Accept-Encoding"

@@ -66,3 +66,5 @@ def read_pem(content: bytes | Path) -> bytes:
         return content.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=str(content)) from error
+    except ValueError as error:  # no file can have this name: it has a null character
+        raise ConfigError(f"cannot be read: {error}", value=str(content)) from error

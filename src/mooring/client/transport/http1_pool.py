@@ -337,7 +337,8 @@ class _Connection(asyncio.Protocol):
         self._bytes_max = 0
         self._keeps_alive = True
         self._has_head = False
-        self._head_bytes = 0
+        #: Bytes since the last ones of a body: of heads, lengths of chunks, and trailers.
+        self._other_bytes = 0
 
     @property
     def is_open(self) -> bool:
@@ -380,11 +381,13 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            if not self._has_head:
-                self._head_bytes += len(data)
-                if self._head_bytes > HEAD_BYTES_MAX:
-                    raise AnswerTooLong(f"a head of more than {HEAD_BYTES_MAX} bytes")
+            self._other_bytes += len(data)
+            if not self._has_head and self._other_bytes > HEAD_BYTES_MAX:
+                raise AnswerTooLong(f"a head of more than {HEAD_BYTES_MAX} bytes")
             self._parser.feed_data(data)
+            if self._has_head and self._other_bytes > HEAD_BYTES_MAX:
+                # The parser collects trailers, which may have no end.
+                raise AnswerTooLong(f"more than {HEAD_BYTES_MAX} bytes without data")
         except (httptools.HttpParserError, AnswerTooLong) as error:
             cause = error.__context__ if isinstance(error.__context__, AnswerTooLong) else error
             self._fail(cause)
@@ -424,11 +427,12 @@ class _Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._has_head = self._parser.get_status_code() >= 200
         if self._has_head:
-            self._head_bytes = 0
+            self._other_bytes = 0
 
     def on_body(self, body: bytes) -> None:
         self._parts.append(body)
         self._size += len(body)
+        self._other_bytes = 0
         if self._size > self._bytes_max:
             raise AnswerTooLong(f"more than {self._bytes_max} bytes")
 
@@ -437,7 +441,7 @@ class _Connection(asyncio.Protocol):
         if status < 200:  # an informational response: the final one follows
             return
         answer, self._response = self._response, None
-        self._has_head = False
+        self._has_head, self._other_bytes = False, 0
         self._keeps_alive = self._keeps_alive and self._parser.should_keep_alive()
         if answer is not None and not answer.done():
             answer.set_result(Response(status, RawHeaders(self._headers), b"".join(self._parts)))

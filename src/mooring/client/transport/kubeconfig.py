@@ -281,6 +281,8 @@ def _proxy(cluster: _Entry) -> str | None:
     proxy = cluster.text("proxy-url")
     if proxy and not proxy.startswith(("http://", "https://")):
         raise cluster.wrong("only http and https proxies are supported", "proxy-url")
+    if proxy and not _has_host_name(proxy):
+        raise cluster.wrong("must be a URL with a host", "proxy-url")
     return proxy or None
 
 
@@ -326,8 +328,16 @@ def _http_url(text: str) -> SplitResult | None:
         is_port = url.port is None or url.port > 0
     except ValueError:  # a port that is no number or too large, or a bracket without its pair
         return None
-    is_host = not _NO_HOST.search(url.netloc)
+    is_host = not _NO_HOST.search(url.netloc) and _has_host_name(text)
     return url if url.scheme in ("http", "https") and is_host and is_port else None
+
+
+def _has_host_name(url: str) -> bool:
+    """Returns whether a URL has a host whose name can be looked up, or an address."""
+    try:
+        return bool((urlsplit(url).hostname or "").encode("idna"))
+    except ValueError:  # also of the codec: a label is empty, or longer than 63 characters
+        return False
 
 
 def _is_loopback(host: str) -> bool:
@@ -405,7 +415,8 @@ def _cluster_info(cluster: _Entry) -> dict[str, Any]:
     if authority is not None:
         pem = authority if isinstance(authority, bytes) else _read(str(authority))
         message["certificate-authority-data"] = base64.b64encode(pem).decode()
-    for extension in cluster.values.get("extensions") or ():
+    extensions = cluster.values.get("extensions") or []
+    for extension in extensions if isinstance(extensions, list) else [None]:
         match extension:
             case {"name": "client.authentication.k8s.io/exec", "extension": config}:
                 message["config"] = config

@@ -47,7 +47,7 @@ def expand(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         path = os.fspath(entry)
         if not path:
             raise ConfigError("must be the name of a file or a folder", path="input", value=path)
-        if path == STANDARD_INPUT or not Path(path).is_dir():
+        if path == STANDARD_INPUT or not os.path.isdir(path):
             files.append(path)
             continue
         inside = sorted(_search(path))

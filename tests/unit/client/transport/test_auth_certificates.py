@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -185,3 +186,11 @@ def test_a_transport_is_made_of_what_was_found() -> None:
         await transport.close()
 
     run(test)
+
+
+@pytest.mark.parametrize("field", ["authority", "certificate", "key"])
+def test_a_file_that_cannot_be_is_an_error(field: str) -> None:
+    certificate, key = pair("me")
+    fields: dict[str, Any] = {"certificate": certificate, "key": key, field: Path("a\0b")}
+    with pytest.raises(ConfigError, match="cannot be read"):
+        tls_context(Access("https://a", **fields))

@@ -170,6 +170,21 @@ def test_secrets_are_not_shown() -> None:
             },
             "clusters[one].extensions: must be a list of names",
         ),
+        *(
+            (
+                {
+                    "user": {"exec": {**EXEC, "provideClusterInfo": True}},
+                    "cluster": {"extensions": extensions},
+                },
+                "clusters[one].extensions: must be a list of names",
+            )
+            for extensions in (1, True, "x", {"name": "x"})
+        ),
+        ({"cluster": {"server": f"https://{'x' * 64}"}}, "clusters[one].server: must be a URL"),
+        ({"cluster": {"server": "https://a..b"}}, "clusters[one].server: must be a URL"),
+        ({"cluster": {"proxy-url": f"http://{'x' * 64}"}}, "proxy-url: must be a URL with a host"),
+        ({"cluster": {"proxy-url": "http://"}}, "proxy-url: must be a URL with a host"),
+        ({"cluster": {"proxy-url": "http://[::1"}}, "proxy-url: must be a URL with a host"),
         (
             {"cluster": {"certificate-authority-data": "???"}},
             "clusters[one].certificate-authority-data: is not base64",

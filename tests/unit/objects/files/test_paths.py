@@ -130,10 +130,11 @@ def test_size_limit_counts_what_is_unpacked(tmp_path: Path) -> None:
             paths.read_bytes(str(path), bytes_max=99)
 
 
-@pytest.mark.parametrize("name", ["a\0b.yaml", "\ud800.yaml"])
+@pytest.mark.parametrize("name", ["a\0b.yaml", "\ud800.yaml", "x" * 5000])
 def test_a_name_that_no_file_can_have_is_an_error(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         paths.read_bytes(name)
+    assert paths.expand([name]) == [name]
 
 
 def test_an_empty_path_is_not_the_current_folder() -> None:
