@@ -9,6 +9,7 @@ from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.batched_run import run_batched
 from tests.faults.parts.binding_run import run_binding
+from tests.faults.parts.budgets_run import run_budgets
 from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.calls_run import run_calls
 from tests.faults.parts.candidate_run import run_candidate
@@ -19,6 +20,7 @@ from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
 from tests.faults.parts.coordinated_run import run_coordinated
+from tests.faults.parts.corrupted_run import run_corrupted
 from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.device_columns_run import run_device_columns
 from tests.faults.parts.device_scores_run import run_device_scores
@@ -123,12 +125,16 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "verbs": run_verbs,
     "rules": run_rules,
     "pod_claims": run_pod_claims,
+    "budgets": run_budgets,
+    "corrupted": run_corrupted,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue", "diffs", "hints"),
     "state": (
         "state",
+        "budgets",
+        "corrupted",
         "claim_store",
         "spreading",
         "node_devices",

@@ -120,11 +120,11 @@ class StateRun:
     def __init__(self, seed: int) -> None:
         self.problems: list[str] = []
         self._rng = rng = seeded_random(seed)
-        self._cache = Cache()
+        self.cache = Cache()
         self._nodes: set[str] = set()
         self._nominated = NominatorModel()
         self._more = seeded_random(seed + 5)
-        self._csi_nodes = CSINodesModel(self._cache, NODES, seeded_random(seed + 4))
+        self._csi_nodes = CSINodesModel(self.cache, NODES, seeded_random(seed + 4))
         #: UID -> pod, the node where it counts, and whether it is assumed.
         self._pods: dict[str, tuple[Pod, str, bool]] = {}
         self._namespaces: dict[str, dict[str, str]] = {}
@@ -143,7 +143,7 @@ class StateRun:
                 return
 
     def _compare(self) -> None:
-        cache = self._cache
+        cache = self.cache
         self.problems += audit(cache)
         self.problems += self._csi_nodes.problems()
         if problem := self._nominated.problem(cache.nominator):
@@ -166,21 +166,21 @@ class StateRun:
 
     def _put_node(self) -> None:
         name = self._rng.choice(NODES)
-        self._cache.put_node(random_node(self._rng, name))
+        self.cache.put_node(random_node(self._rng, name))
         self._nodes.add(name)
 
     def _remove_node(self) -> None:
         name = self._rng.choice(NODES)
-        self._cache.remove_node(name)
+        self.cache.remove_node(name)
         self._nodes.discard(name)
 
     def _read_label(self) -> None:
-        self._cache.nodes.label(self._rng.choice(LABELS))
+        self.cache.nodes.label(self._rng.choice(LABELS))
 
     def _put_namespace(self) -> None:
         name = self._rng.choice(clusters.NAMESPACES)
         self._namespaces[name] = clusters.namespace_labels(self._rng)
-        self._cache.put_object("Namespace", clusters.namespace(name, self._namespaces[name]))
+        self.cache.put_object("Namespace", clusters.namespace(name, self._namespaces[name]))
 
     # -- pods -------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class StateRun:
         if _of_key(self._pods, pod):
             return
         info = PodInfo(pod).on_node(node)
-        with self._cache.assume(info, node) as reservation:
+        with self.cache.assume(info, node) as reservation:
             if self._rng.random() < 0.7:
                 reservation.keep()
                 self._pods[info.uid] = info.pod, node, True
@@ -215,9 +215,9 @@ class StateRun:
         old_uid, (old, _, _) = chosen
         node, pod = self._rng.choice(NODES), _named_like(self._new_pod(), old)
         info = PodInfo(pod).on_node(node)
-        with self._cache.assume(info, node) as reservation:
+        with self.cache.assume(info, node) as reservation:
             reservation.keep()
-        self._cache.remove_pod(old_uid)
+        self.cache.remove_pod(old_uid)
         self._nominated.remove(lambda other: other.uid == old_uid)
         del self._pods[old_uid]
         self._pods[info.uid] = info.pod, node, True
@@ -230,21 +230,21 @@ class StateRun:
         uid, pod, node = self._rng.choice(assumed)
         way = self._rng.choice(("confirm", "same", "elsewhere", "newer", "forget"))
         if self._more.random() < NOMINATED_SHARE:
-            _nominate_in(PodInfo(pod), node, self._cache.nominator, self._nominated)
+            _nominate_in(PodInfo(pod), node, self.cache.nominator, self._nominated)
         if way == "forget":
-            self._cache.forget(uid)
+            self.cache.forget(uid)
             del self._pods[uid]
             return
         self._nominated.remove(lambda other: other.uid == uid)
         if way == "confirm":
-            self._cache.confirm(uid)
+            self.cache.confirm(uid)
         else:
             if way == "elsewhere":
                 node = self._rng.choice(NODES)
                 pod = replace(pod, spec=replace(pod.spec, node_name=node))
             elif way == "newer":
                 pod = self._new_pod(node, like=pod)
-            self._cache.put_pod(pod)
+            self.cache.put_pod(pod)
         self._pods[uid] = pod, node, False
 
     def _place(self) -> None:
@@ -254,7 +254,7 @@ class StateRun:
         for uid in _of_key(self._pods, pod):
             del self._pods[uid]
         self._nominated.remove(lambda other: other.uid == pod.metadata.uid)
-        self._cache.put_pod(pod)
+        self.cache.put_pod(pod)
         self._pods[pod.metadata.uid] = pod, node, False
 
     def _change(self) -> None:
@@ -272,7 +272,7 @@ class StateRun:
         spec = replace(old.spec, node_name=node, affinity=affinity, containers=containers)
         pod = replace(old, metadata=metadata, spec=spec)
         self._nominated.remove(lambda other: other.uid == uid)
-        self._cache.put_pod(pod)
+        self.cache.put_pod(pod)
         self._pods[uid] = pod, node, False
 
     def _finish(self) -> None:
@@ -281,12 +281,12 @@ class StateRun:
             status = replace(old.status, phase=self._rng.choice(FINISHED))
             pod = replace(old, status=status, spec=replace(old.spec, node_name=node))
             self._nominated.remove(lambda other: other.uid == uid)
-            self._cache.put_pod(pod)
+            self.cache.put_pod(pod)
             del self._pods[uid]
 
     def _remove(self) -> None:
         uid = self._rng.choice([*self._pods, "unknown"])
-        self._cache.remove_pod(uid)
+        self.cache.remove_pod(uid)
         self._pods.pop(uid, None)
         self._nominated.remove(lambda other: other.uid == uid)
 
@@ -298,7 +298,7 @@ class StateRun:
             return
         key = self._rng.choice(infos).key
         uids = [uid for uid, (pod, _, _) in self._pods.items() if PodInfo(pod).key == key]
-        self._cache.remove_pod_by_key(key)
+        self.cache.remove_pod_by_key(key)
         if uids:
             del self._pods[uids[0]]
             self._nominated.remove(lambda other: other.uid == uids[0])
@@ -314,7 +314,7 @@ class StateRun:
         node, info = self._rng.choice(NODES), PodInfo(self._new_pod())
         if self._nominated.entries and self._rng.random() < 0.3:
             info = self._rng.choice(self._nominated.entries)[0]
-        _nominate_in(info, node, self._cache.nominator, self._nominated)
+        _nominate_in(info, node, self.cache.nominator, self._nominated)
 
     def _change_nomination(self) -> None:
         """Reports a newer version of a pending pod: with its nomination, another, or none."""
@@ -328,13 +328,13 @@ class StateRun:
             PodInfo(replace(old.pod, status=replace(old.pod.status, nominated_node_name=name)))
             for name in (before, now)
         ]
-        self._cache.nominator.update(*versions)
+        self.cache.nominator.update(*versions)
         self._nominated.update(*versions)
 
     # -- what plugins read ------------------------------------------------------------------------
 
     def _count(self) -> None:
-        counted, cache = self._rng.choice(ASKED), self._cache
+        counted, cache = self._rng.choice(ASKED), self.cache
         counts = cache.counters.counter(counted).counts
         names = cache.nodes.names
         actual = {names[row]: int(counts[row]) for row in counts.nonzero()[0]}
@@ -352,8 +352,8 @@ class StateRun:
         """Compares the terms that mean a new pod with those of all pods."""
         new = PodInfo(self._new_pod())
         of_namespace = self._namespaces.get(new.metadata.namespace, {})
-        names = self._cache.nodes.names
-        for sort, index in self._cache.terms.indexes():
+        names = self.cache.nodes.names
+        for sort, index in self.cache.terms.indexes():
             actual: Counter[Any] = Counter()
             for shared in index.matching(new.metadata.namespace, of_namespace, new.metadata.labels):
                 key = shared.term.topology_key, shared.weight
@@ -402,7 +402,7 @@ def run_state(seed: int) -> None:
         AssertionError: the cache differs from the objects.
     """
     run = StateRun(seed)
-    leftovers = CacheLeftovers(run._cache)
+    leftovers = CacheLeftovers(run.cache)
     run.run()
     problems = run.problems or leftovers.problems()
     assert not problems, problems[0]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.state.audit import columns as audit_columns
 from mooring.state.cache import Cache, Reservation
 from mooring.state.columns.change_log import ChangeLog
 from mooring.state.columns.grouped import GroupedCounts
 from mooring.state.columns.labels import LabelColumns
+from mooring.state.kinds.budgets import Budgets
 from mooring.state.kinds.workloads import Workloads
 from mooring.state.nominator import Nominator
 from mooring.state.tables import pod_terms
@@ -297,5 +299,45 @@ BUGS: Final = [
         "not term.namespaces",
         runs="state",
         seed=3,
+    ),
+    PlantedBug(
+        "lookup_of_counter_replaced",
+        "A new counter replaces those with its lookup key",
+        PodCounters,
+        "_new",
+        "self._lookup.setdefault(lookup_key, {})[key] = counter",
+        "self._lookup[lookup_key] = {key: counter}",
+        runs="spreading",
+        seed=2,
+    ),
+    PlantedBug(
+        "label_class_not_audited",
+        "The audit does not compare label classes of pods without a counter",
+        audit_columns,
+        "_audit_counters",
+        "if label_class != expected:",
+        "if label_class != expected and len(cache.counters):",
+        runs="corrupted",
+        seed=1,
+    ),
+    PlantedBug(
+        "missing_label_not_audited",
+        "The audit does not see a label that a node has no longer",
+        audit_columns,
+        "_audit_row",
+        "labels.get(key))",
+        "labels.get(key, value))",
+        runs="corrupted",
+        seed=5,
+    ),
+    PlantedBug(
+        "budgets_of_equal_labels",
+        "Budgets are those of the first namespace with these labels",
+        Budgets,
+        "of",
+        "label_class = namespace, labels",
+        "label_class = labels",
+        runs="budgets",
+        seed=0,
     ),
 ]

@@ -18,7 +18,8 @@ from mooring.framework.runtime import (
 )
 from mooring.framework.runtime import filter as filtering
 from mooring.framework.runtime import post_filter as post_filtering
-from mooring.framework.runtime.attempt import Attempt
+from mooring.framework.runtime.attempt import Attempt, _Statuses
+from mooring.framework.runtime.attempt_copy import AttemptCopy
 from mooring.framework.runtime.combined_results import CombinedCache, CombinedResults
 from mooring.framework.runtime.filter_results import FilterResults
 from mooring.framework.runtime.framework import Framework
@@ -525,5 +526,61 @@ BUGS: Final = [
         "SUCCESS",
         runs="points",
         seed=0,
+    ),
+    PlantedBug(
+        "extra_statuses_forgotten",
+        "Statuses without a column are no candidates of PostFilter",
+        _Statuses,
+        "rows_of",
+        "in self._attempt.extra.items():",
+        "in ():",
+        runs="filter_extender",
+        seed=4,
+    ),
+    PlantedBug(
+        "first_tied_lost",
+        "The copy of an attempt has not the first of the tied nodes",
+        AttemptCopy,
+        "__init__",
+        "[] if tied is None else tied.tolist()",
+        "[] if tied is None else tied.tolist()[1:]",
+    ),
+    PlantedBug(
+        "last_plugin_rejects",
+        "Of several plugins the last one has rejected a node, if few rows are computed anew",
+        FilterResults,
+        "recompute_first",
+        "self.set_first(row, next(rejections, 0))",
+        "self.set_first(row, max(rejections, default=0))",
+        runs="rules",
+        seed=4,
+    ),
+    PlantedBug(
+        "other_nodes_not_read",
+        "Filters that read other nodes are not computed anew for all nodes",
+        CachedResults,
+        "refresh_filters",
+        "if rows is None or columns & plugin.reads_other_nodes:",
+        "if rows is None:",
+    ),
+    PlantedBug(
+        "last_score_in_range",
+        "Only the last changed node decides whether raw scores are in range",
+        CachedResults,
+        "refresh_scores",
+        "self.in_range[number] &= MIN_SCORE",
+        "self.in_range[number] = MIN_SCORE",
+        runs="points",
+        seed=4,
+    ),
+    PlantedBug(
+        "evicted_results_stay",
+        "New results begin with the rejections of the evicted ones",
+        CachedResults,
+        "__init__",
+        "evicted.results.clear()",
+        "evicted.results.count = 0",
+        runs="points",
+        seed=35,
     ),
 ]

@@ -8,6 +8,7 @@ from mooring.client.informer import watch_events
 from mooring.client.informer.informer import Informer
 from mooring.client.informer.reflector import Listing, Reflector
 from mooring.client.informer.replica import Replica
+from mooring.client.informer.watch_events import EventReader
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -272,5 +273,25 @@ BUGS: Final = [
         '""',
         runs="informer",
         seed=0,
+    ),
+    PlantedBug(
+        "unreadable_of_last_list",
+        "Only the unreadable objects of the last list are counted",
+        Replica,
+        "replacing",
+        "self.statistics.malformed += len(unreadable)",
+        "self.statistics.malformed = len(unreadable)",
+        runs="informer",
+        seed=0,
+    ),
+    PlantedBug(
+        "bookmark_is_an_object",
+        "A bookmark in the slow reader is read as an object",
+        EventReader,
+        "_read_slowly",
+        'if event.type == "BOOKMARK":',
+        'if event.type == "BOOKMARK" and not content:',
+        runs="informer",
+        seed=4,
     ),
 ]

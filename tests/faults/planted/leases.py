@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.client import coordinated_election
 from mooring.client.leader_election import Elector
 from mooring.client.lease_candidate import Candidacy
 from mooring.scheduler import leader_election
@@ -212,5 +213,15 @@ BUGS: Final = [
         "    except LeaseLost:\n        raise\n",
         "",
         runs="lease",
+    ),
+    PlantedBug(
+        "coordinated_fast_path",
+        "A coordinated candidate that leads is not recorded on the slow path",
+        coordinated_election.CoordinatedElector,
+        "_try_once",
+        "if self.is_leading:",
+        "if not self.is_leading:",
+        runs="coordinated",
+        seed=1,
     ),
 ]

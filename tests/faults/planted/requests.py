@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from mooring.client import retry
-from mooring.client.rest import responses
+from mooring.client.rest import paths, responses
 from mooring.client.rest.client import Client
 from mooring.client.rest.reading import ReadClient
 from mooring.client.rest.requested_waits import RequestedWaits
 from mooring.client.retry import Backoff
 from mooring.client.transport import http1_pool, transport
+from mooring.client.transport.auth import Credentials
 from mooring.client.transport.deadlines import Deadlines
 from mooring.client.transport.http import HttpTransport
 from mooring.client.transport.http1_pool import Http1Pool, _Connection
 from mooring.client.transport.turns import Turns
+from mooring.extenders import wire
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -409,5 +411,53 @@ BUGS: Final = [
         "self._turns.pop()",
         runs="pool",
         seed=0,
+    ),
+    PlantedBug(
+        "quoted_by_its_head",
+        "A name that begins with plain characters is not quoted in a path",
+        paths,
+        "_quoted",
+        "_PLAIN.fullmatch(part)",
+        "_PLAIN.match(part)",
+        runs="verbs",
+        seed=0,
+    ),
+    PlantedBug(
+        "null_message_stays",
+        "A null message of an extender stays null",
+        wire,
+        "_messages",
+        'message or ""',
+        "message",
+        runs="calls",
+        seed=0,
+    ),
+    PlantedBug(
+        "head_bytes_of_all",
+        "A head is limited by its last packet only",
+        _Connection,
+        "data_received",
+        "self._other_bytes += len(data)",
+        "self._other_bytes = len(data)",
+        runs="pool",
+        seed=0,
+    ),
+    PlantedBug(
+        "waits_less_than_requested",
+        "The jitter of a requested wait makes it shorter",
+        retry.RetryPolicy,
+        "wait_s",
+        "(1 + REQUESTED_WAIT_JITTER * share)",
+        "(1 - REQUESTED_WAIT_JITTER * share)",
+        runs="reactive",
+        seed=1,
+    ),
+    PlantedBug(
+        "renewals_not_limited",
+        "Credentials are renewed at each 401",
+        Credentials,
+        "renew",
+        "now_s - self._renewed_at_s < RENEW_S_MIN",
+        "now_s - self._renewed_at_s < 0",
     ),
 ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.scheduler import heap_trim, informer_health
+from mooring.scheduler import event_handlers, heap_trim, informer_health
 from mooring.scheduler.debugger import dump
 from mooring.scheduler.debugger.audit import CacheAudit
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.parts import SchedulerParts
 from mooring.scheduler.plugin_handle import PluginHandle
+from mooring.scheduler.reporting import Reporting
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.service import Service
 from mooring.scheduler.with_extenders import ExtenderScheduler
@@ -127,7 +128,7 @@ BUGS: Final = [
         "The end of a nomination requeues no pod",
         EventHandlers,
         "_on_pending",
-        "self._requeue_lower_priority_pods(before)",
+        "self._requeue_lower_priority_pods(before.pod, ended)",
         "pass",
         runs="crowd",
         seed=0,
@@ -167,7 +168,7 @@ BUGS: Final = [
         "The deletion of a nominated pod requeues no pod",
         EventHandlers,
         "_on_pod_deleted",
-        "self._requeue_lower_priority_pods(PodInfo(last))",
+        "self._requeue_lower_priority_pods(last, nominated)",
         "pass",
         runs="handlers",
         seed=0,
@@ -452,5 +453,55 @@ BUGS: Final = [
         "        self.schedule_one(entry)\n",
         "        self.schedule_one(entry)\n        return True\n",
         runs="extender",
+    ),
+    PlantedBug(
+        "waiters_stay",
+        "The last waiter for an object stays registered",
+        PluginHandle,
+        "until",
+        "if not waiters:",
+        "if len(waiters) > 1:",
+        runs="handle",
+        seed=0,
+    ),
+    PlantedBug(
+        "quarantine_not_in_message",
+        "The condition does not say that the pod is quarantined",
+        Reporting,
+        "failed",
+        'message = f"{message}; {text}"',
+        'message = f"{message}"',
+        runs="reports",
+        seed=0,
+    ),
+    PlantedBug(
+        "unwritten_nomination_is_not_in_event",
+        "The event of the end of a nomination has the stored nomination only",
+        event_handlers,
+        "_with_nomination",
+        "if pod.status.nominated_node_name == node_name:",
+        "if node_name:",
+        runs="handlers",
+        seed=0,
+    ),
+    PlantedBug(
+        "assumed_room_is_left_silently",
+        "A pod that is bound to another node than its assumed one requeues no pod",
+        EventHandlers,
+        "_on_assigned",
+        "if was_assumed and before is not None and",
+        "if was_assumed and before is None and",
+        runs="cycle",
+        seed=1,
+    ),
+    PlantedBug(
+        "nomination_in_memory_ends_silently",
+        "A nomination that was not written yet gives way to another one without an event",
+        EventHandlers,
+        "_on_pending",
+        "names = old.status.nominated_node_name, self._cache.nominator.node_of(info.uid)",
+        "names = (old.status.nominated_node_name,)",
+        runs="handlers",
+        seed=5,
     ),
 ]

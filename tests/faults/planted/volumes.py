@@ -10,7 +10,7 @@ from mooring.plugins.volume_binding import bind_volumes, hints, provisioning
 from mooring.plugins.volume_binding.bind_volumes import BindProgress, PodVolumes, VolumeBinder
 from mooring.plugins.volume_binding.find_volumes import _Search
 from mooring.state.volumes import limits, topology, usage
-from mooring.state.volumes.capacity import _ByValue
+from mooring.state.volumes.capacity import Capacities, _ByValue
 from mooring.state.volumes.csi_nodes import CSINodes
 from mooring.state.volumes.free_index.first_match import FirstMatchIndex
 from mooring.state.volumes.free_index.groups import Group
@@ -355,5 +355,33 @@ BUGS: Final = [
         "if obj.spec.source.persistent_volume_name is not None and counted.volume:",
         runs="volumes",
         seed=1,
+    ),
+    PlantedBug(
+        "size_stays",
+        "The size of a removed capacity stays",
+        Capacities,
+        "remove",
+        "self._sizes.pop(object_key, None)",
+        "self._sizes.get(object_key)",
+        runs="volumes",
+        seed=6,
+    ),
+    PlantedBug(
+        "old_volumes_stay",
+        "The volumes of the older version of a placed pod stay",
+        VolumeUse,
+        "update",
+        "self.remove(placed)\n",
+        "self._last = None\n",
+    ),
+    PlantedBug(
+        "capacity_to_the_byte",
+        "A volume as large as the limit of a capacity cannot be provisioned",
+        Capacities,
+        "can_hold",
+        "of_key.largest(column) >= size_bytes",
+        "of_key.largest(column) > size_bytes",
+        runs="volumes",
+        seed=2,
     ),
 ]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from mooring.objects.meta import key
 from mooring.objects.node import Node
@@ -65,23 +66,33 @@ def sizes_of(root: object, exempt: Iterable[str] = ()) -> Counter[str]:
         exempt: Paths that are not followed: ends of them, such as ``Interner._ids``.
     """
     sizes = Counter[str]()
-    visited: set[int] = set()
-    keep: list[object] = []
-    ends = tuple(exempt)
+    for path, obj, n_free in _walk(root, tuple(exempt)):
+        if isinstance(obj, _SIZED) and not path.endswith("._free"):
+            sizes[path] += len(obj) - (n_free if isinstance(obj, list) else 0)
+    return sizes
+
+
+def parts_of(root: object) -> Iterator[tuple[str, Any]]:
+    """Yields the containers and arrays that an object reaches, with their paths."""
+    for path, obj, _ in list(_walk(root)):
+        if isinstance(obj, (*_SIZED, np.ndarray)):
+            yield path, obj
+
+
+def _walk(root: object, exempt: tuple[str, ...] = ()) -> Iterator[tuple[str, Any, int]]:
+    """Yields path, object, and the number of free rows beside it, the shortest paths first."""
+    visited: dict[int, object] = {}
     pending = deque([(type(root).__name__, root, 0)])
     while pending:
         path, obj, n_free = pending.popleft()
-        if id(obj) in visited or path.endswith(ends):
+        if id(obj) in visited or path.endswith(exempt):
             continue
-        visited.add(id(obj))
-        keep.append(obj)
-        if isinstance(obj, _SIZED) and not path.endswith("._free"):
-            sizes[path] += len(obj) - (n_free if isinstance(obj, list) else 0)
+        visited[id(obj)] = obj  # alive until the end, so that its id is not used again
+        yield path, obj, n_free
         free = getattr(obj, "_free", ())
-        pending += [
-            (f"{path}{step}", part, len(free)) for step, part in _parts(obj) if _is_followed(part)
-        ]
-    return sizes
+        for step, part in _parts(obj):
+            if _is_followed(part):
+                pending.append((f"{path}{step}", part, len(free)))
 
 
 def leftovers(root: object, before: Mapping[str, int], exempt: Iterable[str] = ()) -> list[str]:
@@ -92,6 +103,8 @@ def leftovers(root: object, before: Mapping[str, int], exempt: Iterable[str] = (
 
 
 def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(obj, np.ndarray):
+        return
     if isinstance(obj, dict):
         yield from (("[]", value) for value in list(obj.values()))
     elif isinstance(obj, (*_SIZED, tuple)):
@@ -114,7 +127,7 @@ def _attribute(obj: object, name: str) -> object:
 
 
 def _is_followed(obj: object) -> bool:
-    if isinstance(obj, (*_SIZED, tuple)):
+    if isinstance(obj, (*_SIZED, tuple, np.ndarray)):
         return True
     if isinstance(obj, msgspec.Struct | type):
         return False

@@ -7,12 +7,14 @@ changes state runs it, and production runs it when idle; an empty list means no 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from mooring.objects.quantity import wrap_int64
 from mooring.state.audit.devices import audit_devices, audit_signatures
 from mooring.state.audit.storage import audit_storage
 from mooring.state.audit.terms import audit_terms
 from mooring.state.cache import Cache
+from mooring.state.columns.interner import Interner
 from mooring.state.columns.labels import MISSING
 from mooring.state.columns.visit_order import zone_key
 from mooring.state.tables.counters import CounterKey, label_class_of
@@ -94,15 +96,22 @@ def _audit_row(nodes: NodeTable, row: int, placed: list[PlacedPod]) -> list[str]
     expect("pod_count", int(nodes.pod_count[row]), len(placed))
     expect("host ports", nodes.ports.on_row(row), dict(ports))
     taints = node.spec.taints if node is not None else ()
-    expect("taints", nodes.taint_sets.value(int(nodes.taint_ids[row])), taints)
+    expect("taints", _value(nodes.taint_sets, int(nodes.taint_ids[row])), taints)
     unschedulable = node is not None and node.spec.unschedulable
     expect("unschedulable", bool(nodes.unschedulable[row]), unschedulable)
     labels = node.metadata.labels if node is not None else {}
     for key, column in nodes.labels.items():
         code = int(column.codes[row])
-        value = None if code == MISSING else column.values.value(code)
+        value = None if code == MISSING else _value(column.values, code)
         expect(f"label {key}", value, labels.get(key))
     return problems
+
+
+def _value(interner: Interner[Any], index: int) -> Any:
+    """Returns the value of an id; of one that is not in use a text, which no value is equal to."""
+    values = interner.values()
+    value = values[index] if 0 <= index < len(values) else None
+    return f"<id {index} is not in use>" if value is None else value
 
 
 def _audit_label_holders(nodes: NodeTable) -> list[str]:

@@ -1,0 +1,156 @@
+"""Damages one value of a cache at a time: each time the audit has to report something.
+
+The cache is that of a ``state`` run. The audit compares columns with objects, so what it reads must
+not depend on what is damaged: a column that it overlooks would be wrong for ever.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from mooring.clock import Rng, seeded_random
+from mooring.state import audit
+from tests.faults.parts.state_run import StateRun
+from tests.faults.twins.leftovers import parts_of
+
+#: Arrays with a value for each row of a node.
+ROW_ARRAYS: Final = (
+    "counters._counters[]._counts",
+    "nodes._alive",
+    "nodes._allowed_pods",
+    "nodes._labels._columns[].codes",
+    "nodes._nonzero",
+    "nodes._pod_count",
+    "nodes._taint_ids",
+    "nodes._unschedulable",
+)
+#: Arrays with a value for each slot of a pod.
+SLOT_ARRAYS: Final = ("pods.node_row", "pods.priority", "pods.start_s", "pods.usage")
+#: Tables of which no element may be missing.
+TABLES: Final = (
+    "counters._ids_by_namespace",
+    "counters._ids_by_namespace[]",
+    "nodes._label_maps[]",
+    "nodes._labels._holders",
+    "nodes.images._states",
+    "nodes.images._states[].rows",
+    "nodes.ports._users",
+    "nodes.ports._users[]",
+    "nodes.ports._users[][]",
+    "pods._by_uid",
+    "pods._on_row",
+    "pods._on_row[]",
+    "terms._sets",
+    *(f"terms.{sort}._shared" for sort in ("affinity", "anti_affinity", "preferred")),
+    *(f"terms.{sort}._shared[].rows._few" for sort in ("affinity", "anti_affinity", "preferred")),
+)
+
+Undo = Callable[[], None]
+
+
+class CorruptedRun:
+    """One run.
+
+    Attributes:
+        problems: Damages that were not reported, and repaired ones that were.
+        paths: How many parts of each kind were damaged.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.problems: list[str] = []
+        self.paths: Counter[str] = Counter()
+        self._rng = seeded_random(seed + 7)
+        self._state = StateRun(seed)
+        if seed % 2:
+            self._state._weights["count"] = 0.0  # pods have classes without any counter, too
+        self._cache = self._state.cache
+
+    def run(self) -> None:
+        """Makes the changes of a ``state`` run, then damages each part once."""
+        self._state.run()
+        self.problems += self._state.problems
+        parts = list(parts_of(self._cache))
+        for path, part in parts:
+            damage = self._damage(path.removeprefix("Cache."), part)
+            if damage is not None:
+                self.paths[path] += 1
+                self._check(path, damage)
+        self._check("the class of a pod", self._damage_class())
+
+    def _check(self, path: str, undo: Undo | None) -> None:
+        if undo is None:
+            return
+        if not audit(self._cache):
+            self.problems.append(f"the audit does not see that {path} is wrong")
+        undo()
+        if problems := audit(self._cache):
+            self.problems.append(f"{path} is right again, but {problems[0]}")
+
+    def _damage(self, path: str, part: Any) -> Undo | None:
+        """Damages a part of the cache; returns what repairs it, None if it is not audited."""
+        cache, rng = self._cache, self._rng
+        if path in ROW_ARRAYS and (rows := cache.nodes.order.rows()):
+            return _damage_array(part, rng.choice(rows), rng)
+        if path in SLOT_ARRAYS and (slots := [placed.slot for placed in cache.pods]):
+            return _damage_array(part, rng.choice(slots), rng)
+        if path in TABLES and part:
+            return _damage_table(part, rng)
+        return None
+
+    def _damage_class(self) -> Undo | None:
+        """Makes a pod count as one with other labels."""
+        pods = list(self._cache.pods)
+        column = self._cache.counters._class_of_slot
+        classes = sorted({int(column[placed.slot]) for placed in pods})
+        if len(classes) < 2:
+            return None
+        slot = self._rng.choice(pods).slot
+        before = int(column[slot])
+        column[slot] = self._rng.choice([it for it in classes if it != before])
+
+        def undo() -> None:
+            column[slot] = before
+
+        return undo
+
+
+def _damage_array(array: Any, place: int, rng: Rng) -> Undo:
+    index = (rng.randrange(array.shape[0]), place) if array.ndim == 2 else (place,)
+    before, is_writeable = array[index], array.flags.writeable
+    array.flags.writeable = True
+    array[index] = not before if array.dtype == np.bool_ else before + rng.choice((1, 2))
+
+    def undo() -> None:
+        array[index] = before
+        array.flags.writeable = is_writeable
+
+    return undo
+
+
+def _damage_table(table: Any, rng: Rng) -> Undo:
+    before = table.copy()
+    if isinstance(table, set):
+        table.discard(rng.choice(sorted(table)))
+    else:
+        table.pop(rng.choice(list(table)) if isinstance(table, dict) else rng.randrange(len(table)))
+
+    def undo() -> None:
+        table.clear()
+        (table.extend if isinstance(table, list) else table.update)(before)
+
+    return undo
+
+
+def run_corrupted(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: the audit does not report a damage.
+    """
+    run = CorruptedRun(seed)
+    run.run()
+    assert not run.problems, run.problems[0]
