@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from mooring.apiserver.http_server.http import WRITE_SLICE_BYTES, send_stream
+from mooring.apiserver.http_server.http import send_stream
+from mooring.connections import WRITE_SLICE_BYTES
 
 
 class Response:
