@@ -350,7 +350,7 @@ BUGS: Final = [
         "__aexit__",
         "self._tasks.end_request(",
         "_[0] is None and self._tasks.end_request(",
-        seed=5,
+        seed=12,
     ),
     PlantedBug(
         "full_before_end",
@@ -425,7 +425,7 @@ BUGS: Final = [
         "    if pod.cancel_message:\n        raise SchedulerError",
         "    if False:\n        raise SchedulerError",
         runs="cycle",
-        seed=7,
+        seed=34,
     ),
     PlantedBug(
         "interrupted_plugin_is_unnamed",
