@@ -156,6 +156,9 @@ class VolumeChecker:
             own = [claims[claim] for claim in claim_names(pod) if claim in claims]
             if len(own) < len(claim_names(pod)):
                 continue
+            if any("deletionTimestamp" in claim["metadata"] for claim in own):
+                # Another pod still has it; VolumeBinding admits no new one.
+                continue
             if any(claim["spec"].get("volumeName") and not _volume_of(claim) for claim in own):
                 # The user named a volume that another claim has got.
                 continue
