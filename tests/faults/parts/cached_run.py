@@ -12,19 +12,20 @@ resource_allocation.go; nodeunschedulable, tainttoleration; pkg/scheduler/util/p
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from mooring.clock import seeded_random
-from mooring.framework import Attempt, Diagnosis
+from mooring.framework import Attempt, Cycle, Diagnosis, FilterStatuses, NodeView, Reject
 from mooring.framework.runtime import result_cache
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.plugins.taint_toleration import TaintToleration
-from mooring.state import PodInfo
+from mooring.state import Change, PodInfo
 from mooring.testing import Harness, make_node, make_pod
 
 STEPS: Final = 60
@@ -59,11 +60,35 @@ KINDS: Final = (
     Kind(0, 0),
     Kind(1000, 1024, tolerates=True),
 )
+UNEVEN: Final = "node(s) had more pods than others"
+#: In such seeds, modulo three, a plugin reads other nodes, too.
+WITH_EVEN: Final = 1
 #: In such seeds, modulo four, there are more kinds than cached results: the entries are reused.
 MANY: Final = 3
 MANY_KINDS: Final = (*KINDS, *(Kind(100 * number, 64 * number) for number in range(1, 5)))
 #: Millicores, MiB, pods.
 SIZES: Final = ((2000, 2048, 10), (2000, 2048, 10), (2000, 2048, 3), (4000, 2048, 10))
+
+
+class Even:
+    """Rejects nodes with two pods more than another node: what it says depends on all nodes."""
+
+    name = "Even"
+    reads = Change.USAGE
+    reads_other_nodes = Change.USAGE | Change.EXISTENCE
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Treats all pods alike."""
+        del pod
+        return ()
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        """Compares the number of pods with the least of all nodes."""
+        del cycle
+        table = nodes.snapshot.nodes
+        least = table.pod_count[table.order.rows()].min()
+        is_rejected = table.pod_count[nodes.rows] > least + 1
+        return FilterStatuses.reject(is_rejected, Reject(UNEVEN))
 
 
 @dataclass
@@ -116,7 +141,10 @@ class CachedRun:
         self.paths: Counter[str] = Counter()
         self._rng = rng = seeded_random(seed)
         self._machines: dict[str, Machine] = {}
-        plugins = [NodeUnschedulable(), TaintToleration(), NodeResourcesFit()]
+        plugins: list[Any] = [NodeUnschedulable(), TaintToleration(), NodeResourcesFit()]
+        self._has_even = seed % 3 == WITH_EVEN
+        if self._has_even:
+            plugins.append(Even())
         self._harness = Harness([], plugins)
         self._nodes_max = rng.choice((2, 6, 30))
         #: In some runs most nodes are cordoned or tainted, so that attempts have no node.
@@ -203,7 +231,7 @@ class CachedRun:
         pod = self._pod(kind)
         attempt = Attempt(snapshot)
         result = schedule_pod(framework, framework.new_cycle(pod, snapshot), attempt)
-        rejections = {name: it.rejection(kind) for name, it in self._machines.items()}
+        rejections = self._rejections(kind)
         fitting = [name for name, (plugin, _) in rejections.items() if not plugin]
         if isinstance(result, Diagnosis):
             self.paths["rejected"] += 1
@@ -221,6 +249,15 @@ class CachedRun:
             self._check_scores(pod, dict(zip(names, totals, strict=True)), scores)
         if self._rng.random() < 0.8:
             self._place(result.node_name, kind)
+
+    def _rejections(self, kind: Kind) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Returns node -> the plugin that rejects a pod, and its reasons; "" if none does."""
+        least = min((len(it.pods) for it in self._machines.values()), default=0)
+        rejections = {name: it.rejection(kind) for name, it in self._machines.items()}
+        for name, machine in self._machines.items():
+            if self._has_even and not rejections[name][0] and len(machine.pods) > least + 1:
+                rejections[name] = "Even", (UNEVEN,)
+        return rejections
 
     def _check_scores(self, pod: PodInfo, totals: dict[str, int], scores: dict[str, int]) -> None:
         """Compares the differences of the totals: other plugins add as much for all nodes."""

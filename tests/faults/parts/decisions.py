@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from mooring.decision import Decision
 from mooring.framework import Attempt, Diagnosis
+from mooring.framework.runtime.attempt_copy import AttemptCopy
 from tests.faults.parts.points_model import Outcome, Rejection
 
+COPIED: Final = (
+    *("result", "node", "tied", "rejected", "choice", "prefilter", "scores", "raw", "total"),
+)
 #: Plugin -> its score of each node.
 ScoresOfPlugins = Mapping[str, Mapping[str, int]]
 
@@ -43,6 +47,7 @@ def placed(
             "raw scores": (decision.raw, raw),
             "scores": (decision.scores, normalized),
             "plugins": (decision.unschedulable_plugins + decision.pending_plugins, ()),
+            **_copied(attempt, node, decision),
         }
     )
 
@@ -69,8 +74,15 @@ def refused(
             "plugins": (decision.unschedulable_plugins, tuple(sorted(expected.plugins))),
             "pending plugins": (decision.pending_plugins, tuple(sorted(expected.pending))),
             "PreFilter": (pre_filter, expected.pre_filter),
+            **_copied(attempt, "", decision),
         }
     )
+
+
+def _copied(attempt: Attempt, node: str, decision: Decision) -> dict[str, tuple[Any, Any]]:
+    """Returns what the copy has that the page uses for an attempt, beside the decision."""
+    copy = AttemptCopy(attempt, node, list(attempt.snapshot.nodes.names), {}).decision()
+    return {f"copied {name}": (getattr(copy, name), getattr(decision, name)) for name in COPIED}
 
 
 def _rejections(decision: Decision, expected: Mapping[str, Rejection]) -> Iterator[str]:

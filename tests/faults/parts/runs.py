@@ -21,6 +21,7 @@ from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
 from tests.faults.parts.coordinated_run import run_coordinated
 from tests.faults.parts.corrupted_run import run_corrupted
+from tests.faults.parts.credentials_run import run_credentials
 from tests.faults.parts.cycle_run import run_cycle
 from tests.faults.parts.device_columns_run import run_device_columns
 from tests.faults.parts.device_scores_run import run_device_scores
@@ -127,6 +128,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "pod_claims": run_pod_claims,
     "budgets": run_budgets,
     "corrupted": run_corrupted,
+    "credentials": run_credentials,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -174,6 +176,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "candidate",
         "pool",
         "tokens",
+        "credentials",
         "lists",
         "coordinated",
         "layers",

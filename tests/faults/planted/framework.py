@@ -544,6 +544,8 @@ BUGS: Final = [
         "__init__",
         "[] if tied is None else tied.tolist()",
         "[] if tied is None else tied.tolist()[1:]",
+        runs="points",
+        seed=0,
     ),
     PlantedBug(
         "last_plugin_rejects",
@@ -562,6 +564,8 @@ BUGS: Final = [
         "refresh_filters",
         "if rows is None or columns & plugin.reads_other_nodes:",
         "if rows is None:",
+        runs="cached",
+        seed=7,
     ),
     PlantedBug(
         "last_score_in_range",
