@@ -62,6 +62,8 @@ class AttachedQueue:
         queue.next_flush_at_s = self._next_flush(queue.next_flush_at_s)  # type: ignore[method-assign]
         queues = queue._queues
         self._on_move, queues.on_move = queues.on_move, self._note
+        self._on_ready, queues.on_ready = queues.on_ready, self._note_ready
+        self._ready = 0
 
     def listen(self, listener: OnCall) -> None:
         """Calls this before each call that changes the queue."""
@@ -71,6 +73,11 @@ class AttachedQueue:
         self._moved.append(Moved(entry.uid, queue_name, why))
         if self._on_move is not None:
             self._on_move(entry, queue_name, why)
+
+    def _note_ready(self) -> None:
+        self._ready += 1
+        if self._on_ready is not None:
+            self._on_ready()
 
     def overdue(self, now_s: float) -> str:
         """Returns how long a flush has been due; "" if it is not. Called once per second."""
@@ -98,7 +105,7 @@ class AttachedQueue:
             for listener in self._listeners:
                 listener(name, args, named)
             self._is_inside = True
-            self._moved = []
+            self._moved, self._ready = [], 0
             try:
                 result = real(*args, **named)
             finally:
@@ -128,6 +135,10 @@ class AttachedQueue:
                 return
         if self._moved != twin.moves:
             self._differ(f"{what} moves {_moves(self._moved)}, not {_moves(twin.moves)}")
+        # An idle scheduler waits for this, also if it takes pods out of the backoff.
+        n_ready = sum(it.queue in (QueueName.ACTIVE, QueueName.BACKOFF) for it in self._moved)
+        if self._ready != n_ready:
+            self._differ(f"{what} calls on_ready {self._ready} times, not {n_ready}")
         queues = {uid: self._queue.queue_of(uid) for uid in twin.pods}
         for uid, queue_name in queues.items():
             if queue_name is not twin.pods[uid].queue:
