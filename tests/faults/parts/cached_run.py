@@ -16,6 +16,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pytest
 
 from mooring.clock import seeded_random
@@ -61,8 +62,10 @@ KINDS: Final = (
     Kind(1000, 1024, tolerates=True),
 )
 UNEVEN: Final = "node(s) had more pods than others"
-#: In such seeds, modulo three, a plugin reads other nodes, too.
+LISTED: Final = "node(s) were listed"
+#: In such seeds, modulo three, a plugin reads other nodes, or another object.
 WITH_EVEN: Final = 1
+WITH_LISTED: Final = 2
 #: In such seeds, modulo four, there are more kinds than cached results: the entries are reused.
 MANY: Final = 3
 MANY_KINDS: Final = (*KINDS, *(Kind(100 * number, 64 * number) for number in range(1, 5)))
@@ -89,6 +92,27 @@ class Even:
         least = table.pod_count[table.order.rows()].min()
         is_rejected = table.pod_count[nodes.rows] > least + 1
         return FilterStatuses.reject(is_rejected, Reject(UNEVEN))
+
+
+class Listed:
+    """Rejects the nodes of a list, as of an object that is neither a node nor a pod."""
+
+    name = "Listed"
+    reads = Change.EXISTENCE
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Treats all pods alike."""
+        del pod
+        return ()
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        """Looks the names up."""
+        del cycle
+        is_rejected = np.array([name in self.names for name in nodes.names], dtype=np.bool_)
+        return FilterStatuses.reject(is_rejected, Reject(LISTED))
 
 
 @dataclass
@@ -145,6 +169,9 @@ class CachedRun:
         self._has_even = seed % 3 == WITH_EVEN
         if self._has_even:
             plugins.append(Even())
+        self._listed = Listed()
+        if seed % 3 == WITH_LISTED:
+            plugins.append(self._listed)
         self._harness = Harness([], plugins)
         self._nodes_max = rng.choice((2, 6, 30))
         #: In some runs most nodes are cordoned or tainted, so that attempts have no node.
@@ -169,6 +196,10 @@ class CachedRun:
     def _change(self) -> None:
         rng = self._rng
         name = f"node-{rng.randrange(self._nodes_max)}"
+        if self._listed in self._harness.plugins and rng.random() < 0.2:
+            self._listed.names ^= {name}
+            self._harness.framework.clear_cached_results()
+            return
         machine = self._machines.get(name)
         if machine is None:
             self._put(name, Machine(rng.choice(SIZES)))
@@ -257,6 +288,8 @@ class CachedRun:
         for name, machine in self._machines.items():
             if self._has_even and not rejections[name][0] and len(machine.pods) > least + 1:
                 rejections[name] = "Even", (UNEVEN,)
+            elif name in self._listed.names and not rejections[name][0]:
+                rejections[name] = "Listed", (LISTED,)
         return rejections
 
     def _check_scores(self, pod: PodInfo, totals: dict[str, int], scores: dict[str, int]) -> None:

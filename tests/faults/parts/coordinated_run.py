@@ -204,6 +204,7 @@ class CoordinatedRun(ElectionServer):
         leaders: list[str] = []
         real: Any = elector
         real._on_new_leader = leaders.append
+        self._follow_writes(real)
         if not self._is_named:
             AttachedElector(elector, self._clock, self.problems.append, real._times)
         looks = asyncio.create_task(self._look(elector, model))
@@ -226,6 +227,32 @@ class CoordinatedRun(ElectionServer):
         if self._slow != model.slow_count:
             self.problems.append(f"counts {self._slow} slow renewals, not {model.slow_count}")
         self.problems += model.problems
+
+    def _follow_writes(self, elector: Any) -> None:
+        """Checks that the lease that a successful try has written is the one that is observed."""
+        replace, create, try_once = (
+            elector._requests.replace,
+            elector._requests.create,
+            elector._try_once,
+        )
+        written: list[Any] = []
+
+        async def replaced(lease: Any) -> Any:
+            written.append(await replace(lease))
+            return written[-1]
+
+        async def created(lease: Any) -> Any:
+            written.append(await create(lease))
+            return written[-1]
+
+        async def tried(started_at_s: float) -> bool:
+            is_ours: bool = await try_once(started_at_s)
+            if is_ours and elector.lease is not written[-1]:
+                self.problems.append("observes another lease than it has written")
+            return is_ours
+
+        elector._requests.replace, elector._requests.create = replaced, created
+        elector._try_once = tried
 
     def _check_identity(self, elector: Elector) -> None:
         host = HOST
