@@ -150,7 +150,7 @@ class AttachedVolumes:
         self._storage = storage
         self._waits: list[Wait] = []
         self._now_s: Callable[[], float] = lambda: 0.0
-        self._timeout_s = 0.0
+        self._timeout_s = self._ticked_at_s = 0.0
         #: UID -> the versions that an attempt has assumed, and has not written.
         self._reserved: dict[str, dict[tuple[str, str], Any]] = {}
         for framework in service.profiles.values():
@@ -215,6 +215,10 @@ class AttachedVolumes:
 
     def on_tick(self) -> None:
         """Checks once per second that no pod waits although its result is known."""
+        now_s = self._now_s()
+        if now_s == self._ticked_at_s:
+            return  # nothing had the time to end
+        self._ticked_at_s = now_s
         for wait in self._waits:
             state = self._state(wait) if wait.is_written() else PENDING
             is_over = wait.is_written() and self._now_s() > wait.ends_s
