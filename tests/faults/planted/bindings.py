@@ -437,4 +437,22 @@ BUGS: Final = [
         runs="cycle",
         seed=0,
     ),
+    PlantedBug(
+        "end_of_binding_is_silent",
+        "The end of a binding wakes nothing that waits for the last one",
+        BindingTasks,
+        "_ended",
+        "self._changed.set()",
+        "self._changed",
+        runs="slots",
+        seed=1,
+    ),
+    PlantedBug(
+        "sent_first",
+        "An unanswered binding may arrive after its first try only",
+        bind_pod,
+        "bind_pod",
+        "sent_at_s = clock.monotonic_s()\n",
+        "sent_at_s = max(sent_at_s, -1.0) if tries else clock.monotonic_s()\n",
+    ),
 ]

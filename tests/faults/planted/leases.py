@@ -224,4 +224,14 @@ BUGS: Final = [
         runs="coordinated",
         seed=1,
     ),
+    PlantedBug(
+        "renewal_is_not_observed",
+        "The renewed lease of a coordinated candidate is not observed",
+        coordinated_election.CoordinatedElector,
+        "_try_once",
+        "self._observe(await self._requests.replace(self._held_lease(lease)))",
+        "await self._requests.replace(self._held_lease(lease))",
+        runs="coordinated",
+        seed=1,
+    ),
 ]

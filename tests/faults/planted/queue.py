@@ -513,4 +513,14 @@ BUGS: Final = [
         runs="queue",
         seed=0,
     ),
+    PlantedBug(
+        "backoff_is_not_ready",
+        "A pod in the backoff queue does not wake an idle scheduler",
+        PodQueues,
+        "_move_to_backoff",
+        "self._call_ready()",
+        "self._call_ready",
+        runs="queue",
+        seed=0,
+    ),
 ]

@@ -15,8 +15,10 @@ from mooring.client.transport.auth import Credentials
 from mooring.client.transport.deadlines import Deadlines
 from mooring.client.transport.http import HttpTransport
 from mooring.client.transport.http1_pool import Http1Pool, _Connection
+from mooring.client.transport.idle_timer import IdleTimer
 from mooring.client.transport.turns import Turns
 from mooring.extenders import wire
+from mooring.extenders.http_extender import HTTPExtender
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -491,5 +493,43 @@ BUGS: Final = [
         "if False:",
         runs="credentials",
         seed=5,
+    ),
+    PlantedBug(
+        "names_cached_by_length",
+        "The encoded names of an attempt are used again for a list of the same length",
+        HTTPExtender,
+        "_named",
+        "self._names.names is not names",
+        "len(self._names.names) != len(names)",
+        runs="filter_extender",
+        seed=0,
+    ),
+    PlantedBug(
+        "certificate_is_not_renewed",
+        "A client certificate is not read again after a 401",
+        Credentials,
+        "renew",
+        "elif self.tls is not None and",
+        "elif self.tls is None and",
+        runs="credentials",
+        seed=5,
+    ),
+    PlantedBug(
+        "first_wait_is_not_timed",
+        "The wait for the first chunk of a stream has no limit",
+        IdleTimer,
+        "__init__",
+        "self._waits_since_s: float | None = self._loop.time()",
+        "self._waits_since_s: float | None = None",
+        runs="layers",
+        seed=1,
+    ),
+    PlantedBug(
+        "closed_transport_opens",
+        "A closed transport opens connections again",
+        HttpTransport,
+        "_session",
+        "if self._is_closed:",
+        "if self._is_closed and pool in self._sessions:",
     ),
 ]

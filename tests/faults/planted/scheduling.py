@@ -504,4 +504,22 @@ BUGS: Final = [
         runs="handlers",
         seed=5,
     ),
+    PlantedBug(
+        "last_state_is_older",
+        "The last version of a deleted pod is the one before",
+        EventHandlers,
+        "_on_pod",
+        "last = change.last if change.last is not None else old",
+        "last = old",
+        runs="handlers",
+        seed=0,
+    ),
+    PlantedBug(
+        "reason_is_action",
+        "The event of a plugin has its action as the reason",
+        PluginHandle,
+        "report",
+        "(pod, reason, action, note)",
+        "(pod, action, reason, note)",
+    ),
 ]

@@ -13,7 +13,7 @@ from mooring.state.volumes import limits, topology, usage
 from mooring.state.volumes.capacity import Capacities, _ByValue
 from mooring.state.volumes.csi_nodes import CSINodes
 from mooring.state.volumes.free_index.first_match import FirstMatchIndex
-from mooring.state.volumes.free_index.groups import Group
+from mooring.state.volumes.free_index.groups import ByCode, Group
 from mooring.state.volumes.storage import Storage
 from mooring.state.volumes.topology import TopologyMasks
 from mooring.state.volumes.usage import VolumeUse
@@ -383,5 +383,21 @@ BUGS: Final = [
         "of_key.largest(column) > size_bytes",
         runs="volumes",
         seed=2,
+    ),
+    PlantedBug(
+        "keys_of_positions_collide",
+        "Two free volumes have one key: of neighbours in the order",
+        ByCode,
+        "remaining",
+        "codes[:-1] * (none + 1) + positions[:-1]",
+        "codes[:-1] * none + positions[:-1]",
+    ),
+    PlantedBug(
+        "one_byte_less",
+        "The last volume that is too small matches, too",
+        FirstMatchIndex,
+        "_matches",
+        "self._list.first_position(request.nanos)]",
+        "max(self._list.first_position(request.nanos) - 1, 0)]",
     ),
 ]
