@@ -255,7 +255,8 @@ def run_credentials(seed: int) -> None:
         AssertionError: a request has other credentials than by the model.
     """
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        run = CredentialsRun(seed, Path(folder))
+        patch.chdir(folder)  # records have the names of files, but not that of the folder
+        run = CredentialsRun(seed, Path())
         patch.setattr(auth, "run_plugin", run.run_plugin)
         asyncio.run(run.run())
         assert not run.problems, run.problems[0]
