@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from mooring.apiserver.http_server.http import HttpServer, Limits
+from tests.helpers.streams import Streams, connection, is_closed
 from tests.integration.http_fixture import PODS, Handler, client, opened, run, status_of
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def connected(server: HttpServer) -> Streams:
@@ -21,26 +18,6 @@ async def connected(server: HttpServer) -> Streams:
     context = ssl.create_default_context(cadata=server.authority.decode())
     port = int(server.url.rpartition(":")[2])
     return await asyncio.open_connection("127.0.0.1", port, ssl=context)
-
-
-@asynccontextmanager
-async def connection(server: HttpServer) -> AsyncIterator[Streams]:
-    """Yields a connection that is closed at the end."""
-    streams = await connected(server)
-    try:
-        yield streams
-    finally:
-        streams[1].close()
-
-
-async def is_closed(streams: Streams) -> bool:
-    """Waits until the server closes the connection."""
-    try:
-        return await streams[0].read() == b""
-    except ConnectionError:
-        return True
-    finally:
-        streams[1].close()
 
 
 async def is_refused(server: HttpServer) -> bool:
@@ -82,7 +59,7 @@ def test_a_body_may_take_longer_than_a_head() -> None:
         async with opened(handler, limits=Limits(head_s=0.05)) as server:
             token = server.token()
             head = f"POST {PODS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n"
-            async with connection(server) as (reader, writer):
+            async with connection(connected(server)) as (reader, writer):
                 writer.write(f"{head}Content-Length: 4\r\n\r\n{{".encode())
                 for part in (b" ", b" ", b"}"):
                     await asyncio.sleep(0.04)
@@ -98,7 +75,10 @@ def test_connections_have_a_limit_and_those_within_it_are_served() -> None:
         limits = Limits(connections=3)
         async with opened(Handler(), limits=limits) as server, client(server) as session:
             assert (await status_of(session.get(PODS)))[0] == 200
-            async with connection(server), connection(server) as (reader, writer):
+            async with (
+                connection(connected(server)),
+                connection(connected(server)) as (reader, writer),
+            ):
                 assert [await is_refused(server) for _ in range(20)] == [True] * 20
                 assert (await status_of(session.get(PODS)))[0] == 200
                 writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -117,7 +97,7 @@ def test_a_malformed_head_is_400_and_nothing_of_it_is_logged(
     caplog.set_level(logging.DEBUG)
 
     async def test() -> None:
-        async with opened(Handler()) as server, connection(server) as (reader, writer):
+        async with opened(Handler()) as server, connection(connected(server)) as (reader, writer):
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: a\r\n" + header + b"\r\n\r\n")
             assert (await reader.readline()).split()[1] == b"400"
 

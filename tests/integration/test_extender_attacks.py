@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -14,13 +13,13 @@ from mooring.clock import SystemClock
 from mooring.extender_server.http import serve
 from mooring.extender_server.options import ServeOptions
 from mooring.extender_server.plugin_extender import Extender
+from tests.helpers.streams import Streams, connection, is_closed
 from tests.integration.test_serving_http import ASKED, POD, NotB
 
 DEADLINE_S = 20.0
 HEAD = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 BODY = json.dumps(ASKED).encode()
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Connect = Callable[[], Awaitable[Streams]]
 
 
@@ -37,25 +36,6 @@ def attacking(attack: Callable[[Connect], Awaitable[None]], **options: Any) -> N
             await attack(lambda: asyncio.open_connection("127.0.0.1", port))
 
     asyncio.run(main())
-
-
-@asynccontextmanager
-async def connection(connect: Connect) -> AsyncIterator[Streams]:
-    streams = await connect()
-    try:
-        yield streams
-    finally:
-        streams[1].close()
-
-
-async def is_closed(streams: Streams) -> bool:
-    """Waits until the server closes the connection."""
-    try:
-        return await streams[0].read() == b""
-    except ConnectionError:
-        return True
-    finally:
-        streams[1].close()
 
 
 async def answered(streams: Streams, sent: bytes) -> tuple[int, bytes]:
@@ -83,7 +63,7 @@ def test_a_head_that_does_not_end_closes_the_connection(sent: bytes) -> None:
 
 def test_connections_have_a_limit_and_those_within_it_are_served() -> None:
     async def attack(connect: Connect) -> None:
-        async with connection(connect) as first, connection(connect):
+        async with connection(connect()) as first, connection(connect()):
             assert (await answered(first, whole()))[0] == 200
             assert [await is_closed(await connect()) for _ in range(20)] == [True] * 20
             assert (await answered(first, whole()))[0] == 200
@@ -106,7 +86,7 @@ def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await reader.readexactly(len(body) - 1000)
         writer.close()
-        async with connection(connect) as other:
+        async with connection(connect()) as other:
             assert (await answered(other, whole()))[0] == 200
 
     attacking(attack, write_s=0.05)
@@ -115,7 +95,7 @@ def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
 def test_bodies_that_are_sent_at_the_same_time_have_a_limit_together() -> None:
     async def attack(connect: Connect) -> None:
         half = HEAD + b"Content-Length: 1000\r\n\r\n" + b" " * 900
-        async with connection(connect) as one, connection(connect) as two:
+        async with connection(connect()) as one, connection(connect()) as two:
             one[1].write(half)
             status, body = 200, b""
             while status == 200:  # until the half is read
@@ -123,7 +103,7 @@ def test_bodies_that_are_sent_at_the_same_time_have_a_limit_together() -> None:
             assert (status, body) == (503, b"too many bodies are sent at the same time\n")
             one[1].write(b" " * 100)
             assert (await one[0].readline()).split()[1] == b"200"
-        async with connection(connect) as three:
+        async with connection(connect()) as three:
             assert (await answered(three, whole(BODY + b" " * 500)))[0] == 200
 
     attacking(attack, bodies_bytes_max=1000)
@@ -131,7 +111,7 @@ def test_bodies_that_are_sent_at_the_same_time_have_a_limit_together() -> None:
 
 def test_a_body_that_does_not_come_is_408() -> None:
     async def attack(connect: Connect) -> None:
-        async with connection(connect) as streams:
+        async with connection(connect()) as streams:
             sent = HEAD + b"Content-Length: 1000\r\n\r\n "
             assert (await answered(streams, sent))[0] == 408
 
@@ -140,7 +120,7 @@ def test_a_body_that_does_not_come_is_408() -> None:
 
 def test_a_length_that_is_too_long_is_refused_before_the_body_is_sent() -> None:
     async def attack(connect: Connect) -> None:
-        async with connection(connect) as streams:
+        async with connection(connect()) as streams:
             sent = HEAD + b"Content-Length: 1000000000\r\n\r\n"
             assert (await answered(streams, sent))[0] == 413
 
@@ -149,7 +129,7 @@ def test_a_length_that_is_too_long_is_refused_before_the_body_is_sent() -> None:
 
 def test_a_client_that_waits_to_be_asked_for_its_body_is_asked() -> None:
     async def attack(connect: Connect) -> None:
-        async with connection(connect) as (reader, writer):
+        async with connection(connect()) as (reader, writer):
             writer.write(HEAD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(BODY))
             assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
             assert (await answered((reader, writer), BODY))[0] == 200
@@ -189,9 +169,9 @@ def test_a_client_that_waits_to_be_asked_for_its_body_is_asked() -> None:
 )
 def test_what_a_head_may_contain(sent: bytes, status: int) -> None:
     async def attack(connect: Connect) -> None:
-        async with connection(connect) as streams:
+        async with connection(connect()) as streams:
             assert (await answered(streams, sent))[0] == status
-        async with connection(connect) as streams:
+        async with connection(connect()) as streams:
             assert (await answered(streams, whole()))[0] == 200
 
     attacking(attack)
@@ -199,7 +179,7 @@ def test_what_a_head_may_contain(sent: bytes, status: int) -> None:
 
 def test_requests_sent_together_are_answered_in_their_order() -> None:
     async def attack(connect: Connect) -> None:
-        async with connection(connect) as streams:
+        async with connection(connect()) as streams:
             other = json.dumps({"Pod": POD, "NodeNames": ["c"]}).encode()
             streams[1].write(whole() + whole(other) * 200)
             assert json.loads((await answered(streams, b""))[1])["NodeNames"] == ["a"]
@@ -211,7 +191,7 @@ def test_requests_sent_together_are_answered_in_their_order() -> None:
 
 def test_an_unread_body_is_no_request() -> None:
     async def attack(connect: Connect) -> None:
-        async with connection(connect) as streams:
+        async with connection(connect()) as streams:
             hidden = whole(head=HEAD.replace(b"/filter", b"/bind"))
             refused = whole(hidden, head=HEAD.replace(b"/filter", b"/nothing"))
             assert (await answered(streams, refused + whole()))[0] == 404
@@ -222,7 +202,7 @@ def test_an_unread_body_is_no_request() -> None:
 
 def test_a_body_is_not_taken_for_a_head_that_does_not_end() -> None:
     async def attack(connect: Connect) -> None:
-        async with connection(connect) as streams:
+        async with connection(connect()) as streams:
             refused = HEAD.replace(b"/filter", b"/nothing") + b"Content-Length: 4\r\n\r\n"
             assert (await answered(streams, refused))[0] == 404
             streams[1].write(b"body")

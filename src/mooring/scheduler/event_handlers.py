@@ -257,10 +257,10 @@ class EventHandlers:
         queued = self._queue.get(info.uid)
         before = queued.pod if queued is not None and queued.pod.pod is old else PodInfo(old)
         self._queue.update(before, info)
-        names = old.status.nominated_node_name, self._cache.nominator.node_of(info.uid)
-        self._cache.nominator.update(before, info)
-        now = new.status.nominated_node_name or self._cache.nominator.node_of(info.uid)
-        if ended := next((name for name in names if name not in ("", now)), ""):
+        nominator = self._cache.nominator
+        in_memory = nominator.node_of(info.uid)
+        nominator.update(before, info)
+        if ended := _ended_nomination(old, new, in_memory, nominator.node_of(info.uid)):
             self._requeue_lower_priority_pods(before.pod, ended)
         _record_changes(self._recorder, before, info, started_s)
 
@@ -309,6 +309,20 @@ class EventHandlers:
             # Also after Permit has allowed it, while its nomination is still being written.
             self._cache.forget(uid)
         self._queue.move(POD_GONE, placed.info.pod, None)
+
+
+def _ended_nomination(old: Pod, new: Pod, before: str, after: str) -> str:
+    """Returns the nomination that a new version of a pending pod ends; "" if none.
+
+    Args:
+        old: The version before.
+        new: The new version.
+        before: The nomination in memory before, which may not be written yet; "" if none.
+        after: The nomination in memory now.
+    """
+    now = new.status.nominated_node_name or after
+    names = old.status.nominated_node_name, before
+    return next((name for name in names if name not in ("", now)), "")
 
 
 def _with_nomination(pod: Pod, node_name: str) -> Pod:

@@ -1,7 +1,7 @@
 """Damages one value of a cache at a time: each time the audit has to report something.
 
-The cache is that of a ``state`` run. The audit compares columns with objects, so what it reads must
-not depend on what is damaged: a column that it overlooks would be wrong for ever.
+The cache is that of a ``state`` run. A column that the audit does not compare with the objects
+would stay wrong.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ class CorruptedRun:
         """Makes the changes of a ``state`` run, then damages each part once."""
         self._state.run()
         self.problems += self._state.problems
-        parts = list(parts_of(self._cache))
-        for path, part in parts:
+        for path, part in list(parts_of(self._cache)):
             damage = self._damage(path.removeprefix("Cache."), part)
             if damage is not None:
                 self.paths[path] += 1

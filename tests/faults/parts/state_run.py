@@ -115,6 +115,7 @@ class StateRun:
 
     Attributes:
         problems: What differs.
+        cache: What is changed and compared.
     """
 
     def __init__(self, seed: int) -> None:

@@ -499,8 +499,8 @@ BUGS: Final = [
         "A nomination that was not written yet gives way to another one without an event",
         EventHandlers,
         "_on_pending",
-        "names = old.status.nominated_node_name, self._cache.nominator.node_of(info.uid)",
-        "names = (old.status.nominated_node_name,)",
+        "in_memory = nominator.node_of(info.uid)",
+        'in_memory = ""',
         runs="handlers",
         seed=5,
     ),
@@ -521,5 +521,7 @@ BUGS: Final = [
         "report",
         "(pod, reason, action, note)",
         "(pod, action, reason, note)",
+        runs="handle",
+        seed=0,
     ),
 ]

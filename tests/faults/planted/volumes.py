@@ -399,5 +399,7 @@ BUGS: Final = [
         "_matches",
         "self._list.first_position(request.nanos)]",
         "max(self._list.first_position(request.nanos) - 1, 0)]",
+        runs="volumes",
+        seed=0,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Counts what containers have, so that a run can check what is left when all objects are gone.
+"""Counts the elements of containers: a run checks what is left when all objects are gone.
 
 A forgotten removal from a second index changes no answer, but the process grows with each object.
 The walk follows attributes and elements from one object on: a path such as
@@ -74,7 +74,7 @@ def sizes_of(root: object, exempt: Iterable[str] = ()) -> Counter[str]:
 
 def parts_of(root: object) -> Iterator[tuple[str, Any]]:
     """Yields the containers and arrays that an object reaches, with their paths."""
-    for path, obj, _ in list(_walk(root)):
+    for path, obj, _ in _walk(root):
         if isinstance(obj, (*_SIZED, np.ndarray)):
             yield path, obj
 
@@ -114,16 +114,8 @@ def _parts(obj: Any) -> Iterator[tuple[str, Any]]:
         for base in type(obj).__mro__:
             slots = vars(base).get("__slots__", ())
             names += [slots] if isinstance(slots, str) else list(slots)
-        for name in names:
-            attribute = _attribute(obj, name)
-            yield f".{name}", attribute
-
-
-def _attribute(obj: object, name: str) -> object:
-    try:
-        return getattr(obj, name)
-    except AttributeError:
-        return None  # a slot that is not set
+        # A slot may not be set.
+        yield from ((f".{name}", getattr(obj, name, None)) for name in names)
 
 
 def _is_followed(obj: object) -> bool:

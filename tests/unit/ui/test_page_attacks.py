@@ -8,9 +8,8 @@ import pytest
 
 from mooring.ui import replies, server
 from tests.helpers.page import Page
+from tests.helpers.streams import Streams, is_closed
 from tests.unit.ui.test_page_server import with_page
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def port_of(page: Page) -> int:
@@ -19,16 +18,6 @@ def port_of(page: Page) -> int:
 
 async def connected(page: Page) -> Streams:
     return await asyncio.open_connection("127.0.0.1", port_of(page))
-
-
-async def is_closed(streams: Streams) -> bool:
-    """Waits until the server closes the connection."""
-    try:
-        return await streams[0].read() == b""
-    except ConnectionError:
-        return True
-    finally:
-        streams[1].close()
 
 
 async def status_of(streams: Streams, page: Page, head: str, body: bytes = b"") -> int:
