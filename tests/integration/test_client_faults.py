@@ -337,7 +337,9 @@ async def list_late(late: Scene, *, by_pages: bool, is_killed: bool) -> None:
             await late_scene.wait_until_equal()
             if killer is not None:
                 await killer  # the informer may know that the server is back before it does
-            assert late_scene.informer.statistics().lists == 1
+            # A server that starts answers lists before its watch cache is filled. No watch can
+            # continue such a list if anything was written in between, so there is a second one.
+            assert 1 <= late_scene.informer.statistics().lists <= 1 + is_killed
             assert late_scene.n_kills == is_killed
 
 
