@@ -7,7 +7,7 @@ import sys
 
 BENCHMARKS = (
     "ladder", "metrics_cost", "poison", "against_peer", "queue", "client", "apiserver",
-    "side_by_side", "extenders", "audit_pause",
+    "side_by_side", "extenders", "audit_pause", "large_requests",
 )  # fmt: skip
 
 #: Run only if named, because they take long.

@@ -15,6 +15,7 @@ Tests and the simulator call it in process; ``http_server`` calls it for sockets
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.registry.bootstrap import create_defaults
+from mooring.apiserver.registry.controllers import Controllers
 from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.definitions import Definitions
 from mooring.apiserver.registry.deletion import Deleter
@@ -73,6 +75,7 @@ from mooring.apiserver.resources import (
     resource_at,
 )
 from mooring.apiserver.storage.history import HISTORY_CHANGES
+from mooring.apiserver.storage.long_writes import wait_and_run
 from mooring.apiserver.storage.store import Store
 
 if TYPE_CHECKING:
@@ -86,6 +89,7 @@ JSON_HEADERS = {"content-type": "application/json"}
 _TEXT_HEADERS = {"content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff"}
 #: Status, headers, and the body or its chunks.
 Response = tuple[int, dict[str, str], "bytes | AsyncIterator[bytes]"]
+_Answer = Response | Steps[HttpResponse] | Awaitable[HttpResponse]
 _NO_CHECKS: HealthChecks = MappingProxyType({})
 _GROUP_VERSIONS = frozenset((group, version) for group, version, _ in BY_PATH)
 
@@ -152,7 +156,7 @@ class ApiServer:
         self._usage = USAGE_RESOURCES if with_kubelets else {}
         self._gated = GATED_BY_PATH if with_taint_rules else {}
         self._root_certificates = RootCertificates(self.registry)
-        self._controllers = (
+        self._controllers = Controllers(
             RoleAggregation(self.registry),
             DefaultAccounts(self.registry),
             self._root_certificates,
@@ -164,7 +168,11 @@ class ApiServer:
             self._event_expiry,  # it notes when Events are written
         )
         self._create_defaults()
-        self._run_controllers()
+        self._controllers.run()
+
+    def allow_threads(self) -> None:
+        """Lets long writes run in threads, which a virtual event loop does not have."""
+        self.store.writes.has_threads = True
 
     async def handle(
         self,
@@ -188,11 +196,10 @@ class ApiServer:
             return 200, {"content-type": request_metrics.CONTENT_TYPE}, text
         try:
             path, query = as_collection_watch(method, path, query, self._resource_at)
-            answer = self._handle(method, path, query, headers, body)
-            response: Response
-            if isinstance(answer, Generator):
-                answer = wait_for_steps(answer)
-            response = await answer if isinstance(answer, Awaitable) else answer
+            work = partial(self._handle, method, path, query, headers, body)
+            target = self._resource_at(path)
+            answer = await wait_and_run(self.store, work, method, target, body)
+            response = await _wait_for(answer)
         except ApiStatusError as error:
             response = error_response(error)
         except RecursionError:
@@ -205,13 +212,15 @@ class ApiServer:
     def publish_authority(self, certificate: bytes) -> None:
         """Publishes the certificate (PEM) with which clients verify this server."""
         self._root_certificates.publish(certificate.decode("ascii"))
-        self._run_controllers()
+        self._controllers.run()
 
     def tick(self) -> int:
         """Deletes pods whose grace period has expired, and old Events; returns their number."""
+        if not self.store.writes.may_write:
+            return 0
         deleted = self.deleter.tick() + self._event_expiry.run()
         if deleted:
-            self._run_controllers()
+            self._controllers.run()
         return deleted
 
     def snapshot(self) -> bytes:
@@ -226,7 +235,7 @@ class ApiServer:
         """
         with self.store.loaded(data):
             self._create_defaults()
-            self._run_controllers()
+            self._controllers.run()
             self.deleter.resume()
 
     def _handle(
@@ -236,7 +245,7 @@ class ApiServer:
         query: Sequence[tuple[str, str]],
         headers: Mapping[str, str],
         body: bytes,
-    ) -> Response | Steps[HttpResponse] | Awaitable[HttpResponse]:
+    ) -> _Answer:
         if len(body) > BODY_BYTES_MAX:
             raise entity_too_large(f"limit is {BODY_BYTES_MAX}")
         target, parameters = self._resource_at(path), Query(query)
@@ -268,7 +277,7 @@ class ApiServer:
             raise
         if isinstance(response, Generator):
             return _with_warnings(response, request)
-        self._run_controllers()
+        self._controllers.run()
         return response
 
     def _resource_at(self, path: str) -> ResourcePath | None:
@@ -281,11 +290,6 @@ class ApiServer:
 
     def _create_defaults(self) -> None:
         create_defaults(self.registry, with_taint_rules=bool(self._gated))
-
-    def _run_controllers(self) -> None:
-        """Does what controllers do at once after a change."""
-        for controller in self._controllers:
-            controller.run()
 
     def _non_resource_path(
         self,
@@ -350,6 +354,13 @@ class ApiServer:
             writer=FieldManager(manager, target.resource, "", self.registry.now()),
         )
         return 201, dict(JSON_HEADERS), msgspec.json.encode(reviewed)
+
+
+async def _wait_for(answer: _Answer) -> Response:
+    """Returns the response, of a list after its steps."""
+    if isinstance(answer, Generator):
+        answer = wait_for_steps(answer)
+    return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _with_warnings(steps: Steps[HttpResponse], request: Request) -> Steps[HttpResponse]:

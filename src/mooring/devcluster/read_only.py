@@ -27,6 +27,7 @@ class ReadOnlyEndpoint:
         self.tokens = api.tokens
         self.authorizer = api.authorizer
         self.tick = api.tick
+        self.allow_threads = api.allow_threads
         self._api = api
         self._message = message
 

@@ -28,6 +28,7 @@ class ExplainEndpoint:
         self.tokens = api.tokens
         self.authorizer = api.authorizer
         self.tick = api.tick
+        self.allow_threads = api.allow_threads
         self._api = api
         self._service = service
         self._clock = clock

@@ -56,15 +56,16 @@ def usage_of(resource: Resource, obj: Object) -> Amounts:
     return usage
 
 
-def can_count(resource: Resource, name: str) -> bool:
-    """Returns True if objects of a resource can count for a name of a quota."""
+def can_count(resource: Resource, hard: Mapping[str, str]) -> bool:
+    """Returns True if objects of a resource can count for a name of a quota, of thousands maybe."""
     if resource.qualified in ("pods", "persistentvolumeclaims"):
-        return True
-    if name in (f"count/{resource.qualified}", resource.qualified):
+        return bool(hard)
+    if f"count/{resource.qualified}" in hard or resource.qualified in hard:
         return True
     if resource.qualified == "services":
-        return name.startswith("services.")
-    return resource.qualified == "resourceclaims.resource.k8s.io" and name.endswith(_PER_CLASS)
+        return any(name.startswith("services.") for name in hard)
+    is_claims = resource.qualified == "resourceclaims.resource.k8s.io"
+    return is_claims and any(name.endswith(_PER_CLASS) for name in hard)
 
 
 def _service_usage(spec: Object) -> Amounts:

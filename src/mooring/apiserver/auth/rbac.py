@@ -73,6 +73,21 @@ class Grants(NamedTuple):
     problems: tuple[str, ...]
 
 
+class _Bindings(NamedTuple):
+    """The bindings at one state of the store, and what was computed from them."""
+
+    state: tuple[object, ...]
+    of_cluster: list[Object]
+    by_namespace: dict[str, list[Object]]
+    grants: dict[tuple[UserInfo, str], Grants]
+
+    def of(self, namespace: str) -> Iterator[tuple[Object, str]]:
+        """Yields the bindings that count in a namespace, with the one that they are in."""
+        yield from ((binding, "") for binding in self.of_cluster)
+        if namespace:
+            yield from ((binding, namespace) for binding in self.by_namespace.get(namespace, ()))
+
+
 class RoleMissing(LookupError):
     """A binding refers to a role that does not exist."""
 
@@ -88,10 +103,7 @@ class Authorizer:
     def __init__(self, store: Store) -> None:
         """Reads the roles and bindings of ``store``."""
         self._store = store
-        self._state: tuple[object, ...] = ()
-        self._cluster_bindings: list[Object] = []
-        self._bindings: dict[str, list[Object]] = {}
-        self._grants: dict[tuple[UserInfo, str], Grants] = {}
+        self._read = _Bindings((), [], {}, {})
 
     def is_allowed(self, identity: UserInfo, attributes: Attributes) -> bool:
         """Returns True if a rule of the client allows the request."""
@@ -121,13 +133,13 @@ class Authorizer:
 
     def grants(self, identity: UserInfo, namespace: str) -> Grants:
         """Returns the client's rules in a namespace ("" = those for the whole cluster)."""
-        self._refresh()
+        bindings = self._bindings()
         key = (identity, namespace)
-        grants = self._grants.get(key)
+        grants = bindings.grants.get(key)
         if grants is None:
-            if len(self._grants) >= _CACHE_SIZE:
-                self._grants.clear()
-            grants = self._grants[key] = self._collected(identity, namespace)
+            if len(bindings.grants) >= _CACHE_SIZE:
+                bindings.grants.clear()
+            grants = bindings.grants[key] = self._collected(bindings, identity, namespace)
         return grants
 
     def rules_of_role(self, role_ref: Mapping[str, Any], namespace: str) -> list[dict[str, Any]]:
@@ -143,23 +155,27 @@ class Authorizer:
             raise RoleMissing(resource, name)
         return stored.object().get("rules") or []
 
-    def _refresh(self) -> None:
-        """Reads the bindings again if a role or binding has changed."""
+    def _bindings(self) -> _Bindings:
+        """Returns the bindings; reads them again if a role or binding has changed.
+
+        A thread may call it beside the event loop, so what was read is never changed.
+        """
         collections = [self._store.collection(resource) for resource in _RESOURCES]
         state = tuple((collection, collection.history.end) for collection in collections)
-        if state == self._state:
-            return
-        self._state = state
-        self._grants.clear()
-        self._cluster_bindings = [stored.object() for stored in collections[3].in_order()]
-        self._bindings = {}
+        bindings = self._read
+        if state == bindings.state:
+            return bindings
+        by_namespace: dict[str, list[Object]] = {}
         for stored in collections[2].in_order():
-            self._bindings.setdefault(stored.namespace, []).append(stored.object())
+            by_namespace.setdefault(stored.namespace, []).append(stored.object())
+        of_cluster = [stored.object() for stored in collections[3].in_order()]
+        self._read = bindings = _Bindings(state, of_cluster, by_namespace, {})
+        return bindings
 
-    def _collected(self, identity: UserInfo, namespace: str) -> Grants:
+    def _collected(self, bindings: _Bindings, identity: UserInfo, namespace: str) -> Grants:
         grants: list[Grant] = []
         problems: list[str] = []
-        for binding, scope in self._bindings_in(namespace):
+        for binding, scope in bindings.of(namespace):
             subjects = binding.get("subjects") or ()
             subject = next((s for s in subjects if _is_subject(identity, s, scope)), None)
             if subject is None:
@@ -172,11 +188,6 @@ class Authorizer:
             source = _source(binding, subject, scope)
             grants += [Grant(Rule.of(rule), rule, source) for rule in rules]
         return Grants(tuple(grants), tuple(problems))
-
-    def _bindings_in(self, namespace: str) -> Iterator[tuple[Object, str]]:
-        yield from ((binding, "") for binding in self._cluster_bindings)
-        if namespace:
-            yield from ((binding, namespace) for binding in self._bindings.get(namespace, ()))
 
 
 def rules_in(

@@ -13,13 +13,12 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from mooring.apiserver.endpoints.body import decode_json
-from mooring.apiserver.endpoints.steps import SLICE_OBJECTS, Steps, last_step, slices_of
+from mooring.apiserver.endpoints.steps import Steps, last_step, slices_of
 from mooring.apiserver.errors import (
     ApiStatusError,
     Errors,
@@ -177,19 +176,37 @@ def list_page_steps(store: Store, selection: Selection, options: ListOptions) ->
         if selection.is_everything and not selection.namespace:
             return Page(list(selected), metadata)
         objects: list[Stored] = []
-        for number, chunk in enumerate(slices_of(list(candidates), SLICE_OBJECTS)):
+        for number, chunk in enumerate(slices_of(list(candidates))):
             if number:
                 yield
             objects += selection.of(chunk)
         return Page(objects, metadata)
-    objects = list(islice(selected, options.limit))
-    remaining = sum(1 for _ in (selected if selection.is_everything else islice(selected, 1)))
-    if remaining:
+    if selection.is_everything:
+        objects = list(selected)
+    else:
+        objects = yield from _first_steps(selection, list(candidates), options.limit + 1)
+    remaining = len(objects) - options.limit
+    objects = objects[: options.limit]
+    if remaining > 0:
         last = objects[-1].key
         metadata["continue"] = token_of(version or store.version, last + "\0", selection)
         if selection.is_everything:
             metadata["remainingItemCount"] = remaining
     return Page(objects, metadata)
+
+
+def _first_steps(
+    selection: Selection, candidates: list[Stored], count_max: int
+) -> Steps[list[Stored]]:
+    """Returns the first selected objects, ``count_max`` or some more if there are so many."""
+    objects: list[Stored] = []
+    for number, chunk in enumerate(slices_of(candidates)):
+        if number:
+            yield
+        objects += selection.of(chunk)
+        if len(objects) >= count_max:
+            break
+    return objects
 
 
 def _start(store: Store, selection: Selection, options: ListOptions) -> tuple[int, str]:

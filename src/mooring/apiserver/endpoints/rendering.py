@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.endpoints import negotiation
-from mooring.apiserver.endpoints.steps import SLICE_OBJECTS, Steps, last_step, slices_of
+from mooring.apiserver.endpoints.steps import Steps, last_step, slices_of
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.tables import as_table
 from mooring.apiserver.resources import struct_of
@@ -127,7 +127,7 @@ class Renderer:
             # Upstream encodes them as maps: each item has its kind, and the metadata a token.
             metadata = {"continue": "", **metadata}
         items: list[bytes] = []
-        for number, chunk in enumerate(slices_of(objects, SLICE_OBJECTS)):
+        for number, chunk in enumerate(slices_of(objects)):
             if number:
                 yield
             items += map(self._item, chunk)
@@ -149,12 +149,13 @@ class Renderer:
         return stored.item()
 
     def _table_steps(self, objects: Sequence[Stored], metadata: Mapping[str, Any]) -> Steps[bytes]:
-        first = [self._representation(stored) for stored in objects[:SLICE_OBJECTS]]
-        table = self._table(first, metadata)
-        if len(objects) <= SLICE_OBJECTS:
+        chunks = list(slices_of(objects))
+        first = chunks[0] if chunks else []
+        table = self._table([self._representation(stored) for stored in first], metadata)
+        if len(chunks) <= 1:
             return _encode(table)
         rows = [_encode(table.pop("rows"))[1:-1]]
-        for chunk in slices_of(objects[SLICE_OBJECTS:], SLICE_OBJECTS):
+        for chunk in chunks[1:]:
             yield
             others = self._table([self._representation(stored) for stored in chunk], metadata)
             rows.append(_encode(others["rows"])[1:-1])

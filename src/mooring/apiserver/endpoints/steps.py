@@ -7,8 +7,11 @@ clients waiting for half a second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from mooring.apiserver.storage.stored_object import Stored
 
 T = TypeVar("T")
 
@@ -17,17 +20,22 @@ Steps = Generator[None, None, T]
 
 #: Objects of one step, some milliseconds of work.
 SLICE_OBJECTS: Final = 500
+#: Their bytes: a step with large objects has few of them, at least one.
+SLICE_BYTES: Final = 1 << 20
 
 
-def slices_of(items: Sequence[T], length: int) -> Iterator[Sequence[T]]:
-    """Yields consecutive parts of a sequence.
-
-    Example:
-        >>> list(slices_of("abcde", 2))
-        ['ab', 'cd', 'e']
-    """
-    for start in range(0, len(items), length):
-        yield items[start : start + length]
+def slices_of(objects: Iterable[Stored]) -> Iterator[list[Stored]]:
+    """Yields the objects in consecutive parts, each some milliseconds of work."""
+    part: list[Stored] = []
+    size_bytes = 0
+    for stored in objects:
+        if part and (len(part) >= SLICE_OBJECTS or size_bytes >= SLICE_BYTES):
+            yield part
+            part, size_bytes = [], 0
+        part.append(stored)
+        size_bytes += len(stored.tail)
+    if part:
+        yield part
 
 
 def last_step(steps: Steps[T]) -> T:

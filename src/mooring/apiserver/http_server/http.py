@@ -120,6 +120,10 @@ class Api(Protocol):
         """Performs the actions that are due."""
         ...
 
+    def allow_threads(self) -> None:
+        """Lets long requests run in threads, beside the event loop."""
+        ...
+
 
 class HttpServer:
     """An API server that listens.
@@ -137,6 +141,7 @@ class HttpServer:
         self.tokens = api.tokens
         self._api_handle = api.handle
         self._authorizer = api.authorizer
+        api.allow_threads()
         self._signer = Authority(api.clock)
         self._streams: dict[int, asyncio.Timeout] = {}
         self._is_stopping = False

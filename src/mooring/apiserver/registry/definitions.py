@@ -89,8 +89,10 @@ class Definitions:
         objects = self._registry.store.custom_collection(resource)
         if objects is None:
             return True
-        for stored in list(objects.in_order()):
-            if objects.get(stored.key) is None or b'"deletionTimestamp"' in stored.tail:
+        for listed in list(objects.in_order()):
+            self._registry.store.writes.pause()
+            stored = objects.get(listed.key)
+            if stored is None or b'"deletionTimestamp"' in stored.tail:
                 continue
             target = Target(objects.resource, stored.namespace, stored.name)
             self._deleter.delete(target, DeleteOptions(policy="Background"))

@@ -259,6 +259,7 @@ class Deleter:
             ApiStatusError: The first error that is not 404.
         """
         for stored in objects:
+            self._registry.store.writes.pause()
             try:
                 self.delete(Target(resource, stored.namespace, stored.name), options)
             except ApiStatusError as error:
@@ -282,17 +283,28 @@ class GarbageCollector:
         """Deletes the dependents without other owners; returns how many still exist."""
         remaining = 0
         for resource in self._registry.store.resources():
-            for stored in self._registry.collection(resource).owned_by(uid):
-                target = Target(resource, stored.namespace, stored.name)
-                obj = stored.object()
-                others = [o for o in obj["metadata"]["ownerReferences"] if o["uid"] != uid]
-                if any(self._exists(owner, stored.namespace) for owner in others):
-                    obj["metadata"]["ownerReferences"] = others
-                    self._registry.collection(resource).replace(stored.key, obj)
-                else:
-                    self._try_to_delete(target)
-                    remaining += self._registry.collection(resource).get(stored.key) is not None
+            for owned in self._registry.collection(resource).owned_by(uid):
+                self._registry.store.writes.pause()
+                remaining += self._delete_dependent(resource, owned.key, uid)
         return remaining
+
+    def _delete_dependent(self, resource: Resource, key: str, uid: str) -> bool:
+        """Deletes a dependent, or takes the owner from it; returns whether it still waits."""
+        collection = self._registry.collection(resource)
+        stored = collection.get(key)
+        if stored is None:
+            return False
+        obj = stored.object()
+        owners = obj["metadata"].get("ownerReferences", ())
+        others = [owner for owner in owners if owner["uid"] != uid]
+        if len(others) == len(owners):
+            return False
+        if any(self._exists(owner, stored.namespace) for owner in others):
+            obj["metadata"]["ownerReferences"] = others
+            collection.replace(key, obj)
+            return False
+        self._try_to_delete(Target(resource, stored.namespace, stored.name))
+        return collection.get(key) is not None
 
     def _try_to_delete(self, target: Target) -> None:
         """Deletes a dependent; ignores one that may not be deleted."""

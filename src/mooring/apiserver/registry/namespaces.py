@@ -96,6 +96,7 @@ class DeletedNamespaces:
     def _delete_all(self, resource: Resource, namespace: str) -> None:
         collection = self._registry.collection(resource)
         for stored in list(collection.in_order(namespace)):
+            self._registry.store.writes.pause()
             # It may have been deleted with its owner.
             if collection.get(stored.key) is not None:
                 self._delete(Target(resource, namespace, stored.name))

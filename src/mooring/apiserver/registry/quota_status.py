@@ -18,7 +18,7 @@ from mooring.apiserver.resources import RESOURCES, resource_named
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterator, Mapping
 
     from mooring.apiserver.registry.registry import Registry
     from mooring.apiserver.resources import Resource
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.types import Object
 
 _QUOTAS = resource_named("", "resourcequotas")
+_ZERO = Quantity.of_value(0)
 _MANAGER = "kube-controller-manager"
 #: Events are views of other objects.
 _COUNTED = tuple(
@@ -98,7 +99,8 @@ class QuotaStatus:
     def _write(self, quota: Object) -> None:
         namespace, name = quota["metadata"]["namespace"], quota["metadata"]["name"]
         hard = quota["spec"].get("hard") or {}
-        used = {key: str(amount) for key, amount in self._used(quota, hard).items()}
+        used = dict.fromkeys(hard, "0")
+        used |= {key: str(amount) for key, amount in self._used(quota, hard).items()}
         status = {"hard": hard, "used": used} if hard else {}
         if (quota.get("status") or {}) == status:
             return
@@ -110,12 +112,13 @@ class QuotaStatus:
             subresource="status",
         )
 
-    def _used(self, quota: Object, hard: Iterable[str]) -> Amounts:
-        total = {name: Quantity.of_value(0) for name in hard}
+    def _used(self, quota: Object, hard: Mapping[str, str]) -> Amounts:
+        """Returns what is used of the names that any object counts for."""
+        total: Amounts = {}
         spec = quota["spec"]
         scopes = str((spec.get("scopes"), spec.get("scopeSelector")))
         for resource in self._resources():
-            if not any(can_count(resource, name) for name in total):
+            if not can_count(resource, hard):
                 continue
             collection = self._registry.collection(resource)
             for stored in collection.in_order(quota["metadata"]["namespace"]):
@@ -124,7 +127,7 @@ class QuotaStatus:
                     is_in_scope = matches(quota, resource, stored.object())
                     counted.is_in_scope[scopes] = is_in_scope
                 if counted.is_in_scope[scopes]:
-                    _add(total, counted.usage)
+                    _add(total, counted.usage, hard)
         return total
 
     def _count(self, resource: Resource, stored: Stored) -> _Counted:
@@ -136,9 +139,9 @@ class QuotaStatus:
         return counted
 
 
-def _add(total: Amounts, usage: Amounts) -> None:
+def _add(total: Amounts, usage: Amounts, hard: Container[str]) -> None:
     for name, amount in usage.items():
-        if name in total:
-            present = total[name]
+        if name in hard:
+            present = total.get(name, _ZERO)
             form = amount.format if present.is_zero else present.format
             total[name] = Quantity(present.nanos + amount.nanos, form)

@@ -27,6 +27,7 @@ from mooring.apiserver.storage.field_selectors import pod_fields
 from mooring.apiserver.storage.history import HISTORY_CHANGES, History, StoreEvent
 from mooring.apiserver.storage.stored_object import Stored, head_of, key_of, tail_of
 from mooring.apiserver.types import Object
+from mooring.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -126,10 +127,13 @@ class Index:
 class Collection:
     """The objects of one resource."""
 
-    def __init__(self, versions: Versions, resource: Resource, *, changes_max: int) -> None:
+    def __init__(
+        self, versions: Versions, writes: Writes, resource: Resource, *, changes_max: int
+    ) -> None:
         """Starts empty; earlier changes are not available."""
         self.resource = resource
         self._versions = versions
+        self._commit = writes.commit
         self._head = head_of(resource)
         self._objects: dict[str, Stored] = {}
         #: All keys, sorted: lists are in this order, and a namespace is a range of it.
@@ -159,7 +163,8 @@ class Collection:
         """
         if key in self._objects:
             raise KeyError(key)
-        return self._write(key, obj, tail_of(obj), None)
+        tail = tail_of(obj)
+        return self._commit(lambda: self._write(key, obj, tail, None))
 
     def replace(self, key: str, obj: Object) -> Stored:
         """Replaces the object with this key; an equal object is not written.
@@ -169,7 +174,9 @@ class Collection:
         """
         old = self._objects[key]
         tail = tail_of(obj)
-        return old if tail == old.tail else self._write(key, obj, tail, old)
+        if tail == old.tail:
+            return old
+        return self._commit(lambda: self._write(key, obj, tail, old))
 
     def remove(self, key: str) -> Stored:
         """Deletes an object; returns its last state, at the version of the deletion.
@@ -177,6 +184,9 @@ class Collection:
         Raises:
             KeyError: There is no object with this key.
         """
+        return self._commit(lambda: self._remove(key))
+
+    def _remove(self, key: str) -> Stored:
         old = self._objects.pop(key)
         del self._keys[bisect_left(self._keys, key)]
         self._by_node.put(key, ())
@@ -226,6 +236,10 @@ class Collection:
         """Returns the objects that name an owner with this UID, in the order of their keys."""
         return [self._objects[key] for key in sorted(self._by_owner.keys(uid))]
 
+    def has_owned(self, uid: str) -> bool:
+        """Returns whether an object names an owner with this UID."""
+        return bool(self._by_owner.keys(uid))
+
     def count(self, namespace: str = "") -> int:
         """Returns the number of objects in a namespace ("" = in all)."""
         if not namespace:
@@ -263,14 +277,20 @@ class Collection:
 
 
 class Store:
-    """All objects, and the counter of versions."""
+    """All objects, and the counter of versions.
 
-    def __init__(self, *, changes_max: int = HISTORY_CHANGES) -> None:
+    Attributes:
+        writes: The order of the writes; all changes are commits of it.
+    """
+
+    def __init__(self, *, changes_max: int = HISTORY_CHANGES, writes: Writes | None = None) -> None:
         """Starts empty.
 
         Args:
             changes_max: Number of changes per resource that watches can go back.
+            writes: Those of the store that will take the objects of this one.
         """
+        self.writes = writes if writes is not None else Writes()
         self._versions = Versions()
         self._changes_max = changes_max
         self._collections: dict[tuple[str, str], Collection] = {}
@@ -284,8 +304,10 @@ class Store:
         for resource in (*RESOURCES, *GATED_BY_PATH.values()):
             name = (resource.group, resource.name)
             if resource.is_stored and name not in _STORED_AS:
-                collection = Collection(self._versions, resource, changes_max=self._changes_max)
-                self._collections[name] = collection
+                self._collections[name] = self._new_collection(resource)
+
+    def _new_collection(self, resource: Resource) -> Collection:
+        return Collection(self._versions, self.writes, resource, changes_max=self._changes_max)
 
     def serve_custom(self, definitions: list[Object]) -> None:
         """Sets the custom resources that are served; objects of other ones are dropped.
@@ -293,6 +315,9 @@ class Store:
         Watches of a resource end when its definition is deleted, or the spec or the accepted
         names change.
         """
+        self.writes.commit(lambda: self._serve_custom(definitions))
+
+    def _serve_custom(self, definitions: list[Object]) -> None:
         before = {(r.group, r.name) for r in self.custom.values()}
         self.custom = {
             (resource.group, resource.version, resource.name): resource
@@ -310,7 +335,7 @@ class Store:
         for name, (resource, definition) in by_name.items():
             collection = self._collections.get(name)
             if collection is None:
-                collection = Collection(self._versions, resource, changes_max=self._changes_max)
+                collection = self._new_collection(resource)
                 # Changes of an earlier resource of this name are gone: clients list again.
                 collection.history.compacted = self.version
                 self._collections[name] = collection
@@ -341,6 +366,10 @@ class Store:
     def resources(self) -> list[Resource]:
         """Returns all resources whose objects are stored, each once."""
         return [collection.resource for collection in self.collections()]
+
+    def is_owner(self, uid: str) -> bool:
+        """Returns whether any object names an owner with this UID."""
+        return any(collection.has_owned(uid) for collection in self._collections.values())
 
     def statistics(self) -> dict[str, int]:
         """Returns the number of objects of each resource that has any."""
@@ -396,7 +425,7 @@ class Store:
                 if snapshot["format"] != SNAPSHOT_FORMAT:
                     raise SnapshotError(f"format {snapshot['format']!r} is not {SNAPSHOT_FORMAT!r}")
                 _check_snapshot(data)
-            loaded = Store(changes_max=self._changes_max)
+            loaded = Store(changes_max=self._changes_max, writes=self.writes)
             loaded._versions.latest = int(snapshot["version"])
             loaded._restore(snapshot["objects"])
         except SnapshotError:

@@ -91,6 +91,11 @@ class Stored:
         obj: Object = _decode(self.encoded())
         return obj
 
+    @property
+    def uid(self) -> str:
+        """The object's UID."""
+        return str(self.object()["metadata"]["uid"])
+
     def at_version(self, version: int) -> Stored:
         """Returns the same object with another resourceVersion."""
         copy = Stored(self._head, self.key, version, self.tail, self.labels)

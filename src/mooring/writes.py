@@ -1,0 +1,160 @@
+"""Writes run one after the other; long ones in a thread, so that the event loop serves the others.
+
+Decoding, validating and encoding an object of a mebibyte takes up to a second of Python, and a
+namespace with thousands of objects as long to empty. In a thread this delays other requests by
+milliseconds only. What the thread reads does not change meanwhile, since no other write begins
+before it ends or pauses; and all changes are made on the event loop, where everything else reads::
+
+    thread   │ decode, validate, encode │           │ render the response │
+                                        ▼           ▲
+    loop     get, list, watch, get ...  │  commit   │  get, watch ...      the next write
+
+Source: none; kube-apiserver has goroutines, and etcd for the commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+T = TypeVar("T")
+
+#: Commits of a long write after which other writes come first.
+COMMITS_BETWEEN_PAUSES: Final = 50
+
+
+class Writes:
+    """The order of the writes of one store.
+
+    Attributes:
+        has_threads: Whether long writes run in threads; not on a virtual event loop.
+    """
+
+    def __init__(self) -> None:
+        self.has_threads = False
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        #: Of the write that runs in a thread.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._commits = 0
+
+    @property
+    def may_write(self) -> bool:
+        """True if the caller may write at once: no thread writes, or it is the caller's."""
+        return self._loop is None or threading.get_ident() == self._thread
+
+    async def wait_and_run(self, write: Callable[[], T]) -> T:
+        """Runs a short write on the event loop; waits only while a long one runs."""
+        if self._loop is None and not self._turn.locked():
+            return write()
+        async with self._in_turn():
+            return write()
+
+    async def run_in_thread(self, write: Callable[[], T]) -> T:
+        """Runs a long write in a thread; its changes are made on the event loop by ``commit``.
+
+        If the caller is cancelled, the write ends first.
+        """
+        async with self._in_turn():
+            self._loop = asyncio.get_running_loop()
+            try:
+                with _without_collections():
+                    return await _ended(self._loop.run_in_executor(None, self._run, write))
+            finally:
+                self._loop = None
+
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[None]:
+        self._waiting += 1
+        try:
+            await self._turn.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _run(self, write: Callable[[], T]) -> T:
+        self._thread = threading.get_ident()
+        self._commits = 0
+        return write()
+
+    def commit(self, change: Callable[[], T]) -> T:
+        """Makes a change on the event loop, and returns its result; at once unless in a thread."""
+        loop = self._loop
+        if loop is None or threading.get_ident() != self._thread:
+            return change()
+        self._commits += 1
+        return _on_loop(loop, change)
+
+    def pause(self) -> None:
+        """Lets other writes come first, after many commits of a long write.
+
+        For loops over many objects that cope with what others change meanwhile.
+        """
+        loop = self._loop
+        if loop is None or threading.get_ident() != self._thread:
+            return
+        if self._commits < COMMITS_BETWEEN_PAUSES or not self._waiting:
+            return
+        self._commits = 0
+        asyncio.run_coroutine_threadsafe(self._let_others_write(loop), loop).result()
+
+    async def _let_others_write(self, loop: asyncio.AbstractEventLoop) -> None:
+        thread, self._loop = self._thread, None
+        self._turn.release()
+        is_back = False
+        while not is_back:
+            # All tasks are cancelled if the loop ends, but the thread has to end its write.
+            with suppress(asyncio.CancelledError):
+                is_back = await self._turn.acquire()
+        self._loop, self._thread = loop, thread
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Suspends the search for cycles: a large object has none, and each would hold both threads."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], T]) -> T:
+    """Calls a function on the event loop, and waits for its result in this thread."""
+    future: Future[T] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(change())
+        except BaseException as error:  # noqa: BLE001 - the thread raises it
+            future.set_exception(error)
+
+    loop.call_soon_threadsafe(call)
+    return future.result()
+
+
+async def _ended(running: asyncio.Future[T]) -> T:
+    """Waits for the end of a thread's work, even if the caller is cancelled meanwhile."""
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return running.result()
+    running.exception()  # else asyncio logs that it was not read
+    raise cancelled

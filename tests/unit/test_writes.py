@@ -1,0 +1,234 @@
+"""Long writes run in a thread: others read meanwhile, and write before or after them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from mooring.writes import COMMITS_BETWEEN_PAUSES, Writes
+
+Step = Callable[[], object]
+
+
+class LongWrite:
+    """A write in a thread that a test lets go on, step by step."""
+
+    def __init__(self, *steps: Step) -> None:
+        self._steps = steps
+        self._reached = threading.Semaphore(0)
+        self._may_go_on = threading.Semaphore(0)
+
+    def __call__(self) -> list[object]:
+        results = []
+        for step in self._steps:
+            self._reached.release()
+            self._may_go_on.acquire()
+            results.append(step())
+        return results
+
+    def go_on(self) -> None:
+        self._may_go_on.release()
+
+    async def wait_until_reached(self) -> None:
+        """Waits until the thread stands before its next step."""
+        await asyncio.get_running_loop().run_in_executor(None, self._reached.acquire)
+
+
+def test_a_short_write_runs_at_once_if_no_other_does() -> None:
+    async def main() -> None:
+        writes = Writes()
+        running = asyncio.ensure_future(writes.wait_and_run(threading.get_ident))
+        await asyncio.sleep(0)
+        assert running.done()
+        assert running.result() == threading.get_ident()
+
+    asyncio.run(main())
+
+
+def test_a_long_write_runs_in_a_thread_and_commits_on_the_event_loop() -> None:
+    async def main() -> None:
+        writes = Writes()
+
+        def write() -> tuple[int, int]:
+            return threading.get_ident(), writes.commit(threading.get_ident)
+
+        thread, committed_in = await writes.run_in_thread(write)
+        assert committed_in == threading.get_ident() != thread
+
+    asyncio.run(main())
+
+
+def test_short_writes_wait_for_a_long_one_in_their_order() -> None:
+    async def main() -> None:
+        writes = Writes()
+        order: list[str] = []
+        long = LongWrite(lambda: writes.commit(lambda: order.append("long")))
+        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(writes.run_in_thread(long))]
+        await long.wait_until_reached()
+        for name in ("first", "second"):
+            short = writes.wait_and_run(partial(order.append, name))
+            running.append(asyncio.ensure_future(short))
+        await asyncio.sleep(0)
+        assert order == []
+        assert not writes.may_write
+        long.go_on()
+        await asyncio.gather(*running)
+        assert order == ["long", "first", "second"]
+        assert writes.may_write
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("commits", [COMMITS_BETWEEN_PAUSES - 1, COMMITS_BETWEEN_PAUSES])
+def test_short_writes_come_first_at_a_pause_after_many_commits(commits: int) -> None:
+    async def main() -> None:
+        writes = Writes()
+        order: list[str] = []
+
+        def commit_many() -> None:
+            for _ in range(commits):
+                writes.commit(lambda: None)
+
+        long = LongWrite(
+            commit_many, writes.pause, lambda: writes.commit(lambda: order.append("long"))
+        )
+        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(writes.run_in_thread(long))]
+        await long.wait_until_reached()
+        short = writes.wait_and_run(partial(order.append, "short"))
+        running.append(asyncio.ensure_future(short))
+        for _ in range(3):
+            long.go_on()
+        await asyncio.gather(*running)
+        is_enough = commits == COMMITS_BETWEEN_PAUSES
+        assert order == (["short", "long"] if is_enough else ["long", "short"])
+
+    asyncio.run(main())
+
+
+def test_another_long_write_may_run_within_a_pause() -> None:
+    async def main() -> None:
+        writes = Writes()
+        order: list[str] = []
+
+        def commit_many() -> None:
+            for _ in range(COMMITS_BETWEEN_PAUSES):
+                writes.commit(lambda: None)
+
+        long = LongWrite(
+            commit_many, writes.pause, lambda: writes.commit(lambda: order.append("long"))
+        )
+        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(writes.run_in_thread(long))]
+        await long.wait_until_reached()
+        other = LongWrite(lambda: writes.commit(lambda: order.append("other")))
+        running.append(asyncio.ensure_future(writes.run_in_thread(other)))
+        for _ in range(3):
+            long.go_on()
+        other.go_on()
+        await asyncio.gather(*running)
+        assert order == ["other", "long"]
+        assert gc.isenabled()
+
+    asyncio.run(main())
+
+
+def test_a_pause_on_the_event_loop_does_nothing() -> None:
+    async def main() -> None:
+        writes = Writes()
+        await writes.wait_and_run(writes.pause)
+
+    asyncio.run(main())
+
+
+def test_a_long_write_ends_although_its_caller_is_cancelled() -> None:
+    async def main() -> None:
+        writes = Writes()
+        committed: list[str] = []
+        long = LongWrite(lambda: writes.commit(lambda: committed.append("long")))
+        running = asyncio.ensure_future(writes.run_in_thread(long))
+        await long.wait_until_reached()
+        running.cancel()
+        await asyncio.sleep(0)
+        assert not running.done()
+        long.go_on()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert committed == ["long"]
+        await writes.wait_and_run(lambda: committed.append("next"))
+        assert committed == ["long", "next"]
+
+    asyncio.run(main())
+
+
+def test_a_write_that_is_cancelled_while_it_waits_is_not_run() -> None:
+    async def main() -> None:
+        writes = Writes()
+        committed: list[str] = []
+        long = LongWrite(lambda: None)
+        running = asyncio.ensure_future(writes.run_in_thread(long))
+        await long.wait_until_reached()
+        waiting = asyncio.ensure_future(writes.wait_and_run(lambda: committed.append("short")))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        long.go_on()
+        await running
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert committed == []
+        await writes.wait_and_run(lambda: committed.append("next"))
+        assert committed == ["next"]
+
+    asyncio.run(main())
+
+
+def test_errors_of_the_thread_and_of_commits_reach_the_caller() -> None:
+    def fail() -> None:
+        raise KeyError("a key")
+
+    async def main() -> None:
+        writes = Writes()
+        with pytest.raises(KeyError):
+            await writes.run_in_thread(fail)
+        with pytest.raises(KeyError):
+            await writes.run_in_thread(lambda: writes.commit(fail))
+        assert await writes.run_in_thread(lambda: 1) == 1
+
+    asyncio.run(main())
+
+
+def test_cycles_are_not_searched_while_a_long_write_runs() -> None:
+    async def main() -> bool:
+        return await Writes().run_in_thread(gc.isenabled)
+
+    assert gc.isenabled()
+    assert not asyncio.run(main())
+    assert gc.isenabled()
+
+
+def test_an_event_loop_that_ends_waits_for_the_write() -> None:
+    committed: list[str] = []
+    writes = Writes()
+
+    def commit_many() -> None:
+        for _ in range(COMMITS_BETWEEN_PAUSES):
+            writes.commit(lambda: None)
+
+    long = LongWrite(commit_many, writes.pause, lambda: writes.commit(lambda: committed.append("")))
+
+    async def main() -> None:
+        long_write = asyncio.ensure_future(writes.run_in_thread(long))
+        await long.wait_until_reached()
+        waiting = asyncio.ensure_future(writes.wait_and_run(lambda: committed.append("short")))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            long.go_on()
+        assert not long_write.done()
+        assert not waiting.done()
+
+    asyncio.run(main())
+    assert committed == [""]
