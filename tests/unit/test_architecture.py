@@ -132,7 +132,15 @@ ALLOWED = {
         *("__main__", "apiserver", "cli", "client", "clock", "devcluster", "errors"),
         *("connections", "event_loop", "explain", "extender_server", "extenders", "learn"),
         *("load_metrics", "log"),
-        *("scheduler", "serving", "simulation", "testing", "virtual_loop", "watchdog", "writes"),
+        *(
+            "scheduler",
+            "serving",
+            "simulation",
+            "testing",
+            "virtual_loop",
+            "watchdog",
+            "serial_executor",
+        ),
         *("experiments", "scenario", "study", "ui"),
     },
     "Sockets and HTTP only at the border": {
@@ -143,7 +151,7 @@ ALLOWED = {
     # A loop that hangs can be watched from a thread only; a server for tests runs beside them; a
     # long write of the API server would keep its loop.
     "No threads and no processes": {
-        *("study.server", "testing.controlplane", "watchdog", "writes"),
+        *("study.server", "testing.controlplane", "watchdog", "serial_executor"),
         # A run of a scenario takes a processor for itself.
         "experiments",
     },

@@ -216,7 +216,7 @@ class ApiServer:
 
     def tick(self) -> int:
         """Deletes pods whose grace period has expired, and old Events; returns their number."""
-        if not self.store.writes.may_write:
+        if not self.store.writes.may_run:
             return 0
         deleted = self.deleter.tick() + self._event_expiry.run()
         if deleted:

@@ -78,6 +78,7 @@ async def serve(
             to be authenticated are not.
     """
     check_credentials(options, binds=extender.has_bind)
+    extender.allow_threads()
     door = _Door(extender, options, clock, is_ready)
     context = _tls(options)
     server = LimitedServer(

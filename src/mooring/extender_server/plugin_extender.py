@@ -13,8 +13,9 @@ Source: pkg/scheduler/extender.go is the other side.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from mooring.clock import Clock
 from mooring.errors import ConfigError, PluginError, SchedulerError
@@ -27,11 +28,14 @@ from mooring.framework.runtime.evaluate import (
     score_nodes,
 )
 from mooring.framework.runtime.plugin_checks import check_plugin
-from mooring.framework.status import Code
+from mooring.framework.status import Code, Status
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.pod import Pod
+from mooring.serial_executor import LARGE_BYTES, SerialExecutor
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
+
+T = TypeVar("T")
 
 #: The extension points that an extender has a use for.
 POINTS = ("pre_filter", "filter", "pre_score", "score", "normalize")
@@ -80,6 +84,11 @@ class Extender:
         self._framework = Framework(Profile("extender", points, {}), clock=clock)
         self._cluster = cluster
         self._bind = bind
+        self._calls = SerialExecutor()
+
+    def allow_threads(self) -> None:
+        """Lets large calls run in threads, which a virtual event loop does not have."""
+        self._calls.has_threads = True
 
     @property
     def has_bind(self) -> bool:
@@ -94,18 +103,19 @@ class Extender:
             PluginError: a plugin failed to score.
             KeyError: there is no such verb.
         """
-        if verb == "prioritize":
-            return self.prioritize(body)
         if verb == "bind":
             return await self.bind(body)
-        return {"filter": self.filter, "preempt": self.preempt}[verb](body)
+        methods = {"filter": self.filter, "prioritize": self.prioritize, "preempt": self.preempt}
+        call = partial(methods[verb], body)
+        if self._calls.has_threads and len(body) > LARGE_BYTES:
+            return await self._calls.run_in_thread(call)
+        return await self._calls.run(call)
 
     def filter(self, body: bytes) -> bytes:
         """Returns the feasible nodes."""
         try:
             request = wire.read_filtering(body)
-            cycle, known_names = self._open(request)
-            statuses = filter_nodes(self._framework, cycle, known_names)
+            known_names, statuses = self._beside_cluster(partial(self._filtered, request))
         except (ConfigError, PluginError) as error:
             return wire.filter_error(str(error))
         unknown = dict.fromkeys(
@@ -122,20 +132,41 @@ class Extender:
         feasible = [name for name in request.names if statuses.get(name, True) is None]
         return wire.filter_result(request, feasible, failed, failed_and_unresolvable)
 
+    def _filtered(
+        self, request: wire.Filtering
+    ) -> tuple[Sequence[str], Mapping[str, Status | None]]:
+        cycle, known_names = self._open(request)
+        return known_names, filter_nodes(self._framework, cycle, known_names)
+
+    def _beside_cluster(self, evaluate: Callable[[], T]) -> T:
+        """Evaluates on the event loop if there the cache of the cluster changes."""
+        return evaluate() if self._cluster is None else self._calls.commit(evaluate)
+
     def prioritize(self, body: bytes) -> bytes:
         """Returns the score of each node, 0 to 10; unknown nodes get 0."""
         request = wire.read_filtering(body)
-        cycle, known_names = self._open(request)
-        scores = score_nodes(self._framework, cycle, known_names)
+        scores = self._beside_cluster(partial(self._scores, request))
         return wire.priorities({name: scores.get(name, 0.0) for name in request.names})
+
+    def _scores(self, request: wire.Filtering) -> Mapping[str, float]:
+        cycle, known_names = self._open(request)
+        return score_nodes(self._framework, cycle, known_names)
 
     def preempt(self, body: bytes) -> bytes:
         """Returns the nodes that are feasible without their victims; without a cluster, all."""
         request = wire.read_preempting(body)
-        if self._cluster is None:
+        cluster = self._cluster
+        if cluster is None:
             return wire.preempt_result(request.victims)
-        cycle = self._cycle(request.pod, self._cluster)
-        pods, nodes = self._cluster.pods, self._cluster.nodes
+        feasible = self._beside_cluster(partial(self._feasible, request, cluster))
+        return wire.preempt_result(
+            {name: victims for name, victims in request.victims.items() if name in feasible}
+        )
+
+    def _feasible(self, request: wire.Preempting, cluster: Cache) -> Container[str]:
+        """Returns the nodes that are feasible without their victims."""
+        cycle = self._cycle(request.pod, cluster)
+        pods, nodes = cluster.pods, cluster.nodes
         leaving = {}
         for name, victims in request.victims.items():
             placed = [pods.get(uid) for uid in victims.uids]
@@ -143,10 +174,7 @@ class Extender:
             here = [plugin.info for plugin in placed if plugin is not None and plugin.row == row]
             if row >= 0:
                 leaving[name] = here
-        feasible = filter_nodes_without_victims(self._framework, cycle, leaving)
-        return wire.preempt_result(
-            {n: plugin for n, plugin in request.victims.items() if n in feasible}
-        )
+        return filter_nodes_without_victims(self._framework, cycle, leaving)
 
     async def bind(self, body: bytes) -> bytes:
         """Binds the pod."""

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mooring.apiserver.endpoints.steps import SLICE_BYTES
-from mooring.apiserver.storage.long_writes import LARGE_BYTES, MANY_OBJECTS
-from mooring.writes import COMMITS_BETWEEN_PAUSES
+from mooring.apiserver.storage.long_writes import MANY_OBJECTS
+from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, LARGE_BYTES
 from tests.helpers.api import APPLY, CONFIG_MAPS, MERGE, PODS, Api, config_map, pod
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from mooring.apiserver.resources import BINDINGS, DEFINITIONS, resource_named
 from mooring.apiserver.storage.stored_object import key_of
+from mooring.serial_executor import LARGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Bytes of a body or a stored object from which on a write runs in a thread: decoding, validation
-#: and managed fields take up to a microsecond for each.
-LARGE_BYTES: Final = 32 * 1024
 #: Objects from which on their deletion runs in a thread; each takes about 50 microseconds.
 MANY_OBJECTS: Final = 100
 #: Whose objects are deleted with all that belongs to them.
@@ -42,7 +40,7 @@ async def wait_and_run(
         return work()  # a review, which changes nothing
     if store.writes.has_threads and _is_long(store, method, target, body):
         return await store.writes.run_in_thread(work)
-    return await store.writes.wait_and_run(work)
+    return await store.writes.run(work)
 
 
 def _is_long(store: Store, method: str, target: ResourcePath, body: bytes) -> bool:

@@ -27,7 +27,7 @@ from mooring.apiserver.storage.field_selectors import pod_fields
 from mooring.apiserver.storage.history import HISTORY_CHANGES, History, StoreEvent
 from mooring.apiserver.storage.stored_object import Stored, head_of, key_of, tail_of
 from mooring.apiserver.types import Object
-from mooring.writes import Writes
+from mooring.serial_executor import SerialExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -128,7 +128,7 @@ class Collection:
     """The objects of one resource."""
 
     def __init__(
-        self, versions: Versions, writes: Writes, resource: Resource, *, changes_max: int
+        self, versions: Versions, writes: SerialExecutor, resource: Resource, *, changes_max: int
     ) -> None:
         """Starts empty; earlier changes are not available."""
         self.resource = resource
@@ -283,14 +283,16 @@ class Store:
         writes: The order of the writes; all changes are commits of it.
     """
 
-    def __init__(self, *, changes_max: int = HISTORY_CHANGES, writes: Writes | None = None) -> None:
+    def __init__(
+        self, *, changes_max: int = HISTORY_CHANGES, writes: SerialExecutor | None = None
+    ) -> None:
         """Starts empty.
 
         Args:
             changes_max: Number of changes per resource that watches can go back.
             writes: Those of the store that will take the objects of this one.
         """
-        self.writes = writes if writes is not None else Writes()
+        self.writes = writes if writes is not None else SerialExecutor()
         self._versions = Versions()
         self._changes_max = changes_max
         self._collections: dict[tuple[str, str], Collection] = {}

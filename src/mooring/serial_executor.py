@@ -1,13 +1,13 @@
-"""Writes run one after the other; long ones in a thread, so that the event loop serves the others.
+"""Runs calls one after the other; long ones in a thread, so that the event loop serves the others.
 
-Decoding, validating and encoding an object of a mebibyte takes up to a second of Python, and a
-namespace with thousands of objects as long to empty. In a thread this delays other requests by
-milliseconds only. What the thread reads does not change meanwhile, since no other write begins
-before it ends or pauses; and all changes are made on the event loop, where everything else reads::
+Decoding, validating and encoding an object of a mebibyte takes up to a second of Python. In a
+thread this delays other requests by milliseconds only. What the thread reads does not change
+meanwhile: no other call begins before it ends or pauses, and all its changes are commits, which run
+on the event loop, where everything else reads::
 
     thread   │ decode, validate, encode │           │ render the response │
                                         ▼           ▲
-    loop     get, list, watch, get ...  │  commit   │  get, watch ...      the next write
+    loop     read, read, read, read ... │  commit   │  read, read ...      the next call
 
 Source: none; kube-apiserver has goroutines, and etcd for the commits.
 """
@@ -26,48 +26,52 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Commits of a long write after which other writes come first.
+#: Bytes of JSON from which on the handling of a request should run in a thread: decoding and
+#: validating takes up to a microsecond for each.
+LARGE_BYTES: Final = 32 * 1024
+
+#: Commits of a call in a thread after which other calls come first.
 COMMITS_BETWEEN_PAUSES: Final = 50
 
 
-class Writes:
-    """The order of the writes of one store.
+class SerialExecutor:
+    """Runs one call at a time.
 
     Attributes:
-        has_threads: Whether long writes run in threads; not on a virtual event loop.
+        has_threads: Whether long calls may run in threads; not on a virtual event loop.
     """
 
     def __init__(self) -> None:
         self.has_threads = False
         self._turn = asyncio.Lock()
         self._waiting = 0
-        #: Of the write that runs in a thread.
+        #: Of the call that runs in a thread.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._commits = 0
 
     @property
-    def may_write(self) -> bool:
-        """True if the caller may write at once: no thread writes, or it is the caller's."""
+    def may_run(self) -> bool:
+        """True if the caller may make changes: no thread runs a call, or it is this thread."""
         return self._loop is None or threading.get_ident() == self._thread
 
-    async def wait_and_run(self, write: Callable[[], T]) -> T:
-        """Runs a short write on the event loop; waits only while a long one runs."""
+    async def run(self, call: Callable[[], T]) -> T:
+        """Runs a short call on the event loop; waits only while a long one runs in a thread."""
         if self._loop is None and not self._turn.locked():
-            return write()
+            return call()
         async with self._in_turn():
-            return write()
+            return call()
 
-    async def run_in_thread(self, write: Callable[[], T]) -> T:
-        """Runs a long write in a thread; its changes are made on the event loop by ``commit``.
+    async def run_in_thread(self, call: Callable[[], T]) -> T:
+        """Runs a long call in a thread; its changes are made on the event loop by ``commit``.
 
-        If the caller is cancelled, the write ends first.
+        If the caller is cancelled, the call ends first.
         """
         async with self._in_turn():
             self._loop = asyncio.get_running_loop()
             try:
                 with _without_collections():
-                    return await _ended(self._loop.run_in_executor(None, self._run, write))
+                    return await _ended(self._loop.run_in_executor(None, self._run, call))
             finally:
                 self._loop = None
 
@@ -83,10 +87,10 @@ class Writes:
         finally:
             self._turn.release()
 
-    def _run(self, write: Callable[[], T]) -> T:
+    def _run(self, call: Callable[[], T]) -> T:
         self._thread = threading.get_ident()
         self._commits = 0
-        return write()
+        return call()
 
     def commit(self, change: Callable[[], T]) -> T:
         """Makes a change on the event loop, and returns its result; at once unless in a thread."""
@@ -97,7 +101,7 @@ class Writes:
         return _on_loop(loop, change)
 
     def pause(self) -> None:
-        """Lets other writes come first, after many commits of a long write.
+        """Lets other calls come first, after many commits of a call in a thread.
 
         For loops over many objects that cope with what others change meanwhile.
         """
@@ -107,14 +111,14 @@ class Writes:
         if self._commits < COMMITS_BETWEEN_PAUSES or not self._waiting:
             return
         self._commits = 0
-        asyncio.run_coroutine_threadsafe(self._let_others_write(loop), loop).result()
+        asyncio.run_coroutine_threadsafe(self._let_others_run(loop), loop).result()
 
-    async def _let_others_write(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _let_others_run(self, loop: asyncio.AbstractEventLoop) -> None:
         thread, self._loop = self._thread, None
         self._turn.release()
         is_back = False
         while not is_back:
-            # All tasks are cancelled if the loop ends, but the thread has to end its write.
+            # All tasks are cancelled if the loop ends, but the thread has to end its call.
             with suppress(asyncio.CancelledError):
                 is_back = await self._turn.acquire()
         self._loop, self._thread = loop, thread
@@ -122,7 +126,7 @@ class Writes:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Suspends the search for cycles: a large object has none, and each would hold both threads."""
+    """Suspends the search for cycles: decoded JSON has none, and it would hold both threads."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -147,7 +151,7 @@ def _on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], T]) -> T:
 
 
 async def _ended(running: asyncio.Future[T]) -> T:
-    """Waits for the end of a thread's work, even if the caller is cancelled meanwhile."""
+    """Waits for the end of a thread's call, even if the caller is cancelled meanwhile."""
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:

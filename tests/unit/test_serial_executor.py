@@ -1,4 +1,4 @@
-"""Long writes run in a thread: others read meanwhile, and write before or after them."""
+"""Long calls run in a thread; others run before or after them, or where they pause."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from mooring.writes import COMMITS_BETWEEN_PAUSES, Writes
+from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, SerialExecutor
 
 Step = Callable[[], object]
 
 
-class LongWrite:
-    """A write in a thread that a test lets go on, step by step."""
+class LongCall:
+    """A call in a thread that a test lets go on, step by step."""
 
     def __init__(self, *steps: Step) -> None:
         self._steps = steps
@@ -40,10 +40,10 @@ class LongWrite:
         await asyncio.get_running_loop().run_in_executor(None, self._reached.acquire)
 
 
-def test_a_short_write_runs_at_once_if_no_other_does() -> None:
+def test_a_short_call_runs_at_once_if_no_other_does() -> None:
     async def main() -> None:
-        writes = Writes()
-        running = asyncio.ensure_future(writes.wait_and_run(threading.get_ident))
+        executor = SerialExecutor()
+        running = asyncio.ensure_future(executor.run(threading.get_ident))
         await asyncio.sleep(0)
         assert running.done()
         assert running.result() == threading.get_ident()
@@ -51,56 +51,56 @@ def test_a_short_write_runs_at_once_if_no_other_does() -> None:
     asyncio.run(main())
 
 
-def test_a_long_write_runs_in_a_thread_and_commits_on_the_event_loop() -> None:
+def test_a_long_call_runs_in_a_thread_and_commits_on_the_event_loop() -> None:
     async def main() -> None:
-        writes = Writes()
+        executor = SerialExecutor()
 
         def write() -> tuple[int, int]:
-            return threading.get_ident(), writes.commit(threading.get_ident)
+            return threading.get_ident(), executor.commit(threading.get_ident)
 
-        thread, committed_in = await writes.run_in_thread(write)
+        thread, committed_in = await executor.run_in_thread(write)
         assert committed_in == threading.get_ident() != thread
 
     asyncio.run(main())
 
 
-def test_short_writes_wait_for_a_long_one_in_their_order() -> None:
+def test_short_calls_wait_for_a_long_one_in_their_order() -> None:
     async def main() -> None:
-        writes = Writes()
+        executor = SerialExecutor()
         order: list[str] = []
-        long = LongWrite(lambda: writes.commit(lambda: order.append("long")))
-        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(writes.run_in_thread(long))]
+        long = LongCall(lambda: executor.commit(lambda: order.append("long")))
+        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(executor.run_in_thread(long))]
         await long.wait_until_reached()
         for name in ("first", "second"):
-            short = writes.wait_and_run(partial(order.append, name))
+            short = executor.run(partial(order.append, name))
             running.append(asyncio.ensure_future(short))
         await asyncio.sleep(0)
         assert order == []
-        assert not writes.may_write
+        assert not executor.may_run
         long.go_on()
         await asyncio.gather(*running)
         assert order == ["long", "first", "second"]
-        assert writes.may_write
+        assert executor.may_run
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("commits", [COMMITS_BETWEEN_PAUSES - 1, COMMITS_BETWEEN_PAUSES])
-def test_short_writes_come_first_at_a_pause_after_many_commits(commits: int) -> None:
+def test_short_calls_come_first_at_a_pause_after_many_commits(commits: int) -> None:
     async def main() -> None:
-        writes = Writes()
+        executor = SerialExecutor()
         order: list[str] = []
 
         def commit_many() -> None:
             for _ in range(commits):
-                writes.commit(lambda: None)
+                executor.commit(lambda: None)
 
-        long = LongWrite(
-            commit_many, writes.pause, lambda: writes.commit(lambda: order.append("long"))
+        long = LongCall(
+            commit_many, executor.pause, lambda: executor.commit(lambda: order.append("long"))
         )
-        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(writes.run_in_thread(long))]
+        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(executor.run_in_thread(long))]
         await long.wait_until_reached()
-        short = writes.wait_and_run(partial(order.append, "short"))
+        short = executor.run(partial(order.append, "short"))
         running.append(asyncio.ensure_future(short))
         for _ in range(3):
             long.go_on()
@@ -111,22 +111,22 @@ def test_short_writes_come_first_at_a_pause_after_many_commits(commits: int) -> 
     asyncio.run(main())
 
 
-def test_another_long_write_may_run_within_a_pause() -> None:
+def test_another_long_call_may_run_within_a_pause() -> None:
     async def main() -> None:
-        writes = Writes()
+        executor = SerialExecutor()
         order: list[str] = []
 
         def commit_many() -> None:
             for _ in range(COMMITS_BETWEEN_PAUSES):
-                writes.commit(lambda: None)
+                executor.commit(lambda: None)
 
-        long = LongWrite(
-            commit_many, writes.pause, lambda: writes.commit(lambda: order.append("long"))
+        long = LongCall(
+            commit_many, executor.pause, lambda: executor.commit(lambda: order.append("long"))
         )
-        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(writes.run_in_thread(long))]
+        running: list[asyncio.Future[Any]] = [asyncio.ensure_future(executor.run_in_thread(long))]
         await long.wait_until_reached()
-        other = LongWrite(lambda: writes.commit(lambda: order.append("other")))
-        running.append(asyncio.ensure_future(writes.run_in_thread(other)))
+        other = LongCall(lambda: executor.commit(lambda: order.append("other")))
+        running.append(asyncio.ensure_future(executor.run_in_thread(other)))
         for _ in range(3):
             long.go_on()
         other.go_on()
@@ -139,18 +139,18 @@ def test_another_long_write_may_run_within_a_pause() -> None:
 
 def test_a_pause_on_the_event_loop_does_nothing() -> None:
     async def main() -> None:
-        writes = Writes()
-        await writes.wait_and_run(writes.pause)
+        executor = SerialExecutor()
+        await executor.run(executor.pause)
 
     asyncio.run(main())
 
 
-def test_a_long_write_ends_although_its_caller_is_cancelled() -> None:
+def test_a_long_call_ends_although_its_caller_is_cancelled() -> None:
     async def main() -> None:
-        writes = Writes()
+        executor = SerialExecutor()
         committed: list[str] = []
-        long = LongWrite(lambda: writes.commit(lambda: committed.append("long")))
-        running = asyncio.ensure_future(writes.run_in_thread(long))
+        long = LongCall(lambda: executor.commit(lambda: committed.append("long")))
+        running = asyncio.ensure_future(executor.run_in_thread(long))
         await long.wait_until_reached()
         running.cancel()
         await asyncio.sleep(0)
@@ -159,20 +159,20 @@ def test_a_long_write_ends_although_its_caller_is_cancelled() -> None:
         with pytest.raises(asyncio.CancelledError):
             await running
         assert committed == ["long"]
-        await writes.wait_and_run(lambda: committed.append("next"))
+        await executor.run(lambda: committed.append("next"))
         assert committed == ["long", "next"]
 
     asyncio.run(main())
 
 
-def test_a_write_that_is_cancelled_while_it_waits_is_not_run() -> None:
+def test_a_call_that_is_cancelled_while_it_waits_is_not_run() -> None:
     async def main() -> None:
-        writes = Writes()
+        executor = SerialExecutor()
         committed: list[str] = []
-        long = LongWrite(lambda: None)
-        running = asyncio.ensure_future(writes.run_in_thread(long))
+        long = LongCall(lambda: None)
+        running = asyncio.ensure_future(executor.run_in_thread(long))
         await long.wait_until_reached()
-        waiting = asyncio.ensure_future(writes.wait_and_run(lambda: committed.append("short")))
+        waiting = asyncio.ensure_future(executor.run(lambda: committed.append("short")))
         await asyncio.sleep(0)
         waiting.cancel()
         long.go_on()
@@ -180,7 +180,7 @@ def test_a_write_that_is_cancelled_while_it_waits_is_not_run() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert committed == []
-        await writes.wait_and_run(lambda: committed.append("next"))
+        await executor.run(lambda: committed.append("next"))
         assert committed == ["next"]
 
     asyncio.run(main())
@@ -191,43 +191,45 @@ def test_errors_of_the_thread_and_of_commits_reach_the_caller() -> None:
         raise KeyError("a key")
 
     async def main() -> None:
-        writes = Writes()
+        executor = SerialExecutor()
         with pytest.raises(KeyError):
-            await writes.run_in_thread(fail)
+            await executor.run_in_thread(fail)
         with pytest.raises(KeyError):
-            await writes.run_in_thread(lambda: writes.commit(fail))
-        assert await writes.run_in_thread(lambda: 1) == 1
+            await executor.run_in_thread(lambda: executor.commit(fail))
+        assert await executor.run_in_thread(lambda: 1) == 1
 
     asyncio.run(main())
 
 
-def test_cycles_are_not_searched_while_a_long_write_runs() -> None:
+def test_cycles_are_not_searched_while_a_long_call_runs() -> None:
     async def main() -> bool:
-        return await Writes().run_in_thread(gc.isenabled)
+        return await SerialExecutor().run_in_thread(gc.isenabled)
 
     assert gc.isenabled()
     assert not asyncio.run(main())
     assert gc.isenabled()
 
 
-def test_an_event_loop_that_ends_waits_for_the_write() -> None:
+def test_an_event_loop_that_ends_waits_for_the_call() -> None:
     committed: list[str] = []
-    writes = Writes()
+    executor = SerialExecutor()
 
     def commit_many() -> None:
         for _ in range(COMMITS_BETWEEN_PAUSES):
-            writes.commit(lambda: None)
+            executor.commit(lambda: None)
 
-    long = LongWrite(commit_many, writes.pause, lambda: writes.commit(lambda: committed.append("")))
+    long = LongCall(
+        commit_many, executor.pause, lambda: executor.commit(lambda: committed.append(""))
+    )
 
     async def main() -> None:
-        long_write = asyncio.ensure_future(writes.run_in_thread(long))
+        long_call = asyncio.ensure_future(executor.run_in_thread(long))
         await long.wait_until_reached()
-        waiting = asyncio.ensure_future(writes.wait_and_run(lambda: committed.append("short")))
+        waiting = asyncio.ensure_future(executor.run(lambda: committed.append("short")))
         await asyncio.sleep(0)
         for _ in range(3):
             long.go_on()
-        assert not long_write.done()
+        assert not long_call.done()
         assert not waiting.done()
 
     asyncio.run(main())
