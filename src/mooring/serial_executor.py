@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -32,6 +32,9 @@ LARGE_BYTES: Final = 32 * 1024
 
 #: Commits of a call in a thread after which other calls come first.
 COMMITS_BETWEEN_PAUSES: Final = 50
+
+#: Calls that may pause at the same time; each keeps its thread.
+PAUSED_MAX: Final = 3
 
 
 class SerialExecutor:
@@ -49,6 +52,9 @@ class SerialExecutor:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._commits = 0
+        self._paused = 0
+        #: Not that of the event loop: the call whose turn it is must find a thread.
+        self._threads = ThreadPoolExecutor(PAUSED_MAX + 1, "serial-executor")
 
     @property
     def may_run(self) -> bool:
@@ -71,7 +77,7 @@ class SerialExecutor:
             self._loop = asyncio.get_running_loop()
             try:
                 with _without_collections():
-                    return await _ended(self._loop.run_in_executor(None, self._run, call))
+                    return await _ended(self._loop.run_in_executor(self._threads, self._run, call))
             finally:
                 self._loop = None
 
@@ -110,8 +116,12 @@ class SerialExecutor:
             return
         if self._commits < COMMITS_BETWEEN_PAUSES or not self._waiting:
             return
-        self._commits = 0
+        if self._paused >= PAUSED_MAX:
+            return
+        self._paused += 1
         asyncio.run_coroutine_threadsafe(self._let_others_run(loop), loop).result()
+        self._paused -= 1
+        self._commits = 0
 
     async def _let_others_run(self, loop: asyncio.AbstractEventLoop) -> None:
         thread, self._loop = self._thread, None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, SerialExecutor
+from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, PAUSED_MAX, SerialExecutor
 
 Step = Callable[[], object]
 
@@ -135,6 +135,26 @@ def test_another_long_call_may_run_within_a_pause() -> None:
         assert gc.isenabled()
 
     asyncio.run(main())
+
+
+def test_calls_that_pause_leave_a_thread_for_the_next_one() -> None:
+    async def main() -> int:
+        executor = SerialExecutor()
+        ended = 0
+
+        def call() -> None:
+            nonlocal ended
+            for _ in range(3 * COMMITS_BETWEEN_PAUSES):
+                executor.commit(lambda: None)
+                executor.pause()
+            ended += 1
+
+        calls = 4 * PAUSED_MAX
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(executor.run_in_thread(call) for _ in range(calls)))
+        return calls - ended
+
+    assert asyncio.run(main()) == 0
 
 
 def test_a_pause_on_the_event_loop_does_nothing() -> None:

@@ -90,7 +90,7 @@ class Definitions:
         if objects is None:
             return True
         for listed in list(objects.in_order()):
-            self._registry.store.writes.pause()
+            self._deleter.pause()
             stored = objects.get(listed.key)
             if stored is None or b'"deletionTimestamp"' in stored.tail:
                 continue

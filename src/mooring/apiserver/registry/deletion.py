@@ -55,7 +55,7 @@ class Deleter:
         """Deletes from ``registry``; ``is_instant`` = every grace period is 0."""
         self._registry = registry
         self._garbage = GarbageCollector(registry, self)
-        self._namespaces = DeletedNamespaces(registry, self._delete_with_namespace)
+        self._namespaces = DeletedNamespaces(registry, self._delete_with_namespace, self.pause)
         self._is_instant = is_instant
         self._due: list[tuple[float, str, str]] = []
         #: Removed objects whose dependents and namespaces are to be processed.
@@ -212,6 +212,18 @@ class Deleter:
         finally:
             self._is_processing = False
 
+    def pause(self) -> None:
+        """Lets other writes come first, if this one runs in a thread and has deleted many objects.
+
+        What they remove is processed by them, not by this one.
+        """
+        own = self._removed, self._is_processing
+        self._removed, self._is_processing = deque(), False
+        try:
+            self._registry.store.writes.pause()
+        finally:
+            self._removed, self._is_processing = own
+
     def _process_removals(self, namespace: str, last: Stored, *, orphans: bool) -> None:
         if not orphans:
             self._garbage.delete_dependents(last.object()["metadata"]["uid"])
@@ -259,7 +271,7 @@ class Deleter:
             ApiStatusError: The first error that is not 404.
         """
         for stored in objects:
-            self._registry.store.writes.pause()
+            self.pause()
             try:
                 self.delete(Target(resource, stored.namespace, stored.name), options)
             except ApiStatusError as error:
@@ -284,7 +296,7 @@ class GarbageCollector:
         remaining = 0
         for resource in self._registry.store.resources():
             for owned in self._registry.collection(resource).owned_by(uid):
-                self._registry.store.writes.pause()
+                self._deleter.pause()
                 remaining += self._delete_dependent(resource, owned.key, uid)
         return remaining
 

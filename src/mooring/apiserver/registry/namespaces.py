@@ -56,11 +56,15 @@ class DeletedNamespaces:
     Args:
         registry: Stores them and their objects.
         delete: Deletes an object, and its dependents in the background.
+        pause: Lets other writes come first, between two deletions.
     """
 
-    def __init__(self, registry: Registry, delete: Callable[[Target], None]) -> None:
+    def __init__(
+        self, registry: Registry, delete: Callable[[Target], None], pause: Callable[[], None]
+    ) -> None:
         self._registry = registry
         self._delete = delete
+        self._pause = pause
         #: Those whose pods are gone, so that all other objects are deleted.
         self._without_pods: set[str] = set()
 
@@ -96,7 +100,7 @@ class DeletedNamespaces:
     def _delete_all(self, resource: Resource, namespace: str) -> None:
         collection = self._registry.collection(resource)
         for stored in list(collection.in_order(namespace)):
-            self._registry.store.writes.pause()
+            self._pause()
             # It may have been deleted with its owner.
             if collection.get(stored.key) is not None:
                 self._delete(Target(resource, namespace, stored.name))
