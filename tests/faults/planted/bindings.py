@@ -87,7 +87,7 @@ BUGS: Final = [
         "if not may_arrive:",
         "if clock.monotonic_s() >= arrives_until_s:",
         runs="binding",
-        seed=181,
+        seed=259,
     ),
     PlantedBug(
         "late_answer_decides",
