@@ -9,14 +9,17 @@ on each node, Filter and the devices of Reserve are those of ``node_devices_mode
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from mooring.clock import Rng, VirtualClock, seeded_random
+from mooring.errors import SchedulerError
 from mooring.framework import Code, FilterStatuses, NodeView, Status
 from mooring.framework.runtime.filter import run_filters
+from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources import DynamicResources
@@ -41,8 +44,12 @@ from tests.faults.parts.node_devices_model import (
     pools_on,
     reaches,
 )
+from tests.faults.parts.node_devices_writes import WatchedClaims
 
 STEPS: Final = 30
+#: In such seeds, modulo four, attempts end after PreBind, too: so many of those that fail.
+LATE_FAILURES: Final = 2
+LATE_SHARE: Final = 0.6
 #: In such seeds, modulo sixteen, the table of nodes grows: a node has one of the new rows then.
 GROWS: Final = 13
 CLAIMS: Final = 6
@@ -170,6 +177,8 @@ class NodeDevicesRun(ClaimsInUse):
             ("fits", "rejected", "reserved", "special", "config", "grown", "failed", "invalid"), 0
         )
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
+        self._writer = self._handle.claim_writer = WatchedClaims(self._cache)
+        self._late = seeded_random(seed + 5) if seed % 4 == LATE_FAILURES else None
         self._plugin = DynamicResources(handle=self._handle)
         self._grows_at = self._more.randrange(STEPS) if seed % 16 == GROWS else -1
         # With a filter whose results are cached, as in every profile.
@@ -308,13 +317,30 @@ class NodeDevicesRun(ClaimsInUse):
                 claim.is_in_flight = False
             self._bound.append(reserved)
             return
+        is_written = self._late is not None and self._late.random() < LATE_SHARE
+        if is_written:
+            self._writer.fails = self._late
+            with suppress(SchedulerError):
+                run_to_end(self._plugin.pre_bind(cycle, reserved.node))
+            self._writer.fails = None
         attempt = reserved.cycle[self._plugin]
         own = {item.metadata.name for item in attempt.reserved}
         self._plugin.unreserve(cycle, reserved.node)
         for claim in reserved.claims:
             names = {name for name, other in self._claims.items() if other is claim}
+            if "special" in claim.spec or (names & own and not is_written):
+                claim.taken, claim.node = [], ""
             if "special" in claim.spec or names & own:
-                claim.taken, claim.node, claim.is_in_flight = [], "", False
+                claim.is_in_flight = False
+        self._check_unreserved()
+
+    def _check_unreserved(self) -> None:
+        """Compares the writes of Unreserve: of the newest versions, and of all that was created."""
+        bound = [it.cycle[self._plugin].created for it in self._bound]
+        names = {key(claim) for claim in bound if claim is not None}
+        if left := self._writer.created - names:
+            self.problems.append(f"{left} are not deleted")
+        self.problems += self._writer.problems
 
     def _release(self) -> None:
         """Deletes a bound pod; the controller frees the claims that have no other user.
