@@ -549,4 +549,25 @@ BUGS: Final = [
         runs="points",
         seed=0,
     ),
+    PlantedBug(
+        "removed_pods_of_all_namespaces",
+        "Removed pods count in all namespaces, whatever a term selects",
+        pod_deltas,
+        "_counts",
+        "matching = columns.matching(key.selector) & is_in[names]",
+        "matching = columns.matching(key.selector)",
+        runs="choice",
+        seed=4,
+    ),
+    PlantedBug(
+        "removed_pods_of_no_namespace",
+        "Removed pods of all namespaces do not count",
+        pod_deltas,
+        "_counts",
+        "if names is not None and names not in is_in:",
+        "is_in[None] = np.zeros(len(classes), dtype=np.bool_)\n"
+        "        if names is not None and names not in is_in:",
+        runs="choice",
+        seed=34,
+    ),
 ]
