@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -81,6 +82,7 @@ class Cluster(NamedTuple):
         nominated: The pods that are nominated, and the name of the node.
         budgets: All budgets.
         failing: The names of the nodes where a filter fails once pods are removed.
+        namespaces: Name -> labels.
     """
 
     nodes: Mapping[str, Node]
@@ -88,6 +90,7 @@ class Cluster(NamedTuple):
     nominated: Sequence[tuple[Pod, str]]
     budgets: Sequence[PodDisruptionBudget]
     failing: Collection[str] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
     def fits(
         self, pod: Pod, node: str, removed: Iterable[Pod], freed: Collection[HostPort] = ()
@@ -106,7 +109,7 @@ class Cluster(NamedTuple):
             for other, name in self.placed
             if other.metadata.uid not in uids
         ]
-        if World(self.nodes, stay).fit_error(pod, node):
+        if self._world(stay).fit_error(pod, node):
             return False
         first = [
             (other, name)
@@ -115,8 +118,11 @@ class Cluster(NamedTuple):
             and priority_of(other) >= priority_of(pod)
             and other.metadata.uid != pod.metadata.uid
         ]
-        first = World(self.nodes, self.placed).nominated_for(pod, first)
-        return not first or not World(self.nodes, [*stay, *first]).fit_error(pod, node)
+        first = self._world(self.placed).nominated_for(pod, first)
+        return not first or not self._world([*stay, *first]).fit_error(pod, node)
+
+    def _world(self, placed: Iterable[tuple[Pod, str]]) -> World:
+        return World(self.nodes, placed, self.namespaces)
 
     def victims_on(self, pod: Pod, node: str) -> Choice | None:
         """Returns the victims on a node; None if it is no candidate."""

@@ -1,12 +1,14 @@
 """Reference check of constraints over several nodes: affinity of pods, and spreading.
 
 Like ``reference_fit`` it is slow, simple, and independent of the plugins. It implements what the
-scenarios use: required terms and hard constraints with ``matchLabels``, in one namespace.
+scenarios use: required terms and hard constraints with ``matchLabels``; all pods that spread are in
+one namespace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -22,10 +24,16 @@ class World:
     Args:
         nodes: Name -> node.
         placed: The pods that have a node, with its name; nodes may be gone.
+        namespaces: Name -> labels, for the selectors of namespaces.
     """
 
-    def __init__(self, nodes: Mapping[str, Node], placed: Iterable[tuple[Pod, str]]) -> None:
-        self._nodes = nodes
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        placed: Iterable[tuple[Pod, str]],
+        namespaces: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
+        self._nodes, self._namespaces = nodes, namespaces
         self._placed = list(placed)
 
     def fit_error(self, pod: Pod, node_name: str) -> str:
@@ -60,37 +68,47 @@ class World:
 
     def _affinity_error(self, pod: Pod, node: Node) -> str:
         for term in _terms(pod, is_anti=True):
-            if any(_selects(term, other) for other in self._pods_in(term.topology_key, node)):
+            if any(self._selects(pod, term, it) for it in self._pods_in(term.topology_key, node)):
                 return f"anti-affinity on {term.topology_key}"
         for other, name in self._placed:
             for term in _terms(other, is_anti=True):
-                if _selects(term, pod) and self._is_same(term.topology_key, node, name):
+                if self._selects(other, term, pod) and self._is_same(term.topology_key, node, name):
                     return f"anti-affinity of {other.metadata.name}"
         terms = list(_terms(pod, is_anti=False))
         keys = [term.topology_key for term in terms]
         if any(key not in node.metadata.labels for key in keys):
             return "no label for its affinity"
-        if all(self._has_company(term, node) for term in terms):
+        if all(self._has_company(pod, term, node) for term in terms):
             return ""
         # The first pod of a group needs no other one.
         is_first = not any(
-            all(_selects(term, other) for term in terms) and self._has_labels(name, keys)
+            all(self._selects(pod, term, other) for term in terms) and self._has_labels(name, keys)
             for other, name in self._placed
         )
-        is_own = all(_selects(term, pod) for term in terms)
+        is_own = all(self._selects(pod, term, pod) for term in terms)
         return "" if is_first and is_own else "affinity"
 
     def _is_affinity_filtered(self, pod: Pod) -> bool:
         if any(terms for is_anti in (True, False) for terms in _terms(pod, is_anti=is_anti)):
             return True
         return any(
-            _selects(term, pod) and self._has_labels(name, [term.topology_key])
+            self._selects(other, term, pod) and self._has_labels(name, [term.topology_key])
             for other, name in self._placed
             for term in _terms(other, is_anti=True)
         )
 
-    def _has_company(self, term: PodAffinityTerm, node: Node) -> bool:
-        return any(_selects(term, other) for other in self._pods_in(term.topology_key, node))
+    def _has_company(self, pod: Pod, term: PodAffinityTerm, node: Node) -> bool:
+        return any(self._selects(pod, term, it) for it in self._pods_in(term.topology_key, node))
+
+    def _selects(self, owner: Pod, term: PodAffinityTerm, pod: Pod) -> bool:
+        """Returns whether a term of a pod selects another one: its labels and its namespace."""
+        if not _matches(term.label_selector, pod):
+            return False
+        name, selector = pod.metadata.namespace, term.namespace_selector
+        if name in (term.namespaces or ((owner.metadata.namespace,) if selector is None else ())):
+            return True
+        labels = self._namespaces.get(name, {})
+        return selector is not None and selector.match_labels.items() <= labels.items()
 
     def _pods_in(self, key: str, node: Node) -> Iterator[Pod]:
         """Yields the pods on nodes with the same value of a label."""
@@ -151,7 +169,7 @@ class World:
 
 def has_affinity_to(pod: Pod, other: Pod) -> bool:
     """Returns whether a required affinity term of a pod selects another pod, wherever it is."""
-    return any(_selects(term, other) for term in _terms(pod, is_anti=False))
+    return any(_matches(term.label_selector, other) for term in _terms(pod, is_anti=False))
 
 
 def _terms(pod: Pod, *, is_anti: bool) -> Iterator[PodAffinityTerm]:
@@ -161,10 +179,6 @@ def _terms(pod: Pod, *, is_anti: bool) -> Iterator[PodAffinityTerm]:
     kind = affinity.pod_anti_affinity if is_anti else affinity.pod_affinity
     if kind is not None:
         yield from kind.required_during_scheduling_ignored_during_execution
-
-
-def _selects(term: PodAffinityTerm, pod: Pod) -> bool:
-    return _matches(term.label_selector, pod)
 
 
 def _matches(selector: LabelSelector | None, pod: Pod) -> bool:

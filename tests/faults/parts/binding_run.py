@@ -10,13 +10,13 @@ import asyncio
 import json
 import math
 from dataclasses import fields
-from typing import Final
+from typing import Final, NoReturn
 
 from mooring.client import Client, Request
 from mooring.client.bound_node import ARRIVES_WITHIN_S
-from mooring.client.transport.transport import Transport
+from mooring.client.transport.transport import Response, Transport
 from mooring.clock import Rng, seeded_random
-from mooring.errors import NotFound, SchedulerError
+from mooring.errors import NotFound, OutcomeUnknown, SchedulerError
 from mooring.objects.pod import Pod
 from mooring.scheduler import bind_pod as module
 from mooring.virtual_loop import LoopClock, VirtualLoop
@@ -38,8 +38,51 @@ SLOW_SHARE: Final = 0.6
 LATE_RUNS_SHARE: Final = 0.2
 LATEST_S: Final = ARRIVES_WITHIN_S - 0.1
 LAST_S: Final = LATEST_S - 4.0
+#: In such seeds, modulo five, connections break before the answer, and requests arrive late or not
+#: at all: the client sends several, and each may arrive. So many delays are short, so many requests
+#: slow or lost, so many connections break, and after so long.
+CUTTING: Final = 1
+CUT_SHORT_SHARE: Final = 0.15
+CUT_SLOW_SHARE: Final = 0.9
+READ_FAST_S: Final = 0.5
+DROPPED_SHARE: Final = 0.6
+CUT_SHARE: Final = 0.7
+CUT_S_MAX: Final = 5.0
 #: The faults of requests; those of watches do not occur.
 KINDS: Final = ("unreachable", "too_many", "server_error", "conflict", "lost", "slow")
+
+
+class CuttingTransport(FaultyTransport):
+    """A transport whose connections break before requests arrive.
+
+    Args:
+        network: The network.
+        inner: The server.
+        rng: Draws which connections break, and when.
+    """
+
+    def __init__(self, network: FaultyNetwork, inner: Transport, rng: Rng) -> None:
+        super().__init__(network, inner)
+        self._rng = rng
+
+    async def _delay(self, request: Request) -> Response:
+        """Delays a binding; a read is fast, so that it often shows the pod before that arrives."""
+        if request.method == "GET":
+            await asyncio.sleep(self._rng.uniform(0.0, READ_FAST_S))
+            return await self._inner.request(request)
+        delay_s = self._network.delay_s()
+        if delay_s >= request.deadline_s:
+            self._network.deliver_late(self._inner, request, delay_s)
+            await self._time_out(request)
+        await asyncio.sleep(delay_s)
+        return await self._inner.request(request)
+
+    async def _time_out(self, request: Request) -> NoReturn:
+        """Waits for the deadline, or for the end of the connection."""
+        if self._rng.random() < CUT_SHARE:
+            await asyncio.sleep(self._rng.uniform(0.0, CUT_S_MAX))
+            raise OutcomeUnknown(f"{request.method} {request.path}: connection reset")
+        await super()._time_out(request)
 
 
 class LongDelays(FaultyNetwork):
@@ -48,12 +91,14 @@ class LongDelays(FaultyNetwork):
     Attributes:
         arrives_at_s: UID -> when the last binding of the pod arrives whose sender timed out.
         is_late: Whether delays are short, or almost as long as they can be.
+        dropping: Draws which of the late requests never arrive; None = all of them do.
     """
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(rng)
         self.arrives_at_s: dict[str, float] = {}
         self.is_late = rng.random() < LATE_RUNS_SHARE
+        self.dropping: Rng | None = None
 
     def delay_s(self, longest_s: float = math.inf) -> float:
         """Returns a delay from a uniform distribution; or a short one, or one of the longest.
@@ -62,11 +107,13 @@ class LongDelays(FaultyNetwork):
         """
         if not self.is_late or longest_s < math.inf:
             return self.rng.uniform(DELAY_S_MIN, min(longest_s, DELAY_S_MAX))
-        is_short = self.rng.random() < 0.5
+        is_short = self.rng.random() < (0.5 if self.dropping is None else CUT_SHORT_SHARE)
         return self.rng.uniform(*((DELAY_S_MIN, READ_S) if is_short else (LAST_S, LATEST_S)))
 
     def deliver_late(self, inner: Transport, request: Request, delay_s: float) -> None:
-        """Notes when the request arrives."""
+        """Notes when the request arrives, if it does."""
+        if self.dropping is not None and self.dropping.random() < DROPPED_SHARE:
+            return
         super().deliver_late(inner, request, delay_s)
         uid = json.loads(request.body)["metadata"]["uid"] if request.body else ""
         at_s = now_s() + delay_s
@@ -91,10 +138,16 @@ class BindingRun:
         self.network = LongDelays(seeded_random(seed + 1_000_000))
         self.network.open(tasks)
         self.network.requests.uid_at = self._uid_at
-        self._client = Client(FaultyTransport(self.network, self._server), rng=self._rng)
+        transport = FaultyTransport(self.network, self._server)
+        if seed % 5 == CUTTING:
+            self.network.is_late = True
+            self.network.dropping = cutting = seeded_random(seed + 4_000_000)
+            transport = CuttingTransport(self.network, self._server, cutting)
+        self._client = Client(transport, rng=self._rng)
         self.network.faults = _faults(self._rng)
         if self.network.is_late:
-            self.network.faults = Faults(slow=SLOW_SHARE)
+            slow = SLOW_SHARE if self.network.dropping is None else CUT_SLOW_SHARE
+            self.network.faults = Faults(slow=slow)
         self._open = 0
         #: UIDs of the pods that others have bound, perhaps to the same node.
         self._bound_by_others: set[str] = set()

@@ -25,6 +25,7 @@ from mooring.objects.codec.decode import convert
 from mooring.objects.pod import ContainerPort, Pod, PodCondition
 from mooring.objects.workloads import PodDisruptionBudget
 from mooring.plugins.default_preemption import DefaultPreemption
+from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_ports import NodePorts
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.simulation.offline import OfflineHandle
@@ -58,6 +59,11 @@ PORTS_SHARE: Final = 0.4
 #: In such seeds, modulo five, a filter fails on some nodes, each with this probability.
 FAILS: Final = 4
 FAILS_SHARE: Final = 0.4
+#: In such seeds, modulo six, pods of two namespaces have terms of affinity, which select
+#: namespaces; so many of the pods have one.
+WITH_TERMS: Final = 4
+TERMS_SHARE: Final = 0.5
+NAMESPACES: Final = {"default": {"team": "a"}, "other": {"team": "b"}}
 #: The code and the reason of a pod whose victims are being evicted.
 GATED: Final = (
     "UnschedulableAndUnresolvable",
@@ -111,12 +117,14 @@ class ChoiceRun:
         n_choices: How many preemptors are tried.
         has_ports: Whether pods have host ports in some seeds.
         has_failures: Whether a filter fails on some nodes in some seeds.
+        has_terms: Whether pods have terms of affinity in some seeds.
     """
 
     node_names: tuple[str, ...] = NODES
     n_choices = CHOICES
     has_ports = True
     has_failures = True
+    has_terms = True
 
     def __init__(self, seed: int, args: DefaultPreemptionArgs | None = None) -> None:
         self.problems: list[str] = []
@@ -131,7 +139,12 @@ class ChoiceRun:
         self._minutes = rng.choice(((1,), (1, 2, 3), (1, 2, 3, None)))
         cache = Cache()
         amounts = {"cpu": str(CPU), "pods": "20"}
-        nodes = [make_node(name, allocatable=amounts) for name in self.node_names]
+        #: Of terms of affinity, in such seeds.
+        self._terms = seeded_random(seed + 7) if self.has_terms and seed % 6 == WITH_TERMS else None
+        nodes = [
+            make_node(name, allocatable=amounts, labels={"zone": "xy"[number % 2], "host": name})
+            for number, name in enumerate(self.node_names)
+        ]
         handle = PreemptingHandle(cache, VirtualClock(), seeded_random(seed + 1))
         self._preempting = handle.preempting
         plugin = DefaultPreemption(args, handle)
@@ -143,7 +156,8 @@ class ChoiceRun:
         self._failing = FailingFilter()
         ports = () if self._ports is None else (NodePorts(),)
         failing = () if self._fails is None else (self._failing,)
-        self._harness = Harness(nodes, [NodeResourcesFit(), *ports, *failing, plugin])
+        terms = () if self._terms is None else (InterPodAffinity(None, handle),)
+        self._harness = Harness(nodes, [NodeResourcesFit(), *ports, *terms, *failing, plugin])
         self._harness.cache = self._cache = cache
         for node in nodes:
             cache.put_node(node)
@@ -157,6 +171,11 @@ class ChoiceRun:
         )
         self._plugin = plugin
         self.model = AttachedChoice(service, self.problems.append)
+        if self._terms is not None:
+            self.model.namespaces = NAMESPACES
+            for name, labels in NAMESPACES.items():
+                body = {"metadata": {"name": name, "labels": labels}}
+                cache.put_object("Namespace", convert(body, "Namespace"))
 
     def _first_budgets(self) -> dict[str, PodDisruptionBudget]:
         """Draws the budgets, by the names under which they are stored."""
@@ -197,6 +216,7 @@ class ChoiceRun:
             status=status,
         )
         pod = self._with_port(pod)
+        pod = pod if self._terms is None else _with_term(pod, self._terms)
         return self._varied(pod) if self._has_leaving else pod
 
     def _with_port(self, pod: Pod) -> Pod:
@@ -305,6 +325,7 @@ class ChoiceRun:
         cluster = self.model._cluster()
         if (
             self._ports is not None
+            or self._terms is not None
             or self._fails is not None
             or result.victims
             or self.model._may_not(pod, diagnosis, cluster)
@@ -323,6 +344,28 @@ class ChoiceRun:
         expected = _message(len(self.node_names), reasons)
         if result.status.message != expected:
             self.problems.append(f"{result.status.message!r}, not {expected!r}")
+
+
+def _with_term(pod: Pod, rng: Rng) -> Pod:
+    """Returns the pod in any namespace, with a required term at times."""
+    pod = replace(pod, metadata=replace(pod.metadata, namespace=rng.choice(list(NAMESPACES))))
+    if rng.random() > TERMS_SHARE:
+        return pod
+    where: dict[str, Any] = rng.choice(
+        (
+            {},
+            {"namespaces": ["other"]},
+            {"namespaceSelector": {}},
+            {"namespaceSelector": {"matchLabels": {"team": "b"}}},
+            {"namespaces": ["default"], "namespaceSelector": {"matchLabels": {"team": "b"}}},
+        )
+    )
+    selector = {"matchLabels": {"app": rng.choice("xyz")}}
+    term = {"topologyKey": rng.choice(("zone", "host")), "labelSelector": selector, **where}
+    kind = rng.choice(("podAffinity", "podAntiAffinity", "podAntiAffinity"))
+    required = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    affinity = make_pod("x", spec={"affinity": required}).spec.affinity
+    return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
 def _message(n_nodes: int, reasons: Counter[str]) -> str:

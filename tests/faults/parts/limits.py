@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.framework.runtime import result_cache
+from mooring.framework.runtime import plugin_errors, result_cache
 
 
 @contextmanager
@@ -23,6 +23,14 @@ def few_cached_results(*, only_if: bool) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if only_if:
             set_limit(patch, result_cache, "MEMORY_LIMIT_BYTES", 1)
+        yield
+
+
+@contextmanager
+def few_error_pairs(count: int) -> Iterator[None]:
+    """Counts the errors of so many pairs of plugin and extension point apart."""
+    with pytest.MonkeyPatch.context() as patch:
+        set_limit(patch, plugin_errors, "PAIRS_MAX", count)
         yield
 
 

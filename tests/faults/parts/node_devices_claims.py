@@ -21,6 +21,8 @@ DRIVER: Final = "gpu.test"
 CAPACITIES: Final = ("memory", "bandwidth")
 #: A configuration: its source, the requests that it is for, and its text.
 Config = tuple[str, tuple[str, ...], str]
+#: The share of the requests that are for all devices.
+ALL_RATE: Final = 0.1
 #: Keys of a request that are not written as they are.
 _OWN_KEYS: Final = ("where", "tolerated", "capacity")
 
@@ -32,6 +34,8 @@ class ClaimSpecs:
         rng: Draws them.
         n_plain: So many of the first read no attribute.
         has_all: Whether some request all devices.
+        all_rate: How many of their requests and alternatives; more than ``ALL_RATE`` also with
+            constraints, which a device may violate.
         has_taints: Whether some tolerate taints.
         has_capacity: Whether some request an amount of a capacity.
     """
@@ -44,10 +48,13 @@ class ClaimSpecs:
         has_all: bool,
         has_taints: bool,
         has_capacity: bool = False,
+        all_rate: float = ALL_RATE,
     ) -> None:
         self._rng = rng
         self._n_plain = n_plain
         self._has_all = has_all
+        self._all_rate = all_rate
+        self._is_often_all = has_all and all_rate > ALL_RATE
         self._has_taints = has_taints
         self._has_capacity = has_capacity
 
@@ -64,19 +71,19 @@ class ClaimSpecs:
             name = f"r{number}"
             if not is_distinct and rng.random() < 0.2:
                 names = rng.choice(("xy", "xy", "x", "y"))
-                items = [self._exactly(1) | {"name": class_name} for class_name in names]
-                for item, class_name in zip(items, names, strict=True):
-                    item["deviceClassName"] = class_name
+                items = [self._alternative(class_name) for class_name in names]
                 requests.append({"name": name, "firstAvailable": items})
                 continue
             exactly = self._exactly(count)
-            if not is_distinct and self._has_all and rng.random() < 0.1:
+            if not is_distinct and self._has_all and rng.random() < self._all_rate:
                 exactly = {**exactly, "allocationMode": "All", "count": 0}
             requests.append({"name": name, "exactly": exactly})
         constraints: list[dict[str, Any]] = []
         if is_distinct:
             constraints.append({"distinctAttribute": f"{DRIVER}/slot"})
-        elif rng.random() < 0.3 and not any(_is_for_all(request) for request in requests):
+        elif rng.random() < 0.3 and (
+            self._is_often_all or not any(_is_for_all(request) for request in requests)
+        ):
             # A request for all devices that violates a constraint ends the attempt.
             attribute = rng.choice(("slot", "bus"))
             constraints.append({"matchAttribute": f"{DRIVER}/{attribute}"})
@@ -97,6 +104,13 @@ class ClaimSpecs:
             for text in ("fast", "slow")[: rng.choice((0, 0, 1, 2))]
         ]
         return {**spec, "config": configs}
+
+    def _alternative(self, name: str) -> dict[str, Any]:
+        """Draws an alternative, named like its class."""
+        item = self._exactly(1) | {"name": name, "deviceClassName": name}
+        if self._is_often_all and self._rng.random() < self._all_rate:
+            item |= {"allocationMode": "All", "count": 0}
+        return item
 
     def _exactly(self, count: int) -> dict[str, Any]:
         rng = self._rng

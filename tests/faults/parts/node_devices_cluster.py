@@ -13,6 +13,7 @@ from mooring.objects.resource import DeviceClass, ResourceSlice
 from mooring.state.cache import Cache
 from mooring.testing import make_node
 from tests.faults.parts.node_devices_claims import (
+    ALL_RATE,
     DRIVER,
     ClaimSpecs,
     opaque,
@@ -26,6 +27,9 @@ NODES: Final = ("n0", "n1", "n2", "n3", "n4")
 ZONES: Final = ("a", "b")
 #: In such seeds, modulo four, classes and claims have configurations.
 WITH_CONFIGS: Final = 3
+#: In such seeds, modulo four, pools have every state, and many claims are for all devices.
+ODD_POOLS: Final = 1
+OFTEN_ALL: Final = 0.4
 #: More than a new table of nodes has rows.
 MORE_NODES: Final = 70
 RESOURCE: Final = "example.com/gpu"
@@ -72,13 +76,17 @@ class DeviceCluster:
         self._has_capacity = has_shared and (not self._has_counters or rng.random() < 0.6)
         # While a pool with counters is replaced, what is left of them depends on the first node.
         self._has_incomplete &= not self._has_counters
-        self._has_all = not self._has_incomplete and not self._has_taints
+        # Counters of pools that are replaced are not modelled.
+        self._is_odd = seed % 4 == ODD_POOLS and not self._has_counters
+        self._has_incomplete |= self._is_odd
+        self._has_all = self._is_odd or (not self._has_incomplete and not self._has_taints)
         self._specs = ClaimSpecs(
             self._rng,
             n_plain=self._n_plain,
             has_all=self._has_all,
             has_taints=self._has_taints,
             has_capacity=self._has_capacity,
+            all_rate=OFTEN_ALL if self._is_odd else ALL_RATE,
         )
         self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]
@@ -140,7 +148,7 @@ class DeviceCluster:
         """Publishes a pool in one or two slices; one of them may come later."""
         rng = self._rng
         count = rng.choice((1, 1, 2))
-        sizes = [rng.choice((1, 2, 3)) for _ in range(count)]
+        sizes = [rng.choice((0, 0, 1, 2) if self._is_odd else (1, 2, 3)) for _ in range(count)]
         sets = self._counter_sets()
         if sets:
             count += 1
@@ -148,7 +156,9 @@ class DeviceCluster:
         for number, size in enumerate(sizes):
             if self._has_incomplete and rng.random() < 0.15:
                 continue
-            devices = [self._device(f"{number}-{index}", pool) for index in range(size)]
+            # In a pool that is invalid two slices have devices of the same names.
+            prefix = 0 if self._is_odd and rng.random() < 0.4 else number
+            devices = [self._device(f"{prefix}-{index}", pool) for index in range(size)]
             for device in devices if sets else ():
                 self._consume(device, sets)
             rest = {"devices": devices}

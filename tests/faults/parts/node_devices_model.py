@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tests.faults.parts.device_usage import (
     Amounts,
@@ -21,6 +21,10 @@ from tests.faults.parts.device_usage import (
     consumed_of,
     counters_of,
 )
+
+#: The states of a pool that cannot be used: slices are missing, or contradict each other.
+INCOMPLETE: Final = "incomplete"
+INVALID: Final = "invalid"
 
 
 class ModelDevice(NamedTuple):
@@ -43,6 +47,18 @@ class ModelDevice(NamedTuple):
     def id(self) -> tuple[str, str]:
         """Pool and name."""
         return self.pool, self.name
+
+
+class ModelPool(NamedTuple):
+    """A pool as a node sees it: without devices unless its state is ""."""
+
+    name: str
+    state: str
+    devices: tuple[ModelDevice, ...]
+
+
+class SearchFailed(Exception):
+    """The search ends with an error, which ends the attempt."""
 
 
 class TaintRule(NamedTuple):
@@ -83,17 +99,14 @@ def reaches(reach: tuple[str, str], node: str, zone: str) -> bool:
     return {"node": node, "zone": zone, "all": ""}[reach[0]] == reach[1]
 
 
-def devices_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelDevice]:
-    """Returns the devices that a node can use, in the order of the allocator."""
+def pools_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelPool]:
+    """Returns the pools that a node can use, in the order of the allocator."""
     everywhere = [item["spec"] | {"slice": item["metadata"]["name"]} for item in slices]
     pools: dict[str, list[Document]] = {}
     for spec in everywhere:
-        # Slices with counters count for all nodes.
-        if spec.get("sharedCounters") or any(
-            reaches(device.reach, node, zone) for device in devices_of(spec)
-        ):
+        if _is_relevant(spec, node, zone):
             pools.setdefault(spec["pool"]["name"], []).append(spec)
-    devices: list[ModelDevice] = []
+    result: list[ModelPool] = []
     for name in sorted(pools):
         newest = max(spec["pool"]["generation"] for spec in pools[name])
         mine = [spec for spec in pools[name] if spec["pool"]["generation"] == newest]
@@ -101,11 +114,29 @@ def devices_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelDe
         if len(mine) != count:
             others = [spec["pool"] for spec in everywhere if spec["pool"]["name"] == name]
             generations = [pool["generation"] for pool in others]
-            if max(generations) > newest or generations.count(newest) != count:
+            if max(generations) > newest:
                 continue
-        for spec in sorted(mine, key=lambda spec: spec["slice"]):
-            devices += [item for item in devices_of(spec) if reaches(item.reach, node, zone)]
-    return devices
+            if generations.count(newest) != count:
+                result.append(ModelPool(name, INCOMPLETE, ()))
+                continue
+        in_order = sorted(mine, key=lambda spec: spec["slice"])
+        devices = [device for spec in in_order for device in devices_of(spec)]
+        if len({device.name for device in devices}) < len(devices):
+            result.append(ModelPool(name, INVALID, ()))
+            continue
+        usable = tuple(item for item in devices if reaches(item.reach, node, zone))
+        result.append(ModelPool(name, "", usable))
+    return result
+
+
+def _is_relevant(spec: Document, node: str, zone: str) -> bool:
+    """Returns whether a slice counts for a node: also one without devices, but for its own."""
+    # Slices with counters count for all nodes.
+    if spec.get("sharedCounters"):
+        return True
+    if not spec.get("perDeviceNodeSelection"):
+        return reaches(reach_of(spec), node, zone)
+    return any(reaches(device.reach, node, zone) for device in devices_of(spec))
 
 
 def devices_of(spec: Document) -> Iterator[ModelDevice]:
@@ -130,7 +161,7 @@ class DeviceSearch:
     """A search for devices on one node.
 
     Args:
-        devices: Those that the node can use, in order.
+        pools: Those that the node can use, in order.
         usage: What other claims have.
         classes: Name of a class -> the conditions of its devices: attribute and value.
         rules: The rules that taint devices: pool and device, None = any, and the taint.
@@ -138,12 +169,13 @@ class DeviceSearch:
 
     def __init__(
         self,
-        devices: Sequence[ModelDevice],
+        pools: Sequence[ModelPool],
         usage: Usage,
         classes: Mapping[str, Mapping[str, str]],
         rules: Sequence[TaintRule] = (),
     ) -> None:
-        self._devices = devices
+        self._states = {pool.state for pool in pools}
+        self._devices = [device for pool in pools for device in pool.devices]
         self._usage = usage
         self._classes = classes
         self._rules = rules
@@ -151,8 +183,16 @@ class DeviceSearch:
         self._specs: Sequence[Document] = ()
 
     def run(self, specs: Sequence[Document]) -> list[Taken] | None:
-        """Returns the devices of claims with these specs; None = there are too few."""
+        """Returns the devices of claims with these specs; None = there are too few.
+
+        Raises:
+            SearchFailed: all devices are requested, and a pool is incomplete or invalid, or a
+                constraint forbids one of them.
+        """
         self._specs = specs
+        modes = {choice["allocationMode"] for spec in specs for choice in _choices_of(spec)}
+        if "All" in modes and self._states - {""}:
+            raise SearchFailed
         return list(self._taken) if self._request(0, 0) else None
 
     def _request(self, claim: int, number: int) -> bool:
@@ -181,7 +221,7 @@ class DeviceSearch:
     ) -> bool:
         before = len(self._taken)
         for device in devices:
-            if not self._take(claim, number, alternative, device):
+            if not self._take(claim, number, alternative, device, is_must=True):
                 break
         else:
             if self._request(claim, number + 1):
@@ -201,21 +241,35 @@ class DeviceSearch:
                 self._taken.pop()
         return False
 
-    def _take(self, claim: int, number: int, alternative: str, device: ModelDevice) -> bool:
-        """Takes a device, unless it is in use, or a constraint or an amount forbids it."""
+    def _take(
+        self,
+        claim: int,
+        number: int,
+        alternative: str,
+        device: ModelDevice,
+        *,
+        is_must: bool = False,
+    ) -> bool:
+        """Takes a device, unless it is in use, or a taint, a constraint or an amount forbids it.
+
+        Raises:
+            SearchFailed: a constraint forbids a device that must be taken.
+        """
         spec = self._specs[claim]
         request = spec["requests"][number]
         choices = request.get("firstAvailable", [request.get("exactly")])
         choice = next(it for it in choices if not alternative or it["name"] == alternative)
-        consumed = self._consumed(choice, device, self._taken)
-        if consumed is None or not self._is_free(device):
+        if not self._is_free(device) or not self._is_tolerated(choice, device):
             return False
-        taken = Taken(
-            claim, request["name"], alternative, device, consumed if device.is_shared else None
-        )
+        taken = Taken(claim, request["name"], alternative, device)
         if not all(self._allows(it, taken) for it in spec["constraints"]):
+            if is_must:
+                raise SearchFailed
             return False
-        self._taken.append(taken)
+        consumed = self._consumed(choice, device, self._taken)
+        if consumed is None:
+            return False
+        self._taken.append(taken._replace(consumed=consumed if device.is_shared else None))
         return True
 
     def _consumed(
@@ -279,8 +333,11 @@ class DeviceSearch:
 
     def _matches(self, choice: Document, device: ModelDevice) -> bool:
         conditions = {**self._classes[choice["deviceClassName"]], **choice.get("where", {})}
-        is_meant = all(device.attributes.get(name) == value for name, value in conditions.items())
-        return is_meant and all(
+        return all(device.attributes.get(name) == value for name, value in conditions.items())
+
+    def _is_tolerated(self, choice: Document, device: ModelDevice) -> bool:
+        """Returns whether no taint of a device keeps it from a request, also one for all."""
+        return all(
             effect == "None" or key in choice.get("tolerated", ())
             for key, effect in (*device.taints, *self._taints_of_rules(device))
         )
@@ -289,3 +346,9 @@ class DeviceSearch:
         for rule in self._rules:
             if rule.pool in (None, device.pool) and rule.device in (None, device.name):
                 yield rule.key, rule.effect
+
+
+def _choices_of(spec: Document) -> Iterator[Document]:
+    """Yields the requests of a claim, and the alternatives of those that have some."""
+    for request in spec["requests"]:
+        yield from request.get("firstAvailable", [request.get("exactly")])

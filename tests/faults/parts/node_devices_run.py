@@ -8,15 +8,18 @@ on each node, Filter and the devices of Reserve are those of ``node_devices_mode
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import replace
 
-from mooring.clock import VirtualClock, seeded_random
-from mooring.framework import NodeView
+from mooring.clock import Rng, VirtualClock, seeded_random
+from mooring.errors import SchedulerError
+from mooring.framework import Code, FilterStatuses, NodeView, Status
 from mooring.framework.runtime.filter import run_filters
+from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources import DynamicResources
@@ -32,12 +35,35 @@ from tests.faults.parts.node_devices_claims import (
     configs_of,
 )
 from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, DeviceCluster
-from tests.faults.parts.node_devices_model import DeviceSearch, Taken, devices_on, reaches
+from tests.faults.parts.node_devices_model import (
+    INVALID,
+    DeviceSearch,
+    SearchFailed,
+    TaintRule,
+    Taken,
+    pools_on,
+    reaches,
+)
+from tests.faults.parts.node_devices_writes import WatchedClaims
 
 STEPS: Final = 30
+#: In such seeds, modulo four, attempts end after PreBind, too: so many of those that fail.
+LATE_FAILURES: Final = 2
+LATE_SHARE: Final = 0.6
 #: In such seeds, modulo sixteen, the table of nodes grows: a node has one of the new rows then.
 GROWS: Final = 13
 CLAIMS: Final = 6
+#: Why a node does not fit: an allocated claim is elsewhere, or there are too few devices (INVALID
+#: if a pool is invalid, too), or the search ends with an error, which ends the attempt.
+UNUSABLE: Final = "unusable"
+TOO_FEW: Final = "too few"
+FAILED: Final = "failed"
+#: The reasons of statuses.
+KINDS: Final = {
+    "resourceclaim not available on the node": UNUSABLE,
+    "cannot allocate all claims": TOO_FEW,
+    "invalid resource pools were encountered": INVALID,
+}
 #: Request, pool, device, whether it is shared, and what is consumed of it.
 Result = tuple[str, str, str, bool, dict[str, int]]
 
@@ -68,7 +94,75 @@ class Reserved:
         self.pod, self.node, self.cycle, self.claims = pod, node, cycle, claims
 
 
-class NodeDevicesRun(DeviceCluster):
+class ClaimsInUse(DeviceCluster):
+    """A cluster with claims, and what fits there by the model."""
+
+    def __init__(self, seed: int, *, has_shared: bool = False) -> None:
+        super().__init__(seed, has_shared=has_shared)
+        self._claims: dict[str, ClaimInUse] = {}
+        self._reserved: list[Reserved] = []
+        #: Bound pods, and their claims.
+        self._bound: list[Reserved] = []
+
+    def _claims_for(self) -> list[str]:
+        """Returns the claims of a pod: new ones, or those of others."""
+        rng = self._rng
+        names = []
+        for _ in range(rng.choice((0, 1, 1, 1, 2))):
+            if len(self._claims) < CLAIMS or (rng.random() < 0.5 and not self._claims):
+                self._count += 1
+                name = f"claim-{self._count}"
+                self._claims[name] = ClaimInUse(self._new_spec())
+                self._put("ResourceClaim", claim_of(name, self._claims[name].spec))
+            else:
+                name = rng.choice(list(self._claims))
+            names.append(name)
+        return list(dict.fromkeys(names))
+
+    def _on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[Taken] | None:
+        """Returns the devices on a node for the claims that have none; None = it does not fit."""
+        searched = self._search(name, claims, amount)
+        return None if isinstance(searched, str) else searched
+
+    def _search(self, name: str, claims: list[ClaimInUse], amount: int) -> list[Taken] | str:
+        """Returns the devices on a node for the claims that have none, or why it does not fit."""
+        node = self._nodes[name]
+        zone = node.metadata.labels["zone"]
+        specs = [claim.spec for claim in claims if not claim.taken]
+        specs += self._special_on(name, claims, amount)
+        taken = [
+            (taken.device.id, taken.consumed)
+            for claim in (*self._claims.values(), *self._specials())
+            for taken in claim.taken
+        ]
+        devices = _devices_for(specs, taken, self._slices, self._rules, (name, zone))
+        if isinstance(devices, str):
+            return devices
+        is_usable = all(_is_usable(claim, name, zone) for claim in claims if claim.taken)
+        return devices if is_usable else UNUSABLE
+
+    def _specials(self) -> list[ClaimInUse]:
+        """Returns the claims for extended resources of the pods with a node."""
+        of_pods = [it.claims for it in (*self._reserved, *self._bound)]
+        return [claim for claims in of_pods for claim in claims if "special" in claim.spec]
+
+    def _worth(
+        self, claims: list[ClaimInUse], name: str, amount: int, taken: list[Taken] | None
+    ) -> int:
+        """Returns the score of a node, 0 if nothing has to be allocated there."""
+        is_due = self._special_on(name, claims, amount) or any(not it.taken for it in claims)
+        return _score(claims, taken or []) if is_due else 0
+
+    def _are_in_progress(self, claims: list[ClaimInUse]) -> bool:
+        """Returns whether one of the claims is being reserved for another pod."""
+        return any(claim in it.claims for it in self._reserved for claim in claims)
+
+    def _is_unused(self, claim: ClaimInUse) -> bool:
+        of_pods = [it.claims for it in (*self._reserved, *self._bound)]
+        return not claim.taken and not any(claim in claims for claims in of_pods)
+
+
+class NodeDevicesRun(ClaimsInUse):
     """One run.
 
     Attributes:
@@ -80,18 +174,18 @@ class NodeDevicesRun(DeviceCluster):
         super().__init__(seed, has_shared=has_shared)
         self.problems: list[str] = []
         self.paths = dict.fromkeys(
-            ("fits", "rejected", "reserved", "special", "config", "grown"), 0
+            ("fits", "rejected", "reserved", "special", "config", "grown", "failed", "invalid"), 0
         )
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
+        self._writer = self._handle.claim_writer = WatchedClaims(self._cache)
+        self._late = seeded_random(seed + 5) if seed % 4 == LATE_FAILURES else None
         self._plugin = DynamicResources(handle=self._handle)
         self._grows_at = self._more.randrange(STEPS) if seed % 16 == GROWS else -1
         # With a filter whose results are cached, as in every profile.
         self._harness = Harness([], [NodeUnschedulable(), self._plugin])
         self._harness.cache = self._cache
-        self._claims: dict[str, ClaimInUse] = {}
-        self._reserved: list[Reserved] = []
-        #: Bound pods, and their claims.
-        self._bound: list[Reserved] = []
+        #: Why nodes were rejected for the last pod; None = that is not compared.
+        self._kinds: dict[str, str] | None = None
 
     def run(self) -> None:
         """Makes all steps, and compares."""
@@ -139,20 +233,23 @@ class NodeDevicesRun(DeviceCluster):
         if refusal is not None or is_refused:
             return
         names, actual = self._filter(cycle, view)
-        expected = {name: self._on(name, of_pod, amount) for name in names}
+        searched = {name: self._search(name, of_pod, amount) for name in names}
+        expected = {name: None if isinstance(it, str) else it for name, it in searched.items()}
         fitting = [name for name, taken in expected.items() if taken is not None]
         self.paths["fits"] += len(fitting)
         self.paths["rejected"] += len(expected) - len(fitting)
         if actual != fitting:
             self.problems.append(f"{pod.metadata.name} fits {actual}, not {fitting}")
             return
+        kinds = {name: kind for name, kind in searched.items() if isinstance(kind, str)}
+        if self._kinds is not None and kinds != self._kinds:
+            self.problems.append(f"{pod.metadata.name} gets {self._kinds}, not {kinds}")
+        self.paths["failed"] += FAILED in kinds.values()
+        self.paths["invalid"] += INVALID in kinds.values()
+        if self.problems or FAILED in kinds.values():
+            return
         scores = self._plugin.score(cycle, _view_of(view, fitting)).tolist()
-        worth = [
-            _score(of_pod, expected[name] or [])
-            if self._special_on(name, of_pod, amount) or any(not it.taken for it in of_pod)
-            else 0
-            for name in fitting
-        ]
+        worth = [self._worth(of_pod, name, amount, expected[name]) for name in fitting]
         if scores != worth:
             self.problems.append(f"{pod.metadata.name} has the scores {scores}, not {worth}")
         elif fitting and rng.random() < 0.8 and not self._are_in_progress(of_pod):
@@ -160,56 +257,15 @@ class NodeDevicesRun(DeviceCluster):
 
     def _filter(self, cycle: Any, view: NodeView) -> tuple[list[str], list[str]]:
         """Filters all nodes with cached results, or some; returns these, and where the pod fits."""
-        rng = self._rng
-        if rng.random() < 0.5:
+        if self._rng.random() < 0.5:
             results = run_filters(self._harness.framework, cycle, None)
-            refused_by = results.refused_by[view.rows].tolist()
-            pairs = zip(view.names, refused_by, strict=True)
-            return list(view.names), [name for name, number in pairs if not number]
-        size = rng.randint(1, len(view))
-        part = view.subset(np.array(rng.sample(range(len(view)), k=size), dtype=np.intp))
-        codes = self._plugin.filter(cycle, part).codes.tolist()
-        pairs = zip(part.names, codes, strict=True)
-        return list(part.names), [name for name, code in pairs if not code]
-
-    def _claims_for(self) -> list[str]:
-        """Returns the claims of a pod: new ones, or those of others."""
-        rng = self._rng
-        names = []
-        for _ in range(rng.choice((0, 1, 1, 1, 2))):
-            if len(self._claims) < CLAIMS or (rng.random() < 0.5 and not self._claims):
-                self._count += 1
-                name = f"claim-{self._count}"
-                self._claims[name] = ClaimInUse(self._new_spec())
-                self._put("ResourceClaim", claim_of(name, self._claims[name].spec))
-            else:
-                name = rng.choice(list(self._claims))
-            names.append(name)
-        return list(dict.fromkeys(names))
-
-    def _on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[Taken] | None:
-        """Returns the devices on a node for the claims that have none; None = it does not fit."""
-        node = self._nodes[name]
-        zone = node.metadata.labels["zone"]
-        for claim in claims:
-            if claim.taken and not _is_usable(claim, name, zone):
-                return None
-        specs = [claim.spec for claim in claims if not claim.taken]
-        specs += self._special_on(name, claims, amount)
-        taken = [
-            (taken.device.id, taken.consumed)
-            for claim in (*self._claims.values(), *self._specials())
-            for taken in claim.taken
-        ]
-        slices = self._slices.values()
-        usage = usage_of(taken, slices)
-        devices = devices_on(slices, name, zone)
-        return DeviceSearch(devices, usage, CLASSES, list(self._rules.values())).run(specs)
-
-    def _specials(self) -> list[ClaimInUse]:
-        """Returns the claims for extended resources of the pods with a node."""
-        of_pods = [it.claims for it in (*self._reserved, *self._bound)]
-        return [claim for claims in of_pods for claim in claims if "special" in claim.spec]
+            statuses = [results.status(row) for row in view.rows.tolist()]
+        else:
+            view = _part_of(view, self._rng)
+            statuses = _statuses_of(self._plugin.filter(cycle, view))
+        of_node = dict(zip(view.names, statuses, strict=True))
+        self._kinds = {name: _kind(status) for name, status in of_node.items() if status}
+        return list(view.names), [name for name in view.names if name not in self._kinds]
 
     # -- reservations -----------------------------------------------------------------------------
 
@@ -233,12 +289,14 @@ class NodeDevicesRun(DeviceCluster):
         if actual != due:
             self.problems.append(f"{reserved.pod.metadata.name} gets {actual}, not {due}")
             return
-        for number, (claim, new) in enumerate(zip(free, attempt.reserved, strict=True)):
-            of_claim = configs_of(claim.spec, due_of(expected, number), self._configs)
-            self.paths["config"] += len(of_claim)
-            if (configs := _configs(new)) != of_claim:
-                name = reserved.pod.metadata.name
-                self.problems.append(f"{name} gets the configurations {configs}, not {of_claim}")
+        of_claims = [
+            configs_of(claim.spec, due_of(expected, number), self._configs)
+            for number, claim in enumerate(free)
+        ]
+        self.paths["config"] += sum(map(len, of_claims))
+        if (configs := [_configs(claim) for claim in attempt.reserved]) != of_claims:
+            name = reserved.pod.metadata.name
+            self.problems.append(f"{name} gets the configurations {configs}, not {of_claims}")
         for number, claim in enumerate(free):
             claim.taken = due_of(expected, number)
             claim.node, claim.is_in_flight = node, True
@@ -259,15 +317,30 @@ class NodeDevicesRun(DeviceCluster):
                 claim.is_in_flight = False
             self._bound.append(reserved)
             return
+        is_written = self._late is not None and self._late.random() < LATE_SHARE
+        if is_written:
+            self._writer.fails = self._late
+            with suppress(SchedulerError):
+                run_to_end(self._plugin.pre_bind(cycle, reserved.node))
+            self._writer.fails = None
         attempt = reserved.cycle[self._plugin]
         own = {item.metadata.name for item in attempt.reserved}
         self._plugin.unreserve(cycle, reserved.node)
         for claim in reserved.claims:
-            if "special" in claim.spec or self._name_of(claim) in own:
-                claim.taken, claim.node, claim.is_in_flight = [], "", False
+            names = {name for name, other in self._claims.items() if other is claim}
+            if "special" in claim.spec or (names & own and not is_written):
+                claim.taken, claim.node = [], ""
+            if "special" in claim.spec or names & own:
+                claim.is_in_flight = False
+        self._check_unreserved()
 
-    def _name_of(self, claim: ClaimInUse) -> str:
-        return next((name for name, other in self._claims.items() if other is claim), "")
+    def _check_unreserved(self) -> None:
+        """Compares the writes of Unreserve: of the newest versions, and of all that was created."""
+        bound = [it.cycle[self._plugin].created for it in self._bound]
+        names = {key(claim) for claim in bound if claim is not None}
+        if left := self._writer.created - names:
+            self.problems.append(f"{left} are not deleted")
+        self.problems += self._writer.problems
 
     def _release(self) -> None:
         """Deletes a bound pod; the controller frees the claims that have no other user.
@@ -314,13 +387,29 @@ class NodeDevicesRun(DeviceCluster):
         metadata = replace(stored.metadata, resource_version="")
         self._put("ResourceClaim", replace(stored, metadata=metadata, status=status))
 
-    def _are_in_progress(self, claims: list[ClaimInUse]) -> bool:
-        """Returns whether one of the claims is being reserved for another pod."""
-        return any(claim in it.claims for it in self._reserved for claim in claims)
 
-    def _is_unused(self, claim: ClaimInUse) -> bool:
-        of_pods = [it.claims for it in (*self._reserved, *self._bound)]
-        return not claim.taken and not any(claim in claims for claims in of_pods)
+def _devices_for(
+    specs: list[dict[str, Any]],
+    taken: list[tuple[tuple[str, str], Any]],
+    slices: Mapping[str, dict[str, Any]],
+    rules: Mapping[str, TaintRule],
+    node: tuple[str, str],
+) -> list[Taken] | str:
+    """Returns the devices for claims on a node, which has a name and a zone; or why it has none."""
+    pools = pools_on(slices.values(), *node)
+    search = DeviceSearch(pools, usage_of(taken, slices.values()), CLASSES, list(rules.values()))
+    try:
+        devices = search.run(specs)
+    except SearchFailed:
+        return FAILED
+    if devices is None:
+        return INVALID if any(pool.state == INVALID for pool in pools) else TOO_FEW
+    return devices
+
+
+def _kind(status: Status) -> str:
+    """Returns why a node does not fit."""
+    return FAILED if status.code is Code.ERROR else KINDS[status.message]
 
 
 def due_of(taken: list[Taken], number: int) -> list[Taken]:
@@ -342,6 +431,16 @@ def _score(claims: list[ClaimInUse], taken: list[Taken]) -> int:
             if (request["name"], item["name"]) in taken_names
         )
     return score
+
+
+def _part_of(view: NodeView, rng: Rng) -> NodeView:
+    """Returns some nodes of a view, in any order."""
+    rows = rng.sample(range(len(view)), k=rng.randint(1, len(view)))
+    return view.subset(np.array(rows, dtype=np.intp))
+
+
+def _statuses_of(results: FilterStatuses) -> list[Status | None]:
+    return [results.table[code - 1] if code else None for code in results.codes.tolist()]
 
 
 def _view_of(view: NodeView, names: list[str]) -> NodeView:

@@ -15,6 +15,10 @@ from typing import Final, NamedTuple
 
 SKIPPED, REJECTED, UNRESOLVABLE, PENDING = "skip", "reject", "unresolvable", "pending"
 RAISED, NARROWED, WAITS, FAILED, NOMINATED = "raise", "narrow", "wait", "error", "nominate"
+#: A PostFilter plugin has a record, or a claim to be changed.
+RECORDED, CHANGED = "record", "change"
+#: The codes of extension points.
+SUCCESS, ERROR, SKIP, WAIT = "Success", "Error", "Skip", "Wait"
 #: The kinds of results that make a pod unschedulable, and the codes of their statuses.
 CODES: Final = {
     REJECTED: "Unschedulable",
@@ -45,6 +49,22 @@ class _First(NamedTuple):
     kind: str
 
 
+class PostFilterOutcome(NamedTuple):
+    """The end of PostFilter.
+
+    Attributes:
+        rejection: None = a plugin nominates the pod.
+        node: The nomination; "" clears an earlier one, None leaves it.
+        record: The plugin whose record counts, "" = none.
+        claim: The plugin whose change of a claim is made, "" = none.
+    """
+
+    rejection: Rejection | None
+    node: str | None
+    record: str = ""
+    claim: str = ""
+
+
 class PluginRaised(Exception):
     """A plugin has failed: of several, any of those in ``args``."""
 
@@ -66,8 +86,8 @@ class Outcome:
     pending: set[str] = field(default_factory=set)
 
 
-class PointsModel:
-    """The rules.
+class RulesOfAttempts:
+    """The rules up to PostFilter.
 
     Args:
         plugins: Extension point -> the names of its plugins, in order.
@@ -86,11 +106,13 @@ class PointsModel:
         self._plugins, self._result, self._left, self._idle = plugins, result, left, idle
         #: Node -> how it was rejected, of those that were evaluated.
         self.rejected: dict[str, Rejection] = {}
+        #: Each extension point that has run, and its code, up to the selection of a node.
+        self.reports: list[tuple[str, str]] = []
+        #: The plugin and the point of errors that do not fail the pod.
+        self.logged: list[tuple[str, str]] = []
 
     def _of(self, point: str) -> list[str]:
         return [name for name in self._plugins.get(point, ()) if name not in self._idle]
-
-    # -- from PreFilter to PostFilter -------------------------------------------------------------
 
     def fitting(self, nodes: Sequence[str], nominated: str) -> list[str] | Outcome:
         """Returns the nodes that fit, or why there are none; first the nominated one is tried.
@@ -98,33 +120,19 @@ class PointsModel:
         Raises:
             PluginRaised: a plugin has failed.
         """
-        skipped = set(self._idle)
-        narrowing: list[str] = []
-        left: set[str] | None = None
-        rejection: Rejection | None = None
-        for plugin in self._of("pre_filter"):
-            kind = self._result(plugin, "pre_filter", "")
-            if kind == RAISED:
-                raise PluginRaised(plugin)
-            if kind == SKIPPED:
-                skipped.add(plugin)
-            elif kind == NARROWED:
-                narrowing.append(plugin)
-                names = set(self._left(plugin))
-                left = names if left is None else left & names
-                if not left:
-                    outcome = Outcome(Rejection(CODES[UNRESOLVABLE], (), ""))
-                    outcome.plugins |= set(narrowing)
-                    return outcome
-            elif kind is not None:
-                rejection = Rejection(CODES[kind], (reason_of(plugin, kind),), plugin)
-                if kind == UNRESOLVABLE:
-                    return Outcome(rejection, plugins={plugin})
-        if rejection is not None:
-            return Outcome(rejection, plugins={rejection.plugin, *narrowing})
+        before = self._pre_filter()
+        if isinstance(before, Outcome):
+            return before
+        skipped, narrowing, left = before
         filtered = {node: self._filtered(node, skipped) for node in nodes}
-        if nominated in filtered and filtered[nominated] is None:
-            return [nominated]
+        if nominated in filtered:
+            first = filtered[nominated]
+            has_failed = first is not None and first.kind == FAILED
+            self.reports.append(("Filter", ERROR if has_failed else SUCCESS))
+            if first is None:
+                return [nominated]
+            if has_failed:
+                self.logged.append((first.plugin, "Filter"))
         included = {node for node in nodes if left is None or node in left}
         fitting = [node for node, first in filtered.items() if not first and node in included]
         failed = {
@@ -132,6 +140,7 @@ class PointsModel:
             for node, it in filtered.items()
             if it and it.kind == FAILED and node in included
         }
+        self.reports.append(("Filter", ERROR if failed else SUCCESS))
         if failed:
             raise PluginRaised(*failed)
         self.rejected = {
@@ -150,6 +159,42 @@ class PointsModel:
                 outcome.pending.add(first.plugin)
         return fitting or outcome
 
+    def _pre_filter(self) -> Outcome | tuple[set[str], list[str], set[str] | None]:
+        """Returns the plugins that skip Filter, those that leave nodes out, and the nodes left.
+
+        Raises:
+            PluginRaised: a plugin has failed.
+        """
+        skipped = set(self._idle)
+        narrowing: list[str] = []
+        left: set[str] | None = None
+        rejection: Rejection | None = None
+        for plugin in self._of("pre_filter"):
+            kind = self._result(plugin, "pre_filter", "")
+            if kind == RAISED:
+                self.reports.append(("PreFilter", ERROR))
+                raise PluginRaised(plugin)
+            if kind == SKIPPED:
+                skipped.add(plugin)
+            elif kind == NARROWED:
+                narrowing.append(plugin)
+                names = set(self._left(plugin))
+                left = names if left is None else left & names
+                if not left:
+                    self.reports.append(("PreFilter", CODES[UNRESOLVABLE]))
+                    outcome = Outcome(Rejection(CODES[UNRESOLVABLE], (), ""))
+                    outcome.plugins |= set(narrowing)
+                    return outcome
+            elif kind is not None:
+                rejection = Rejection(CODES[kind], (reason_of(plugin, kind),), plugin)
+                if kind == UNRESOLVABLE:
+                    self.reports.append(("PreFilter", rejection.code))
+                    return Outcome(rejection, plugins={plugin})
+        self.reports.append(("PreFilter", rejection.code if rejection else SUCCESS))
+        if rejection is not None:
+            return Outcome(rejection, plugins={rejection.plugin, *narrowing})
+        return skipped, narrowing, left
+
     def _filtered(self, node: str, skipped: set[str]) -> _First | None:
         """Returns the first plugin that rejects a node, and its result; None = it fits."""
         for plugin in self._plugins.get("filter", ()):
@@ -167,9 +212,11 @@ class PointsModel:
         for plugin in self._of("pre_score"):
             kind = self._result(plugin, "pre_score", "")
             if kind == RAISED:
+                self.reports.append(("PreScore", ERROR))
                 raise PluginRaised(plugin)
             if kind == SKIPPED:
                 skipped.add(plugin)
+        self.reports += [("PreScore", SUCCESS), ("Score", SUCCESS)]
         return [plugin for plugin in self._plugins.get("score", ()) if plugin not in skipped]
 
     def zero_scorers(self) -> list[str]:
@@ -178,30 +225,59 @@ class PointsModel:
         scorers = self._plugins.get("score", ())
         return [it for it in scorers if it in self._idle and it not in with_pre_score]
 
-    def post_filter(self) -> tuple[Rejection | None, str | None]:
-        """Returns the rejection of PostFilter, None = a plugin nominates the pod; and the node."""
+    def post_filter(self) -> PostFilterOutcome:
+        """Returns the end of PostFilter; a claim is changed whatever later plugins return."""
         reasons: list[str] = []
-        first, node = "", None
+        first = claim = record = ""
+        node: str | None = None
         plugins = self._plugins.get("post_filter", ())
         if not plugins:
-            return None, ""
+            return PostFilterOutcome(None, "")
         for plugin in plugins:
             kind = self._result(plugin, "post_filter", "")
-            if kind == NOMINATED:
-                return None, f"by {plugin}"
-            if kind in (RAISED, FAILED):
-                return Rejection("Error", (), plugin), None
+            if kind == RAISED:
+                self.logged.append((plugin, "PostFilter"))
+                return PostFilterOutcome(Rejection("Error", (), plugin), None, claim=claim)
             assert kind is not None
+            claim = plugin if self._result(plugin, "claim", "") else claim
+            own_record = plugin if self._result(plugin, "record", "") else ""
+            if kind == NOMINATED:
+                return PostFilterOutcome(None, f"by {plugin}", own_record, claim)
+            if kind == FAILED:
+                return PostFilterOutcome(Rejection("Error", (), plugin), None, claim=claim)
             own = self._result(plugin, "nomination", "")
             if kind == UNRESOLVABLE:
-                return Rejection(CODES[kind], (reason_of(plugin, kind),), plugin), own
-            if own is not None:
-                node = own
+                rejection = Rejection(CODES[kind], (reason_of(plugin, kind),), plugin)
+                return PostFilterOutcome(rejection, own, own_record, claim)
+            node = node if own is None else own
+            record = own_record or record
             reasons.append(reason_of(plugin, kind))
             first = first or plugin
-        return Rejection(CODES[REJECTED], tuple(reasons), first), node
+        rejection = Rejection(CODES[REJECTED], tuple(reasons), first)
+        return PostFilterOutcome(rejection, node, record, claim)
 
-    # -- from Reserve to PostBind -----------------------------------------------------------------
+    def pre_enqueue(self, before: str) -> Rejection | None:
+        """Returns the first rejection by PreEnqueue; that plugin is tried first.
+
+        Raises:
+            PluginRaised: a plugin has failed.
+        """
+        names = list(self._plugins.get("pre_enqueue", ()))
+        names.sort(key=lambda name: name != before)
+        for plugin in names:
+            kind = self._result(plugin, "pre_enqueue", "")
+            if kind == RAISED:
+                self.reports.append(("PreEnqueue", ERROR))
+                raise PluginRaised(plugin)
+            if kind is not None:
+                self.reports.append(("PreEnqueue", CODES[kind]))
+                return Rejection(CODES[kind], (reason_of(plugin, kind),), plugin)
+        self.reports.append(("PreEnqueue", SUCCESS))
+        return None
+
+
+class PointsModel(RulesOfAttempts):
+    """All rules."""
 
     def kinds_at(self, point: str, *, of_all: bool = False) -> Iterator[str | None]:
         """Yields the results at an extension point, in order; also of idle plugins or not."""

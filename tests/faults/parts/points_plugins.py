@@ -12,6 +12,7 @@ from mooring.framework import Cycle, Diagnosis, NodeView, Reject, Wait
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.status import (
     SKIP,
+    ClaimChange,
     FilterStatuses,
     NodeError,
     Pending,
@@ -19,13 +20,16 @@ from mooring.framework.status import (
     PreFilterResult,
     Status,
 )
+from mooring.objects.resource import ResourceClaim
 from mooring.state import Change, PodInfo
 from tests.faults.parts.points_model import (
+    CHANGED,
     FAILED,
     NARROWED,
     NOMINATED,
     PENDING,
     RAISED,
+    RECORDED,
     REJECTED,
     SKIPPED,
     UNRESOLVABLE,
@@ -45,10 +49,13 @@ DRAWN: Final[dict[str, tuple[tuple[str | None, float], ...]]] = {
         (UNRESOLVABLE, 3),
         (RAISED, 2),
     ),
+    "pre_enqueue": ((None, 70), (REJECTED, 15), (UNRESOLVABLE, 10), (RAISED, 5)),
     "filter": ((None, 70), (REJECTED, 20), (UNRESOLVABLE, 6), (PENDING, 3), (FAILED, 0.5)),
     "cap": (("0", 1), ("1", 1), ("9", 1)),
     "post_filter": ((REJECTED, 60), (NOMINATED, 15), (UNRESOLVABLE, 10), (FAILED, 8), (RAISED, 7)),
     "nomination": ((None, 50), ("", 50)),
+    "record": ((None, 50), (RECORDED, 50)),
+    "claim": ((None, 60), (CHANGED, 40)),
     "pre_score": ((None, 70), (SKIPPED, 28), (RAISED, 2)),
     "score": tuple((str(score), 1) for score in (0, 0, 0, 10, 60, 100)),
     "reserve": ((None, 88), (REJECTED, 8), (RAISED, 4)),
@@ -59,6 +66,8 @@ DRAWN: Final[dict[str, tuple[tuple[str | None, float], ...]]] = {
     "bind": ((None, 50), (SKIPPED, 40), (REJECTED, 6), (RAISED, 4)),
     "post_bind": ((None, 85), (RAISED, 15)),
 }
+#: Those with draws of their own.
+LATER: Final = ("pre_enqueue", "record", "claim")
 #: The extension points that a plugin has together, and how often.
 POINTS: Final = (
     (("pre_filter", "filter"), 0.7),
@@ -136,6 +145,11 @@ class PointsPlugin:
 class Methods:
     """The methods that a plugin may have, but for those that only record their calls."""
 
+    def pre_enqueue(self: Any, pod: PodInfo) -> Any:
+        """Returns what was drawn."""
+        del pod
+        return self.drawn(self.run.result(self.name, "pre_enqueue"), "pre_enqueue")
+
     def pre_filter(self: Any, cycle: Cycle) -> Any:
         """Stores a state, and returns what was drawn."""
         if self.run.is_idle(self.name):
@@ -167,6 +181,11 @@ class Methods:
         del cycle, pod, node
         return State(state.of, ((state.added or (0,))[0] + 1,))
 
+    def remove_pod(self: Any, cycle: Cycle, state: State, pod: PodInfo, node: NodeInfo) -> State:
+        """Counts a nominated pod less."""
+        del cycle, pod, node
+        return State(state.of, ((state.added or (0,))[0] - 1,))
+
     def apply_deltas(self: Any, cycle: Cycle, state: State, nodes: NodeView) -> State:
         """Counts the nominated pods of all nodes."""
         del cycle
@@ -176,10 +195,14 @@ class Methods:
         """Nominates the pod, or not."""
         del cycle, diagnosis
         kind = self.run.result(self.name, "post_filter")
+        more: Any = {
+            "record": self.run.record_of(self.name),
+            "claim_change": self.run.claim_change_of(self.name),
+        }
         if kind == NOMINATED:
-            return PostFilterResult(None, f"by {self.name}")
+            return PostFilterResult(None, f"by {self.name}", **more)
         nomination = self.run.result(self.name, "nomination")
-        return PostFilterResult(self.drawn(kind, "post_filter"), nomination)
+        return PostFilterResult(self.drawn(kind, "post_filter"), nomination, **more)
 
     def pre_score(self: Any, cycle: Cycle, nodes: NodeView) -> Any:
         """Stores a state, and returns what was drawn."""
@@ -265,17 +288,18 @@ class DrawnPlugins:
         is_reversed: Of the plugins that normalize scores: whether the order is reversed.
 
     Args:
-        rng: Draws all.
+        rng: Draws all but the points in ``LATER``.
+        more: Draws these.
         kinds: The kinds of pods.
     """
 
-    def __init__(self, rng: Rng, kinds: list[str]) -> None:
+    def __init__(self, rng: Rng, more: Rng, kinds: list[str]) -> None:
         self.problems: list[str] = []
         self.called: list[tuple[str, str]] = []
         self.values: dict[str, str] = {}
         self.weights: dict[str, int] = {}
         self.is_reversed: dict[str, bool] = {}
-        self._rng, self._kinds = rng, kinds
+        self._rng, self._more, self._kinds = rng, more, kinds
         #: Of the attempt: its kind of pods, and its number.
         self._kind, self._number = "", 0
         #: Results of this attempt, and those that stay.
@@ -305,6 +329,8 @@ class DrawnPlugins:
         for optional in ("pre_score", "pre_bind_pre_flight"):
             if optional in methods and rng.random() < 0.4:
                 methods.remove(optional)
+        if self._more.random() < 0.4:
+            methods.append("pre_enqueue")
         self._points[name] = [*methods]
         self.weights[name] = rng.choice((1, 1, 3))
         attributes: dict[str, Any] = {}
@@ -321,7 +347,7 @@ class DrawnPlugins:
                 one_node = (("filter", "filter_node"), ("score", "score_node"))
                 methods += [method for point, method in one_node if point in methods]
         if "filter" in methods and rng.random() < 0.5:
-            methods.append(rng.choice(("add_pod", "apply_deltas")))
+            methods += rng.choice((("add_pod", "remove_pod"), ("apply_deltas",)))
             self._counting.add(name)
         if rng.random() < 0.4:
             methods.append("applies_to")
@@ -362,9 +388,28 @@ class DrawnPlugins:
             key, drawn = (plugin, point, node, ""), self._of_attempt
         if key not in drawn:
             kinds, weights = zip(*DRAWN[point], strict=True)
-            drawn[key] = self._rng.choices(kinds, weights)[0]
+            rng = self._more if point in LATER else self._rng
+            drawn[key] = rng.choices(kinds, weights)[0]
         result: str | None = drawn[key]
         return result
+
+    def record_of(self, plugin: str) -> Callable[[], Any] | None:
+        """Returns the record that PostFilter of the plugin returns."""
+        record: Callable[[], Any] | None
+        record = self._of_post_filter(plugin, "record", lambda: lambda: None)
+        return record
+
+    def claim_change_of(self, plugin: str) -> ClaimChange | None:
+        """Returns the change of a claim that PostFilter of the plugin asks for."""
+        change: ClaimChange | None
+        change = self._of_post_filter(plugin, "claim", lambda: ClaimChange(ResourceClaim()))
+        return change
+
+    def _of_post_filter(self, plugin: str, what: str, new: Callable[[], Any]) -> Any:
+        """Returns an object, the same one for the whole attempt; None = the plugin has none."""
+        if self.result(plugin, what) is None:
+            return None
+        return self._of_attempt.setdefault((plugin, what, "", "object"), new())
 
     def left(self, plugin: str) -> frozenset[str]:
         """Returns the nodes that PreFilter of the plugin leaves; some do not exist."""

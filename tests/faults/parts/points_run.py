@@ -9,6 +9,7 @@ scores find the state that their own PreFilter or PreScore has stored for this k
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from mooring.clock import VirtualClock, seeded_random
@@ -27,15 +28,19 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
-from tests.faults.parts.limits import few_cached_results
+from tests.faults.parts.limits import few_cached_results, few_error_pairs
 from tests.faults.parts.points_model import (
+    RAISED,
     REJECTED,
+    SUCCESS,
     Outcome,
     PluginRaised,
     PointsModel,
+    PostFilterOutcome,
     Rejection,
 )
 from tests.faults.parts.points_plugins import NODES_MAX, WAIT_S, DrawnPlugins, normalized
+from tests.faults.parts.points_profile import drawn_profile
 from tests.faults.parts.reported_points import PointRecorder, expected_reports
 from tests.helpers.virtual_loop import run_virtually
 
@@ -47,12 +52,43 @@ MANY: Final = 3
 MANY_KINDS: Final = 10
 
 
+#: So many of the frameworks are built from a configuration.
+CONFIGURED_SHARE: Final = 0.5
+#: The limits of the pairs of plugin and point whose errors are counted apart.
+ERROR_PAIRS: Final = (1, 2, 4, 1000)
+#: The points whose errors do not fail a pod.
+LOGGED: Final = {"unreserve": "Unreserve", "post_bind": "PostBind"}
+
+
+class ErrorCounts:
+    """Counts errors by plugin and point; the pairs beyond a limit count together.
+
+    Attributes:
+        limit: That of the pairs.
+        counts: By plugin and point.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.counts: dict[tuple[str, str], int] = {}
+
+    def count(self, errors: Iterable[tuple[str, str]]) -> None:
+        """Counts errors."""
+        for pair in errors:
+            key = pair if pair in self.counts or len(self.counts) < self.limit else OTHERS
+            self.counts[key] = self.counts.get(key, 0) + 1
+
+
+OTHERS: Final = ("other", "other")
+
+
 class PointsRun:
     """One run.
 
     Attributes:
         problems: Differences to the model.
         has_many_kinds: Whether there are more kinds of pods than cached results.
+        error_pairs: So many pairs of plugin and point have a count of errors.
     """
 
     def __init__(self, seed: int) -> None:
@@ -61,7 +97,8 @@ class PointsRun:
         self._clock, self._cache = VirtualClock(), Cache()
         count = MANY_KINDS if self.has_many_kinds else KINDS
         self._kinds = [str(number) for number in range(count)]
-        self._plugins = DrawnPlugins(rng, self._kinds)
+        more = seeded_random(seed + 3_000_000)
+        self._plugins = DrawnPlugins(rng, more, self._kinds)
         self.problems = self._plugins.problems
         #: Node -> the pods that are nominated to it.
         self._nominated: dict[str, list[PodInfo]] = {}
@@ -69,8 +106,18 @@ class PointsRun:
             point: [plugin for plugin in self._plugins.all if self._plugins.has(plugin.name, point)]
             for point in EXTENSION_POINTS
         }
-        profile = Profile("points", self._by_point, self._plugins.weights)
-        self._framework = Framework(profile, clock=self._clock)
+        drawn = drawn_profile(more, self._plugins) if more.random() < CONFIGURED_SHARE else None
+        if drawn is None:
+            profile = Profile("points", self._by_point, self._plugins.weights)
+            self._framework = Framework(profile, clock=self._clock)
+        else:
+            self._by_point, self._framework = drawn.by_point, drawn.build(self._clock)
+            self._plugins.weights.update(drawn.weights)
+        #: What PreEnqueue and PostFilter draw beside the rest.
+        self._more = more
+        #: The errors of plugins that did not fail their pod.
+        self.error_pairs = more.choice(ERROR_PAIRS)
+        self._errors = ErrorCounts(self.error_pairs)
         self._framework.timed_every = rng.choice((0, 1, 3))
         self._framework.recorder = self._recorder = PointRecorder()
         for number in range(rng.randint(2, NODES_MAX)):
@@ -146,6 +193,8 @@ class PointsRun:
             return REJECTED if kind is None and is_full else kind
 
         model = PointsModel(names, result_of, self._plugins.left, idle)
+        self._recorder.reports.clear()
+        self._pre_enqueue(pod, model)
         cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot)
         expected: Any
         scorers: list[str] = []
@@ -158,9 +207,11 @@ class PointsRun:
         try:
             result: Any = schedule_pod(self._framework, cycle, attempt)
         except PluginError as error:
+            self._check_reports(pod, model)
             if not isinstance(expected, PluginRaised) or error.plugin not in expected.args:
                 self.problems.append(f"{name}: {error}, not {expected!r}")
             return
+        self._check_reports(pod, model)
         if isinstance(expected, PluginRaised):
             self.problems.append(f"{name}: {result}, not an error of {expected.args}")
         elif isinstance(result, Diagnosis):
@@ -170,6 +221,32 @@ class PointsRun:
         else:
             self._check_placed(pod, attempt, result.node_name, expected, scorers, model)
             await self._bind(pod, cycle, result.node_name, model)
+
+    def _pre_enqueue(self, pod: PodInfo, model: PointsModel) -> None:
+        """Compares PreEnqueue, with a plugin that rejected the pod before."""
+        before = self._more.choice(("", "P9", *(plugin.name for plugin in self._plugins.all)))
+        expected: Any
+        try:
+            expected = model.pre_enqueue(before)
+        except PluginRaised as error:
+            expected = error.args
+        try:
+            status = self._framework.pre_enqueue(pod, first=before)
+            result: Any = None if status is None else _rejection(status)
+        except PluginError as error:
+            result = (error.plugin,)
+        if result != expected:
+            self.problems.append(f"{pod.key}: PreEnqueue {result}, not {expected}")
+
+    def _check_reports(self, pod: PodInfo, model: PointsModel) -> None:
+        """Compares the extension points that are recorded, and the errors that are counted."""
+        if (reports := self._recorder.reports) != model.reports:
+            self.problems.append(f"{pod.key}: {reports} are reported, not {model.reports}")
+        self._errors.count(model.logged)
+        model.logged.clear()
+        counts = self._framework.errors.statistics()
+        if counts != self._errors.counts:
+            self.problems.append(f"{pod.key}: errors {counts}, not {self._errors.counts}")
 
     def _check_diagnosis(
         self,
@@ -199,13 +276,23 @@ class PointsRun:
         self.problems += decisions.refused(attempt, diagnosis, model.rejected, expected)
         merged = post_filtering.post_filter(self._framework, cycle, diagnosis)
         status = None if merged.status is None else _rejection(merged.status)
-        rejection, node = model.post_filter()
-        if rejection is not None and not rejection.reasons and status is not None:
-            rejection = rejection._replace(reasons=status.reasons)  # the text of an error
-        if (status, merged.node_name) != (rejection, node):
-            self.problems.append(
-                f"{pod.key}: PostFilter {status}, {merged.node_name}, not {rejection}, {node}"
-            )
+        due = model.post_filter()
+        if due.rejection is not None and not due.rejection.reasons and status is not None:
+            rejection = due.rejection._replace(reasons=status.reasons)  # the text of an error
+            due = due._replace(rejection=rejection)
+        names = [plugin.name for plugin in self._by_point["post_filter"]]
+        result = PostFilterOutcome(
+            status,
+            merged.node_name,
+            _plugin_with(names, self._plugins.record_of, merged.record),
+            _plugin_with(names, self._plugins.claim_change_of, merged.claim_change),
+        )
+        if result != due:
+            self.problems.append(f"{pod.key}: PostFilter {result}, not {due}")
+        if names:
+            code = SUCCESS if due.rejection is None else due.rejection.code
+            model.reports.append(("PostFilter", code))
+        self._check_reports(pod, model)
 
     def _check_placed(
         self,
@@ -245,10 +332,10 @@ class PointsRun:
         ended = await _bound(self._framework, self._clock.monotonic_s(), cycle, node)
         if (self._plugins.called, *ended) != expected:
             self.problems.append(f"{pod.key}: {self._plugins.called}, {ended}, not {expected}")
-        elif (reports := self._recorder.reports) != (
-            due := expected_reports(model, is_timed=cycle.is_timed)
-        ):
-            self.problems.append(f"{pod.key}: {reports} are reported, not {due}")
+            return
+        model.reports = expected_reports(model, is_timed=cycle.is_timed)
+        model.logged += _logged(self._plugins)
+        self._check_reports(pod, model)
 
 
 async def _bound(
@@ -280,6 +367,20 @@ async def _bound(
     return ended_by, delaying
 
 
+def _logged(plugins: DrawnPlugins) -> list[tuple[str, str]]:
+    """Returns the plugin and the point of errors that do not fail their pod."""
+    return [
+        (plugin, LOGGED[point])
+        for point, plugin in plugins.called
+        if point in LOGGED and plugins.result(plugin, point) == RAISED
+    ]
+
+
+def _plugin_with(names: Iterable[str], of_plugin: Callable[[str], Any], value: Any) -> str:
+    """Returns the plugin whose PostFilter has returned an object, "" = none."""
+    return next((it for it in names if value is not None and of_plugin(it) is value), "")
+
+
 def _plugin_of(status: Any) -> str:
     return "" if status is None else status.plugin
 
@@ -295,6 +396,6 @@ def run_points(seed: int) -> None:
         AssertionError: an attempt differs from the model.
     """
     run = PointsRun(seed)
-    with few_cached_results(only_if=run.has_many_kinds):
+    with few_cached_results(only_if=run.has_many_kinds), few_error_pairs(run.error_pairs):
         run_virtually(run.run(), seeded_random(seed + 1_000_000))
     assert not run.problems, run.problems[0]

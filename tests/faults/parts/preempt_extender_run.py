@@ -88,6 +88,7 @@ class PreemptExtenderRun(ChoiceRun):
     """
 
     has_failures = False
+    has_terms = False
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

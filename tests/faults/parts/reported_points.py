@@ -1,4 +1,4 @@
-"""The reports of a framework about the extension points from Reserve on, beside plain rules.
+"""The reports of a framework about its extension points, beside plain rules.
 
 Source: pkg/scheduler/framework/runtime/framework.go: the deferred observations of
 ``scheduler_framework_extension_point_duration_seconds``, one for each point that is run.
@@ -11,17 +11,26 @@ from functools import partial
 from typing import Final
 
 from mooring.metrics.recorders import POINTS, FrameworkRecorder
-from tests.faults.parts.points_model import CODES, RAISED, SKIPPED, WAITS, PointsModel
+from tests.faults.parts.points_model import (
+    CODES,
+    ERROR,
+    RAISED,
+    SKIP,
+    SKIPPED,
+    SUCCESS,
+    WAIT,
+    WAITS,
+    PointsModel,
+)
 
-SUCCESS, ERROR, SKIP, WAIT = "Success", "Error", "Skip", "Wait"
-#: The points that are compared.
-BINDING: Final = POINTS[POINTS.index("Reserve") :]
+#: A pod is signed whenever results are looked for.
+NOT_COMPARED: Final = "Sign"
 #: An extension point, and the code of its status.
 Report = tuple[str, str]
 
 
 class PointRecorder(FrameworkRecorder):
-    """Keeps the reports of the binding of a pod.
+    """Keeps the reports of the extension points of a pod.
 
     Attributes:
         reports: In their order.
@@ -33,7 +42,7 @@ class PointRecorder(FrameworkRecorder):
         super().__init__()
         self.reports: list[Report] = []
         self.succeeded = {
-            point: self._taking(point, SUCCESS) if point in BINDING else self.succeeded[point]
+            point: self.succeeded[point] if point == NOT_COMPARED else self._taking(point, SUCCESS)
             for point in POINTS
         }
         self.pre_flight_skipped = self._taking("PreBindPreFlight", SKIP)
@@ -48,8 +57,7 @@ class PointRecorder(FrameworkRecorder):
     def point(self, point: str, status: str, started_s: float) -> None:
         """Keeps a report."""
         del started_s
-        if point in BINDING:
-            self.reports.append((point, status))
+        self.reports.append((point, status))
 
 
 def expected_reports(model: PointsModel, *, is_timed: bool) -> list[Report]:

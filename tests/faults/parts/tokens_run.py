@@ -5,6 +5,9 @@ server has refused with 401 is sent once more, with newer credentials; it counts
 all that has arrived was refused like this, and its outcome as unknown otherwise. A connection has
 the requests of one certificate.
 
+In a third of the runs streams are opened, too, and the transport is closed at any moment: from then
+on it opens no connection, whatever was waiting, all that are open end, and calls are unreachable.
+
 Source: client-go, transport/round_trippers.go and cert_rotation.go (connections are closed when the
 certificate changes).
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -25,6 +29,11 @@ from tests.helpers.virtual_loop import LimitedLoop
 REQUESTS: Final = 60
 FAILURE_RATES: Final = (0.0, 0.1, 0.3)
 QUIET_S: Final = 100.0
+#: In such seeds, modulo three, streams are opened, and the transport is closed before the end.
+CLOSING: Final = 2
+STREAM_SHARE: Final = 0.4
+#: A connection that is being opened at the end takes half a second.
+CLOSED_WITHIN_S: Final = 1.0
 
 
 class Source:
@@ -71,9 +80,11 @@ class Source:
 class Link(asyncio.Transport):
     """A connection, as the pool has it."""
 
-    def __init__(self, run: TokensRun, factory: Callable[[], Any]) -> None:
+    def __init__(
+        self, run: TokensRun, factory: Callable[[], Any], sock: socket.socket | None
+    ) -> None:
         super().__init__()
-        self._run = run
+        self._run, self._socket = run, sock
         self._is_closing = False
         #: The generation of the first request.
         self.generation: str | None = None
@@ -92,11 +103,19 @@ class Link(asyncio.Transport):
         """Closes the connection at once."""
         if not self._is_closing:
             self._is_closing = True
+            if self._socket is not None:
+                self._socket.close()
             asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 
     def close(self) -> None:
         """Closes the connection."""
         self.abort()
+
+    def pause_reading(self) -> None:
+        """Does nothing: answers are short."""
+
+    def resume_reading(self) -> None:
+        """Does nothing."""
 
     def answer(self, status: int) -> bool:
         """Answers a request; returns whether the answer arrives."""
@@ -116,15 +135,21 @@ class TokensRun:
         newest: The number of the newest token; the server accepts no other one.
     """
 
-    def __init__(self, rng: random.Random, loop: LimitedLoop) -> None:
+    def __init__(self, seed: int, rng: random.Random, loop: LimitedLoop) -> None:
         self.problems: list[str] = []
         self.rng, self.failure_rate = rng, rng.choice(FAILURE_RATES)
         self.newest = 0
         self._loop = loop
         self._revocation_rate = rng.choice((0.05, 0.2))
         source = Source(self, has_certificate=rng.random() < 0.5)
-        self._transport = HttpTransport("http://server.example", authorization=source)
+        self._transport = HttpTransport("http://192.0.2.1", authorization=source)
         loop.create_connection = self._connect  # type: ignore[assignment,method-assign]
+        loop.sock_connect = self._sock_connect  # type: ignore[method-assign]
+        #: Draws streams, and the end of the transport, in such seeds.
+        self._more = seeded_random(seed + 1_000_000) if seed % 3 == CLOSING else None
+        self._closes_at = self._more.randrange(REQUESTS) if self._more is not None else -1
+        self._is_closed = False
+        self._links: list[Link] = []
         #: Request -> for each time that it has arrived: whether its refusal was reported.
         self._arrivals: dict[int, list[bool]] = {}
 
@@ -135,41 +160,79 @@ class TokensRun:
                 await asyncio.sleep(self.rng.choice((0.0, self.rng.uniform(0.0, 3.0))))
                 self.newest += self.rng.random() < self._revocation_rate
                 tasks.create_task(self._call(number))
+                if number == self._closes_at:
+                    tasks.create_task(self._close())
         await asyncio.sleep(QUIET_S)
+        await self._close()
+
+    async def _close(self) -> None:
+        """Closes the transport: soon no connection is open, also none that was being opened."""
+        self._is_closed = True
         await self._transport.close()
+        await asyncio.sleep(CLOSED_WITHIN_S)
+        if n_open := sum(not link.is_closing() for link in self._links):
+            self.problems.append(f"{n_open} connections of a closed transport are open")
+
+    async def _read(self, request: Request) -> Response:
+        """Opens a stream and reads all of it."""
+        async with self._transport.stream(request, idle_s=QUIET_S) as stream:
+            batches = [batch async for batch in stream.batches()]
+        if any(batches):
+            self.problems.append(f"a stream of {request.path} without lines has {batches}")
+        return Response(stream.status, stream.headers, b"")
 
     async def _call(self, number: int) -> None:
         rng = self.rng
         method = rng.choice(("GET", "POST", "PATCH"))
         request = Request(method, f"/{number}", deadline_s=rng.uniform(0.5, 10.0))
         outcome: Response | Exception
+        was_closed = self._is_closed
+        is_stream = self._more is not None and self._more.random() < STREAM_SHARE
         try:
-            outcome = await self._transport.request(request)
+            if is_stream:
+                outcome = await self._read(request._replace(method="GET"))
+            else:
+                outcome = await self._transport.request(request)
         except (OutcomeUnknown, Unreachable) as error:
             outcome = error
         arrivals = self._arrivals.get(number, [])
+        if was_closed and (arrivals or not isinstance(outcome, Unreachable)):
+            self.problems.append(f"{number} ends with {outcome!r} after the transport is closed")
         are_refused = all(arrivals)
         if isinstance(outcome, Response):
             if (outcome.status == 401) != are_refused or not arrivals:
                 self.problems.append(f"{number} has the answer {outcome.status}: {arrivals}")
-        elif isinstance(outcome, OutcomeUnknown) is are_refused:
+        elif isinstance(outcome, OutcomeUnknown) is (are_refused or is_stream):
             self.problems.append(f"{number} ends with {outcome!r}, the server refused {arrivals}")
 
     # -- the network and the server ---------------------------------------------------------------
 
     async def _connect(
-        self, factory: Callable[[], Any], host: str, port: int, **more: Any
+        self, factory: Callable[[], Any], host: str = "", port: int = 0, **more: Any
     ) -> tuple[Link, Any]:
         """Opens a connection.
 
         Raises:
             OSError: the server refuses it.
         """
+        sock: socket.socket | None = more.get("sock")
+        if sock is None:
+            await self._open()
+        link = Link(self, factory, sock)
+        self._links.append(link)
+        return link, link.protocol
+
+    async def _sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Connects a socket of a stream, which is not used: see ``_connect``."""
+        del sock, address
+        await self._open()
+
+    async def _open(self) -> None:
+        if self._is_closed:
+            self.problems.append("a closed transport opens a connection")
         await asyncio.sleep(self.rng.uniform(0.0, 0.5))
         if self.rng.random() < self.failure_rate:
             raise ConnectionRefusedError(111, "refused")
-        link = Link(self, factory)
-        return link, link.protocol
 
     def receive(self, link: Link, text: str) -> None:
         """Takes a request, and answers it later or never."""
@@ -212,6 +275,6 @@ def run_tokens(seed: int) -> None:
     rng = seeded_random(seed)
     with asyncio.Runner(loop_factory=lambda: LimitedLoop(rng)) as runner:
         loop: Any = runner.get_loop()
-        run = TokensRun(rng, loop)
+        run = TokensRun(seed, rng, loop)
         runner.run(run.run())
     assert not run.problems, run.problems[0]

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
+import pytest
 
 from mooring.clock import seeded_random
 from mooring.errors import PluginError, SchedulerError
@@ -23,8 +24,10 @@ from mooring.objects.pod import Pod
 from mooring.state import PodInfo
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
+from mooring.state.volumes.free_index import first_match
 from mooring.state.volumes.topology import topology_of_affinity
 from mooring.testing import Harness, make_pod
+from tests.faults.parts.limits import set_limit
 from tests.faults.parts.virtual_runs import check_run_of_tasks
 from tests.faults.parts.volumes_limits import VolumeLimits
 from tests.faults.parts.volumes_model import (
@@ -36,7 +39,7 @@ from tests.faults.parts.volumes_model import (
     reaches,
 )
 from tests.faults.parts.volumes_server import CLAIM, CLASSES, STEP_S, VOLUME
-from tests.faults.parts.volumes_watch import VolumeWatch
+from tests.faults.parts.volumes_watch import COMPETING, COMPETING_SEED, VolumeWatch
 from tests.faults.twins.attached_volumes import AttachedVolumes
 
 PODS: Final = 4
@@ -130,13 +133,13 @@ class VolumesRun(VolumeWatch):
     def _new_pod(self, name: str) -> Pod:
         rng = self.rng
         names = []
-        for index in range(rng.choice((1, 1, 2, 3))):
+        for index in range(rng.choice((1, 1, 2, 3)) + (self._server.competing is not None)):
             claims = [claim for kind, claim in self._server.stored if kind == CLAIM]
             if claims and rng.random() < 0.25:
                 names.append(rng.choice(sorted(claims)))
                 continue
             names.append(f"{name}-{index}")
-            class_name = rng.choice((*CLASSES, "static", "made"))
+            class_name = self._server.class_of_claim(rng.choice((*CLASSES, "static", "made")))
             if class_name != "zonal" or rng.random() < 0.9:
                 self._server.add_claim(names[-1], class_name)
         volumes = [
@@ -362,4 +365,9 @@ def run_volumes(seed: int) -> None:
     Raises:
         AssertionError: a result differs from the model.
     """
-    check_run_of_tasks(VolumesRun, seed)
+    competing = seeded_random(seed + COMPETING_SEED) if seed % 5 == COMPETING else None
+    with pytest.MonkeyPatch.context() as patch:
+        # Nodes are searched together then, as in a large cluster.
+        if competing is not None:
+            set_limit(patch, first_match, "_FEW_ROWS", competing.choice((0, 1, 3)))
+        check_run_of_tasks(VolumesRun, seed)

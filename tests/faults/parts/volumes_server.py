@@ -34,6 +34,11 @@ CLASSES: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
 #: Of the steps in which capacities change besides, in runs with second pools.
 POOLS_SHARE: Final = 0.4
 VOLUMES_MAX: Final = 12
+#: In runs in which claims compete: the most volumes, those at the start, and the share of claims
+#: and volumes that are alike but for their size.
+MORE_VOLUMES: Final = 24
+FIRST_VOLUMES: Final = 14
+ALIKE_SHARE: Final = 0.8
 GI: Final = 1 << 30
 DELETED: Final = "2026-01-01T00:00:00Z"
 WEIGHTS: Final = {
@@ -58,6 +63,7 @@ class StoredVolumes:
     Attributes:
         stored: By kind and name.
         is_passive: No more faults, and users do nothing.
+        competing: Draws claims and volumes that are alike; None = there are none but by chance.
         count: The number of objects so far.
 
     Args:
@@ -72,6 +78,7 @@ class StoredVolumes:
         self._places = places
         self.stored: Objects = {}
         self.is_passive = False
+        self.competing: Rng | None = None
         self.count = 0
         self._version = 0
         self._rng, self._deliver = rng, deliver
@@ -137,6 +144,14 @@ class StoredVolumes:
             raise OutcomeUnknown("no answer")
         return result
 
+    def is_alike(self) -> bool:
+        """Returns whether the next object is one of those that are alike."""
+        return self.competing is not None and self.competing.random() < ALIKE_SHARE
+
+    def class_of_claim(self, drawn: str) -> str:
+        """Returns the class of a claim: the drawn one, or that of claims that compete."""
+        return "static" if self.is_alike() else drawn
+
     def _items(self) -> list[tuple[tuple[str, str], Any]]:
         return sorted(self.stored.items(), key=lambda item: item[0])
 
@@ -159,6 +174,8 @@ class StoredVolumes:
             rng.shuffle(values)
             terms = self._places.terms(key_, values)
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+        if self.is_alike():
+            spec |= {"accessModes": ["ReadWriteOnce"], "volumeMode": None}
         labels = rng.choice(({}, {"disk": "fast"}))
         status = {"phase": rng.choice(("Available", "Available", "Pending"))}
         body = {"metadata": {"labels": labels}, "spec": spec, "status": status}
@@ -317,7 +334,7 @@ class VolumeServer(VolumeController):
                 body["allowedTopologies"] = [{"matchLabelExpressions": rules}]
             self._make("StorageClass", name, body)
         self._put_driver(has_capacity=self._rng.random() < 0.5)
-        for _ in range(4):
+        for _ in range(4 if self.competing is None else FIRST_VOLUMES):
             self._volume()
         for kind, name in self.stored:
             self._deliver(kind, name, self.stored[kind, name])
@@ -341,7 +358,11 @@ class VolumeServer(VolumeController):
             "volumeMode": rng.choice((None,) * 5 + ("Filesystem", "Block")),
         }
         volume = self._any(VOLUME)
-        if volume is not None and rng.random() < 0.1:
+        if self.is_alike():
+            size = str(1 if rng.random() < 0.5 else 2 * GI)
+            spec |= {"accessModes": ["ReadWriteOnce"], "volumeMode": None}
+            spec["resources"] = {"requests": {"storage": size}}
+        elif volume is not None and rng.random() < 0.1:
             spec["volumeName"] = volume.metadata.name
         if rng.random() < 0.1:
             spec["selector"] = {"matchLabels": {"disk": "fast"}}
@@ -349,10 +370,12 @@ class VolumeServer(VolumeController):
 
     def _volume(self) -> None:
         rng = self._rng
-        if sum(kind == VOLUME for kind, _ in self.stored) >= VOLUMES_MAX:
+        most = VOLUMES_MAX if self.competing is None else MORE_VOLUMES
+        if sum(kind == VOLUME for kind, _ in self.stored) >= most:
             return
         pairs = [(ZONE, zone) for zone in ZONES] + [(HOST, name) for name in NODES] + [("", "")]
         class_name = rng.choice(("static", "static", "immediate", "made"))
+        class_name = "static" if self.is_alike() else class_name
         name = f"volume-{rng.randrange(100)}-{self.count}"
         self._new_volume(name, class_name, rng.randrange(1, 8), *rng.choice(pairs))
 

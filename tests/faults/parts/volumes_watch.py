@@ -31,6 +31,10 @@ WIDE: Final = 4
 SECOND_POOLS: Final = 2
 #: In such seeds nodes are scored by the capacity of their storage.
 SCORED_EVERY: Final = 2
+#: In such seeds, modulo five, pods have several claims that are alike, of one class, for many
+#: volumes. Added to the seed for these draws.
+COMPETING: Final = 2
+COMPETING_SEED: Final = 1 << 41
 NAMESPACED: Final = (CLAIM, "CSIStorageCapacity")
 UPDATES: Final = {
     "Node": ActionType.UPDATE_NODE_LABEL,
@@ -56,6 +60,8 @@ class VolumeWatch:
         pools = seeded_random(seed + 3_000_000) if seed % 4 == SECOND_POOLS else None
         self.places = VolumePlaces(seeded_random(seed + 4_000_000) if seed % 6 == WIDE else None)
         self._server = VolumeServer(rng, self._on_change, self.places, pools)
+        if seed % 5 == COMPETING:
+            self._server.competing = seeded_random(seed + COMPETING_SEED)
         clock = LoopClock(asyncio.get_running_loop())
         self._stores: dict[str, dict[str, Any]] = {VOLUME: {}, CLAIM: {}}
         backend: Any = SimpleNamespace(store=self._stores.get)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.config import plugin_sets
 from mooring.extenders import wire
 from mooring.extenders.full_objects import FullObjectCache
 from mooring.extenders.http_extender import HTTPExtender
@@ -25,6 +26,7 @@ from mooring.framework.runtime.attempt import Attempt, _Statuses
 from mooring.framework.runtime.attempt_copy import AttemptCopy
 from mooring.framework.runtime.framework import Framework
 from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch, SortedNodes
+from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.framework.waiting_pods import WaitingPod
 from tests.faults.planted.bug import PlantedBug
 
@@ -150,7 +152,7 @@ BUGS: Final = [
         "    binders = []\n    for plugin in plugins:\n        result = None\n",
         "    binders = []\n    result = None\n    for plugin in plugins:\n",
         runs="points",
-        seed=9,
+        seed=10,
     ),
     PlantedBug(
         "rejected_binding_is_skipped",
@@ -484,6 +486,8 @@ BUGS: Final = [
         "build",
         'if point == "bind" else',
         'if point == "post_bind" else',
+        runs="points",
+        seed=7,
     ),
     PlantedBug(
         "code_of_post_filter",
@@ -492,5 +496,78 @@ BUGS: Final = [
         "code_of",
         "result = result.status",
         "result = None",
+        runs="points",
+        seed=5,
+    ),
+    PlantedBug(
+        "listed_plugins_run_last",
+        "A plugin that a point lists and multiPoint has too runs after those of multiPoint",
+        plugin_sets,
+        "_expand",
+        "[*first, *from_multi_point, *last]",
+        "[*from_multi_point, *first, *last]",
+        runs="points",
+        seed=25,
+    ),
+    PlantedBug(
+        "weight_of_multi_point",
+        "The weight in multiPoint counts, and not that of the extension point",
+        plugin_sets,
+        "_weights",
+        "(*plugins.at(point).enabled, *plugins.multi_point.enabled)",
+        "(*plugins.multi_point.enabled, *plugins.at(point).enabled)",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "code_of_pre_enqueue",
+        "PreEnqueue is recorded as a success, also for a pod that it holds back",
+        Framework,
+        "pre_enqueue",
+        "code = SUCCESS if rejection is None else rejection.code.value",
+        "code = SUCCESS",
+        runs="points",
+        seed=1,
+    ),
+    PlantedBug(
+        "last_record_or_none",
+        "The record of PostFilter is that of the last plugin, also if that has none",
+        post_filtering,
+        "_run_plugins",
+        "record=result.record or merged.record",
+        "record=result.record",
+        runs="points",
+        seed=5,
+    ),
+    PlantedBug(
+        "pairs_over_the_limit",
+        "There is one more pair of plugin and point with a count of errors than may be",
+        PluginErrors,
+        "count",
+        "len(self._counts) >= PAIRS_MAX",
+        "len(self._counts) > PAIRS_MAX",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "removed_pods_of_all_namespaces",
+        "Removed pods count in all namespaces, whatever a term selects",
+        pod_deltas,
+        "_counts",
+        "matching = columns.matching(key.selector) & is_in[names]",
+        "matching = columns.matching(key.selector)",
+        runs="choice",
+        seed=4,
+    ),
+    PlantedBug(
+        "removed_pods_of_no_namespace",
+        "Removed pods of all namespaces do not count",
+        pod_deltas,
+        "_counts",
+        "if names is not None and names not in is_in:",
+        "is_in[None] = np.zeros(len(classes), dtype=np.bool_)\n"
+        "        if names is not None and names not in is_in:",
+        runs="choice",
+        seed=34,
     ),
 ]

@@ -31,7 +31,7 @@ BUGS: Final = [
         "n_violating <= limit",
         "n_violating < limit",
         runs="limited_choice",
-        seed=10,
+        seed=15,
     ),
     PlantedBug(
         "highest_is_lowest",
@@ -161,7 +161,7 @@ BUGS: Final = [
         "max(limit, first_sound + 1)",
         "max(limit, first_sound)",
         runs="limited_choice",
-        seed=10,
+        seed=15,
     ),
     PlantedBug(
         "count_of_steps",

@@ -138,6 +138,6 @@ BUGS: Final = [
         "evicted.results.clear()",
         "evicted.results.count = 0",
         runs="points",
-        seed=35,
+        seed=47,
     ),
 ]

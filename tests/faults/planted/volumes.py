@@ -13,7 +13,7 @@ from mooring.state.volumes import limits, topology, usage
 from mooring.state.volumes.capacity import Capacities, _ByValue
 from mooring.state.volumes.csi_nodes import CSINodes
 from mooring.state.volumes.free_index.first_match import FirstMatchIndex
-from mooring.state.volumes.free_index.groups import ByCode, Group
+from mooring.state.volumes.free_index.groups import ByCode, Group, Remaining
 from mooring.state.volumes.storage import Storage
 from mooring.state.volumes.topology import TopologyMasks
 from mooring.state.volumes.usage import VolumeUse
@@ -234,7 +234,7 @@ BUGS: Final = [
         "cached.invalidate_if_stale(self._masks.version)",
         "pass",
         runs="volumes",
-        seed=2,
+        seed=11,
     ),
     PlantedBug(
         "first_value_of_volume",
@@ -264,7 +264,7 @@ BUGS: Final = [
         "self._assumed_claims.pop(claim_key, None)",
         "pass",
         runs="volumes",
-        seed=2,
+        seed=6,
     ),
     PlantedBug(
         "assumed_claim",
@@ -382,7 +382,7 @@ BUGS: Final = [
         "of_key.largest(column) >= size_bytes",
         "of_key.largest(column) > size_bytes",
         runs="volumes",
-        seed=2,
+        seed=3,
     ),
     PlantedBug(
         "keys_of_positions_collide",
@@ -391,6 +391,8 @@ BUGS: Final = [
         "remaining",
         "codes[:-1] * (none + 1) + positions[:-1]",
         "codes[:-1] * none + positions[:-1]",
+        runs="volumes",
+        seed=2,
     ),
     PlantedBug(
         "one_byte_less",
@@ -401,5 +403,25 @@ BUGS: Final = [
         "max(self._list.first_position(request.nanos) - 1, 0)]",
         runs="volumes",
         seed=0,
+    ),
+    PlantedBug(
+        "next_volume_elsewhere",
+        "The second claim of a pod gets the next volume, also if that is in another zone",
+        Remaining,
+        "next_of",
+        "(self.codes[index] == codes) & (codes != MISSING)",
+        "codes != MISSING",
+        runs="volumes",
+        seed=2,
+    ),
+    PlantedBug(
+        "next_volume_is_too_small",
+        "The second claim of a pod gets the next volume, also if that is too small",
+        FirstMatchIndex,
+        "next",
+        "after = np.maximum(after, self._list.first_position(request.nanos) - 1)",
+        "pass",
+        runs="volumes",
+        seed=2,
     ),
 ]

@@ -45,6 +45,7 @@ class AttachedChoice:
         with_victims: How many of them had victims.
         limits: How many candidates the plugin has to search for.
         failing: The names of the nodes where a filter fails once pods are removed.
+        namespaces: Name -> labels, for terms that select namespaces.
 
     Args:
         service: Has not begun yet.
@@ -55,6 +56,7 @@ class AttachedChoice:
         self.compared = self.with_victims = 0
         self.limits = DEFAULT_LIMITS
         self.failing: frozenset[str] = frozenset()
+        self.namespaces: dict[str, dict[str, str]] = {}
         self._service = service
         self._report = report
         self._calls = 0
@@ -116,6 +118,7 @@ class AttachedChoice:
             [(info.pod, name) for info, name in cache.nominator.pods()],
             list(service.informers["PodDisruptionBudget"].objects.values()),
             self.failing,
+            self.namespaces,
         )
 
     def _placed(self) -> Iterator[tuple[str, PodInfo]]:

@@ -21,6 +21,7 @@ from mooring.framework.runtime.framework import Framework
 from mooring.framework.runtime.timings import ERROR, code_of
 from mooring.framework.status import (
     Candidate,
+    ClaimChange,
     Code,
     NodeError,
     PostFilterResult,
@@ -72,20 +73,28 @@ def _run(
     if not diagnosis.node_count or not framework.plugins("post_filter"):
         return PostFilterResult(None, "")
     started_s, code = framework.recorder.now(), ERROR
+    changes: list[ClaimChange] = []
     try:
-        result = yield from _run_plugins(framework, cycle, diagnosis, extenders)
+        result = yield from _run_plugins(framework, cycle, diagnosis, extenders, changes)
         code = code_of(result)
     except PluginError as error:
         framework.errors.count(error)
-        return _with_message(diagnosis, PostFilterResult(NodeError(str(error)).named(error.plugin)))
+        status = NodeError(str(error)).named(error.plugin)
+        result = _with_message(diagnosis, PostFilterResult(status))
     finally:
         framework.recorder.point("PostFilter", code, started_s)
-    return result
+    # Whatever later plugins return: a plugin of kube-scheduler makes the change by itself.
+    return result._replace(claim_change=changes[-1] if changes else None)
 
 
 def _run_plugins(
-    framework: Framework, cycle: Cycle, diagnosis: Diagnosis, extenders: tuple[Extender, ...]
+    framework: Framework,
+    cycle: Cycle,
+    diagnosis: Diagnosis,
+    extenders: tuple[Extender, ...],
+    changes: list[ClaimChange],
 ) -> ExtenderCalls[PostFilterResult]:
+    """Runs the plugins until one ends it; appends the changes of claims that they ask for."""
     reasons: list[str] = []
     merged = PostFilterResult(None)
     rejected_by = ""
@@ -95,11 +104,13 @@ def _run_plugins(
         result = framework.call(plugin, "PostFilter", plugin.post_filter, cycle, diagnosis)
         if not isinstance(result, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"returned {result!r}")
+        if result.claim_change is not None:
+            changes.append(result.claim_change)
         if extenders and result.status is None and result.candidates is not None:
             result = yield from _call_extenders(cycle, extenders, result.candidates())
         if result.status is None:
             diagnosis.post_filter_message = ""
-            return result._replace(plugin=plugin.name, claim_change=merged.claim_change)
+            return result._replace(plugin=plugin.name)
         unchecked: Any = result.status
         if isinstance(unchecked, Status) and unchecked.code is Code.ERROR:
             return _with_message(diagnosis, PostFilterResult(unchecked.named(plugin.name)))
@@ -108,10 +119,7 @@ def _run_plugins(
             return _with_message(diagnosis, result._replace(status=status))
         if result.node_name is not None:
             merged = merged._replace(node_name=result.node_name)
-        merged = merged._replace(
-            record=result.record or merged.record,
-            claim_change=result.claim_change or merged.claim_change,
-        )
+        merged = merged._replace(record=result.record or merged.record)
         reasons += status.reasons
         rejected_by = rejected_by or plugin.name
     return _with_message(diagnosis, merged._replace(status=Reject(*reasons).named(rejected_by)))

@@ -9,6 +9,8 @@ import pytest
 
 from mooring.framework import Code, Cycle, Diagnosis, PostFilterResult, Reject
 from mooring.framework.runtime.post_filter import post_filter
+from mooring.framework.status import ClaimChange, NodeError
+from mooring.objects.resource import ResourceClaim
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
 
@@ -101,3 +103,22 @@ def test_a_failure_leaves_the_pod_unschedulable_and_is_reported(answer: Any, tol
         f'0/1 nodes are available: 1 full. running PostFilter plugin "B": {told}'
     )
     assert plugins[2].seen == []
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        PostFilterResult(NO),
+        PostFilterResult(None, "a"),
+        PostFilterResult(Reject("never", resolvable=False)),
+        PostFilterResult(NodeError("broken")),
+        ValueError("broken"),
+        None,
+    ],
+)
+def test_a_claim_is_changed_whatever_later_plugins_return(later: Any) -> None:
+    change = ClaimChange(ResourceClaim())
+
+    result, _, _ = tried(PostFilterResult(NO, claim_change=change), later)
+
+    assert result.claim_change is change
