@@ -19,6 +19,7 @@ from mooring.client.transport.transport import Response, Transport
 from mooring.clock import Rng
 from mooring.errors import SchedulerError
 from mooring.objects.codec.decode import convert, encode
+from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import AllocationResult, ResourceClaim
 from mooring.plugins.dynamic_resources import DynamicResources
@@ -31,6 +32,7 @@ from tests.faults.harness.faults import now_s
 from tests.faults.parts.claim_model import ClaimModel, DeviceName, devices_of, known
 from tests.faults.parts.claim_removals import OpenRemovals
 from tests.faults.parts.claim_server import PREFIX, Stored, users_of
+from tests.faults.parts.claim_texts import text_problem
 from tests.faults.twins.content_versions import ContentVersions, of_devices
 from tests.helpers.devices import make_class, make_device, make_slice, selectors
 
@@ -293,6 +295,9 @@ class ClaimProcess:
             stored: ResourceClaim = await self._real_reserve(claim, pod, allocation)
         except SchedulerError as error:
             self._world.check_failure(claim, pod, error, answers)
+            text, is_new = str(error), allocation is not None
+            if problem := text_problem(text, key(claim), answers, is_allocated=is_new):
+                self._world.problems.append(f"{pod.key} fails with {text!r}, but {problem}")
             raise
         finally:
             self.model.in_flight.pop((uid, pod.uid), None)

@@ -51,6 +51,7 @@ from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
+from tests.faults.parts.reservation_run import run_reservation
 from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.rules_run import run_rules
 from tests.faults.parts.scores_run import run_scores
@@ -61,6 +62,7 @@ from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
+from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
@@ -129,6 +131,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "budgets": run_budgets,
     "corrupted": run_corrupted,
     "credentials": run_credentials,
+    "turns": run_turns,
+    "reservation": run_reservation,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -196,6 +200,8 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handle",
         "claim_errors",
         "removal",
+        "reservation",
+        "turns",
         "hints",
         "reports",
         "health",
