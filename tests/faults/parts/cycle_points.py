@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from mooring.metrics.registry import Metrics
 from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 
+SECONDS: Final = "scheduler_framework_extension_point_duration_seconds_sum"
+ROUNDING_S: Final = 1e-3
 POINTS: Final = "scheduler_framework_extension_point_duration_seconds_count"
 
 
@@ -39,6 +42,41 @@ def point_problems(metrics: Metrics, n_preempted: int) -> Iterator[str]:
         least = expected - (n_preempted if point == "Bind" else 0)
         if not least <= real <= expected:
             yield f"{point} is recorded {real} times, not {expected}"
+
+
+class Durations:
+    """Compares the durations of extension points with what the plugin has taken, on virtual time.
+
+    Args:
+        plugin: The only one that takes time; in PreBind and in Bind.
+    """
+
+    def __init__(self, plugin: Any) -> None:
+        self._spent_s: defaultdict[str, float] = defaultdict(float)
+        for method, point in (("pre_bind", "PreBind"), ("bind", "Bind")):
+            setattr(plugin, method, self._measured(getattr(plugin, method), point))
+
+    def _measured(self, call: Callable[..., Awaitable[Any]], point: str) -> Any:
+        async def measured(*args: Any) -> Any:
+            loop = asyncio.get_running_loop()
+            started_s = loop.time()
+            try:
+                return await call(*args)
+            finally:
+                self._spent_s[point] += loop.time() - started_s
+
+        return measured
+
+    def problems(self, metrics: Metrics) -> Iterator[str]:
+        """Yields the points whose durations do not add up; 0 s for all others."""
+        sums: defaultdict[str, float] = defaultdict(float)
+        for family in metrics.collect():
+            for name, labels, value, *_ in family.samples:
+                if name == SECONDS:
+                    sums[labels["extension_point"]] += value
+        for point in sorted({*sums, *self._spent_s}):
+            if abs(sums[point] - self._spent_s[point]) > ROUNDING_S:
+                yield f"{point} has {sums[point]:.2f} s, not {self._spent_s[point]:.2f} s"
 
 
 class EndsOfFlights:

@@ -54,6 +54,7 @@ from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.reservation_run import run_reservation
 from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.rules_run import run_rules
+from tests.faults.parts.sampled_run import run_sampled
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.service_run import run_service
 from tests.faults.parts.slots_run import run_slots
@@ -133,6 +134,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "credentials": run_credentials,
     "turns": run_turns,
     "reservation": run_reservation,
+    "sampled": run_sampled,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -154,6 +156,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "framework": (
         "points",
+        "sampled",
         "cached",
         "batch",
         "batched",

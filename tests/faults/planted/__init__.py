@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.faults.planted import (
+    attempts,
     bindings,
     cache,
     devices,
@@ -29,6 +30,7 @@ from tests.faults.planted.bug import PlantedBug
 
 #: Every bug by the change of one line.
 ALL_BUGS: Final = (
+    *attempts.BUGS,
     *bindings.BUGS,
     *cache.BUGS,
     *devices.BUGS,

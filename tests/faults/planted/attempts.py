@@ -1,0 +1,156 @@
+"""Bugs in which nodes an attempt evaluates, and in what it leaves behind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mooring.framework.runtime import bind as bind_points
+from mooring.framework.runtime import filter as filtering
+from mooring.framework.runtime import host_selection
+from mooring.framework.runtime.attempt import Attempt
+from mooring.scheduler import with_extenders
+from mooring.scheduler.with_extenders import ExtenderScheduler
+from tests.faults.planted.bug import PlantedBug
+
+BUGS: Final = [
+    PlantedBug(
+        "few_nodes_are_enough",
+        "With a percentage fewer than a hundred nodes may be enough",
+        host_selection,
+        "feasible_nodes_to_find",
+        "return max(MIN_FEASIBLE_NODES, node_count * percentage // 100)",
+        "return max(1, node_count * percentage // 100)",
+        runs="sampled",
+        seed=3,
+    ),
+    PlantedBug(
+        "least_percentage_is_the_most",
+        "The least percentage of nodes is the most",
+        host_selection,
+        "feasible_nodes_to_find",
+        "max(MIN_PERCENTAGE, 50 - node_count // 125)",
+        "min(MIN_PERCENTAGE, 50 - node_count // 125)",
+        runs="sampled",
+        seed=3,
+    ),
+    PlantedBug(
+        "next_start_after_feasible",
+        "The next attempt begins after the feasible nodes, and not after the rejected ones",
+        Attempt,
+        "next_start_index",
+        "+ self.refused_count()) %",
+        ") %",
+        runs="sampled",
+        seed=0,
+    ),
+    PlantedBug(
+        "stops_at_the_last",
+        "The visit ends with the last node that is needed",
+        filtering,
+        "_stop_index",
+        "count > enough",
+        "count >= enough",
+        runs="sampled",
+        seed=2,
+    ),
+    PlantedBug(
+        "all_of_some_are_all",
+        "An attempt that has visited all nodes that PreFilter leaves counts as full",
+        filtering,
+        "_select_feasible",
+        "len(order) == len(attempt.snapshot.nodes)",
+        "len(order) != len(attempt.snapshot.nodes)",
+        runs="sampled",
+        seed=0,
+    ),
+    PlantedBug(
+        "excluded_are_not_counted",
+        "Nodes that PreFilter excludes are not in the message",
+        Attempt,
+        "diagnosis",
+        "diagnosis.absent_count = len(self._excluded_names())",
+        "pass",
+        runs="sampled",
+        seed=1,
+    ),
+    PlantedBug(
+        "nominated_is_excluded_too",
+        "A nominated node that is rejected and left out is counted twice",
+        Attempt,
+        "diagnosis",
+        "diagnosis.absent_count -= 1",
+        "pass",
+        runs="sampled",
+        seed=2,
+    ),
+    PlantedBug(
+        "first_of_all_is_first",
+        "Without scores the first of all nodes is visited first",
+        filtering,
+        "_select_feasible",
+        "visited = visiting_order(order, attempt.start_index)",
+        "visited = visiting_order(order, attempt.start_index if framework.needs_scoring else 0)",
+        runs="sampled",
+        seed=2,
+    ),
+    PlantedBug(
+        "duration_of_bind_is_a_moment",
+        "The duration of Bind is the sum of two moments",
+        bind_points,
+        "bind",
+        "recorder.now() - started_s",
+        "recorder.now() + started_s",
+        runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "rejection_in_bind_takes_no_time",
+        "A rejection in Bind is recorded without its duration",
+        bind_points,
+        "bind",
+        'recorder.point("Bind", status.code.value, started_s)',
+        'recorder.point("Bind", status.code.value, recorder.now())',
+        runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "reserve_takes_until_now",
+        "The duration of Reserve is a moment",
+        bind_points,
+        "reserve",
+        "recorder.now() - started_s",
+        "recorder.now()",
+        runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "prebind_fails_at_once",
+        "The duration of PreBind is that of its failure alone",
+        bind_points,
+        "pre_bind",
+        'recorder.point("PreBind", code, started_s)',
+        'recorder.point("PreBind", code, started_s if code == SUCCESS else recorder.now())',
+        runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "answers_meet_the_old_snapshot",
+        "An answer of an extender is used with the snapshot from before the call",
+        with_extenders,
+        "drive_extender_calls",
+        "        renew()\n",
+        "        pass\n",
+        runs="cycle",
+        seed=4,
+    ),
+    PlantedBug(
+        "only_the_cycle_is_renewed",
+        "After a call of an extender the attempt has the old snapshot",
+        ExtenderScheduler,
+        "_try_once",
+        "cycle.snapshot = attempt.snapshot = self._cache.snapshot()",
+        "cycle.snapshot = self._cache.snapshot()",
+        runs="cycle",
+        seed=4,
+    ),
+]
