@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
@@ -12,7 +13,15 @@ from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 
 SECONDS: Final = "scheduler_framework_extension_point_duration_seconds_sum"
+ERRORS: Final = "scheduler_plugin_errors_total"
 ROUNDING_S: Final = 1e-3
+METHODS: Final = {
+    "pre_filter": "PreFilter",
+    "reserve": "Reserve",
+    "permit": "Permit",
+    "pre_bind": "PreBind",
+    "bind": "Bind",
+}
 POINTS: Final = "scheduler_framework_extension_point_duration_seconds_count"
 
 
@@ -44,39 +53,61 @@ def point_problems(metrics: Metrics, n_preempted: int) -> Iterator[str]:
             yield f"{point} is recorded {real} times, not {expected}"
 
 
-class Durations:
-    """Compares the durations of extension points with what the plugin has taken, on virtual time.
+class MeasuredPlugin:
+    """Compares metrics with what the only plugin that fails or takes time has done.
 
     Args:
-        plugin: The only one that takes time; in PreBind and in Bind.
+        plugin: Takes time in PreBind and in Bind, on virtual time; raises at any point.
     """
 
     def __init__(self, plugin: Any) -> None:
         self._spent_s: defaultdict[str, float] = defaultdict(float)
-        for method, point in (("pre_bind", "PreBind"), ("bind", "Bind")):
-            setattr(plugin, method, self._measured(getattr(plugin, method), point))
+        self._raised: Counter[str] = Counter()
+        for method, point in METHODS.items():
+            call = getattr(plugin, method)
+            is_async = inspect.iscoroutinefunction(call)
+            measured = self._awaited(call, point) if is_async else self._called(call, point)
+            setattr(plugin, method, measured)
 
-    def _measured(self, call: Callable[..., Awaitable[Any]], point: str) -> Any:
-        async def measured(*args: Any) -> Any:
+    def _called(self, call: Callable[..., Any], point: str) -> Any:
+        def called(*args: Any) -> Any:
+            try:
+                return call(*args)
+            except ValueError:
+                self._raised[point] += 1
+                raise
+
+        return called
+
+    def _awaited(self, call: Callable[..., Awaitable[Any]], point: str) -> Any:
+        async def awaited(*args: Any) -> Any:
             loop = asyncio.get_running_loop()
             started_s = loop.time()
             try:
                 return await call(*args)
+            except ValueError:
+                self._raised[point] += 1
+                raise
             finally:
                 self._spent_s[point] += loop.time() - started_s
 
-        return measured
+        return awaited
 
     def problems(self, metrics: Metrics) -> Iterator[str]:
-        """Yields the points whose durations do not add up; 0 s for all others."""
+        """Yields the points whose durations do not add up, and those with other errors."""
         sums: defaultdict[str, float] = defaultdict(float)
-        for family in metrics.collect():
+        errors: Counter[str] = Counter()
+        for family in metrics.registry.collect():
             for name, labels, value, *_ in family.samples:
                 if name == SECONDS:
                     sums[labels["extension_point"]] += value
+                elif name == ERRORS:
+                    errors[labels["extension_point"]] += int(value)
         for point in sorted({*sums, *self._spent_s}):
             if abs(sums[point] - self._spent_s[point]) > ROUNDING_S:
                 yield f"{point} has {sums[point]:.2f} s, not {self._spent_s[point]:.2f} s"
+        if errors != self._raised:
+            yield f"{dict(errors)} errors of plugins are counted, not {dict(self._raised)}"
 
 
 class EndsOfFlights:

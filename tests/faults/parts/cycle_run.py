@@ -42,7 +42,7 @@ from tests.faults.harness.scheduler_checker import (
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
-from tests.faults.parts.cycle_points import Durations, EndsOfFlights, point_problems
+from tests.faults.parts.cycle_points import EndsOfFlights, MeasuredPlugin, point_problems
 from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
 from tests.faults.parts.narrowing import Narrowing
 from tests.faults.parts.second_wait import SecondWait
@@ -190,7 +190,7 @@ class CycleRun(PodCluster):
             has_extenders=has_extenders,
         )
         _widen(self.script, seed, has_extenders=has_extenders)
-        self._durations = Durations(self.script)
+        self._measured = MeasuredPlugin(self.script)
         self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:
@@ -313,7 +313,7 @@ class CycleRun(PodCluster):
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
         self.problems += audit(self._cache)
         self.problems += point_problems(self.metrics, self._n_preempted)
-        self.problems += self._durations.problems(self.metrics)
+        self.problems += self._measured.problems(self.metrics)
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
 

@@ -67,6 +67,7 @@ from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
+from tests.faults.parts.watching_run import run_watching
 from tests.faults.parts.writes_run import run_writes
 
 #: Kind of runs -> runs one seed; any exception is a detection.
@@ -135,6 +136,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "turns": run_turns,
     "reservation": run_reservation,
     "sampled": run_sampled,
+    "watching": run_watching,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -176,6 +178,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "client": (
         "client",
         "informer",
+        "watching",
         "writes",
         "recorder",
         "elector",

@@ -8,7 +8,9 @@ from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime import filter as filtering
 from mooring.framework.runtime import host_selection
 from mooring.framework.runtime.attempt import Attempt
+from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.scheduler import with_extenders
+from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from tests.faults.planted.bug import PlantedBug
 
@@ -152,5 +154,25 @@ BUGS: Final = [
         "cycle.snapshot = self._cache.snapshot()",
         runs="cycle",
         seed=4,
+    ),
+    PlantedBug(
+        "errors_count_once",
+        "The errors of a plugin at an extension point count as one",
+        PluginErrors,
+        "count",
+        "self._counts.get(pair, 0) + 1",
+        "1",
+        runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "errors_are_not_counted",
+        "Errors of plugins that fail an attempt are not counted",
+        Scheduler,
+        "_handle_scheduling_failure",
+        "        self._profiles[profile].errors.count(error)",
+        "        pass",
+        runs="cycle",
+        seed=0,
     ),
 ]
