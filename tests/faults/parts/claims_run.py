@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mooring.client import Request
@@ -174,9 +174,8 @@ class ClaimsRun:
         claim = self._server.claims.get(name)
         what = f"{pod.metadata.name} fails at {name} with {text!r}, but"
         sent_s = self._process.sent_s.get((name, pod.uid), -ARRIVES_WITHIN_S)
-        may_arrive = now_s() - sent_s < ARRIVES_WITHIN_S - 5.0
-        is_others = claim is not None and _is_of_others(claim)
-        if claim is not None and pod.uid in users_of(claim) and may_arrive and not is_others:
+        may_arrive = now_s() - sent_s < ARRIVES_WITHIN_S - 5.0 and not _is_of_others(claim)
+        if claim is not None and pod.uid in users_of(claim) and may_arrive:
             self.problems.append(f"{what} it is reserved")
         for request, at_s in self.network.on_way:
             body = claim_in(request)
@@ -291,7 +290,7 @@ class ClaimsRun:
         self._server.create(self._rng.choice(CLAIMS), self._rng.choice((1, 1, 2)))
 
     def _delete_claim(self) -> None:
-        self._server.delete(self._rng.choice(CLAIMS))
+        _delete(self._server, self._rng, self._leader, self._process.names or CLAIMS)
 
     def _allocate(self) -> None:
         """Allocates a claim as another scheduler does, with devices that every node can use.
@@ -328,9 +327,20 @@ class ClaimsRun:
             self._server.store(claim)
 
 
-def _is_of_others(claim: Stored) -> bool:
+def _delete(server: ClaimServer, rng: Rng, leader: Rng | None, names: Sequence[str]) -> None:
+    """Deletes a claim; in some runs one of those that are being reserved, and makes it anew."""
+    if leader is None:
+        server.delete(rng.choice(CLAIMS))
+        return
+    server.delete(name := leader.choice(names))
+    if leader.random() < 0.7:
+        server.create(name, 1)  # unless its finalizer holds it
+
+
+def _is_of_others(claim: Stored | None) -> bool:
     """Returns whether another scheduler has allocated a claim."""
-    return any(device.pool == OTHERS["pool"] for device in known(claim).devices)
+    devices = known(claim).devices if claim is not None else ()
+    return any(device.pool == OTHERS["pool"] for device in devices)
 
 
 def _users_of_last_leader(leader: Rng | None, pods: list[Pod], name: str) -> list[Stored]:

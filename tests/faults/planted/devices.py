@@ -582,4 +582,14 @@ BUGS: Final = [
         runs="claims",
         seed=0,
     ),
+    PlantedBug(
+        "claim_of_the_name_is_reserved",
+        "A claim that was made anew is reserved in place of the one that was meant",
+        ClaimWriter,
+        "_newest",
+        "is_same = newest is not None and newest.metadata.uid == claim.metadata.uid",
+        "is_same = newest is not None",
+        runs="claims",
+        seed=27,
+    ),
 ]
