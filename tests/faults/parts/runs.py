@@ -49,6 +49,7 @@ from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
+from tests.faults.parts.rejections_run import run_rejections
 from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.reservation_run import run_reservation
@@ -137,6 +138,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "reservation": run_reservation,
     "sampled": run_sampled,
     "watching": run_watching,
+    "rejections": run_rejections,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -159,6 +161,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "framework": (
         "points",
         "sampled",
+        "rejections",
         "cached",
         "batch",
         "batched",

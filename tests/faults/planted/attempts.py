@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.framework.runtime import all_rejections, host_selection
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime import filter as filtering
-from mooring.framework.runtime import host_selection
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.plugin_errors import PluginErrors
 from mooring.scheduler import with_extenders
@@ -173,6 +173,56 @@ BUGS: Final = [
         "        self._profiles[profile].errors.count(error)",
         "        pass",
         runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "first_error_ends_rejections",
+        "An error of one PreFilter ends the search for further rejections",
+        all_rejections,
+        "all_rejections",
+        "            continue\n        if result is Skip",
+        "            break\n        if result is Skip",
+        runs="rejections",
+        seed=0,
+    ),
+    PlantedBug(
+        "failed_pre_filter_filters",
+        "Filter runs for a plugin whose PreFilter has failed",
+        all_rejections,
+        "all_rejections",
+        "errors[plugin.name] = str(error)\n            cycle.skipped |= {plugin.name}",
+        "errors[plugin.name] = str(error)",
+        runs="rejections",
+        seed=0,
+    ),
+    PlantedBug(
+        "one_rejection_of_a_node",
+        "A node has its first rejection alone",
+        all_rejections,
+        "_filter",
+        "if all(earlier.plugin != name for earlier in node_rejections):",
+        "if not node_rejections:",
+        runs="rejections",
+        seed=0,
+    ),
+    PlantedBug(
+        "second_plugin_leaves_out",
+        "Of two plugins that leave a node out the second one alone is named",
+        all_rejections,
+        "all_rejections",
+        "[*of_nodes.get(name, ()), left_out]",
+        "[left_out]",
+        runs="rejections",
+        seed=0,
+    ),
+    PlantedBug(
+        "skipping_plugin_filters",
+        "Filter runs for a plugin that skips the pod",
+        all_rejections,
+        "all_rejections",
+        "if result is Skip.SKIP:\n            cycle.skipped |= {plugin.name}",
+        "if result is Skip.SKIP:\n            pass",
+        runs="rejections",
         seed=0,
     ),
 ]
