@@ -69,6 +69,14 @@ class DrawnFilter(Drawn):
             raise ValueError("broken")
         return FilterStatuses.of([self._status(name) for name in nodes.names])
 
+    def rejections(self, names: tuple[str, ...]) -> dict[str, Rejection]:
+        """Returns the rejection of each node."""
+        of_nodes = {name: self.reasons[name] for name in names if name in self.reasons}
+        return {
+            name: Rejection(self.name, CODES[is_resolvable], (reason,))
+            for name, (reason, is_resolvable) in of_nodes.items()
+        }
+
     def _status(self, name: str) -> Status | None:
         if name not in self.reasons:
             return None
@@ -103,7 +111,7 @@ class RejectionsRun:
         }
         # The order of Filter may be another one than that of PreFilter.
         rng.shuffle(points["filter"])
-        self._filters = points["filter"]
+        self._filters: list[Any] = points["filter"]
         self._framework = Framework(Profile("rejections", points, {}), clock=VirtualClock())
 
     def run(self) -> None:
@@ -156,23 +164,23 @@ class RejectionsRun:
                 of_pod.append(Rejection(plugin.name, CODES[False], (f"not for {plugin.name}",)))
             elif plugin.before == LEAVES:
                 text = f"node(s) didn't satisfy plugin(s) [{plugin.name}]"
-                for name in names:
-                    if name not in plugin.left:
-                        of_nodes[name].append(Rejection(plugin.name, CODES[False], (text,)))
+                left_out = Rejection(plugin.name, CODES[False], (text,))
+                _add({name: left_out for name in names if name not in plugin.left}, of_nodes)
         for plugin in self._filters:
             if plugin.name in skipped:
                 continue
             if plugin.raises:
                 failed.add(plugin.name)
                 continue
-            for name in names:
-                if name in plugin.reasons and all(
-                    it.plugin != plugin.name for it in of_nodes[name]
-                ):
-                    reason, is_resolvable = plugin.reasons[name]
-                    rejection = Rejection(plugin.name, CODES[is_resolvable], (reason,))
-                    of_nodes[name].append(rejection)
+            _add(plugin.rejections(names), of_nodes)
         return of_pod, {name: tuple(it) for name, it in of_nodes.items() if it}, failed
+
+
+def _add(rejections: dict[str, Rejection], of_nodes: dict[str, list[Rejection]]) -> None:
+    """Adds the rejections of one plugin, but for nodes that it has rejected before."""
+    for name, rejection in rejections.items():
+        if all(earlier.plugin != rejection.plugin for earlier in of_nodes[name]):
+            of_nodes[name].append(rejection)
 
 
 def run_rejections(seed: int) -> None:
