@@ -31,6 +31,8 @@ PAGE_BYTES_MAX: Final = 64 << 20
 LIST_BYTES_MAX: Final = 512 << 20
 #: So many empty pages in a row are accepted.
 EMPTY_MAX: Final = 16
+#: Only before so many pages there are empty ones, since they take as much time.
+FIRST_PAGES: Final = 8
 
 
 class PagingServer:
@@ -63,7 +65,7 @@ class PagingServer:
         self._token = ""
         self._next = 0
         #: Draws empty pages, of which a few are sent between two others; how many are next.
-        self._emptying, self._empty_left = emptying, 0
+        self._emptying, self._empty_left, self._pages_left = emptying, 0, -1
         #: How many were sent in a row.
         self._empty_count = 0
         self.is_endless = False
@@ -114,6 +116,8 @@ class PagingServer:
         readable = [pod["metadata"]["name"] for pod in pods if isinstance(pod["spec"], dict)]
         self.expected = readable, len(pods) - len(readable), str(self._version)
         self.is_gone, self._next, self._token, self._listed = False, 0, "", pods
+        # In a few lists too many are empty before one of the first pages.
+        self._pages_left = self._emptying.choice((-1, -1, -1, -1, -1, 1, 2, 3))
         self.is_endless, self._empty_count, self._empty_left = False, 0, self._drawn_empty()
 
     def begin_list(self, rng: Rng) -> tuple[int, str, str]:
@@ -127,7 +131,12 @@ class PagingServer:
 
     def _drawn_empty(self) -> int:
         """Returns how many empty pages are sent before the next one."""
-        return self._emptying.choice((0, 0, 0, 1, 10, EMPTY_MAX, EMPTY_MAX + 1))
+        self._pages_left -= 1
+        if not self._pages_left:
+            return EMPTY_MAX + 1
+        if self._pages_left < -FIRST_PAGES:
+            return 0
+        return self._emptying.choice((*[0] * 9, 1, 10, EMPTY_MAX))
 
     def _page(self, limit: int) -> Response:
         count = limit or len(self._listed)
