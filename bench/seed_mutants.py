@@ -34,8 +34,12 @@ from tests.faults.parts.runs import PART_RUNS
 
 #: Seconds of CPU time for a single seed: a run that takes longer does not end.
 SEED_S_MAX: Final = 90.0
-#: Seeds of which the lines are recorded: of parts, and of whole runs.
+#: Seeds of which the lines are recorded: of parts, and of whole runs. What a seed draws rarely
+#: is in none of a few, so cheap runs have more of them.
 TRACED_SEEDS: Final = {True: 4, False: 2}
+TRACED_SEEDS_MAX: Final = 16
+#: Seconds of CPU time of a kind after which it has no more of them.
+TRACED_S: Final = 1.0
 
 Place = tuple[str, int]
 
@@ -154,7 +158,9 @@ def traced_runs(files: set[str], kinds: Iterable[str]) -> Traced:
         lines: set[Place] = set()
         count = TRACED_SEEDS[kind in PART_RUNS]
         begun_s = time.process_time()
-        for seed in range(count):
+        for seed in range(TRACED_SEEDS_MAX):
+            if seed >= count and time.process_time() - begun_s >= TRACED_S:
+                break
             trace = _tracer(files, lines) if seed else None
             sys.settrace(trace)
             try:

@@ -22,10 +22,13 @@ from mooring.scheduler import bind_pod as module
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.faults import DELAY_S_MAX, DELAY_S_MIN, Faults, FaultyNetwork, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.parts.claim_process import Heard
 from tests.faults.parts.pod_server import PREFIX, PodServer
 from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 30
+#: The server may ask to send a request once more, and has not handled it then.
+ASKS_TO_WAIT: Final = (429, 503)
 ATTEMPTS: Final = 6
 NODES: Final = ("a", "b")
 BUSY_S: Final = 600.0
@@ -143,7 +146,8 @@ class BindingRun:
             self.network.is_late = True
             self.network.dropping = cutting = seeded_random(seed + 4_000_000)
             transport = CuttingTransport(self.network, self._server, cutting)
-        self._client = Client(transport, rng=self._rng)
+        self._heard = Heard(transport)
+        self._client = Client(self._heard, rng=self._rng)
         self.network.faults = _faults(self._rng)
         if self.network.is_late:
             slow = SLOW_SHARE if self.network.dropping is None else CUT_SLOW_SHARE
@@ -203,12 +207,16 @@ class BindingRun:
         if pod.spec.node_name:
             return True
         self._open += 1
+        answers = self._heard.answers.setdefault(asyncio.current_task(), [])
+        answers.clear()
         try:
             await self._send(pod, node)
         except SchedulerError as error:
             result = error
         self._open -= 1
         self._check(name, uid, node, result)
+        if _is_sent_after_the_end([it.status for it in answers if it.request.method == "POST"]):
+            self.problems.append(f"{name} is bound once more after a failure that is an answer")
         return result is None
 
     async def _send(self, pod: Pod, node: str) -> None:
@@ -249,6 +257,14 @@ class BindingRun:
                     self._server.create(name)
                 case "restart":
                     self.network.restart(rng.random() ** 2 * 60.0)
+
+
+def _is_sent_after_the_end(statuses: list[int]) -> bool:
+    """Returns whether a binding followed one that the server has refused or failed."""
+    ends = [
+        number for number, code in enumerate(statuses) if code >= 400 and code not in ASKS_TO_WAIT
+    ]
+    return bool(ends) and ends[0] + 1 < len(statuses)
 
 
 def _faults(rng: Rng) -> Faults:

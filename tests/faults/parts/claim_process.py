@@ -19,6 +19,7 @@ from mooring.client.transport.transport import Response, Transport
 from mooring.clock import Rng
 from mooring.errors import SchedulerError
 from mooring.objects.codec.decode import convert, encode
+from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.resource import AllocationResult, ResourceClaim
 from mooring.plugins.dynamic_resources import DynamicResources
@@ -31,6 +32,7 @@ from tests.faults.harness.faults import now_s
 from tests.faults.parts.claim_model import ClaimModel, DeviceName, devices_of, known
 from tests.faults.parts.claim_removals import OpenRemovals
 from tests.faults.parts.claim_server import PREFIX, Stored, users_of
+from tests.faults.parts.claim_texts import text_problem
 from tests.faults.twins.content_versions import ContentVersions, of_devices
 from tests.helpers.devices import make_class, make_device, make_slice, selectors
 
@@ -108,6 +110,7 @@ class ClaimProcess:
     Attributes:
         model: What it knows.
         attempting: UID of each pod that has an attempt -> its node.
+        names: The claims of the pod whose attempt began last.
         removals: UIDs of claim and pod -> the removal of the pod.
         sent_s: Name of a claim and UID of a pod -> when the reservation was sent last.
     """
@@ -115,6 +118,7 @@ class ClaimProcess:
     def __init__(self, world: World, transport: Transport, rng: Rng) -> None:
         self.model = ClaimModel()
         self.attempting: dict[str, str] = {}
+        self.names: list[str] = []
         self.removals: dict[tuple[str, str], Removal] = {}
         self.sent_s: dict[tuple[str, str], float] = {}
         self._world, self._rng = world, rng
@@ -138,6 +142,8 @@ class ClaimProcess:
         self._real_reserve, self._real_unreserve = writer.reserve, writer.unreserve
         writer.reserve, writer.unreserve = self._reserve, self._unreserve
         self._unreserved: list[str] = []
+        #: Task that reserves a claim -> the claim's UID.
+        self._claimed: dict[object, str] = {}
         self._removing = OpenRemovals(writer, world.problems.append)
         contents = of_devices(self._cache)
         self._versions = ContentVersions(contents, world.problems.append)
@@ -204,7 +210,7 @@ class ClaimProcess:
         if self._plugin.reserve(cycle, node) is not None:
             self._world.problems.append(f"{pod.metadata.name}: Reserve fails after Filter")
             return False
-        self.attempting[pod.metadata.uid] = node
+        self.attempting[pod.metadata.uid], self.names = node, names
         self._follow_reserve(pod.metadata.uid, names, node, before)
         self.check()
         try:
@@ -289,13 +295,18 @@ class ClaimProcess:
         name, uid = claim.metadata.name, claim.metadata.uid
         answers = self._heard.answers.setdefault(asyncio.current_task(), [])
         answers.clear()
+        self._claimed[asyncio.current_task()] = uid
         try:
             stored: ResourceClaim = await self._real_reserve(claim, pod, allocation)
         except SchedulerError as error:
             self._world.check_failure(claim, pod, error, answers)
+            text, is_new = str(error), allocation is not None
+            if problem := text_problem(text, key(claim), answers, is_allocated=is_new):
+                self._world.problems.append(f"{pod.key} fails with {text!r}, but {problem}")
             raise
         finally:
             self.model.in_flight.pop((uid, pod.uid), None)
+            del self._claimed[asyncio.current_task()]
         written = known(json.loads(encode(stored)))
         self.model.store(name, written)
         if pod.uid not in written.users or not written.devices or written.uid != uid:
@@ -313,6 +324,8 @@ class ClaimProcess:
             return
         metadata = body["metadata"]
         name = metadata.get("name", "")
+        if self._claimed.get(asyncio.current_task(), metadata["uid"]) != metadata["uid"]:
+            self._world.problems.append(f"{request.path} is written for another claim of the name")
         for user in body.get("status", {}).get("reservedFor") or ():
             self.sent_s[name, user["uid"]] = now_s()
         latest = self.model.get(name)

@@ -48,12 +48,14 @@ class ClaimServer:
         claims: Name -> claim.
         invalid: The writes that validation has refused.
         writer: The request of a scheduler that is being handled; None = others write.
+        attempt_of: Returns the number of the attempt at the pod of a UID.
     """
 
     def __init__(self, on_change: Callable[[Stored | None, Stored | None], None]) -> None:
         self.claims: dict[str, Stored] = {}
         self.invalid: list[str] = []
         self.writer: Request | None = None
+        self.attempt_of: Callable[[str], int] = lambda _: 0
         #: What identifies a write -> how often it was refused with Conflict.
         self._conflicts: Counter[tuple[Any, ...]] = Counter()
         self._on_change = on_change
@@ -136,13 +138,16 @@ class ClaimServer:
     def _note_conflict(self, request: Request, body: Stored) -> None:
         """Notes a write of a version that was changed; it must not be sent again and again.
 
-        A deallocation may be: each attempt of a pod decides it anew, from what is known then.
+        Another attempt may send it once more, and so may a deallocation: they are decided anew,
+        from what is known then.
         """
         if not body.get("status"):
             return
         metadata = body["metadata"]
         user = json.dumps(body["status"], sort_keys=True)
-        key = request.method, request.path, metadata["uid"], metadata.get("resourceVersion"), user
+        version = metadata.get("resourceVersion")
+        attempts = tuple(self.attempt_of(uid) for uid in users_of(body))
+        key = request.method, request.path, metadata["uid"], version, user, attempts
         self._conflicts[key] += 1
         # The first answer may be lost.
         if self._conflicts[key] > CONFLICTS_MAX:

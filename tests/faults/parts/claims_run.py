@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from mooring.client import Request
@@ -32,6 +32,7 @@ from tests.faults.harness.request_checker import RequestChecker
 from tests.faults.parts.claim_model import Known, devices_of, known
 from tests.faults.parts.claim_process import Answer, ClaimProcess, claim_in
 from tests.faults.parts.claim_server import ClaimServer, Stored, users_of
+from tests.faults.parts.claim_texts import requests_after_the_end
 from tests.helpers.virtual_loop import run_virtually
 
 CLAIMS: Final = ("c0", "c1", "c2", "c3", "c4")
@@ -88,11 +89,14 @@ class ClaimsRun:
         self._check_requests()
         self.network.faults = Faults(**{it: rng.choice((0.0, 0.0, 0.1, 0.4)) for it in KINDS})
         self._lag_s = rng.choice((0.0, 0.5, 5.0))
+        #: Draws the pods for which the last leader reserves claims; None = it allocates only.
+        self._leader = seeded_random(seed + 3_000_000) if seed % 2 else None
         #: UID -> each pod that exists; those that are bound; those of processes that were killed.
         self._pods: dict[str, Pod] = {}
         self._bound: set[str] = set()
         self._killed: set[str] = set()
-        self._count = 0
+        self._count, self._attempts = 0, Counter[str]()
+        self._server.attempt_of = self._attempts.__getitem__
         self._working: list[asyncio.Task[None]] = []
         self._events: asyncio.Queue[tuple[str, Stored | None]] = asyncio.Queue()
         self._start()
@@ -127,6 +131,7 @@ class ClaimsRun:
         """Tries a pod until it is bound or deleted."""
         process, uid = self._process, pod.metadata.uid
         while uid in self._pods and uid not in self._bound and process is self._process:
+            self._attempts[uid] += 1
             if not await process.attempt(pod):
                 # Some are tried at once, while the removal from their claims is in progress.
                 is_at_once = self._rng.random() < AT_ONCE_SHARE
@@ -169,7 +174,7 @@ class ClaimsRun:
         claim = self._server.claims.get(name)
         what = f"{pod.metadata.name} fails at {name} with {text!r}, but"
         sent_s = self._process.sent_s.get((name, pod.uid), -ARRIVES_WITHIN_S)
-        may_arrive = now_s() - sent_s < ARRIVES_WITHIN_S - 5.0
+        may_arrive = now_s() - sent_s < ARRIVES_WITHIN_S - 5.0 and not _is_of_others(claim)
         if claim is not None and pod.uid in users_of(claim) and may_arrive:
             self.problems.append(f"{what} it is reserved")
         for request, at_s in self.network.on_way:
@@ -182,7 +187,7 @@ class ClaimsRun:
         latest = self._process.model.get(name)
         if problem := _without_reason(claimed, latest, claim, text, answers):
             self.problems.append(f"{what} {problem}")
-        if (missed := _requests_after_the_end(answers)) > 0:
+        if (missed := requests_after_the_end(answers)) > 0:
             self.problems.append(f"{what} only {missed} requests after it was seen to be gone")
 
     # -- the server -------------------------------------------------------------------------------
@@ -285,10 +290,13 @@ class ClaimsRun:
         self._server.create(self._rng.choice(CLAIMS), self._rng.choice((1, 1, 2)))
 
     def _delete_claim(self) -> None:
-        self._server.delete(self._rng.choice(CLAIMS))
+        _delete(self._server, self._rng, self._leader, self._process.names or CLAIMS)
 
     def _allocate(self) -> None:
-        """Allocates a claim as another scheduler does, with devices that every node can use."""
+        """Allocates a claim as another scheduler does, with devices that every node can use.
+
+        A request of the last leader that arrives late also reserves it, for a pod that we try.
+        """
         name = self._rng.choice(CLAIMS)
         claim = self._server.copy_of(name)
         if claim is None or known(claim).devices or "deletionTimestamp" in claim["metadata"]:
@@ -297,6 +305,8 @@ class ClaimsRun:
         results = [OTHERS | {"device": f"{name}-{number}"} for number in range(count)]
         claim["metadata"]["finalizers"] = [FINALIZER]
         claim["status"]["allocation"] = {"devices": {"results": results}}
+        pods = [pod for uid, pod in self._pods.items() if uid in self._process.attempting]
+        claim["status"]["reservedFor"] = _users_of_last_leader(self._leader, pods, name)
         self._server.store(claim)
 
     def _clear(self) -> None:
@@ -315,6 +325,35 @@ class ClaimsRun:
                 claim["status"].pop("allocation", None)
                 claim["metadata"]["finalizers"] = []
             self._server.store(claim)
+
+
+def _delete(server: ClaimServer, rng: Rng, leader: Rng | None, names: Sequence[str]) -> None:
+    """Deletes a claim; in some runs one of those that are being reserved, and makes it anew."""
+    if leader is None:
+        server.delete(rng.choice(CLAIMS))
+        return
+    server.delete(name := leader.choice(names))
+    if leader.random() < 0.7:
+        server.create(name, 1)  # unless its finalizer holds it
+
+
+def _is_of_others(claim: Stored | None) -> bool:
+    """Returns whether another scheduler has allocated a claim."""
+    devices = known(claim).devices if claim is not None else ()
+    return any(device.pool == OTHERS["pool"] for device in devices)
+
+
+def _users_of_last_leader(leader: Rng | None, pods: list[Pod], name: str) -> list[Stored]:
+    """Returns one of the pods that are tried now with a claim, or none."""
+    pods = [
+        pod
+        for pod in pods
+        if any(entry.resource_claim_name == name for entry in pod.spec.resource_claims)
+    ]
+    if leader is None or not pods or leader.random() < 0.2:
+        return []
+    metadata = leader.choice(pods).metadata
+    return [{"resource": "pods", "name": metadata.name, "uid": metadata.uid}]
 
 
 def run_claims(seed: int) -> None:
@@ -336,28 +375,6 @@ def run_claims(seed: int) -> None:
 
     problems = run_virtually(run(), seeded_random(seed + 2_000_000))
     assert not problems, problems[0]
-
-
-def _requests_after_the_end(answers: list[Answer]) -> int:
-    """Returns how many requests followed a read of a claim that does not exist any more.
-
-    Such a read ends the attempt, if all requests before have an answer: one that the server failed
-    just before the read counts as answered by it. After a conflict it does so in any case.
-    """
-    for index, (before, answer) in enumerate(pairwise(answers)):
-        is_read = answer.request.method == "GET"
-        if before.status == 409 and is_read and answer.status == 404:
-            return len(answers) - index - 2
-    for index, answer in enumerate(answers):
-        is_failed_write = answer.request.method != "GET" and answer.status >= 500
-        is_judged = is_failed_write and index + 1 < len(answers)
-        if answer.request.method == "GET" and answer.status == 404:
-            return len(answers) - index - 1
-        if not (0 < answer.status < 300 or answer.status == 409 or is_judged):
-            return 0
-        if is_judged and answers[index + 1].status not in (200, 404):
-            return 0
-    return 0
 
 
 def _without_reason(

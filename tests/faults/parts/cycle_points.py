@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import asyncio
+import inspect
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
@@ -10,6 +12,16 @@ from mooring.metrics.registry import Metrics
 from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 
+SECONDS: Final = "scheduler_framework_extension_point_duration_seconds_sum"
+ERRORS: Final = "scheduler_plugin_errors_total"
+ROUNDING_S: Final = 1e-3
+METHODS: Final = {
+    "pre_filter": "PreFilter",
+    "reserve": "Reserve",
+    "permit": "Permit",
+    "pre_bind": "PreBind",
+    "bind": "Bind",
+}
 POINTS: Final = "scheduler_framework_extension_point_duration_seconds_count"
 
 
@@ -39,6 +51,63 @@ def point_problems(metrics: Metrics, n_preempted: int) -> Iterator[str]:
         least = expected - (n_preempted if point == "Bind" else 0)
         if not least <= real <= expected:
             yield f"{point} is recorded {real} times, not {expected}"
+
+
+class MeasuredPlugin:
+    """Compares metrics with what the only plugin that fails or takes time has done.
+
+    Args:
+        plugin: Takes time in PreBind and in Bind, on virtual time; raises at any point.
+    """
+
+    def __init__(self, plugin: Any) -> None:
+        self._spent_s: defaultdict[str, float] = defaultdict(float)
+        self._raised: Counter[str] = Counter()
+        for method, point in METHODS.items():
+            call = getattr(plugin, method)
+            is_async = inspect.iscoroutinefunction(call)
+            measured = self._awaited(call, point) if is_async else self._called(call, point)
+            setattr(plugin, method, measured)
+
+    def _called(self, call: Callable[..., Any], point: str) -> Any:
+        def called(*args: Any) -> Any:
+            try:
+                return call(*args)
+            except ValueError:
+                self._raised[point] += 1
+                raise
+
+        return called
+
+    def _awaited(self, call: Callable[..., Awaitable[Any]], point: str) -> Any:
+        async def awaited(*args: Any) -> Any:
+            loop = asyncio.get_running_loop()
+            started_s = loop.time()
+            try:
+                return await call(*args)
+            except ValueError:
+                self._raised[point] += 1
+                raise
+            finally:
+                self._spent_s[point] += loop.time() - started_s
+
+        return awaited
+
+    def problems(self, metrics: Metrics) -> Iterator[str]:
+        """Yields the points whose durations do not add up, and those with other errors."""
+        sums: defaultdict[str, float] = defaultdict(float)
+        errors: Counter[str] = Counter()
+        for family in metrics.registry.collect():
+            for name, labels, value, *_ in family.samples:
+                if name == SECONDS:
+                    sums[labels["extension_point"]] += value
+                elif name == ERRORS:
+                    errors[labels["extension_point"]] += int(value)
+        for point in sorted({*sums, *self._spent_s}):
+            if abs(sums[point] - self._spent_s[point]) > ROUNDING_S:
+                yield f"{point} has {sums[point]:.2f} s, not {self._spent_s[point]:.2f} s"
+        if errors != self._raised:
+            yield f"{dict(errors)} errors of plugins are counted, not {dict(self._raised)}"
 
 
 class EndsOfFlights:

@@ -42,7 +42,7 @@ from tests.faults.harness.scheduler_checker import (
 from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
-from tests.faults.parts.cycle_points import EndsOfFlights, point_problems
+from tests.faults.parts.cycle_points import EndsOfFlights, MeasuredPlugin, point_problems
 from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
 from tests.faults.parts.narrowing import Narrowing
 from tests.faults.parts.second_wait import SecondWait
@@ -190,6 +190,7 @@ class CycleRun(PodCluster):
             has_extenders=has_extenders,
         )
         _widen(self.script, seed, has_extenders=has_extenders)
+        self._measured = MeasuredPlugin(self.script)
         self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:
@@ -312,6 +313,7 @@ class CycleRun(PodCluster):
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
         self.problems += audit(self._cache)
         self.problems += point_problems(self.metrics, self._n_preempted)
+        self.problems += self._measured.problems(self.metrics)
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
 
@@ -364,8 +366,9 @@ class CycleRun(PodCluster):
             self.problems.append(f"{self._reporting.failures} of {failures} failures are reported")
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
-        """Checks a placement that extenders had to accept."""
-        del attempt
+        """Checks a placement that extenders had to accept, and that a Decision can be built."""
+        if not attempt.snapshot.is_current:
+            self.problems.append(f"the attempt at {entry.pod.key} ends with an outdated snapshot")
         if isinstance(result, Placement) and self._extenders is not None:
             self._extenders.chosen(entry.pod, result.node_name)
 

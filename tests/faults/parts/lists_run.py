@@ -3,7 +3,7 @@
 Some objects cannot be read, and objects change between two pages, which a list at one version does
 not show. Each list is the objects of its version that can be read, in order, with the number of the
 others; a page that is too long is requested again with half of its objects, and after a 410 there
-is no list.
+is no list. Up to sixteen pages in a row may be empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mooring.client import Client, Request
 from mooring.client.rest.reading import PAGE_SIZE
 from mooring.client.transport.transport import AnswerTooLong, Response, Stream
 from mooring.clock import Rng, seeded_random
-from mooring.errors import Gone, SchedulerError, Unreachable
+from mooring.errors import ConfigError, Gone, SchedulerError, Unreachable
 from mooring.objects.codec.decode import DecodedList
 from tests.helpers.virtual_loop import run_virtually
 
@@ -29,6 +29,10 @@ NAMESPACES: Final = ("default", "team")
 LIST_S: Final = 60.0
 PAGE_BYTES_MAX: Final = 64 << 20
 LIST_BYTES_MAX: Final = 512 << 20
+#: So many empty pages in a row are accepted.
+EMPTY_MAX: Final = 16
+#: Only before so many pages there are empty ones, since they take as much time.
+FIRST_PAGES: Final = 8
 
 
 class PagingServer:
@@ -38,9 +42,10 @@ class PagingServer:
         problems: Requests that are wrong.
         expected: Of the list that began last: names, number of the others, version.
         is_gone: True if that list got 410.
+        is_endless: True if more pages of that list in a row were empty than are accepted.
     """
 
-    def __init__(self, rng: Rng) -> None:
+    def __init__(self, rng: Rng, emptying: Rng) -> None:
         self.problems: list[str] = []
         self.expected: tuple[list[str], int, str] = [], 0, ""
         self.is_gone = False
@@ -59,6 +64,11 @@ class PagingServer:
         self._listed: list[dict[str, Any]] = []
         self._token = ""
         self._next = 0
+        #: Draws empty pages, of which a few are sent between two others; how many are next.
+        self._emptying, self._empty_left, self._pages_left = emptying, 0, -1
+        #: How many were sent in a row.
+        self._empty_count = 0
+        self.is_endless = False
         for _ in range(rng.choice((0, 3, PAGE_SIZE, PAGE_SIZE + 1, 3 * PAGE_SIZE))):
             self._create()
 
@@ -106,6 +116,9 @@ class PagingServer:
         readable = [pod["metadata"]["name"] for pod in pods if isinstance(pod["spec"], dict)]
         self.expected = readable, len(pods) - len(readable), str(self._version)
         self.is_gone, self._next, self._token, self._listed = False, 0, "", pods
+        # In a few lists too many are empty before one of the first pages.
+        self._pages_left = self._emptying.choice((-1, -1, -1, -1, -1, 1, 2, 3))
+        self.is_endless, self._empty_count, self._empty_left = False, 0, self._drawn_empty()
 
     def begin_list(self, rng: Rng) -> tuple[int, str, str]:
         """Notes that a new list begins, and with how many objects its first page.
@@ -116,8 +129,24 @@ class PagingServer:
         self._selectors = rng.choice((("", ""), ("a=b", ""), ("", "spec.nodeName="), ("a", "b")))
         return self._limit, *self._selectors
 
+    def _drawn_empty(self) -> int:
+        """Returns how many empty pages are sent before the next one."""
+        self._pages_left -= 1
+        if not self._pages_left:
+            return EMPTY_MAX + 1
+        if self._pages_left < -FIRST_PAGES:
+            return 0
+        return self._emptying.choice((*[0] * 9, 1, 10, EMPTY_MAX))
+
     def _page(self, limit: int) -> Response:
         count = limit or len(self._listed)
+        if limit and self._empty_left and self._next < len(self._listed):
+            count = 0
+            self._empty_left -= 1
+            self._empty_count += 1
+            self.is_endless |= self._empty_count > EMPTY_MAX
+        else:
+            self._empty_count, self._empty_left = 0, self._drawn_empty()
         items = self._listed[self._next : self._next + count]
         self._next += count
         is_last = self._next >= len(self._listed)
@@ -162,7 +191,7 @@ async def _by_pages(
 async def _lists(seed: int, paths: Counter[str]) -> list[str]:
     """Reads lists one after another; returns the problems."""
     rng = seeded_random(seed)
-    server = PagingServer(rng)
+    server = PagingServer(rng, seeded_random(seed + 3))
     client = Client(server, rng=seeded_random(seed + 1))
     selecting = seeded_random(seed + 2)
     for _ in range(LISTS):
@@ -179,11 +208,15 @@ async def _lists(seed: int, paths: Counter[str]) -> list[str]:
             paths["failed"] += 1
             if isinstance(error, Gone) is not server.is_gone:
                 server.problems.append(f"the list ends with {error!r}; 410: {server.is_gone}")
+            if isinstance(error, ConfigError) is not server.is_endless:
+                server.problems.append(f"{error!r}; too many empty pages: {server.is_endless}")
         else:
             names = [pod.metadata.name for pod in result.items]
             actual = names, result.malformed, result.resource_version
             paths["read"] += 1
             paths["unreadable"] += result.malformed
+            if server.is_endless:
+                server.problems.append("a list is read, but has too many empty pages")
             if actual != server.expected or len(result.errors) > result.malformed:
                 server.problems.append(f"the list is {actual}, not {server.expected}")
         if server.problems:

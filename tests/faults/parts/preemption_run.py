@@ -51,6 +51,8 @@ QUIET_S: Final = 60.0
 OBSERVED_S: Final = 5.0
 #: The share of the runs in which the lease is lost in the end.
 LEASE_SHARE: Final = 0.5
+#: What is cancelled ends so soon.
+ENDED_S: Final = 0.001
 #: How a write fails.
 ERRORS: Final[tuple[SchedulerError, ...]] = (
     Unreachable("refused"),
@@ -203,6 +205,17 @@ class PreemptionRun:
         self.problems += self._reports.problems()
         if rng.random() < LEASE_SHARE:
             await self._lose_lease()
+        else:
+            await self._end()
+
+    async def _end(self) -> None:
+        """Cancels preemptions, as a scheduler that ends."""
+        self._loop.on_step = lambda: None  # the model knows of no end
+        self._slow_s = QUIET_S
+        for _ in range(3):
+            self._preempt()
+        await asyncio.sleep(self._rng.random())
+        self.problems += await _end(self._executor, self._reports)
 
     async def _lose_lease(self) -> None:
         """Preempts without a lease: the first write ends the task group, and so the scheduler."""
@@ -281,9 +294,8 @@ class PreemptionRun:
         token = _CLEARS_FOR.set(preemptor.uid)
         is_cleared: bool = await self._real_clear(preemptor, node_name)
         _CLEARS_FOR.reset(token)
-        uids = [info.uid for info in before]
-        live = {pod.metadata.uid for pod in self._pods.values()}
-        expected = [uid for uid in uids if uid in live or uid in cleared]
+        live = {pod.metadata.uid for pod in self._pods.values()} | {*cleared}
+        expected = [info.uid for info in before if info.uid in live]
         if cleared != expected:
             self.problems.append(f"the nominations {cleared} are cleared, not {expected}")
         return is_cleared
@@ -292,14 +304,9 @@ class PreemptionRun:
         """Deletes a nominated pod after a while; mostly another one has its name then."""
         await asyncio.sleep(self._rng.random() * self._slow_s)
         if self._rng.random() < 0.7:
-            self._replace(info)
+            self._pods[info.key] = _made_anew(info)
         else:
             del self._pods[info.key]
-
-    def _replace(self, info: PodInfo) -> None:
-        self._count += 1
-        metadata = replace(info.pod.metadata, uid=f"{info.uid}-{self._count}")
-        self._pods[info.key] = replace(info.pod, metadata=metadata)
 
     # -- the API server ---------------------------------------------------------------------------
 
@@ -335,7 +342,7 @@ class PreemptionRun:
         await asyncio.sleep(self._rng.random() * self._slow_s)
         del self._pods[info.key]
         if self._rng.random() < 0.3:
-            self._replace(info)  # as its controller does
+            self._pods[info.key] = _made_anew(info)  # as its controller does
         self._changed.set()
         self._queue.move(POD_GONE, info.pod, None)
 
@@ -371,6 +378,22 @@ async def _take(rng: Rng, *, has_steps: bool, longest_s: float) -> None:
     """Takes a while, as a request does."""
     seconds = rng.random() * longest_s
     await asyncio.sleep(seconds - seconds % STEP_S if has_steps else seconds)
+
+
+def _made_anew(info: PodInfo) -> Pod:
+    """Returns another pod of the name."""
+    return replace(info.pod, metadata=replace(info.pod.metadata, uid=f"{info.uid}-anew"))
+
+
+async def _end(executor: PreemptionExecutor, reports: Reports) -> list[str]:
+    """Cancels preemptions; returns what goes on."""
+    retries = reports.retries
+    executor.cancel()
+    await asyncio.sleep(ENDED_S)
+    problems = []
+    if len(executor) or reports.retries != retries:
+        problems.append(f"{len(executor)} preemptions go on after the end")
+    return problems
 
 
 def _gate(executor: PreemptionExecutor, info: PodInfo) -> Status | None:

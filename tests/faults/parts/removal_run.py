@@ -1,8 +1,9 @@
 """The removal of a pod from the users of a claim, over requests that fail in every way.
 
-Other writers change the claim meanwhile. What was removed is stored so, each patch names the newest
-version that was seen, and a removal does not fail before a read has shown what its last request
-that was refused with a conflict, or had no answer, has stored; nor while that may still arrive.
+Other writers change the claim meanwhile, or make it anew, also with the pod as a user. What was
+removed is stored so, each patch names the newest version that was seen, and a removal does not fail
+before a read has shown what its last request that was refused with a conflict, or had no answer,
+has stored; nor while that may still arrive.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ class UserServer:
         unanswered_at_s: When the last patch without an answer was sent.
     """
 
-    def __init__(self, rng: Rng, claim: ResourceClaim) -> None:
+    def __init__(self, rng: Rng, others: Rng, claim: ResourceClaim) -> None:
         self.claim: ResourceClaim | None = claim
         self.problems: list[str] = []
         self.unseen = False
         self.unanswered_at_s = -math.inf
-        self._rng = rng
-        self._seen = claim.metadata.resource_version
+        self._rng, self._others = rng, others
+        self._seen, self._is_seen_anew = claim.metadata.resource_version, False
         self._errors = rng.choice((("409",), ("no answer", "409"), ("500", "429"), REFUSED))
         self._read_errors = rng.choice(((), ("unreachable", "500", "no answer", "403")))
         self._failing = rng.choice((0.0, 0.3, 0.9))
@@ -63,6 +64,7 @@ class UserServer:
         if self.claim is None:
             raise ERRORS["404"]
         self._seen = self.claim.metadata.resource_version
+        self._is_seen_anew = self.claim.metadata.uid != "c-1"
         if (kind, name, namespace) != ("ResourceClaim", "c", "default"):
             self.problems.append(f"{kind} {namespace}/{name} is read")
         return self.claim
@@ -88,6 +90,9 @@ class UserServer:
             self.unseen, self.unanswered_at_s = True, sent_at_s
         if self.claim is None:
             raise ERRORS[error if error == "no answer" else "404"]
+        if self._is_seen_anew:
+            raise AssertionError("a user is removed from another claim of the name")
+        is_stored = is_stored and self.claim.metadata.uid == body["metadata"]["uid"]
         if is_stored and version == self.claim.metadata.resource_version:
             self._store([it for it in _users(self.claim) if it != UID])
         elif not error:
@@ -104,7 +109,10 @@ class UserServer:
             return
         draw = self._rng.random()
         if draw < 0.1:
-            self.claim = None
+            version, users = int(self.claim.metadata.resource_version) + 1, [OTHER]
+            users += [UID] * (self._others.random() < 0.7)
+            is_made_anew = self._others.random() < 0.5
+            self.claim = claim_of(version, users, uid="c-2") if is_made_anew else None
         elif draw < 0.3:
             self._store([it for it in _users(self.claim) if it != UID])
         else:
@@ -112,26 +120,27 @@ class UserServer:
 
     def _store(self, users: list[str]) -> None:
         assert self.claim is not None
-        self.claim = claim_of(int(self.claim.metadata.resource_version) + 1, users)
+        metadata = self.claim.metadata
+        self.claim = claim_of(int(metadata.resource_version) + 1, users, uid=metadata.uid)
 
 
 def _users(claim: ResourceClaim) -> list[str]:
     return [user.uid for user in claim.status.reserved_for]
 
 
-def claim_of(version: int, users: list[str]) -> ResourceClaim:
+def claim_of(version: int, users: list[str], *, uid: str = "c-1") -> ResourceClaim:
     """Returns the claim in a version."""
-    metadata = ObjectMeta(name="c", namespace="default", uid="c-1", resource_version=str(version))
+    metadata = ObjectMeta(name="c", namespace="default", uid=uid, resource_version=str(version))
     references = tuple(
         ResourceClaimConsumerReference(resource="pods", name=uid, uid=uid) for uid in users
     )
     return replace(ResourceClaim(metadata=metadata), status=Status(reserved_for=references))
 
 
-async def _remove(rng: Rng, clock: LoopClock) -> str:
+async def _remove(rng: Rng, others: Rng, clock: LoopClock) -> str:
     """Removes the pod once; returns what is wrong."""
     claim = claim_of(1, [UID, OTHER])
-    server = UserServer(rng, claim)
+    server = UserServer(rng, others, claim)
     client: Any = server
     removal = Removal(client, claim, UID, clock)
     try:
@@ -146,7 +155,7 @@ async def _remove(rng: Rng, clock: LoopClock) -> str:
         if stored is not None and UID in _users(stored):
             return "it ends with the pod as a user"
         left: ResourceClaim | None = server.claim
-        if left is not None and UID in _users(left):
+        if left is not None and left.metadata.uid == "c-1" and UID in _users(left):
             return "it ends, but the pod is a user"
     return next(iter(server.problems), "")
 
@@ -161,8 +170,9 @@ def run_removal(seed: int) -> None:
     async def run() -> list[str]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
-        rng, clock = seeded_random(seed), LoopClock(loop)
-        problems = [await _remove(rng, clock) for _ in range(TRIALS)]
+        rng, others = seeded_random(seed), seeded_random(seed + 2_000_000)
+        clock = LoopClock(loop)
+        problems = [await _remove(rng, others, clock) for _ in range(TRIALS)]
         return [problem for problem in problems if problem]
 
     problems = run_virtually(run(), seeded_random(seed + 1_000_000))

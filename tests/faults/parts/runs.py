@@ -49,10 +49,13 @@ from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
+from tests.faults.parts.rejections_run import run_rejections
 from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
+from tests.faults.parts.reservation_run import run_reservation
 from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.rules_run import run_rules
+from tests.faults.parts.sampled_run import run_sampled
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.service_run import run_service
 from tests.faults.parts.slots_run import run_slots
@@ -61,9 +64,11 @@ from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
+from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.volumes_run import run_volumes
+from tests.faults.parts.watching_run import run_watching
 from tests.faults.parts.writes_run import run_writes
 
 #: Kind of runs -> runs one seed; any exception is a detection.
@@ -129,6 +134,11 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "budgets": run_budgets,
     "corrupted": run_corrupted,
     "credentials": run_credentials,
+    "turns": run_turns,
+    "reservation": run_reservation,
+    "sampled": run_sampled,
+    "watching": run_watching,
+    "rejections": run_rejections,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -150,6 +160,8 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "framework": (
         "points",
+        "sampled",
+        "rejections",
         "cached",
         "batch",
         "batched",
@@ -169,6 +181,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "client": (
         "client",
         "informer",
+        "watching",
         "writes",
         "recorder",
         "elector",
@@ -196,6 +209,8 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "handle",
         "claim_errors",
         "removal",
+        "reservation",
+        "turns",
         "hints",
         "reports",
         "health",

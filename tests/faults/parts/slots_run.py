@@ -40,6 +40,8 @@ PAUSE_S_MAX: Final = 5.0
 WAITING_S: Final = 100.0
 #: A drain is over so soon after the last binding has ended, or waits for others.
 DRAIN_S: Final = 0.001
+#: What is cancelled ends so soon.
+ENDED_S: Final = 0.001
 
 
 class Binding:
@@ -129,6 +131,9 @@ class SlotsRun:
                 f"not in {due_s:.3f} s but for {n_left}"
             )
         self._tasks.cancel()
+        await asyncio.sleep(ENDED_S)
+        if len(self._tasks):
+            self.problems.append(f"{len(self._tasks)} bindings go on after they are cancelled")
 
     async def _phased(self, before_s: float, kind: str, after_s: float) -> None:
         """Works, waits for others, for long, and works again."""

@@ -2,7 +2,8 @@
 
 The model says when each pod may be read, and what an answer means: a pod that is bound is looked at
 again after half a minute, one that is not loses its assumption; if something has happened to the
-pod during the read, the answer changes nothing.
+pod during the read, the answer changes nothing. In half of the runs a pod that has lost its binding
+is retried soon: it is assumed, and not to be verified before it is bound once more.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ WEIGHTS_CHANGED: Final = {"change": 4}
 WEIGHTS_BUFFERED: Final = {**WEIGHTS, "replace_unseen": 3}
 #: Of the changes of a pod so many are its termination: it is not queued when its binding is lost.
 TERMINATED_SHARE: Final = 0.3
+#: In such seeds, modulo four, pods whose binding was lost are retried, after so long at most.
+#: A binding takes longer than the time between two checks, or less.
+RETRIES: Final = (1, 2)
+RETRIED_S_MAX: Final = 4.0
+BINDING_S_MAX: Final = 40.0
 
 
 class VerifyRun:
@@ -74,6 +80,7 @@ class VerifyRun:
         #: UIDs of the pods that the informer has, but no handler of events.
         self._unseen: set[str] = set()
         self._changes = seed % 2 == 0
+        self._retries = seeded_random(seed + 2_000_000) if seed % 4 in RETRIES else None
         self._failing = self._rng.choice((0.0, 0.3, 0.7))
         self._slow_s = self._rng.choice((0.1, 5.0, 20.0))
 
@@ -155,6 +162,8 @@ class VerifyRun:
             pod = next((pod for pod in self._pods.values() if pod.metadata.uid == uid), None)
             is_pending = pod is not None and pod.metadata.deletion_timestamp is None
             self._loop.call_soon(self._check, uid, False, is_pending)
+            if self._retries is not None:
+                self._loop.call_later(self._retries.uniform(0.01, RETRIED_S_MAX), self._retry)
             return
         self._loop.call_soon(self._check, uid, True, False)
 
@@ -183,6 +192,28 @@ class VerifyRun:
     def _is_queued(self, uid: str) -> bool:
         return self._queue.queue_of(uid) is not QueueName.NONE
 
+    # -- the scheduler ----------------------------------------------------------------------------
+
+    def _retry(self) -> None:
+        """Tries a queued pod again: it is assumed while its binding is in progress."""
+        rng, entry = self._retries, self._queue.pop()
+        if rng is None or entry is None:
+            return
+        with self._queue.in_flight(entry):
+            self._assume(entry.pod)
+        self._loop.call_later(rng.uniform(0.0, BINDING_S_MAX), self._end_retry, entry.pod)
+
+    def _end_retry(self, info: PodInfo) -> None:
+        """Ends a binding, which is acknowledged, or fails; the pod may be gone meanwhile."""
+        uid, pod = info.uid, self._pods.get(info.key)
+        if not self._cache.is_assumed(uid) or uid in self._tracked or self._retries is None:
+            return
+        if pod is None or uid not in self._server.nodes or self._retries.random() < 0.2:
+            self._cache.forget(uid)
+            return
+        self._server.bind(uid, NODE)
+        self._acknowledge(PodInfo(pod))
+
     # -- what happens -----------------------------------------------------------------------------
 
     def _bind(self, name: str) -> None:
@@ -195,8 +226,15 @@ class VerifyRun:
 
     def _track(self, pod: Pod) -> None:
         info = PodInfo(pod)
+        self._assume(info)
+        self._acknowledge(info)
+
+    def _assume(self, info: PodInfo) -> None:
         with self._cache.assume(info.on_node(NODE), NODE) as reservation:
             reservation.keep()
+
+    def _acknowledge(self, info: PodInfo) -> None:
+        """Lets a binding be verified, from now on."""
         self._tracked[info.uid] = [self._loop.time() + CONFIRM_S]
         self._verifier.track(info, NODE)
 

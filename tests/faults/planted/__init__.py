@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from tests.faults.planted import (
+    attempts,
     bindings,
     cache,
+    claims,
     devices,
     framework,
     informers,
@@ -29,8 +31,10 @@ from tests.faults.planted.bug import PlantedBug
 
 #: Every bug by the change of one line.
 ALL_BUGS: Final = (
+    *attempts.BUGS,
     *bindings.BUGS,
     *cache.BUGS,
+    *claims.BUGS,
     *devices.BUGS,
     *framework.BUGS,
     *informers.BUGS,

@@ -1,4 +1,4 @@
-"""Bugs in claims and devices."""
+"""Bugs in the allocation of devices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from mooring.dra import capacity, pools, results
 from mooring.dra.allocator import Allocator
 from mooring.dra.candidates import Candidates
 from mooring.dra.requests import _Preparation
-from mooring.plugins.dynamic_resources import bind_claims, binding_conditions, extended_resources
+from mooring.plugins.dynamic_resources import extended_resources
 from mooring.plugins.dynamic_resources.attempt import DeviceAttempt
 from mooring.plugins.dynamic_resources.extended_resources import _OfResource
 from mooring.plugins.dynamic_resources.plugin import DynamicResources
 from mooring.plugins.dynamic_resources.shared_results import ResultsByTemplate, SharedResults
-from mooring.scheduler.resource_claims.claim_writer import ClaimWriter
-from mooring.scheduler.resource_claims.removal import Removal
-from mooring.scheduler.resource_claims.reservation import Reservation
-from mooring.scheduler.resource_claims.turns import Turns
 from mooring.state.devices.allocated import AllocatedDevices
-from mooring.state.devices.claims import Claims
 from mooring.state.devices.signatures import NodeSignatures
 from mooring.state.devices.taint_rules import SlicesWithRules
 from tests.faults.planted.bug import PlantedBug
@@ -114,16 +109,6 @@ BUGS: Final = [
         seed=16,
     ),
     PlantedBug(
-        "created_in_first_version",
-        "A claim that PreBind has created is deleted in the version before its reservation",
-        bind_claims,
-        "_write_special",
-        "attempt.created = stored",
-        "pass",
-        runs="node_devices",
-        seed=26,
-    ),
-    PlantedBug(
         "unreserved_as_attempted",
         "Unreserve writes a claim in the version for which the node was selected",
         DynamicResources,
@@ -131,47 +116,6 @@ BUGS: Final = [
         "writer.unreserve(latest, cycle.pod)",
         "writer.unreserve(claim, cycle.pod)",
         runs="node_devices",
-        seed=2,
-    ),
-    PlantedBug(
-        "created_is_unknown",
-        "A claim that PreBind has created is deleted only if it was reserved, too",
-        bind_claims,
-        "_write_special",
-        "attempt.created = created = await writer.create(reserved)",
-        "created = await writer.create(reserved)",
-        runs="node_devices",
-        seed=26,
-    ),
-    PlantedBug(
-        "all_must_have_conditions",
-        "Devices are waited for only if all claims have conditions",
-        bind_claims,
-        "wait_for_devices",
-        "if not any(_has_conditions",
-        "if not all(_has_conditions",
-        runs="conditions",
-        seed=0,
-    ),
-    PlantedBug(
-        "conditions_of_namesake",
-        "The conditions of a device are looked up without its pool",
-        binding_conditions,
-        "_conditions_of",
-        "(status.driver, status.pool, status.device) == (\n"
-        "            result.driver,\n            result.pool,",
-        "(status.driver, status.device) == (\n            result.driver,",
-        runs="conditions",
-        seed=0,
-    ),
-    PlantedBug(
-        "mixed_claim_never_times_out",
-        "A claim with a device without binding conditions never times out",
-        binding_conditions,
-        "has_timed_out",
-        "if not any(result.binding_conditions",
-        "if not all(result.binding_conditions",
-        runs="conditions",
         seed=2,
     ),
     PlantedBug(
@@ -235,143 +179,6 @@ BUGS: Final = [
         seed=16,
     ),
     PlantedBug(
-        "deallocated_is_reserved",
-        "A claim that is deallocated for another pod keeps its users",
-        ClaimWriter,
-        "apply",
-        "status=ResourceClaimStatus()",
-        "status=replace(change.claim.status, allocation=None)",
-        runs="device",
-    ),
-    PlantedBug(
-        "reservation_is_not_removed",
-        "A claim stays reserved for a pod that was not bound",
-        ClaimWriter,
-        "unreserve",
-        "if before is not None and not before.done():",
-        "if True:",
-        runs="claims",
-        seed=0,
-    ),
-    PlantedBug(
-        "older_removal",
-        "The end of an older removal of a user forgets a newer one",
-        ClaimWriter,
-        "unreserve",
-        "if self._removals.get(ids) is task:",
-        "if ids in self._removals:",
-        runs="claims",
-        seed=23,
-    ),
-    PlantedBug(
-        "conflict_is_certain",
-        "After a conflict the removal of a user goes on with the version that was outdated",
-        Removal,
-        "_note_failure",
-        "isinstance(error, (OutcomeUnknown, Conflict))",
-        "isinstance(error, OutcomeUnknown)",
-        runs="device",
-    ),
-    PlantedBug(
-        "conflict_is_not_read",
-        "After a conflict the removal of a user is sent again with the same version",
-        Removal,
-        "_note_failure",
-        "isinstance(error, (OutcomeUnknown, Conflict))",
-        "isinstance(error, OutcomeUnknown)",
-        runs="removal",
-        seed=0,
-    ),
-    PlantedBug(
-        "certain_before_read",
-        "A claim counts as known before it is read again, also if that fails",
-        Removal,
-        "write_until_known",
-        "                newest = await self._read()\n                self._is_certain = True\n",
-        "                self._is_certain = True\n                newest = await self._read()\n",
-        runs="removal",
-        seed=1,
-    ),
-    PlantedBug(
-        "deleted_is_refused",
-        "A claim that is gone after a conflict counts as refused",
-        Reservation,
-        "_newest",
-        "ClaimWriteFailed if isinstance(error, NotFound) else _Refused",
-        "_Refused",
-        runs="claims",
-        seed=249,
-    ),
-    PlantedBug(
-        "deleted_claim_is_unanswered",
-        "A claim that does not exist counts as a read without an answer",
-        Reservation,
-        "_seen",
-        "except NotFound:\n        return True, None",
-        "except NotFound:\n        return False, None",
-        runs="claims",
-        seed=186,
-    ),
-    PlantedBug(
-        "allocated_elsewhere",
-        "A claim that was allocated meanwhile is allocated again",
-        Reservation,
-        "attempt",
-        "if status.allocation is not None:",
-        "if False:",
-        runs="claims",
-        seed=4,
-    ),
-    PlantedBug(
-        "deleted_since_read",
-        "Whether a claim is being deleted is looked up in the version of the attempt",
-        Reservation,
-        "attempt",
-        "if claim.metadata.deletion_timestamp is not None:",
-        "if self._claim.metadata.deletion_timestamp is not None:",
-        runs="claims",
-        seed=14,
-    ),
-    PlantedBug(
-        "status_before_finalizer",
-        "A claim is allocated in the status from before its finalizer was written",
-        Reservation,
-        "attempt",
-        "claim.status, allocation=",
-        "status, allocation=",
-        runs="device",
-    ),
-    PlantedBug(
-        "deleted_but_allocated",
-        "A claim that is being deleted is reserved if it has its devices already",
-        Reservation,
-        "attempt",
-        "if claim.metadata.deletion_timestamp is not None:",
-        "if claim.metadata.deletion_timestamp is not None and self._allocation is not None:",
-        runs="claims",
-        seed=3,
-    ),
-    PlantedBug(
-        "unknown_reservation_fails",
-        "A reservation without an answer counts as failed",
-        Reservation,
-        "write_until_known",
-        "arrives_until_s = self._sent_at_s + ARRIVES_WITHIN_S",
-        "pass",
-        runs="claims",
-        seed=0,
-    ),
-    PlantedBug(
-        "waiting_is_no_user",
-        "The lock of an object is forgotten while other tasks wait for it",
-        Turns,
-        "of",
-        "    self._users[uid] += 1\n    try:\n        async with lock:\n            yield",
-        "    try:\n        async with lock:\n            self._users[uid] += 1\n            yield",
-        runs="claims",
-        seed=0,
-    ),
-    PlantedBug(
         "last_share_subtracts",
         "What shares of a device consumed is released with the last of them",
         AllocatedDevices,
@@ -402,36 +209,6 @@ BUGS: Final = [
         "len(before.devices.results) == len(after.devices.results)",
         runs="node_devices",
         seed=3,
-    ),
-    PlantedBug(
-        "reported_before_assumed",
-        "A claim that the watch reports before its writer assumes it is out of sync",
-        Claims,
-        "assume",
-        "new < stored",
-        "new <= stored",
-        runs="claim_store",
-        seed=0,
-    ),
-    PlantedBug(
-        "assumed_is_reported",
-        "The version of a claim that is assumed counts as reported",
-        Claims,
-        "assume",
-        "entry._replace(latest=obj)",
-        "_Entry(obj, obj)",
-        runs="claim_store",
-        seed=0,
-    ),
-    PlantedBug(
-        "silent_restore",
-        "The end of a claim's assumption is not reported",
-        Claims,
-        "restore",
-        "self._store(_Entry(entry.reported, entry.reported))",
-        "self._entries[claim_key] = _Entry(entry.reported, entry.reported)",
-        runs="claim_store",
-        seed=0,
     ),
     PlantedBug(
         "state_of_pool_is_equal",
@@ -533,15 +310,5 @@ BUGS: Final = [
         "nodes.log.rows_with(_OTHER_NODE, nodes.log.generation)",
         runs="device_columns",
         seed=9,
-    ),
-    PlantedBug(
-        "observed_at_once_or_never",
-        "A created claim is stored in the cache only if the watch has reported it already",
-        ClaimWriter,
-        "observe",
-        "in range(OBSERVED_WITHIN_S):",
-        "in range(1):",
-        runs="claim_errors",
-        seed=0,
     ),
 ]

@@ -481,4 +481,14 @@ BUGS: Final = [
         runs="choice",
         seed=4,
     ),
+    PlantedBug(
+        "one_preemption_is_cancelled",
+        "At the end one preemption alone is cancelled",
+        PreemptionExecutor,
+        "cancel",
+        "for task in list(self._open):",
+        "for task in list(self._open)[:1]:",
+        runs="preemption",
+        seed=0,
+    ),
 ]

@@ -7,7 +7,7 @@ from typing import Final
 from mooring.client import retry
 from mooring.client.rest import paths, responses
 from mooring.client.rest.client import Client
-from mooring.client.rest.reading import ReadClient
+from mooring.client.rest.reading import PageTokens, ReadClient
 from mooring.client.rest.requested_waits import RequestedWaits
 from mooring.client.retry import Backoff
 from mooring.client.transport import http1_pool, transport
@@ -563,5 +563,25 @@ BUGS: Final = [
         "[*self._http1_pools.values()]",
         runs="tokens",
         seed=116,
+    ),
+    PlantedBug(
+        "empty_pages_add_up",
+        "Empty pages of a list count although full ones are between them",
+        PageTokens,
+        "next_token",
+        "0 if count else self._empty + 1",
+        "self._empty + (not count)",
+        runs="lists",
+        seed=0,
+    ),
+    PlantedBug(
+        "one_empty_page_more",
+        "One empty page more is read",
+        PageTokens,
+        "next_token",
+        "if self._empty > EMPTY_PAGES_MAX:",
+        "if self._empty > EMPTY_PAGES_MAX + 1:",
+        runs="lists",
+        seed=0,
     ),
 ]

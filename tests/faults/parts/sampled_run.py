@@ -1,0 +1,258 @@
+"""Attempts in clusters with more than a hundred nodes, of which some are evaluated.
+
+The profile says which percentage of the nodes is enough. Each attempt begins after the nodes that
+the one before has visited, in an order that takes turns between zones. Nodes come and go, PreFilter
+leaves some of them, and pods are nominated. Which nodes are evaluated, how many are feasible, where
+the next attempt begins, the node, and the message are those of a loop over names.
+
+Source: pkg/scheduler/schedule_one.go (findNodesThatFitPod, numFeasibleNodesToFind),
+backend/cache/node_tree.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from mooring.clock import VirtualClock, seeded_random
+from mooring.framework import Attempt, Cycle, Diagnosis, Framework, NodeView, Profile, Reject
+from mooring.framework.runtime.scheduling_algorithm import schedule_pod
+from mooring.framework.status import FilterStatuses, PreFilterResult, Status
+from mooring.state import PodInfo
+from mooring.state.cache import Cache
+from mooring.testing import make_node, make_pod
+
+ATTEMPTS: Final = 16
+ZONES: Final = ("", "", "east", "west", "north")
+#: As upstream: so many nodes are always enough, and so many percent at least.
+NODES_MIN: Final = 100
+PERCENTAGE_MIN: Final = 5
+SCORE_MAX: Final = 100
+EXCLUDED: Final = "node(s) didn't satisfy plugin(s) [Table]"
+REASONS: Final = ("no disk", "no slot")
+
+
+class Table:
+    """A plugin whose results a run draws."""
+
+    name = "Table"
+
+    def __init__(self, run: SampledRun) -> None:
+        self._run = run
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult | None:
+        """Leaves some nodes, or all."""
+        del cycle
+        return None if self._run.left is None else PreFilterResult(frozenset(self._run.left))
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        """Returns the status of each node."""
+        del cycle
+        return FilterStatuses.of([self._status(name) for name in nodes.names])
+
+    def _status(self, name: str) -> Status | None:
+        reason = self._run.reasons.get(name)
+        return None if reason is None else Reject(reason)
+
+
+class Scorer:
+    """A plugin whose scores a run draws."""
+
+    name = "Scorer"
+
+    def __init__(self, run: SampledRun) -> None:
+        self._run = run
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+        """Returns the score of each node."""
+        del cycle
+        return np.array([self._run.scores[node.name] for node in nodes], dtype=np.int64)
+
+
+class Zones:
+    """The names of nodes by zone, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._zones: dict[str, list[str]] = {}
+        self.of: dict[str, str] = {}
+
+    def add(self, name: str, zone: str) -> None:
+        """Adds a node."""
+        self.of[name] = zone
+        self._zones.setdefault(zone, []).append(name)
+
+    def remove(self, name: str) -> None:
+        """Removes a node, and its zone if that was the last one."""
+        zone = self.of.pop(name)
+        self._zones[zone].remove(name)
+        if not self._zones[zone]:
+            del self._zones[zone]
+
+    def order(self) -> Iterator[str]:
+        """Yields the nodes: one of each zone, then the next ones."""
+        for number in range(max(map(len, self._zones.values()), default=0)):
+            for names in self._zones.values():
+                yield from names[number : number + 1]
+
+
+class SampledRun:
+    """One run.
+
+    Attributes:
+        problems: Differences to the loop.
+        left: The nodes that PreFilter leaves; None = all.
+        reasons: Node -> why it is rejected.
+        scores: Node -> its score.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.problems: list[str] = []
+        self._rng = rng = seeded_random(seed)
+        self._cache, self._zones, self._count = Cache(), Zones(), 0
+        self.left: set[str] | None = None
+        self.reasons: dict[str, str] = {}
+        self.scores: dict[str, int] = {}
+        self._percentage = rng.choice((None, 0, 1, 30, 60, 90, 100))
+        self._has_scores = rng.random() < 0.7
+        self._zone_names = rng.sample(ZONES, rng.randrange(1, len(ZONES)))
+        table = Table(self)
+        points: dict[str, Any] = {"pre_filter": [table], "filter": [table]}
+        if self._has_scores:
+            points["score"] = [Scorer(self)]
+        profile = Profile("sampled", points, {"Scorer": 1}, self._percentage)
+        self._framework = Framework(profile, clock=VirtualClock())
+        self._start = 0
+        for _ in range(rng.choice((40, 99, 101, 140, 230))):
+            self._add()
+
+    def run(self) -> None:
+        """Makes all attempts, until one differs."""
+        for number in range(ATTEMPTS):
+            for _ in range(self._rng.choice((0, 0, 1, 3))):
+                self._change()
+            self._draw()
+            self._attempt(f"pod-{number}")
+            if self.problems:
+                return
+
+    # -- what is drawn ----------------------------------------------------------------------------
+
+    def _add(self) -> None:
+        self._count += 1
+        name, zone = f"node-{self._count}", self._rng.choice(self._zone_names)
+        self._zones.add(name, zone)
+        self._cache.put_node(make_node(name, zone=zone or None))
+
+    def _change(self) -> None:
+        names = list(self._zones.of)
+        if len(names) < 2 or self._rng.random() < 0.5:
+            self._add()
+            return
+        name = self._rng.choice(names)
+        self._zones.remove(name)
+        self._cache.remove_node(name)
+
+    def _draw(self) -> None:
+        """Draws which nodes are feasible, and which of them PreFilter leaves."""
+        rng, names = self._rng, list(self._zones.of)
+        share = rng.choice((0.0, 0.05, 0.5, 0.9, 1.0))
+        self.reasons = {name: rng.choice(REASONS) for name in names if rng.random() >= share}
+        self.scores = {name: rng.randrange(SCORE_MAX + 1) for name in names}
+        self.left = None
+        if rng.random() < 0.3:
+            self.left = set(rng.sample(names, rng.randrange(1, len(names))))
+
+    # -- an attempt -------------------------------------------------------------------------------
+
+    def _attempt(self, name: str) -> None:
+        nominated = ""
+        if self._rng.random() < 0.3:
+            nominated = self._rng.choice((*self._zones.of, "gone"))
+        status = {"nominatedNodeName": nominated} if nominated else None
+        pod = PodInfo(make_pod(name, uid=name, status=status))
+        snapshot = self._cache.snapshot()
+        cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot, self._start)
+        result = schedule_pod(self._framework, cycle, attempt)
+        next_start = attempt.next_start_index(self._start)
+        if nominated in self._zones.of and nominated not in self.reasons:
+            expected: Any = ({nominated}, 1, 1), self._start
+        else:
+            expected = self._expected(nominated if nominated in self.reasons else "")
+        real: Any = (
+            result.message
+            if isinstance(result, Diagnosis)
+            else (result.node_name, result.feasible_count, result.evaluated_count)
+        )
+        outcome, expected_start = expected
+        if not isinstance(real, str) and not isinstance(outcome, str) and real[0] in outcome[0]:
+            real, outcome = real[1:], outcome[1:]
+        if (real, next_start) != (outcome, expected_start):
+            self.problems.append(
+                f"{name} {real}, next from {next_start}, not {expected}; from {self._start} with "
+                f"{self._percentage} % of {len(self._zones.of)}"
+            )
+        self._start = next_start
+
+    def _expected(self, rejected: str) -> tuple[Any, int]:
+        """Returns what an attempt ends with, and where the next one begins.
+
+        Args:
+            rejected: The nominated node, which was evaluated first; "" = none.
+        """
+        names = list(self._zones.order())
+        listed = [name for name in names if self.left is None or name in self.left]
+        feasible, refused = list[str](), {rejected} if rejected else set[str]()
+        visited = set[str]()
+        start = self._start % len(listed) if listed else 0
+        for name in listed[start:] + listed[:start]:
+            if name in self.reasons:
+                visited.add(name)
+            elif len(feasible) == self._enough(len(listed)):
+                break
+            else:
+                feasible.append(name)
+        refused |= visited
+        next_start = (self._start + len(feasible) + len(refused)) % len(names)
+        if not feasible:
+            return self._message(names, listed, rejected), next_start
+        return (self._best(feasible), len(feasible), len(feasible) + len(visited)), next_start
+
+    def _best(self, feasible: list[str]) -> set[str]:
+        """Returns the nodes that may be selected."""
+        if not self._has_scores or len(feasible) == 1:
+            return {feasible[0]}
+        best = max(self.scores[name] for name in feasible)
+        return {name for name in feasible if self.scores[name] == best}
+
+    def _enough(self, count: int) -> int:
+        """Returns how many feasible nodes are enough."""
+        percentage = self._percentage
+        if not self._has_scores:
+            return 1
+        if percentage is None or count < NODES_MIN:
+            return count
+        if percentage == 0:
+            percentage = max(50 - count // 125, PERCENTAGE_MIN)
+        return max(count * percentage // 100, NODES_MIN)
+
+    def _message(self, names: list[str], listed: list[str], rejected: str) -> str:
+        of_nodes = {*listed, rejected} - {""}
+        counts = Counter(self.reasons[name] for name in of_nodes)
+        if excluded := len(names) - len(of_nodes):
+            counts[EXCLUDED] = excluded
+        texts = sorted(f"{count} {reason}" for reason, count in counts.items())
+        return f"0/{len(names)} nodes are available: {', '.join(texts)}."
+
+
+def run_sampled(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: an attempt evaluates other nodes than the loop, or begins elsewhere.
+    """
+    run = SampledRun(seed)
+    run.run()
+    assert not run.problems, run.problems[0]
