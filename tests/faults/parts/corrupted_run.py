@@ -34,7 +34,6 @@ SLOT_ARRAYS: Final = ("pods.node_row", "pods.priority", "pods.start_s", "pods.us
 TABLES: Final = (
     "counters._ids_by_namespace",
     "counters._ids_by_namespace[]",
-    "nodes._label_maps[]",
     "nodes._labels._holders",
     "nodes.images._states",
     "nodes.images._states[].rows",

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from mooring.objects.node import Node
 from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.interner import Interner
 
@@ -71,12 +72,12 @@ class LabelColumns:
         """Returns whether any row has the label."""
         return key in self._holders
 
-    def column(self, key: str, labels: Sequence[Mapping[str, str] | None]) -> LabelColumn:
+    def column(self, key: str, nodes: Sequence[Node | None]) -> LabelColumn:
         """Returns the column of ``key``; valid until labels change.
 
-        ``labels`` are the label maps by row (None = no node there), read only if the column has
-        to be built. Complexity: O(rows) the first time, O(1) afterwards, and for keys that no row
-        has: a pod may name a thousand of those.
+        ``nodes`` are those by row (None = no node there), read only if the column has to be built.
+        Complexity: O(rows) the first time, O(1) afterwards, and for keys that no row has: a pod may
+        name a thousand of those.
         """
         column = self._columns.recent(key)
         if column is not None:
@@ -84,7 +85,7 @@ class LabelColumns:
         if key not in self._holders:
             return self._absent
         column = LabelColumn(self._capacity)
-        column.fill([None if of_row is None else of_row.get(key) for of_row in labels])
+        column.fill([None if node is None else node.metadata.labels.get(key) for node in nodes])
         return self._columns.put(key, column)
 
     def put(self, row: int, before: Mapping[str, str], labels: Mapping[str, str]) -> None:

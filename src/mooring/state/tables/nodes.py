@@ -16,7 +16,7 @@ name, not the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, TypeVar
 
 import numpy as np
@@ -79,7 +79,6 @@ class NodeTable:
         self.resources: Interner[str] = Interner()
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self._labels = LabelColumns(capacity)
-        self._label_maps: list[Mapping[str, str] | None] = []
         self._row_of: dict[str, int] = {}
         self._free: list[int] = []
         self._allocatable_ids: dict[int, tuple[int, ...]] = {}
@@ -142,7 +141,7 @@ class NodeTable:
 
     def label(self, key: str) -> LabelColumn:
         """Returns the column of label ``key``."""
-        return self._labels.column(key, self._label_maps)
+        return self._labels.column(key, self.objects)
 
     def has_label(self, key: str) -> bool:
         """Returns whether any node has the label ``key``. Complexity: O(1)."""
@@ -169,8 +168,8 @@ class NodeTable:
         self._alive[row] = True
         if kinds & (Change.LABELS | Change.EXISTENCE):
             self.order.put(row, zone_key(node.metadata.labels))
-            self._labels.put(row, self._label_maps[row] or {}, node.metadata.labels)
-            self._label_maps[row] = node.metadata.labels
+            labels_before = before.metadata.labels if before is not None else {}
+            self._labels.put(row, labels_before, node.metadata.labels)
         if kinds & (Change.TAINTS | Change.EXISTENCE):
             self._put_taints(row, node.spec.taints)
             self._unschedulable[row] = node.spec.unschedulable
@@ -194,8 +193,7 @@ class NodeTable:
         self._node_count -= 1
         self.order.remove(row)
         self.images.put(row, ())
-        self._labels.put(row, self._label_maps[row] or {}, {})
-        self._label_maps[row] = None
+        self._labels.put(row, self.node(row).metadata.labels, {})
         self._put_taints(row, ())
         self._put_allocatable(row, {})
         self._unschedulable[row] = False
@@ -262,7 +260,6 @@ class NodeTable:
             self.size += 1
             self.names.append(name)
             self.objects.append(None)
-            self._label_maps.append(None)
             if self.size > self.capacity:
                 self._grow_rows()
         self._row_of[name] = row

@@ -9,6 +9,7 @@ from mooring.objects.node import ContainerImage
 from mooring.state.columns.images import ImageTable
 from mooring.state.columns.labels import COLUMN_LIMIT, MISSING, LabelColumn, LabelColumns
 from mooring.state.columns.ports import ANY_ADDRESS, HostPort, PortTable, conflicts
+from mooring.testing import make_node
 
 
 class Rows:
@@ -26,7 +27,11 @@ class Rows:
         self.labels[row] = labels
 
     def column(self, key: str) -> LabelColumn:
-        return self.columns.column(key, self.labels)
+        nodes = [
+            None if labels is None else make_node(f"node-{row}", labels=labels)
+            for row, labels in enumerate(self.labels)
+        ]
+        return self.columns.column(key, nodes)
 
 
 def test_a_label_column_is_built_once_and_follows_afterwards() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.objects.node import Node
 from mooring.state.columns.labels import MISSING, LabelColumns
+from mooring.testing import make_node
 
 Labels = Mapping[str, str]
 
@@ -33,9 +35,16 @@ class Rows:
 
     def values(self, key: str) -> list[str | None]:
         """Returns the value of a label by row, as the column has it."""
-        column = self.columns.column(key, self.labels)
+        column = self.columns.column(key, self.nodes)
         codes = column.codes.tolist()
         return [None if code == MISSING else column.values.value(code) for code in codes]
+
+    @property
+    def nodes(self) -> list[Node | None]:
+        return [
+            None if labels is None else make_node(f"node-{row}", labels=dict(labels))
+            for row, labels in enumerate(self.labels)
+        ]
 
     def expected(self, key: str) -> list[str | None]:
         return [None if labels is None else labels.get(key) for labels in self.labels]
@@ -71,14 +80,14 @@ def test_keys_that_no_row_has_share_one_column_without_values() -> None:
     rows = Rows()
     rows.put(0, {"zone": "a"})
 
-    first = rows.columns.column("first", rows.labels)
-    second = rows.columns.column("second", rows.labels)
+    first = rows.columns.column("first", rows.nodes)
+    second = rows.columns.column("second", rows.nodes)
 
     assert first is second
     assert rows.values("first") == [None] * 4
     assert rows.columns.items() == []
     rows.grow()
-    assert len(rows.columns.column("first", rows.labels).codes) == 8
+    assert len(rows.columns.column("first", rows.nodes).codes) == 8
 
 
 STEPS = st.lists(
