@@ -289,16 +289,20 @@ class WriteQueue(Generic[T]):
                 return
 
     def _make_space(self) -> None:
-        """Drops an item if there are too many."""
+        """Drops an item if there are too many: the oldest of the largest namespace."""
         if self._items_max is None or len(self._items) < self._items_max:
             return
-        largest = max(self._sizes, key=self._sizes.__getitem__)
-        for key, item in self._items.items():
-            is_droppable = item.state is not _State.WRITING and not item.is_removed
-            if item.namespace == largest and is_droppable:
-                self.remove(key)
-                self.dropped += 1
-                return
+        namespaces = sorted(self._sizes, key=self._sizes.__getitem__, reverse=True)
+        if len(self._items) < self._items_max + WRITERS:
+            # Items that are being written cannot be dropped: no other namespace loses one for them.
+            del namespaces[1:]
+        for namespace in namespaces:
+            for key, item in self._items.items():
+                is_droppable = item.state is not _State.WRITING and not item.is_removed
+                if item.namespace == namespace and is_droppable:
+                    self.remove(key)
+                    self.dropped += 1
+                    return
 
 
 class _Ready:

@@ -306,3 +306,19 @@ async def test_the_namespace_with_the_most_items_loses_its_oldest() -> None:
         queue.put(number, "many", str(number))
     assert queue.dropped == 3
     assert queue.values() == ["few", *map(str, range(3, 12))]
+
+
+@virtually
+async def test_keys_that_wait_without_a_value_do_not_lift_the_limit() -> None:
+    """The namespace with the most keys may have none that can be dropped."""
+    server = Server(lambda value, _: (0.1, Retry(60.0, is_requested=True)))
+    async with running(server, items_max=4) as queue:
+        for number in range(12):
+            queue.put(f"gone-{number}", "large", "old")
+            await asyncio.sleep(0.2)
+            queue.remove(f"gone-{number}")
+        assert len(queue) == 0, "they wait, since the server asked for it"
+        for number in range(8):
+            queue.put(f"new-{number}", "small", f"N{number}")
+        assert queue.values() == ["N7"]
+        assert queue.dropped == 7
