@@ -161,10 +161,13 @@ class Collection:
         Raises:
             KeyError: There is an object with this key.
         """
+        tail = tail_of(obj)
+        return self._commit(lambda: self._create(key, obj, tail))
+
+    def _create(self, key: str, obj: Object, tail: bytes) -> Stored:
         if key in self._objects:
             raise KeyError(key)
-        tail = tail_of(obj)
-        return self._commit(lambda: self._write(key, obj, tail, None))
+        return self._write(key, obj, tail, None)
 
     def replace(self, key: str, obj: Object) -> Stored:
         """Replaces the object with this key; an equal object is not written.
@@ -172,11 +175,12 @@ class Collection:
         Raises:
             KeyError: There is no object with this key.
         """
-        old = self._objects[key]
         tail = tail_of(obj)
-        if tail == old.tail:
-            return old
-        return self._commit(lambda: self._write(key, obj, tail, old))
+        return self._commit(lambda: self._replace(key, obj, tail))
+
+    def _replace(self, key: str, obj: Object, tail: bytes) -> Stored:
+        old = self._objects[key]
+        return old if tail == old.tail else self._write(key, obj, tail, old)
 
     def remove(self, key: str) -> Stored:
         """Deletes an object; returns its last state, at the version of the deletion.
