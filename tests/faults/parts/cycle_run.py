@@ -175,7 +175,7 @@ class CycleRun(PodCluster):
         clock, self._cache = LoopClock(self._loop), Cache()
         for node in self.nodes.values():
             self._cache.put_node(node)
-        #: Draw when a node goes, and an error that ends the scheduler at last; None = neither.
+        #: Draw when a node goes, and an error that ends all at last; None = neither.
         self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
         self._ends = seeded_random(seed + 3) if seed % ENDS_EVERY == 0 else None
         has_extenders = rng.random() < 0.4
@@ -243,11 +243,10 @@ class CycleRun(PodCluster):
             handle=SimpleNamespace(waiting=self._framework.waiting),
             informers={"Pod": SimpleNamespace(objects=self._live)},
         )
-        service: Any = self._service
-        self._freed = FreedRoom(service, self.attached, self.problems.append)
-        recorded = RecordedCalls(service, self.attached, clock, self.problems.append)
-        AttachedHandlers(service, self.attached, self.problems.append, recorded)
-        AttachedNominations(service, self.problems.append).follow_attempts(self._scheduler)
+        self._freed = FreedRoom(self._service, self.attached, self.problems.append)
+        recorded = RecordedCalls(self._service, self.attached, clock, self.problems.append)
+        AttachedHandlers(self._service, self.attached, self.problems.append, recorded)
+        AttachedNominations(self._service, self.problems.append).follow_attempts(self._scheduler)
         scheduler: Any = self._scheduler
         self._real_failure = scheduler._handle_scheduling_failure
         scheduler._handle_scheduling_failure = self._on_failure
@@ -369,6 +368,8 @@ class CycleRun(PodCluster):
         """Checks a placement that extenders had to accept, and that a Decision can be built."""
         if not attempt.snapshot.is_current:
             self.problems.append(f"the attempt at {entry.pod.key} ends with an outdated snapshot")
+        if not _is_recorded(attempt, self.script.records.pop(entry.uid, None), self._extenders):
+            self.problems.append(f"the attempt at {entry.pod.key} has another record of PostFilter")
         if isinstance(result, Placement) and self._extenders is not None:
             self._extenders.chosen(entry.pod, result.node_name)
 
@@ -413,6 +414,14 @@ class CycleRun(PodCluster):
         if is_cancelled:
             self.script.cancelled.add(uid)
             self._n_preempted += 1
+
+
+def _is_recorded(attempt: Attempt, expected: object, extenders: FaultyExtenders | None) -> bool:
+    """Returns whether an attempt has the record that PostFilter has returned."""
+    if attempt.preemption is expected:
+        return True
+    # A failing extender may end the preemption before there is a result.
+    return attempt.preemption is None and extenders is not None
 
 
 def _widen(script: Script, seed: int, *, has_extenders: bool) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from mooring.clock import Rng
+from mooring.decision import Preemption
 from mooring.errors import (
     Conflict,
     NotFound,
@@ -110,6 +112,7 @@ class Script:
         self._texts = FailureTexts(self.name, self.cancelled)
         #: UID -> what PostFilter has returned in the attempt.
         self.nominated: dict[str, str | None] = {}
+        self.records: dict[str, Callable[[], Preemption]] = {}  # until the attempt is reported
         self._node_names = node_names
         #: The attempts of which pods are to be activated: UID -> (cycle, UIDs).
         self._targets: dict[str, tuple[Cycle, set[str]]] = {}
@@ -138,10 +141,7 @@ class Script:
         return self._draw(cycle, "PreFilter") or self.narrowing.left(cycle, node_names)
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Nominates the pod, clears its nomination, or leaves it as it is.
-
-        Beside extenders there are victims: events that were buffered may have removed them.
-        """
+        """Nominates the pod, clears its nomination or leaves it; beside extenders with victims."""
         del diagnosis
         # As plugins see them: the deletion of a node may be buffered.
         nodes = cycle.snapshot.nodes
@@ -150,9 +150,11 @@ class Script:
         self.nominated[cycle.pod.uid] = node_name
         status = None if node_name else Reject("no victims")
         victims = self._placed_on(node_name) if node_name and self._has_victims else []
-        self._rng.shuffle(victims)
+        self._rng.shuffle(victims)  # events that were buffered may have removed them
         result = PostFilterResult(status, node_name, tuple(victims[: self._rng.randrange(4)]))
-        return self.changes.added_to(result, cycle.pod)
+        record = partial(Preemption, nominated=None, victims=(), candidates={}, acceptable=())
+        self.records[cycle.pod.uid] = record
+        return self.changes.added_to(result._replace(record=record), cycle.pod)
 
     def reserve(self, cycle: Cycle, node_name: str) -> Status | None:
         """Reserves."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.framework.runtime import all_rejections, host_selection
+from mooring.framework.runtime import all_rejections, host_selection, registry
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime import filter as filtering
+from mooring.framework.runtime import with_extenders as extender_calls
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.plugin_errors import PluginErrors
-from mooring.scheduler import with_extenders
+from mooring.scheduler import schedule_one, with_extenders
+from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from tests.faults.planted.bug import PlantedBug
@@ -224,5 +227,82 @@ BUGS: Final = [
         "if result is Skip.SKIP:\n            pass",
         runs="rejections",
         seed=0,
+    ),
+    PlantedBug(
+        "placed_stays_nominated",
+        "A pod that gets a node keeps its nomination",
+        Scheduler,
+        "_prepare_binding_cycle",
+        "self._cache.nominator.remove(pod.uid)\n    assumed = pod.on_node",
+        "assumed = pod.on_node",
+        runs="cycle",
+        seed=1,
+    ),
+    PlantedBug(
+        "record_of_a_node",
+        "The record of PostFilter is lost unless it nominates a node",
+        schedule_one,
+        "_decide",
+        "post_filter_result.record",
+        "post_filter_result.record if post_filter_result.node_name else None",
+        runs="cycle",
+        seed=6,
+    ),
+    PlantedBug(
+        "unknown_pod_frees_nothing",
+        "A deleted pod on a node that the cache does not have wakes no other",
+        EventHandlers,
+        "_on_pod_deleted",
+        "was_placed or last.spec.node_name",
+        "was_placed",
+        runs="handlers",
+        seed=1,
+    ),
+    PlantedBug(
+        "late_lister_is_made",
+        "A lister can be made once the plugins are complete, and not before",
+        PluginHandle,
+        "lister",
+        "if lister is None and self.is_complete:",
+        "if lister is None and not self.is_complete:",
+        runs="handle",
+        seed=0,
+    ),
+    PlantedBug(
+        "nominated_is_pre_filtered_twice",
+        "PreFilter is counted once more for a nominated node that is rejected",
+        filtering,
+        "try_nominated",
+        "recorder.filtered_again(",
+        "recorder.filtered(",
+        runs="metrics",
+    ),
+    PlantedBug(
+        "scored_by_none_is_not_drawn",
+        "A node that one extender leaves out is not drawn, though another one scores no node",
+        extender_calls,
+        "_call_prioritize",
+        "is_drawn = np.full(len(names), len(extenders) < len(interested))",
+        "is_drawn = np.full(len(names), bool(interested) and not extenders)",
+        runs="filter_extender",
+        seed=61,
+    ),
+    PlantedBug(
+        "namesake_of_a_default_plugin",
+        "An added plugin may have the name of a default one",
+        registry,
+        "_by_unique_name",
+        "if plugin.name in by_name or plugin.name in registry:",
+        "if plugin.name in by_name:",
+        runs="points",
+    ),
+    PlantedBug(
+        "counts_of_errors_are_shared",
+        "Statistics of plugin errors are the counters themselves",
+        PluginErrors,
+        "statistics",
+        "return dict(self._counts)",
+        "return self._counts",
+        runs="points",
     ),
 ]

@@ -8,6 +8,7 @@ from mooring.state.audit import columns as audit_columns
 from mooring.state.cache import Cache, Reservation
 from mooring.state.columns.change_log import ChangeLog
 from mooring.state.columns.grouped import GroupedCounts
+from mooring.state.columns.interner import Interner
 from mooring.state.columns.labels import LabelColumns
 from mooring.state.kinds.budgets import Budgets
 from mooring.state.kinds.workloads import Workloads
@@ -16,6 +17,7 @@ from mooring.state.tables import pod_terms
 from mooring.state.tables.affinity_terms import PodTermTable, TermIndex
 from mooring.state.tables.counters import PodCounters
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.tables.shared_parts import InternPool
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -339,5 +341,24 @@ BUGS: Final = [
         "label_class = labels",
         runs="budgets",
         seed=0,
+    ),
+    PlantedBug(
+        "first_use_counts_twice",
+        "A new value of a column counts as used once more, and stays",
+        Interner,
+        "_new",
+        "self._references.append(0)",
+        "self._references.append(1)",
+        runs="restrictions",
+        seed=6,
+    ),
+    PlantedBug(
+        "created_to_the_minute",
+        "Pods of the cache are created at a whole minute",
+        InternPool,
+        "_metadata",
+        "creation_timestamp=created and self._text(created),",
+        'creation_timestamp=created and self._text(created[:16] + ":00Z"),',
+        runs="state",
     ),
 ]

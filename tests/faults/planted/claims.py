@@ -342,4 +342,14 @@ BUGS: Final = [
         runs="claims",
         seed=27,
     ),
+    PlantedBug(
+        "reserved_as_read",
+        "A claim is reserved in the version of the attempt, not in the newest",
+        ClaimWriter,
+        "reserve",
+        "newest = self._newest(claim)\n        reservation",
+        "newest = claim\n        reservation",
+        runs="claims",
+        seed=1,
+    ),
 ]

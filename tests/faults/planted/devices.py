@@ -13,6 +13,7 @@ from mooring.plugins.dynamic_resources.attempt import DeviceAttempt
 from mooring.plugins.dynamic_resources.extended_resources import _OfResource
 from mooring.plugins.dynamic_resources.plugin import DynamicResources
 from mooring.plugins.dynamic_resources.shared_results import ResultsByTemplate, SharedResults
+from mooring.state.devices import taint_rules
 from mooring.state.devices.allocated import AllocatedDevices
 from mooring.state.devices.signatures import NodeSignatures
 from mooring.state.devices.taint_rules import SlicesWithRules
@@ -310,5 +311,25 @@ BUGS: Final = [
         "nodes.log.rows_with(_OTHER_NODE, nodes.log.generation)",
         runs="device_columns",
         seed=9,
+    ),
+    PlantedBug(
+        "only_new_devices_are_tainted",
+        "A rule taints devices only if their number changes",
+        SlicesWithRules,
+        "_apply",
+        "if tainted.spec.devices != self._tainted[name].spec.devices:",
+        "if len(tainted.spec.devices or ()) != len(self._tainted[name].spec.devices or ()):",
+        runs="shared_devices",
+        seed=0,
+    ),
+    PlantedBug(
+        "rule_of_driver_or_pool",
+        "A rule for a driver and a pool selects those of either",
+        taint_rules,
+        "_selects_pool",
+        "return selector.driver in (None, obj.spec.driver) and selector.pool in (",
+        "return selector.driver in (None, obj.spec.driver) or selector.pool in (",
+        runs="shared_devices",
+        seed=2,
     ),
 ]

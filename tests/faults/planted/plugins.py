@@ -11,6 +11,7 @@ from mooring.plugins.pod_topology_spread import domains as spreading_domains
 from mooring.plugins.pod_topology_spread import hints as spreading_hints
 from mooring.plugins.pod_topology_spread import scoring as pod_topology_spread_scoring
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
+from mooring.state.tables.pod_terms import Term
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -151,5 +152,15 @@ BUGS: Final = [
         "rounded",
         "if (np.abs(rest) == 0.5).any():",
         "if False:",
+    ),
+    PlantedBug(
+        "named_namespaces_or_all",
+        "A term that names namespaces does not look at them",
+        Term,
+        "matches",
+        "if namespace not in self.namespaces and not self.namespace_selector.matches(",
+        "if not self.namespaces and not self.namespace_selector.matches(",
+        runs="choice",
+        seed=4,
     ),
 ]

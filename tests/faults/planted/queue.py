@@ -523,4 +523,14 @@ BUGS: Final = [
         runs="queue",
         seed=0,
     ),
+    PlantedBug(
+        "failed_pods_wait_by_window",
+        "Pods that failed are ordered by the window of the backoff, not by its end",
+        BackoffQueue,
+        "__init__",
+        "self._failed = PodHeap(self.expiration_s)",
+        "self._failed = PodHeap(window_key if window_s else self.expiration_s)",
+        runs="queue",
+        seed=0,
+    ),
 ]

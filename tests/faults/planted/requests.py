@@ -17,8 +17,6 @@ from mooring.client.transport.http import HttpTransport
 from mooring.client.transport.http1_pool import Http1Pool, _Connection
 from mooring.client.transport.idle_timer import IdleTimer
 from mooring.client.transport.turns import Turns
-from mooring.extenders import wire
-from mooring.extenders.http_extender import HTTPExtender
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -425,16 +423,6 @@ BUGS: Final = [
         seed=0,
     ),
     PlantedBug(
-        "null_message_stays",
-        "A null message of an extender stays null",
-        wire,
-        "_messages",
-        'message or ""',
-        "message",
-        runs="calls",
-        seed=0,
-    ),
-    PlantedBug(
         "head_bytes_of_all",
         "A head is limited by its last packet only",
         _Connection,
@@ -493,16 +481,6 @@ BUGS: Final = [
         "if False:",
         runs="credentials",
         seed=5,
-    ),
-    PlantedBug(
-        "names_cached_by_length",
-        "The encoded names of an attempt are used again for a list of the same length",
-        HTTPExtender,
-        "_named",
-        "self._names.names is not names",
-        "len(self._names.names) != len(names)",
-        runs="filter_extender",
-        seed=0,
     ),
     PlantedBug(
         "certificate_is_not_renewed",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.framework.runtime import score
 from mooring.framework.runtime.combined_results import CombinedCache, CombinedResults
 from mooring.framework.runtime.filter_results import FilterResults
 from mooring.framework.runtime.result_cache import CachedResults
@@ -139,5 +140,15 @@ BUGS: Final = [
         "evicted.results.count = 0",
         runs="points",
         seed=47,
+    ),
+    PlantedBug(
+        "constant_of_first_scorer",
+        "The constant score of the first plugin is not taken from the cache",
+        score,
+        "_run_scorers",
+        "if number in cached.constants:",
+        "if number in cached.constants and number:",
+        runs="points",
+        seed=5,
     ),
 ]

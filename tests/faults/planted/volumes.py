@@ -10,7 +10,7 @@ from mooring.plugins.volume_binding import bind_volumes, hints, provisioning
 from mooring.plugins.volume_binding.bind_volumes import BindProgress, PodVolumes, VolumeBinder
 from mooring.plugins.volume_binding.find_volumes import _Search
 from mooring.state.volumes import limits, topology, usage
-from mooring.state.volumes.capacity import Capacities, _ByValue
+from mooring.state.volumes.capacity import Capacities, CapacitiesByClass, _ByValue
 from mooring.state.volumes.csi_nodes import CSINodes
 from mooring.state.volumes.free_index.first_match import FirstMatchIndex
 from mooring.state.volumes.free_index.groups import ByCode, Group, Remaining
@@ -423,5 +423,15 @@ BUGS: Final = [
         "pass",
         runs="volumes",
         seed=2,
+    ),
+    PlantedBug(
+        "classes_without_capacity_stay",
+        "Storage classes without a capacity stay in the table",
+        CapacitiesByClass,
+        "remove",
+        "if len(free)}",
+        "if len(free) or name}",
+        runs="tight",
+        seed=6,
     ),
 ]

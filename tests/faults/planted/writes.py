@@ -196,7 +196,7 @@ BUGS: Final = [
         "The oldest item is dropped, not that of the largest namespace",
         WriteQueue,
         "_make_space",
-        "item.namespace == largest and is_droppable",
+        "item.namespace == namespace and is_droppable",
         "is_droppable",
         runs="writes",
         seed=9,
