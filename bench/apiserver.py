@@ -23,6 +23,7 @@ from mooring.client import Pool, Request
 from mooring.client.transport.auth import connect
 from mooring.client.transport.kubeconfig import read_kubeconfig
 from mooring.clock import SystemClock, seeded_random
+from tests.integration.embedded import running
 
 RUNS = 3
 PODS = 10_000
@@ -178,13 +179,9 @@ async def watched() -> float:
 
 async def creates_over_https() -> float:
     """Pods created per second by the clock, by 32 requests at a time from another process."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "kubeconfig"
-        command = [sys.executable, "-m", "mooring", "apiserver", "--kubeconfig-out", str(file)]
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        assert process.stdout is not None
-        await process.stdout.readline()
-        transport = connect(read_kubeconfig([str(file)]), clock=_clock, environment={})
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
+        kubeconfig = read_kubeconfig([str(server.kubeconfig)])
+        transport = connect(kubeconfig, clock=_clock, environment={})
         numbers = iter(range(HTTPS_PODS))
 
         async def send() -> None:
@@ -207,8 +204,6 @@ async def creates_over_https() -> float:
             return HTTPS_PODS / (_clock.monotonic_s() - start_s)
         finally:
             await transport.close()
-            process.terminate()
-            await process.wait()
 
 
 async def memory() -> Iterator[str]:

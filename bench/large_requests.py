@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import json
 import ssl
-import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Iterator, Sequence
@@ -28,6 +26,7 @@ import aiohttp
 from bench.machine import calibration_ms, machine
 from mooring.clock import SystemClock
 from mooring.testing.controlplane import ControlPlane
+from tests.integration.embedded import administrator, running
 
 BYTES: Final = 1_000_000
 RUNS: Final = 3
@@ -100,23 +99,8 @@ class Server:
 
 @contextmanager
 def _embedded() -> Iterator[Server]:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "kubeconfig")
-        command = [sys.executable, "-m", "mooring", "apiserver", "--port", "0"]
-        process = subprocess.Popen(
-            [*command, "--kubeconfig-out", str(file)], stdout=subprocess.PIPE, text=True
-        )
-        try:
-            assert process.stdout is not None
-            process.stdout.readline()  # it listens, and the file is there
-            config = json.loads(file.read_text())
-            cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-            authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-            context = ssl.create_default_context(cadata=authority)
-            yield Server(cluster["server"], context, {"authorization": f"Bearer {user['token']}"})
-        finally:
-            process.terminate()
-            process.communicate(timeout=30)
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
+        yield Server(*administrator(server.kubeconfig))
 
 
 @contextmanager

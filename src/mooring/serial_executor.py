@@ -15,14 +15,15 @@ Source: none; kube-apiserver has goroutines, and etcd for the commits.
 from __future__ import annotations
 
 import asyncio
-import gc
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from mooring.garbage import without_collections
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
 
 T = TypeVar("T")
 
@@ -76,7 +77,8 @@ class SerialExecutor:
         async with self._in_turn():
             self._loop = asyncio.get_running_loop()
             try:
-                with _without_collections():
+                # Decoded JSON has no cycles, and a search would hold both threads.
+                with without_collections():
                     return await _ended(self._loop.run_in_executor(self._threads, self._run, call))
             finally:
                 self._loop = None
@@ -132,18 +134,6 @@ class SerialExecutor:
             with suppress(asyncio.CancelledError):
                 is_back = await self._turn.acquire()
         self._loop, self._thread = loop, thread
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Suspends the search for cycles: decoded JSON has none, and it would hold both threads."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], T]) -> T:

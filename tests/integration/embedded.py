@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,6 +60,15 @@ def running(folder: Path, *options: str) -> Iterator[Embedded]:
             if process.poll() is None:
                 process.terminate()
                 process.wait(START_S)
+
+
+def administrator(kubeconfig: Path) -> tuple[str, ssl.SSLContext, dict[str, str]]:
+    """Returns URL, TLS context and headers that a kubeconfig file of the server names."""
+    config = json.loads(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    context = ssl.create_default_context(cadata=authority)
+    return cluster["server"], context, {"authorization": f"Bearer {user['token']}"}
 
 
 class Kubectl:

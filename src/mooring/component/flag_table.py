@@ -164,7 +164,7 @@ def _deprecated_flags() -> tuple[Flag, ...]:
     return (
         Flag("contention-profiling", DEPRECATED, kinds.BOOL, True,
              f"Profile blocked threads. {_IGNORED_WITH_CONFIG}",
-             "mooring runs in one thread, so there is no contention to profile"),
+             "mooring schedules in one thread, so there is no contention to profile"),
         Flag("kube-api-burst", DEPRECATED, kinds.INT32, 100,
              "Requests to the API server that may exceed --kube-api-qps for a moment; no limit if "
              f"neither is given. {_IGNORED_WITH_CONFIG}"),

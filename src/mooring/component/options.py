@@ -62,7 +62,7 @@ _REMOVED_LOCKS: Final = {
 #: Field of the configuration -> why it has no effect.
 _NO_EFFECT: Final = {
     ("parallelism",): "decisions use one core",
-    ("enableContentionProfiling",): "mooring runs in one thread",
+    ("enableContentionProfiling",): "mooring schedules in one thread",
     ("clientConnection", "contentType"): "mooring speaks JSON with the API server",
     ("clientConnection", "acceptContentTypes"): "mooring speaks JSON with the API server",
 }
