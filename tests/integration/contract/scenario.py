@@ -45,6 +45,7 @@ SCENARIO_FILES = (
     "metadata",
     "components",
     "volumes",
+    "sizes",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

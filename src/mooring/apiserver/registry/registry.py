@@ -40,6 +40,7 @@ from mooring.apiserver.registry.service_addresses import SERVICES, ServiceAddres
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import as_of_today, is_view
+from mooring.apiserver.storage.request_size import RequestTooLarge
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
 from mooring.apiserver.validation.metadata import (
@@ -162,7 +163,14 @@ class Registry:
         return self._create_tracked(target, obj, writer.now, dry_run=dry_run, uid=uid)
 
     def _create_tracked(
-        self, target: Target, obj: Object, now: str, *, dry_run: bool, uid: str = ""
+        self,
+        target: Target,
+        obj: Object,
+        now: str,
+        *,
+        dry_run: bool,
+        uid: str = "",
+        is_apply: bool = False,
     ) -> Stored | Object:
         """Stores a new object that has its managedFields."""
         resource, metadata = target.resource, obj["metadata"]
@@ -183,28 +191,14 @@ class Registry:
         self.admission.validate_create(resource, obj)
         if resource is SERVICES:
             self._addresses.assign(obj)
-        return self._store_new(target, name, obj, dry_run=dry_run, is_generated=is_generated)
-
-    def _store_new(
-        self, target: Target, name: str, obj: Object, *, dry_run: bool, is_generated: bool
-    ) -> Stored | Object:
-        resource = target.resource
         if not dry_run and _has_version(obj):
             message = "resourceVersion should not be set on objects to be created"
             raise ApiStatusError(500, "", message)
-        collection = self.collection(resource)
-        key = key_of(target.namespace, name)
-        present = collection.get(key)
-        if present is not None:
-            if is_generated:
-                raise name_not_generated(resource, name)
-            error = already_exists(resource, name)
-            if "deletionTimestamp" in present.object()["metadata"]:
-                error.message = f"object is being deleted: {error.message}"
-            raise error
+        collection, key = self.collection(resource), key_of(target.namespace, name)
+        _check_free(resource, name, collection.get(key), is_generated=is_generated)
         if dry_run:
             return obj
-        stored = collection.create(key, obj)
+        stored = _write_limited(collection.create, key, obj, is_apply=is_apply)
         if not is_view(resource):
             return stored
         # It is rendered as another kind; returning it here avoids decoding it again.
@@ -286,7 +280,10 @@ class Registry:
                 metadata.pop("resourceVersion", None)  # that of another object, now deleted
             if not create_if_missing:
                 track_create(new, writer)
-            return self._create_tracked(target, new, writer.now, dry_run=dry_run), True
+            stored = self._create_tracked(
+                target, new, writer.now, dry_run=dry_run, is_apply=create_if_missing
+            )
+            return stored, True
         old = as_of_today(resource, present.object())
         if uid and uid != old["metadata"]["uid"]:
             raise storage_conflict(target, f"UID in precondition: {uid}", "UID", old)
@@ -309,12 +306,23 @@ class Registry:
         if resource is SERVICES and not subresource:
             self._addresses.assign(new)
         keep_timestamps_if_unchanged(new, old)
-        return self.replace(target, new, old, dry_run=dry_run), False
+        is_apply = create_if_missing
+        return self.replace(target, new, old, dry_run=dry_run, is_apply=is_apply), False
 
     def replace(
-        self, target: Target, new: Object, old: Object, *, dry_run: bool = False
+        self,
+        target: Target,
+        new: Object,
+        old: Object,
+        *,
+        dry_run: bool = False,
+        is_apply: bool = False,
     ) -> Stored | Object:
-        """Stores a validated version, or deletes the object if its last finalizer was removed."""
+        """Stores a validated version, or deletes the object if its last finalizer was removed.
+
+        Raises:
+            RequestTooLarge: 500, it is too large.
+        """
         collection = self.collection(target.resource)
         if finalizers_cleared(target.resource, new, old):
             if not dry_run:
@@ -322,7 +330,7 @@ class Registry:
             return _at_version_of(old, new)
         if dry_run:
             return _at_version_of(old, new)
-        return collection.replace(target.key, new)
+        return _write_limited(collection.replace, target.key, new, is_apply=is_apply)
 
     def _check_version(
         self, strategy: Strategy, target: Target, new: Object, present: Stored
@@ -337,6 +345,43 @@ class Registry:
             raise invalid_object(resource.name, target.name, [error], group=resource.group)
         if version != present.version:
             raise conflict(resource.group, resource.name, target.name, MODIFIED)
+
+
+def _check_free(
+    resource: Resource, name: str, present: Stored | None, *, is_generated: bool
+) -> None:
+    """Checks that no object has the name of a new one.
+
+    Raises:
+        ApiStatusError: 409.
+    """
+    if present is None:
+        return
+    if is_generated:
+        raise name_not_generated(resource, name)
+    error = already_exists(resource, name)
+    if "deletionTimestamp" in present.object()["metadata"]:
+        error.message = f"object is being deleted: {error.message}"
+    raise error
+
+
+def _write_limited(
+    write: Callable[..., Stored], key: str, obj: Object, *, is_apply: bool
+) -> Stored:
+    """Stores an object; without its managedFields if it is too large with them.
+
+    Those of an apply are needed.
+
+    Raises:
+        RequestTooLarge: 500.
+    """
+    try:
+        return write(key, obj, is_limited=True)
+    except RequestTooLarge:
+        if is_apply:
+            raise
+        obj["metadata"].pop("managedFields", None)
+        return write(key, obj, is_limited=True)
 
 
 #: Of an unsigned int64.

@@ -25,6 +25,7 @@ from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import DEFINITIONS, GATED_BY_PATH, RESOURCES, Resource
 from mooring.apiserver.storage.field_selectors import pod_fields
 from mooring.apiserver.storage.history import HISTORY_CHANGES, History, StoreEvent
+from mooring.apiserver.storage.request_size import check_request_size
 from mooring.apiserver.storage.stored_object import Stored, head_of, key_of, tail_of
 from mooring.apiserver.types import Object
 from mooring.serial_executor import SerialExecutor
@@ -155,13 +156,19 @@ class Collection:
         """Returns the object with this key, or None."""
         return self._objects.get(key)
 
-    def create(self, key: str, obj: Object) -> Stored:
+    def create(self, key: str, obj: Object, *, is_limited: bool = False) -> Stored:
         """Stores a new object under the next version.
+
+        Args:
+            key: "namespace/name", or the name alone.
+            obj: With its metadata.
+            is_limited: Whether it must not be larger than what etcd stores.
 
         Raises:
             KeyError: There is an object with this key.
+            RequestTooLarge: 500.
         """
-        tail = tail_of(obj)
+        tail = self._tail_of(key, obj, is_limited=is_limited)
         return self._commit(lambda: self._create(key, obj, tail))
 
     def _create(self, key: str, obj: Object, tail: bytes) -> Stored:
@@ -169,18 +176,32 @@ class Collection:
             raise KeyError(key)
         return self._write(key, obj, tail, None)
 
-    def replace(self, key: str, obj: Object) -> Stored:
+    def replace(self, key: str, obj: Object, *, is_limited: bool = False) -> Stored:
         """Replaces the object with this key; an equal object is not written.
+
+        Args:
+            key: "namespace/name", or the name alone.
+            obj: With its metadata.
+            is_limited: Whether it must not be larger than what etcd stores.
 
         Raises:
             KeyError: There is no object with this key.
+            RequestTooLarge: 500.
         """
-        tail = tail_of(obj)
+        tail = self._tail_of(key, obj, is_limited=is_limited)
         return self._commit(lambda: self._replace(key, obj, tail))
 
     def _replace(self, key: str, obj: Object, tail: bytes) -> Stored:
         old = self._objects[key]
         return old if tail == old.tail else self._write(key, obj, tail, old)
+
+    def _tail_of(self, key: str, obj: Object, *, is_limited: bool) -> bytes:
+        tail = tail_of(obj)
+        if is_limited:
+            old = self._objects.get(key)
+            replaced = old.version if old else 0
+            check_request_size(self.resource, key, obj, json_bytes=len(tail), replaced=replaced)
+        return tail
 
     def remove(self, key: str) -> Stored:
         """Deletes an object; returns its last state, at the version of the deletion.

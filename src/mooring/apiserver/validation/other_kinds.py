@@ -238,20 +238,32 @@ def validate_int_or_percent(value: int | str, field: str, *, is_capped: bool = T
 
 
 def validate_config_map(config_map: Object) -> Errors:
-    """Validates a new ConfigMap or Secret."""
-    size = 0
-    for field in ("data", "binaryData", "stringData"):
-        for key, value in config_map.get(field, {}).items():
-            yield from field_errors(f"{field}[{key}]", key, name_checks.config_key)
-            size += len(value)
-    if size > DATA_BYTES_MAX:
+    """Validates a new ConfigMap."""
+    texts, encoded = config_map.get("data") or {}, config_map.get("binaryData") or {}
+    for key in texts:
+        field = f"data[{key}]"
+        yield from field_errors(field, key, name_checks.config_key)
+        if key in encoded:
+            yield invalid(field, key, "duplicate of key present in binaryData")
+    for key in encoded:
+        yield from field_errors(f"binaryData[{key}]", key, name_checks.config_key)
+    text_bytes = sum(len(text.encode()) for text in texts.values())
+    if text_bytes + _decoded_bytes(encoded) > DATA_BYTES_MAX:
         yield too_long("[]", DATA_BYTES_MAX)
+
+
+def _decoded_bytes(data: Object) -> int:
+    """Returns the number of bytes of values in base64."""
+    return sum(len(base64.b64decode(value)) for value in data.values())
 
 
 def validate_secret(secret: Object) -> Errors:
     """Validates a new Secret; kinds of secrets need some of their keys."""
-    yield from validate_config_map(secret)
     kind, data = secret.get("type", ""), secret.get("data") or {}
+    for key in data:
+        yield from field_errors(f"data[{key}]", key, name_checks.config_key)
+    if _decoded_bytes(data) > DATA_BYTES_MAX:
+        yield too_long("data", DATA_BYTES_MAX)
     if kind == "kubernetes.io/service-account-token":
         if not secret["metadata"].get("annotations", {}).get(_ACCOUNT_ANNOTATION):
             yield required(f"metadata.annotations[{_ACCOUNT_ANNOTATION}]")
