@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """The changes of one resource that were not returned yet."""
+    """The changes of one resource that were not returned yet.
+
+    Attributes:
+        had_gap: Whether the last call returned all objects, since the changes were unknown.
+    """
 
     def __init__(self, store: Store, resource: Resource) -> None:
         """Begins with all stored objects."""
@@ -21,11 +25,13 @@ class Changes:
         self._resource = resource
         self._history: History | None = None
         self._position = 0
+        self.had_gap = False
 
     def take(self) -> list[StoreEvent]:
         """Returns the changes since the last call; all objects as new ones if they are unknown."""
         collection = self._store.collection(self._resource)
         history = collection.history
+        self.had_gap = False
         if history is self._history and history.end == self._position:
             return []
         position, self._position = self._position, history.end
@@ -35,4 +41,5 @@ class Changes:
                 return history.read(position, history.end - position)
         except Dropped:
             pass
+        self.had_gap = True
         return [StoreEvent(stored.version, stored, None) for stored in collection.in_order()]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from typing import Any
+
+import pytest
 
 from mooring.apiserver.server import ApiServer
 from mooring.clock import VirtualClock, seeded_random
@@ -129,3 +132,103 @@ def test_custom_objects_count() -> None:
     assert api.quota()["used"] == {"count/widgets.example.com": "1"}
     api.ask("DELETE", f"{definitions}/widgets.example.com")
     assert api.quota()["used"] == {"count/widgets.example.com": "0"}
+
+
+CONFIG_MAPS = f"{NAMESPACE}/configmaps"
+NAMES = ("pods", "requests.cpu", "configmaps", "count/resourcequotas")
+
+
+class Model:
+    """A namespace with quotas; what they use is added up anew each time."""
+
+    def __init__(self) -> None:
+        self.cpu: dict[str, int] = {}
+        self.finished: set[str] = set()
+        self.maps: set[str] = set()
+        self.quotas: dict[str, tuple[dict[str, str], list[str]]] = {}
+
+    def used(self, quota: str) -> dict[str, str]:
+        hard, scopes = self.quotas[quota]
+        pods = [name for name in self.cpu if name not in self.finished]
+        if scopes:
+            pods = [name for name in pods if not self.cpu[name]]
+        millis = sum(self.cpu[name] for name in pods)
+        amounts = {
+            "pods": str(len(pods)),
+            "requests.cpu": f"{millis}m" if millis % 1000 else str(millis // 1000),
+            "configmaps": "0" if scopes else str(len(self.maps)),
+            "count/resourcequotas": "0" if scopes else str(len(self.quotas)),
+        }
+        return {name: amounts[name] for name in hard}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_status_is_that_of_a_count_of_all_objects(seed: int) -> None:
+    rng, api, model = random.Random(seed), Api(), Model()
+    steps = (
+        *(_put_quota, _put_quota, _delete_quota, _add_pod, _add_pod, _add_pod),
+        *(_finish_pod, _delete_pod, _add_map, _delete_map),
+    )
+    for number in range(120):
+        for _ in range(rng.randint(1, 2)):
+            rng.choice(steps)(api, model, rng, f"x{number}-{rng.randrange(1000)}")
+        for quota in model.quotas:
+            assert api.quota(quota)["used"] == model.used(quota), (number, quota)
+
+
+def _put_quota(api: Api, model: Model, rng: random.Random, name: str) -> None:
+    del name
+    name = rng.choice(("p", "q", "r"))
+    scopes = ["BestEffort"] if name == "r" else []
+    names = ["pods"] if scopes else rng.sample(NAMES, rng.randint(1, len(NAMES)))
+    hard = {each: str(rng.randint(1000, 9000)) for each in names}
+    spec = {"hard": hard, **({"scopes": scopes} if scopes else {})}
+    body = {"metadata": {"name": name}, "spec": spec}
+    if name in model.quotas:
+        api.ask("PUT", f"{QUOTAS}/{name}", body)
+    else:
+        api.ask("POST", QUOTAS, body)
+    model.quotas[name] = hard, scopes
+
+
+def _delete_quota(api: Api, model: Model, rng: random.Random, name: str) -> None:
+    if model.quotas:
+        name = rng.choice(sorted(model.quotas))
+        api.ask("DELETE", f"{QUOTAS}/{name}")
+        del model.quotas[name]
+
+
+def _add_pod(api: Api, model: Model, rng: random.Random, name: str) -> None:
+    needs_cpu = any("requests.cpu" in hard for hard, _ in model.quotas.values())
+    millis = rng.choice((100, 250, 1000) if needs_cpu else (0, 100, 250, 1000))
+    api.add_pod(name, f"{millis}m" if millis else "")
+    model.cpu[name] = millis
+
+
+def _finish_pod(api: Api, model: Model, rng: random.Random, name: str) -> None:
+    if model.cpu:
+        name = rng.choice(sorted(model.cpu))
+        patch = {"status": {"phase": "Succeeded"}}
+        api.ask("PATCH", f"{PODS}/{name}/status", patch, how="merge-patch+json")
+        model.finished.add(name)
+
+
+def _delete_pod(api: Api, model: Model, rng: random.Random, name: str) -> None:
+    if model.cpu:
+        name = rng.choice(sorted(model.cpu))
+        api.ask("DELETE", f"{PODS}/{name}")
+        del model.cpu[name]
+        model.finished.discard(name)
+
+
+def _add_map(api: Api, model: Model, rng: random.Random, name: str) -> None:
+    del rng
+    api.ask("POST", CONFIG_MAPS, {"metadata": {"name": name}})
+    model.maps.add(name)
+
+
+def _delete_map(api: Api, model: Model, rng: random.Random, name: str) -> None:
+    if model.maps:
+        name = rng.choice(sorted(model.maps))
+        api.ask("DELETE", f"{CONFIG_MAPS}/{name}")
+        model.maps.discard(name)
