@@ -7,7 +7,7 @@ import sys
 
 BENCHMARKS = (
     "ladder", "metrics_cost", "poison", "against_peer", "queue", "client", "apiserver",
-    "side_by_side", "extenders", "audit_pause", "large_requests",
+    "side_by_side", "extenders", "audit_pause", "large_requests", "loop_holds",
 )  # fmt: skip
 
 #: Run only if named, because they take long.

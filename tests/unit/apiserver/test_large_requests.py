@@ -15,6 +15,7 @@ from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, LARGE_BYTES
 from tests.helpers.api import APPLY, CONFIG_MAPS, MERGE, PODS, Api, config_map, pod
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 LARGE = {"text": "x" * LARGE_BYTES}
 
 
@@ -221,6 +222,25 @@ def test_dependents_that_others_release_in_the_middle_stay() -> None:
 
     assert asyncio.run(main()) == 200
     assert api.names(PODS) == [f"p{count - 1:03}"]
+
+
+def test_reads_are_answered_while_a_quota_counts_many_pods() -> None:
+    async def main() -> Any:
+        api = StoppedInThreads()
+        for number in range(MANY_OBJECTS + 1):
+            await api.handle("POST", PODS, pod(f"p{number:03}"))
+        quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1k"}}}
+        creating = started(api, "POST", QUOTAS, quota)
+        await api.wait_until_stopped()
+        assert (await api.handle("GET", f"{PODS}/p000"))[0] == 200
+        assert not creating.done()
+        api.go_on()
+        assert (await creating)[0] == 201
+        _, _, content = await api.handle("GET", f"{QUOTAS}/q")
+        assert isinstance(content, bytes)
+        return json.loads(content)["status"]["used"]
+
+    assert asyncio.run(main()) == {"pods": str(MANY_OBJECTS + 1)}
 
 
 @pytest.mark.parametrize("accept", ["application/json", TABLE])

@@ -6,12 +6,20 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/response.go.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mooring.apiserver.endpoints import negotiation
-from mooring.apiserver.endpoints.steps import Steps, last_step, slices_of
+from mooring.apiserver.endpoints.steps import (
+    DECODED_OBJECTS,
+    SLICE_OBJECTS,
+    Steps,
+    last_step,
+    slices_of,
+)
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.printers.tables import as_table
 from mooring.apiserver.resources import struct_of
@@ -20,7 +28,7 @@ from mooring.apiserver.storage.stored_object import Stored
 from mooring.objects.schema.decoding import empty
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mooring.apiserver.endpoints.watch import Event
     from mooring.apiserver.resources import Resource
@@ -126,17 +134,13 @@ class Renderer:
         elif resource.custom is not None:
             # Upstream encodes them as maps: each item has its kind, and the metadata a token.
             metadata = {"continue": "", **metadata}
-        items: list[bytes] = []
-        for number, chunk in enumerate(slices_of(objects)):
-            if number:
-                yield
-            items += map(self._item, chunk)
-        if self.shape[2] and not items:
-            return _encode(
-                {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": None}
-            )
         head = _encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
-        return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
+        if self.shape[2] and not objects:
+            return head[:-1] + b',"items":null}'
+        count_max = SLICE_OBJECTS if self._is_plain else DECODED_OBJECTS
+        chunks = slices_of(objects, count_max=count_max)
+        items = (b",".join(map(self._item, chunk)) for chunk in chunks)
+        return (yield from _joined_steps(head[:-1] + b',"items":[', items))
 
     def _item(self, stored: Stored) -> bytes:
         """Returns an object as an item of a list."""
@@ -149,17 +153,19 @@ class Renderer:
         return stored.item()
 
     def _table_steps(self, objects: Sequence[Stored], metadata: Mapping[str, Any]) -> Steps[bytes]:
-        chunks = list(slices_of(objects))
+        chunks = list(slices_of(objects, count_max=DECODED_OBJECTS))
         first = chunks[0] if chunks else []
         table = self._table([self._representation(stored) for stored in first], metadata)
         if len(chunks) <= 1:
             return _encode(table)
-        rows = [_encode(table.pop("rows"))[1:-1]]
-        for chunk in chunks[1:]:
-            yield
-            others = self._table([self._representation(stored) for stored in chunk], metadata)
-            rows.append(_encode(others["rows"])[1:-1])
-        return _encode(table)[:-1] + b',"rows":[' + b",".join(rows) + b"]}"
+        rows = _encode(table.pop("rows"))[1:-1]
+        others = map(self._rows, chunks[1:])
+        return (yield from _joined_steps(_encode(table)[:-1] + b',"rows":[', chain([rows], others)))
+
+    def _rows(self, objects: list[Stored]) -> bytes:
+        """Returns further rows of a table, without brackets."""
+        rows = self._table([self._representation(stored) for stored in objects], {})["rows"]
+        return _encode(rows)[1:-1]
 
     def render_event(self, event: Event) -> bytes:
         """Returns one event of a watch, as a line."""
@@ -202,6 +208,23 @@ class Renderer:
         api_version = f"meta.k8s.io/{self.shape[1]}"
         type_meta = {"kind": "PartialObjectMetadata", "apiVersion": api_version}
         return {**type_meta, "metadata": obj["metadata"]}
+
+
+def _joined_steps(head: bytes, items: Iterable[bytes]) -> Steps[bytes]:
+    """Returns a list of JSON, of which each step makes some items, separated by commas.
+
+    Joining them at the end would copy tens of megabytes at once.
+    """
+    buffer, has_items = BytesIO(), False
+    buffer.write(head)
+    for part in items:
+        if has_items:
+            buffer.write(b",")
+            yield
+        buffer.write(part)
+        has_items = True
+    buffer.write(b"]}")
+    return buffer.getvalue()
 
 
 def _without_kind(obj: Object) -> Object:

@@ -20,16 +20,20 @@ Steps = Generator[None, None, T]
 
 #: Objects of one step, some milliseconds of work.
 SLICE_OBJECTS: Final = 500
+#: Of a step that decodes them, and makes a row of each maybe.
+DECODED_OBJECTS: Final = 100
 #: Their bytes: a step with large objects has few of them, at least one.
 SLICE_BYTES: Final = 1 << 20
 
 
-def slices_of(objects: Iterable[Stored]) -> Iterator[list[Stored]]:
+def slices_of(
+    objects: Iterable[Stored], *, count_max: int = SLICE_OBJECTS
+) -> Iterator[list[Stored]]:
     """Yields the objects in consecutive parts, each some milliseconds of work."""
     part: list[Stored] = []
     size_bytes = 0
     for stored in objects:
-        if part and (len(part) >= SLICE_OBJECTS or size_bytes >= SLICE_BYTES):
+        if part and (len(part) >= count_max or size_bytes >= SLICE_BYTES):
             yield part
             part, size_bytes = [], 0
         part.append(stored)

@@ -59,6 +59,7 @@ class Watch:
         self._options = options
         self._history = store.collection(selection.resource).history
         self._ends = self._history.ends
+        #: Of which those that are selected are to be read, from the last one on.
         self._initial: list[Stored] = []
         self._version = store.version
         self._has_initial = False
@@ -83,7 +84,7 @@ class Watch:
                 self.problem = expired(f"too old resource version: {version} ({oldest})")
         if options.sends_initial_events:
             collection = self._store.collection(self._selection.resource)
-            self._initial = list(self._selection.of(self._selection.candidates(collection)))
+            self._initial = list(self._selection.candidates(collection))
             self._initial.reverse()  # taken from the end
             self._has_initial = True
 
@@ -106,7 +107,7 @@ class Watch:
         self._history.unlisten(self)
 
     def read(self) -> list[Event]:
-        """Returns the next events, at most ``BATCH``; empty if there are none.
+        """Returns the next events, at most ``BATCH``; empty if none of so many is selected.
 
         Raises:
             Dropped: The reader was too slow.
@@ -123,9 +124,9 @@ class Watch:
         ]
 
     def _read_initial(self) -> list[Event]:
-        events = [
-            Event("ADDED", self._initial.pop()) for _ in range(min(BATCH, len(self._initial)))
-        ]
+        candidates = self._initial[-BATCH:][::-1]
+        del self._initial[-BATCH:]
+        events = [Event("ADDED", stored) for stored in self._selection.of(candidates)]
         if not self._initial:
             self._has_initial = False
             # As upstream, a watch from "" or "0" without ``sendInitialEvents`` gets this

@@ -91,6 +91,8 @@ async def _lines(
             renderer.now_s = clock.wall_s()  # ages in Tables are computed when they are sent
             for lines in _batches(map(renderer.render_event, events)):
                 yield lines
+            if not watch.is_idle:
+                await asyncio.sleep(0)  # a client that reads fast does not keep others waiting
             if events:
                 continue
             if watch.is_ended and watch.is_idle:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 #: Objects from which on their deletion runs in a thread; each takes about 50 microseconds.
 MANY_OBJECTS: Final = 100
+_QUOTAS: Final = resource_named("", "resourcequotas")
+_PODS: Final = resource_named("", "pods")
 #: Whose objects are deleted with all that belongs to them.
 _WITH_CONTENT: Final = (resource_named("", "namespaces"), DEFINITIONS)
 
@@ -49,6 +51,9 @@ def _is_long(store: Store, method: str, target: ResourcePath, body: bytes) -> bo
         return True
     if not target.resource.is_stored:
         return False
+    if target.resource is _QUOTAS and method != "DELETE":
+        # Whatever is new in it, the pods of the namespace are counted.
+        return store.collection(_PODS).count(target.namespace) > MANY_OBJECTS
     collection = store.collection(target.resource)
     if not target.name:
         return method == "DELETE" and collection.count(target.namespace) > MANY_OBJECTS

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.endpoints.steps import SLICE_OBJECTS
+from mooring.apiserver.endpoints.rendering import INITIAL_EVENTS_END
+from mooring.apiserver.endpoints.steps import DECODED_OBJECTS, SLICE_OBJECTS
+from mooring.apiserver.endpoints.watch import BATCH
 from tests.helpers.api import CONFIG_MAPS, Api, config_map
 
 SLICES = 6
@@ -96,3 +98,43 @@ def test_a_short_list_is_made_in_one_step() -> None:
         assert listing.done()
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("accept", ["application/json", TABLE, PARTIAL])
+@pytest.mark.parametrize("selector", ["", "&labelSelector=a%3Db", "&labelSelector=a%3Dnone"])
+def test_others_have_their_turn_while_initial_events_are_sent(
+    api: Api, accept: str, selector: str
+) -> None:
+    parameters = "watch=true&sendInitialEvents=true&allowWatchBookmarks=true"
+    path = f"{CONFIG_MAPS}?{parameters}&resourceVersionMatch=NotOlderThan{selector}"
+
+    async def test() -> tuple[int, list[bytes]]:
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        taking = asyncio.create_task(take_turns())
+        _, _, stream = await api.handle("GET", path, accept=accept)
+        assert not isinstance(stream, bytes)
+        lines: list[bytes] = []
+        async for part in stream:  # its reader is never late
+            lines += part.splitlines()
+            if INITIAL_EVENTS_END.encode() in lines[-1]:
+                break
+        taking.cancel()
+        return turns, lines
+
+    turns, lines = asyncio.run(test())
+    assert turns >= COUNT // BATCH - 2  # none before the first part, none after the last
+    assert len(lines) == 1 + (0 if "none" in selector else COUNT)
+
+
+def test_the_rows_of_a_long_table_are_those_of_short_ones(api: Api) -> None:
+    rows = api.ask("GET", CONFIG_MAPS, accept=TABLE)[1]["rows"]
+    for number in (0, DECODED_OBJECTS - 1, DECODED_OBJECTS, COUNT - 1):
+        _, table = api.ask("GET", f"{CONFIG_MAPS}/m{number:05}", accept=TABLE)
+        assert table["rows"] == [rows[number]]
