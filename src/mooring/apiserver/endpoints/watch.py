@@ -94,6 +94,11 @@ class Watch:
         return not self._has_initial and self._position >= self._history.end
 
     @property
+    def is_behind(self) -> bool:
+        """True if initial events or many changes are left to read."""
+        return bool(self._initial) or self._history.end - self._position >= BATCH
+
+    @property
     def is_ended(self) -> bool:
         """True if the definition of the resource was changed or deleted: read what is left."""
         return self._history.ends != self._ends

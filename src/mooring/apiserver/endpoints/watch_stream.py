@@ -91,7 +91,7 @@ async def _lines(
             renderer.now_s = clock.wall_s()  # ages in Tables are computed when they are sent
             for lines in _batches(map(renderer.render_event, events)):
                 yield lines
-            if not watch.is_idle:
+            if watch.is_behind:
                 await asyncio.sleep(0)  # a client that reads fast does not keep others waiting
             if events:
                 continue
