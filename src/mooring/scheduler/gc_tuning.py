@@ -16,16 +16,27 @@ from typing import Final
 THRESHOLDS: Final = (50_000, 20, 50)
 
 
+#: The thresholds at the begin of each block that has not ended.
+_outside: list[tuple[int, int, int]] = []
+
+
 @contextmanager
 def gc_thresholds() -> Iterator[None]:
-    """Raises the collection thresholds inside the block; unfreezes the heap at its end."""
-    before = gc.get_threshold()
+    """Raises the collection thresholds inside the block; unfreezes the heap at its end.
+
+    Of several schedulers in a process the last one that ends does so: the heap stays frozen for the
+    others.
+    """
+    _outside.append(gc.get_threshold())
     gc.set_threshold(*THRESHOLDS)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
+        # They may end in any order: the first entry is that of no block.
+        last = _outside.pop()
+        if not _outside:
+            gc.set_threshold(*last)
+            gc.unfreeze()
 
 
 def freeze_heap() -> None:

@@ -30,6 +30,7 @@ from mooring.metrics.registry import Metrics
 from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
 from mooring.queue import QueueOptions
+from mooring.scheduler.gc_tuning import gc_thresholds
 from mooring.scheduler.observer import Observer, ObserverGroup
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.virtual_loop import LoopClock, VirtualLoop
@@ -158,10 +159,10 @@ def run_scenario(scenario: Scenario, trace: Trace | None = None) -> Report:
     def loop_factory() -> VirtualLoop:
         return LimitedLoop(_branch(rng))
 
-    # The scheduler collects garbage and freezes the heap when it starts. Freezing before makes that
-    # cheap in each run, and unfreezing lets the objects of finished runs be collected.
-    gc.freeze()
-    try:
+    # A scheduler collects garbage and freezes the heap when it starts, and unfreezes it when it is
+    # the last that ends. Freezing before makes each start cheap, that of a second one, too.
+    with gc_thresholds():
+        gc.freeze()
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, VirtualLoop)
@@ -173,8 +174,6 @@ def run_scenario(scenario: Scenario, trace: Trace | None = None) -> Report:
                 # Cancelled tasks may violate invariants.
                 loop.on_step = lambda: None
                 cluster.store.close()
-    finally:
-        gc.unfreeze()
 
 
 def _branch(rng: Rng) -> Rng:
