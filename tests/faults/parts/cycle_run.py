@@ -244,8 +244,8 @@ class CycleRun(PodCluster):
             informers={"Pod": SimpleNamespace(objects=self._live)},
         )
         self._freed = FreedRoom(self._service, self.attached, self.problems.append)
-        recorded = RecordedCalls(self._service, self.attached, clock, self.problems.append)
-        AttachedHandlers(self._service, self.attached, self.problems.append, recorded)
+        self._recorded = RecordedCalls(self._service, self.attached, clock, self.problems.append)
+        AttachedHandlers(self._service, self.attached, self.problems.append, self._recorded)
         AttachedNominations(self._service, self.problems.append).follow_attempts(self._scheduler)
         scheduler: Any = self._scheduler
         self._real_failure = scheduler._handle_scheduling_failure
@@ -311,7 +311,7 @@ class CycleRun(PodCluster):
         }
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
         self.problems += audit(self._cache)
-        self.problems += point_problems(self.metrics, self._n_preempted)
+        self.problems += point_problems(self.metrics, self._n_preempted, self.script.texts.n_broken)
         self.problems += self._measured.problems(self.metrics)
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
@@ -452,6 +452,15 @@ def run_cycle(seed: int) -> None:
     Raises:
         AssertionError: an attempt does not do what the models say.
     """
+    run_attempts(seed, CycleRun)
+
+
+def run_attempts(seed: int, made: Callable[[int, asyncio.TaskGroup], CycleRun]) -> None:
+    """Runs a seed of a run that ``made`` returns.
+
+    Raises:
+        AssertionError: an attempt does not do what the models say.
+    """
 
     async def run() -> list[str]:
         loop = asyncio.get_running_loop()
@@ -459,7 +468,7 @@ def run_cycle(seed: int) -> None:
         cycle: CycleRun | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
-                cycle = CycleRun(seed, tasks)
+                cycle = made(seed, tasks)
                 loop.on_step = cycle.on_step
                 checking = tasks.create_task(_check_now_and_then(cycle))
                 await cycle.run()

@@ -86,6 +86,27 @@ class Outcome:
     pending: set[str] = field(default_factory=set)
 
 
+@dataclass
+class Evaluated:
+    """The calls of an attempt up to the scores.
+
+    Attributes:
+        pre_filter: The plugins whose PreFilter has run and did not skip.
+        skipped: The plugins whose Filter does not run.
+        nodes: The nodes that are filtered at a time, and the plugin that rejects each; "" = none.
+        pre_score: The plugins whose PreScore has run and did not skip.
+        score: Those that score each node that fits.
+        n_scored: The number of these nodes.
+    """
+
+    pre_filter: list[str] = field(default_factory=list)
+    skipped: set[str] = field(default_factory=set)
+    nodes: list[dict[str, str]] = field(default_factory=list)
+    pre_score: list[str] = field(default_factory=list)
+    score: list[str] = field(default_factory=list)
+    n_scored: int = 0
+
+
 class RulesOfAttempts:
     """The rules up to PostFilter.
 
@@ -110,6 +131,8 @@ class RulesOfAttempts:
         self.reports: list[tuple[str, str]] = []
         #: The plugin and the point of errors that do not fail the pod.
         self.logged: list[tuple[str, str]] = []
+        #: The calls by which plugins are counted.
+        self.evaluated = Evaluated()
 
     def _of(self, point: str) -> list[str]:
         return [name for name in self._plugins.get(point, ()) if name not in self._idle]
@@ -124,10 +147,13 @@ class RulesOfAttempts:
         if isinstance(before, Outcome):
             return before
         skipped, narrowing, left = before
+        self.evaluated.skipped = skipped
         filtered = {node: self._filtered(node, skipped) for node in nodes}
         if nominated in filtered:
             first = filtered[nominated]
             has_failed = first is not None and first.kind == FAILED
+            if not has_failed:
+                self.evaluated.nodes.append({nominated: first.plugin if first else ""})
             self.reports.append(("Filter", ERROR if has_failed else SUCCESS))
             if first is None:
                 return [nominated]
@@ -141,6 +167,9 @@ class RulesOfAttempts:
             if it and it.kind == FAILED and node in included
         }
         self.reports.append(("Filter", ERROR if failed else SUCCESS))
+        self.evaluated.nodes.append(
+            {node: it.plugin if it else "" for node, it in filtered.items() if node in included}
+        )
         if failed:
             raise PluginRaised(*failed)
         self.rejected = {
@@ -176,7 +205,9 @@ class RulesOfAttempts:
                 raise PluginRaised(plugin)
             if kind == SKIPPED:
                 skipped.add(plugin)
-            elif kind == NARROWED:
+                continue
+            self.evaluated.pre_filter.append(plugin)
+            if kind == NARROWED:
                 narrowing.append(plugin)
                 names = set(self._left(plugin))
                 left = names if left is None else left & names
@@ -202,8 +233,8 @@ class RulesOfAttempts:
                 return _First(plugin, kind)
         return None
 
-    def scorers(self) -> list[str]:
-        """Returns the plugins whose scores count.
+    def scorers(self, node_count: int) -> list[str]:
+        """Returns the plugins whose scores of so many nodes count.
 
         Raises:
             PluginRaised: PreScore of a plugin has failed.
@@ -216,8 +247,13 @@ class RulesOfAttempts:
                 raise PluginRaised(plugin)
             if kind == SKIPPED:
                 skipped.add(plugin)
+            else:
+                self.evaluated.pre_score.append(plugin)
         self.reports += [("PreScore", SUCCESS), ("Score", SUCCESS)]
-        return [plugin for plugin in self._plugins.get("score", ()) if plugin not in skipped]
+        scorers = [plugin for plugin in self._plugins.get("score", ()) if plugin not in skipped]
+        self.evaluated.score = [*scorers, *self.zero_scorers()]
+        self.evaluated.n_scored = node_count
+        return scorers
 
     def zero_scorers(self) -> list[str]:
         """Returns the plugins that count as scoring 0: they do not apply, and no PreScore skips."""

@@ -9,7 +9,7 @@ scores find the state that their own PreFilter or PreScore has stored for this k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from mooring.clock import VirtualClock, seeded_random
@@ -28,6 +28,7 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
+from tests.faults.parts.evaluations import Evaluations
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
 from tests.faults.parts.points_model import (
     RAISED,
@@ -42,6 +43,7 @@ from tests.faults.parts.points_model import (
 from tests.faults.parts.points_plugins import NODES_MAX, WAIT_S, DrawnPlugins, normalized
 from tests.faults.parts.points_profile import drawn_profile
 from tests.faults.parts.reported_points import PointRecorder, expected_reports
+from tests.faults.parts.snapshots import Snapshots
 from tests.helpers.virtual_loop import run_virtually
 
 ATTEMPTS: Final = 24
@@ -119,7 +121,13 @@ class PointsRun:
         self.error_pairs = more.choice(ERROR_PAIRS)
         self._errors = ErrorCounts(self.error_pairs)
         self._framework.timed_every = rng.choice((0, 1, 3))
-        self._framework.recorder = self._recorder = PointRecorder()
+        self._evaluations = Evaluations(self._by_point, self._clock, is_counting=seed % 2 == 0)
+        self._recorder = PointRecorder(self._evaluations.recorder)
+        self._framework.recorder = self._recorder
+        framework = self._framework
+        self._snapshots = Snapshots(
+            framework.errors.statistics, framework.timings.statistics, framework.cache_statistics
+        )
         for number in range(rng.randint(2, NODES_MAX)):
             self._put(f"node-{number}")
 
@@ -135,6 +143,7 @@ class PointsRun:
             kind = self._rng.choice(self._kinds)
             self._plugins.begin(kind, number)
             await self._attempt(f"pod-{number}", kind)
+            self.problems += self._snapshots.problems()
             if self.problems:
                 return
 
@@ -194,24 +203,28 @@ class PointsRun:
 
         model = PointsModel(names, result_of, self._plugins.left, idle)
         self._recorder.reports.clear()
-        self._pre_enqueue(pod, model)
+        before = self._more.choice(("", "P9", *(plugin.name for plugin in self._plugins.all)))
+        self.problems += _pre_enqueued(self._framework, pod, before, model)
         cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot)
         expected: Any
         scorers: list[str] = []
         try:
             expected = model.fitting(list(self._plugins.values), nominated)
             if not isinstance(expected, Outcome) and len(expected) > 1:
-                scorers = model.scorers()
+                scorers = model.scorers(len(expected))
         except PluginRaised as error:
             expected = error
         try:
             result: Any = schedule_pod(self._framework, cycle, attempt)
         except PluginError as error:
             self._check_reports(pod, model)
+            self._evaluations.skip()
             if not isinstance(expected, PluginRaised) or error.plugin not in expected.args:
                 self.problems.append(f"{name}: {error}, not {expected!r}")
             return
         self._check_reports(pod, model)
+        crowded = [node for node, count in added.items() if count]
+        self.problems += self._evaluations.problems(model.evaluated, crowded)
         if isinstance(expected, PluginRaised):
             self.problems.append(f"{name}: {result}, not an error of {expected.args}")
         elif isinstance(result, Diagnosis):
@@ -221,22 +234,6 @@ class PointsRun:
         else:
             self._check_placed(pod, attempt, result.node_name, expected, scorers, model)
             await self._bind(pod, cycle, result.node_name, model)
-
-    def _pre_enqueue(self, pod: PodInfo, model: PointsModel) -> None:
-        """Compares PreEnqueue, with a plugin that rejected the pod before."""
-        before = self._more.choice(("", "P9", *(plugin.name for plugin in self._plugins.all)))
-        expected: Any
-        try:
-            expected = model.pre_enqueue(before)
-        except PluginRaised as error:
-            expected = error.args
-        try:
-            status = self._framework.pre_enqueue(pod, first=before)
-            result: Any = None if status is None else _rejection(status)
-        except PluginError as error:
-            result = (error.plugin,)
-        if result != expected:
-            self.problems.append(f"{pod.key}: PreEnqueue {result}, not {expected}")
 
     def _check_reports(self, pod: PodInfo, model: PointsModel) -> None:
         """Compares the extension points that are recorded, and the errors that are counted."""
@@ -365,6 +362,24 @@ async def _bound(
     else:
         bind_points.post_bind(framework, cycle, node)
     return ended_by, delaying
+
+
+def _pre_enqueued(
+    framework: Framework, pod: PodInfo, before: str, model: PointsModel
+) -> Iterator[str]:
+    """Compares PreEnqueue, with a plugin that rejected the pod before; yields a difference."""
+    expected: Any
+    try:
+        expected = model.pre_enqueue(before)
+    except PluginRaised as error:
+        expected = error.args
+    try:
+        status = framework.pre_enqueue(pod, first=before)
+        result: Any = None if status is None else _rejection(status)
+    except PluginError as error:
+        result = (error.plugin,)
+    if result != expected:
+        yield f"{pod.key}: PreEnqueue {result}, not {expected}"
 
 
 def _logged(plugins: DrawnPlugins) -> list[tuple[str, str]]:

@@ -25,6 +25,8 @@ from tests.faults.parts.points_model import (
 
 #: A pod is signed whenever results are looked for.
 NOT_COMPARED: Final = "Sign"
+#: Methods that count evaluations.
+COUNTED: Final = ("filtered", "filtered_again", "filtered_once", "pre_filter_stopped", "scored")
 #: An extension point, and the code of its status.
 Report = tuple[str, str]
 
@@ -34,12 +36,18 @@ class PointRecorder(FrameworkRecorder):
 
     Attributes:
         reports: In their order.
+
+    Args:
+        counting: Counts the evaluations of plugins.
     """
 
-    __slots__ = ("reports",)
+    __slots__ = ("reports", *COUNTED)
 
-    def __init__(self) -> None:
+    def __init__(self, counting: FrameworkRecorder) -> None:
         super().__init__()
+        self.counts_refused = counting.counts_refused
+        for name in COUNTED:
+            setattr(self, name, getattr(counting, name))
         self.reports: list[Report] = []
         self.succeeded = {
             point: self.succeeded[point] if point == NOT_COMPARED else self._taking(point, SUCCESS)

@@ -9,6 +9,7 @@ from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.batched_run import run_batched
 from tests.faults.parts.binding_run import run_binding
+from tests.faults.parts.broken_run import run_broken
 from tests.faults.parts.budgets_run import run_budgets
 from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.calls_run import run_calls
@@ -139,6 +140,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "sampled": run_sampled,
     "watching": run_watching,
     "rejections": run_rejections,
+    "broken": run_broken,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -169,6 +171,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "limited_choice",
         "preempt_extender",
         "cycle",
+        "broken",
         "preemption",
         "choice",
         "scores",
@@ -198,6 +201,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "scheduler": (
         "handlers",
         "cycle",
+        "broken",
         "preemption",
         "verify",
         "status",
