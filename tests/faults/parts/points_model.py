@@ -143,12 +143,12 @@ class RulesOfAttempts:
         Raises:
             PluginRaised: a plugin has failed.
         """
-        before = self._pre_filter()
+        before = self.pre_filter()
         if isinstance(before, Outcome):
             return before
         skipped, narrowing, left = before
         self.evaluated.skipped = skipped
-        filtered = {node: self._filtered(node, skipped) for node in nodes}
+        filtered = {node: self.first_rejection(node, skipped) for node in nodes}
         if nominated in filtered:
             first = filtered[nominated]
             has_failed = first is not None and first.kind == FAILED
@@ -188,7 +188,7 @@ class RulesOfAttempts:
                 outcome.pending.add(first.plugin)
         return fitting or outcome
 
-    def _pre_filter(self) -> Outcome | tuple[set[str], list[str], set[str] | None]:
+    def pre_filter(self) -> Outcome | tuple[set[str], list[str], set[str] | None]:
         """Returns the plugins that skip Filter, those that leave nodes out, and the nodes left.
 
         Raises:
@@ -226,7 +226,7 @@ class RulesOfAttempts:
             return Outcome(rejection, plugins={rejection.plugin, *narrowing})
         return skipped, narrowing, left
 
-    def _filtered(self, node: str, skipped: set[str]) -> _First | None:
+    def first_rejection(self, node: str, skipped: set[str]) -> _First | None:
         """Returns the first plugin that rejects a node, and its result; None = it fits."""
         for plugin in self._plugins.get("filter", ()):
             if plugin not in skipped and (kind := self._result(plugin, "filter", node)):

@@ -29,6 +29,7 @@ from mooring.testing import make_node, make_pod
 from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
 from tests.faults.parts.evaluations import Evaluations
+from tests.faults.parts.given_nodes import GivenNodes
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
 from tests.faults.parts.points_model import (
     RAISED,
@@ -59,6 +60,8 @@ CONFIGURED_SHARE: Final = 0.5
 #: The limits of the pairs of plugin and point whose errors are counted apart.
 ERROR_PAIRS: Final = (1, 2, 4, 1000)
 #: The points whose errors do not fail a pod.
+#: In such seeds given nodes are filtered and scored, as the server of extenders does.
+GIVEN_EVERY: Final = 3
 LOGGED: Final = {"unreserve": "Unreserve", "post_bind": "PostBind"}
 
 
@@ -125,6 +128,7 @@ class PointsRun:
         self._recorder = PointRecorder(self._evaluations.recorder)
         self._framework.recorder = self._recorder
         framework = self._framework
+        self._given = seeded_random(seed + 9) if seed % GIVEN_EVERY == 0 else None
         self._snapshots = Snapshots(
             framework.errors.statistics, framework.timings.statistics, framework.cache_statistics
         )
@@ -234,6 +238,26 @@ class PointsRun:
         else:
             self._check_placed(pod, attempt, result.node_name, expected, scorers, model)
             await self._bind(pod, cycle, result.node_name, model)
+        if self._given is not None and not isinstance(expected, PluginRaised):
+            self._check_given(pod, attempt, model, crowded, scorers)
+
+    def _check_given(
+        self,
+        pod: PodInfo,
+        attempt: Attempt,
+        model: PointsModel,
+        crowded: list[str],
+        scorers: list[str],
+    ) -> None:
+        """Filters and scores some nodes once more."""
+        assert self._given is not None
+        scored = {} if attempt.total is None or not scorers else totals_of(attempt)
+        weights = sum(self._plugins.weights[it] for it in {*scorers, *model.zero_scorers()})
+        totals = {name: (total, weights) for name, total in scored.items()}
+        given = GivenNodes(
+            self._framework, self._given, lambda: self._framework.new_cycle(pod, attempt.snapshot)
+        )
+        self.problems += given.problems(model, list(self._plugins.values), crowded, totals)
 
     def _check_reports(self, pod: PodInfo, model: PointsModel) -> None:
         """Compares the extension points that are recorded, and the errors that are counted."""

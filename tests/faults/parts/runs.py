@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tests.faults.parts.access_run import run_access
 from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.batched_run import run_batched
@@ -141,6 +142,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "watching": run_watching,
     "rejections": run_rejections,
     "broken": run_broken,
+    "access": run_access,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -193,6 +195,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "pool",
         "tokens",
         "credentials",
+        "access",
         "lists",
         "coordinated",
         "layers",
