@@ -14,6 +14,7 @@ import base64
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +26,7 @@ from mooring.client.transport.kubeconfig import (
     in_cluster,
     master_url,
 )
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.errors import ConfigError
 from tests.faults.parts.access_flaws import Flaw, break_document, drawn_flaw
 from tests.faults.parts.exec_plugins import plugin_problems
@@ -99,8 +100,8 @@ class AccessRun:
             if self.problems:
                 return
         self._compare_places()
-        self._compare_pod()
-        self._compare_masters()
+        self.problems += _pod_problems(self._rng, self._folder)
+        self.problems += _master_problems()
 
     # -- the documents ----------------------------------------------------------------------------
 
@@ -276,9 +277,9 @@ class AccessRun:
     def _compare_copies(self, access: Access) -> None:
         """Compares the same identity at other servers."""
         other = access.at("https://other")
-        if other.server != "https://other" or other.at(access.server) != access:
-            if access.server.startswith("https://"):
-                self.problems.append(f"at another server: {other!r}")
+        is_same = other.server == "https://other" and other.at(access.server) == access
+        if not is_same and access.server.startswith("https://"):
+            self.problems.append(f"at another server: {other!r}")
         plain = access.at("http://other")
         expected = Access("http://other", proxy=access.proxy, namespace=access.namespace)
         if plain != expected:
@@ -311,38 +312,40 @@ class AccessRun:
             if real != expected:
                 self.problems.append(f"{kubeconfig} {environment}: {real}, not {expected}")
 
-    def _compare_pod(self) -> None:
-        """Compares the account of a pod, of which some parts may be missing."""
-        rng, folder = self._rng, Path(tempfile.mkdtemp(dir=self._folder))
-        files = [name for name in ("token", "ca.crt", "namespace") if rng.random() < 0.8]
-        for name in files:
-            (folder / name).write_text(" shop\n", "utf-8")
-        host, port = rng.choice(("10.0.0.1", "fd00::1", "")), rng.choice(("443", "443", ""))
-        words = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-        expected: Any = ConfigError
-        if host and port and {"token", "ca.crt"} <= set(files):
-            expected = Access(
-                server=f"https://[{host}]:443" if ":" in host else f"https://{host}:443",
-                authority=folder / "ca.crt",
-                token_file=folder / "token",
-                namespace="shop" if "namespace" in files else "default",
-            )
-        try:
-            real: Any = in_cluster(words, folder=folder)
-        except ConfigError as error:
-            real = type(error)
-        if real != expected:
-            self.problems.append(f"in a pod with {files}, {words}: {real}, not {expected}")
 
-    def _compare_masters(self) -> None:
-        for text, plain, secure in MASTERS:
-            for has_tls, expected in ((False, plain), (True, secure)):
-                try:
-                    real = master_url(text, has_tls=has_tls)
-                except ConfigError:
-                    real = ""
-                if real != expected:
-                    self.problems.append(f"{text!r} is {real!r}, not {expected!r}")
+def _pod_problems(rng: Rng, parent: Path) -> Iterator[str]:
+    """Yields a difference of the account of a pod, of which some parts may be missing."""
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    files = [name for name in ("token", "ca.crt", "namespace") if rng.random() < 0.8]
+    for name in files:
+        (folder / name).write_text(" shop\n", "utf-8")
+    host, port = rng.choice(("10.0.0.1", "fd00::1", "")), rng.choice(("443", "443", ""))
+    words = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    expected: Any = ConfigError
+    if host and port and {"token", "ca.crt"} <= set(files):
+        expected = Access(
+            server=f"https://[{host}]:443" if ":" in host else f"https://{host}:443",
+            authority=folder / "ca.crt",
+            token_file=folder / "token",
+            namespace="shop" if "namespace" in files else "default",
+        )
+    try:
+        real: Any = in_cluster(words, folder=folder)
+    except ConfigError as error:
+        real = type(error)
+    if real != expected:
+        yield f"in a pod with {files}, {words}: {real}, not {expected}"
+
+
+def _master_problems() -> Iterator[str]:
+    for text, plain, secure in MASTERS:
+        for has_tls, expected in ((False, plain), (True, secure)):
+            try:
+                real = master_url(text, has_tls=has_tls)
+            except ConfigError:
+                real = ""
+            if real != expected:
+                yield f"{text!r} is {real!r}, not {expected!r}"
 
 
 def _named(name: str) -> dict[str, Any]:
@@ -389,7 +392,9 @@ def _headers(user: dict[str, Any]) -> list[tuple[str, str]]:
         headers.append(("impersonate-uid", user["as-uid"]))
     headers += [("impersonate-group", group) for group in user.get("as-groups") or ()]
     for key, values in (user.get("as-user-extra") or {}).items():
-        escaped = "".join(chr(byte) if chr(byte) in KEPT else f"%{byte:02X}" for byte in key.encode())
+        escaped = "".join(
+            chr(byte) if chr(byte) in KEPT else f"%{byte:02X}" for byte in key.encode()
+        )
         headers += [(f"impersonate-extra-{escaped}", value) for value in values]
     return headers
 
@@ -405,4 +410,3 @@ def run_access(seed: int) -> None:
         run.run()
     problems = run.problems or plugin_problems(seeded_random(seed + 1))
     assert not problems, problems[0]
-

@@ -11,13 +11,15 @@ from typing import Any, Final
 
 from mooring.clock import Rng
 from mooring.errors import PluginError
-from mooring.framework import Cycle, Framework
+from mooring.framework import Attempt, Cycle, Framework
 from mooring.framework.runtime.evaluate import (
     filter_nodes,
     filter_nodes_without_victims,
     score_nodes,
 )
 from mooring.metrics.recorders import FrameworkRecorder
+from mooring.state import PodInfo
+from tests.faults.parts.attempts import totals_of
 from tests.faults.parts.points_model import (
     CODES,
     FAILED,
@@ -28,8 +30,37 @@ from tests.faults.parts.points_model import (
     Rejection,
     reason_of,
 )
+from tests.faults.parts.points_plugins import DrawnPlugins
 
 LEFT_OUT: Final = "node(s) didn't satisfy plugin(s) [{}]"
+
+
+def given_problems(
+    rng: Rng,
+    framework: Framework,
+    made: tuple[PodInfo, Attempt],
+    model: PointsModel,
+    crowded: Collection[str],
+    plugins: DrawnPlugins,
+) -> Iterator[str]:
+    """Filters and scores some nodes after an attempt; yields differences.
+
+    Args:
+        rng: Draws the nodes.
+        framework: With the plugins.
+        made: The pod and the attempt.
+        model: Of the pod.
+        crowded: The nodes with nominated pods that count.
+        plugins: Those of the framework.
+    """
+    pod, attempt = made
+    totals: dict[str, tuple[int, int]] = {}
+    if attempt.total is not None and model.evaluated.score:
+        weight = sum(plugins.weights[it] for it in model.evaluated.score)
+        totals = {name: (total, weight) for name, total in totals_of(attempt).items()}
+    names = [attempt.snapshot.nodes.names[row] for row in attempt.snapshot.nodes.order.rows()]
+    nodes = GivenNodes(framework, rng, lambda: framework.new_cycle(pod, attempt.snapshot))
+    yield from nodes.problems(model, names, crowded, totals)
 
 
 class GivenNodes:
@@ -117,7 +148,7 @@ class GivenNodes:
     def _spared(self, model: PointsModel, names: Sequence[str]) -> Iterator[str]:
         """Compares the nodes that fit without victims, of which there are none here."""
         expected = self._statuses(model, names)
-        victims: dict[str, Any] = {name: () for name in names}
+        victims: dict[str, Any] = dict.fromkeys(names, ())
         try:
             real: Any = filter_nodes_without_victims(self._framework, self._new_cycle(), victims)
         except PluginError as error:
@@ -129,9 +160,7 @@ class GivenNodes:
             yield f"{names} fit without victims: {real}, not {expected}"
 
     def _scored(self, totals: Mapping[str, tuple[int, int]]) -> Iterator[str]:
-        names = [name for name in totals if self._rng.random() < 0.9] or list(totals)
-        if len(names) < len(totals):
-            names = list(totals)  # scores are scaled by the best of all
+        names = list(totals)  # scores are scaled by the best of all
         cycle = self._new_cycle()
         # The states of PreFilter, as in a call of ``prioritize`` after one of ``filter``.
         filter_nodes(self._framework, cycle, names)

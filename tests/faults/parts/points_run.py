@@ -10,9 +10,10 @@ scores find the state that their own PreFilter or PreScore has stored for this k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
-from mooring.clock import VirtualClock, seeded_random
+from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.errors import PluginError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Profile
 from mooring.framework.interface import EXTENSION_POINTS
@@ -29,7 +30,7 @@ from mooring.testing import make_node, make_pod
 from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
 from tests.faults.parts.evaluations import Evaluations
-from tests.faults.parts.given_nodes import GivenNodes
+from tests.faults.parts.given_nodes import given_problems
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
 from tests.faults.parts.points_model import (
     RAISED,
@@ -43,7 +44,7 @@ from tests.faults.parts.points_model import (
 )
 from tests.faults.parts.points_plugins import NODES_MAX, WAIT_S, DrawnPlugins, normalized
 from tests.faults.parts.points_profile import drawn_profile
-from tests.faults.parts.reported_points import PointRecorder, expected_reports
+from tests.faults.parts.reported_points import PointRecorder, TimedCalls, expected_reports
 from tests.faults.parts.snapshots import Snapshots
 from tests.helpers.virtual_loop import run_virtually
 
@@ -100,6 +101,7 @@ class PointsRun:
         self.has_many_kinds = seed % 4 == MANY
         self._rng = rng = seeded_random(seed)
         self._clock, self._cache = VirtualClock(), Cache()
+        self._timed = TimedCalls()
         count = MANY_KINDS if self.has_many_kinds else KINDS
         self._kinds = [str(number) for number in range(count)]
         more = seeded_random(seed + 3_000_000)
@@ -114,9 +116,9 @@ class PointsRun:
         drawn = drawn_profile(more, self._plugins) if more.random() < CONFIGURED_SHARE else None
         if drawn is None:
             profile = Profile("points", self._by_point, self._plugins.weights)
-            self._framework = Framework(profile, clock=self._clock)
+            self._framework = Framework(profile, clock=self._timed)
         else:
-            self._by_point, self._framework = drawn.by_point, drawn.build(self._clock)
+            self._by_point, self._framework = drawn.by_point, drawn.build(self._timed)
             self._plugins.weights.update(drawn.weights)
         #: What PreEnqueue and PostFilter draw beside the rest.
         self._more = more
@@ -128,7 +130,8 @@ class PointsRun:
         self._recorder = PointRecorder(self._evaluations.recorder)
         self._framework.recorder = self._recorder
         framework = self._framework
-        self._given = seeded_random(seed + 9) if seed % GIVEN_EVERY == 0 else None
+        regarding = partial(given_problems, seeded_random(seed + 9), framework)
+        self._given = regarding if seed % GIVEN_EVERY == 0 else None
         self._snapshots = Snapshots(
             framework.errors.statistics, framework.timings.statistics, framework.cache_statistics
         )
@@ -143,13 +146,22 @@ class PointsRun:
             for _ in range(self._rng.choice((0, 0, 1, 1, 2, 8))):
                 self._change()
             if self._rng.random() < 0.3:
-                self._nominate(f"nominated-{number}")
+                _nominate(self._rng, self._cache, self._nominated, f"nominated-{number}")
             kind = self._rng.choice(self._kinds)
             self._plugins.begin(kind, number)
             await self._attempt(f"pod-{number}", kind)
             self.problems += self._snapshots.problems()
+            self.problems += self._recorder.problems
+            self.problems += self._timed.problems(self._framework.timings)
             if self.problems:
                 return
+        for name in self._plugins.values:
+            self._cache.remove_node(name)
+        self._recorder.reports.clear()
+        self._plugins.called.clear()
+        self.problems += _without_nodes(self._framework, self._cache)
+        if called := self._recorder.reports or self._plugins.called:
+            self.problems.append(f"without nodes there are calls: {called}")
 
     def _change(self) -> None:
         name = f"node-{self._rng.randrange(NODES_MAX)}"
@@ -162,19 +174,6 @@ class PointsRun:
             self._cache.remove_node(name)
         else:
             self._put(name)
-
-    def _nominate(self, name: str) -> None:
-        """Nominates a pod to a node, or ends all nominations to one."""
-        node = f"node-{self._rng.randrange(NODES_MAX)}"
-        pods = self._nominated.setdefault(node, [])
-        if len(pods) > 1:
-            for pod in pods:
-                self._cache.nominator.remove(pod.uid)
-            pods.clear()
-            return
-        priority = self._rng.choice((0, 1, 2))
-        pods.append(PodInfo(make_pod(name, uid=name, priority=priority)))
-        self._cache.nominator.nominate(pods[-1], node)
 
     def _put(self, name: str) -> None:
         value = self._plugins.values[name] = self._rng.choice(VALUES)
@@ -239,25 +238,7 @@ class PointsRun:
             self._check_placed(pod, attempt, result.node_name, expected, scorers, model)
             await self._bind(pod, cycle, result.node_name, model)
         if self._given is not None and not isinstance(expected, PluginRaised):
-            self._check_given(pod, attempt, model, crowded, scorers)
-
-    def _check_given(
-        self,
-        pod: PodInfo,
-        attempt: Attempt,
-        model: PointsModel,
-        crowded: list[str],
-        scorers: list[str],
-    ) -> None:
-        """Filters and scores some nodes once more."""
-        assert self._given is not None
-        scored = {} if attempt.total is None or not scorers else totals_of(attempt)
-        weights = sum(self._plugins.weights[it] for it in {*scorers, *model.zero_scorers()})
-        totals = {name: (total, weights) for name, total in scored.items()}
-        given = GivenNodes(
-            self._framework, self._given, lambda: self._framework.new_cycle(pod, attempt.snapshot)
-        )
-        self.problems += given.problems(model, list(self._plugins.values), crowded, totals)
+            self.problems += self._given((pod, attempt), model, crowded, self._plugins)
 
     def _check_reports(self, pod: PodInfo, model: PointsModel) -> None:
         """Compares the extension points that are recorded, and the errors that are counted."""
@@ -386,6 +367,29 @@ async def _bound(
     else:
         bind_points.post_bind(framework, cycle, node)
     return ended_by, delaying
+
+
+def _nominate(rng: Rng, cache: Cache, pods_of: dict[str, list[PodInfo]], name: str) -> None:
+    """Nominates a pod to a node, or ends all nominations to one."""
+    node = f"node-{rng.randrange(NODES_MAX)}"
+    pods = pods_of.setdefault(node, [])
+    if len(pods) > 1:
+        for pod in pods:
+            cache.nominator.remove(pod.uid)
+        pods.clear()
+        return
+    pods.append(PodInfo(make_pod(name, uid=name, priority=rng.choice((0, 1, 2)))))
+    cache.nominator.nominate(pods[-1], node)
+
+
+def _without_nodes(framework: Framework, cache: Cache) -> Iterator[str]:
+    """Yields a difference of an attempt without nodes, which ends a nomination."""
+    snapshot = cache.snapshot()
+    cycle = framework.new_cycle(PodInfo(make_pod("last")), snapshot)
+    diagnosis: Any = schedule_pod(framework, cycle, Attempt(snapshot))
+    result = post_filtering.post_filter(framework, cycle, diagnosis)
+    if (result.status, result.node_name, diagnosis.node_count) != (None, "", 0):
+        yield f"without nodes: {result}, {diagnosis}"
 
 
 def _pre_enqueued(
