@@ -24,6 +24,7 @@ from mooring.plugins.priority_sort import PrioritySort
 from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.observer import ObserverGroup
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.schedule_one import Scheduler
@@ -45,6 +46,7 @@ from tests.faults.parts.cycle_extenders import FaultyExtenders
 from tests.faults.parts.cycle_points import EndsOfFlights, MeasuredPlugin, point_problems
 from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
 from tests.faults.parts.narrowing import Narrowing
+from tests.faults.parts.observed import ObservedCalls, observed_problems
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
@@ -191,6 +193,7 @@ class CycleRun(PodCluster):
         )
         _widen(self.script, seed, has_extenders=has_extenders)
         self._measured = MeasuredPlugin(self.script)
+        self.observed = ObservedCalls(), ObservedCalls()
         self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:
@@ -216,7 +219,7 @@ class CycleRun(PodCluster):
             self._bindings,
             _any(self._reporting),
             clock=clock,
-            observer=self,
+            observer=ObserverGroup(self.observed[0], self, self.observed[1]),
             preemptions=_any(FakePreemptions(self)),
             pods_in_prebind=self._prebind,
             buffer_events=events.buffer_events,
@@ -313,6 +316,7 @@ class CycleRun(PodCluster):
         self.problems += audit(self._cache)
         self.problems += point_problems(self.metrics, self._n_preempted, self.script.texts.n_broken)
         self.problems += self._measured.problems(self.metrics)
+        self.problems += observed_problems(self.observed, self.script.results)
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
 

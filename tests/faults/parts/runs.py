@@ -21,6 +21,7 @@ from tests.faults.parts.claim_store_run import run_claim_store
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
+from tests.faults.parts.contracts_run import run_contracts
 from tests.faults.parts.coordinated_run import run_coordinated
 from tests.faults.parts.corrupted_run import run_corrupted
 from tests.faults.parts.credentials_run import run_credentials
@@ -143,6 +144,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "rejections": run_rejections,
     "broken": run_broken,
     "access": run_access,
+    "contracts": run_contracts,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -164,6 +166,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "framework": (
         "points",
+        "contracts",
         "sampled",
         "rejections",
         "cached",
