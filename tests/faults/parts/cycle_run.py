@@ -24,8 +24,8 @@ from mooring.plugins.priority_sort import PrioritySort
 from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
-from mooring.scheduler.observer import ObserverGroup
 from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.scheduler.observer import ObserverGroup
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.with_extenders import ExtenderScheduler
@@ -46,7 +46,7 @@ from tests.faults.parts.cycle_extenders import FaultyExtenders
 from tests.faults.parts.cycle_points import EndsOfFlights, MeasuredPlugin, point_problems
 from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
 from tests.faults.parts.narrowing import Narrowing
-from tests.faults.parts.observed import ObservedCalls, observed_problems
+from tests.faults.parts.observed import observed_pair, observed_problems
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
@@ -192,8 +192,7 @@ class CycleRun(PodCluster):
             has_extenders=has_extenders,
         )
         _widen(self.script, seed, has_extenders=has_extenders)
-        self._measured = MeasuredPlugin(self.script)
-        self.observed = ObservedCalls(), ObservedCalls()
+        self._measured, self.observed = MeasuredPlugin(self.script), observed_pair()
         self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:
@@ -208,9 +207,8 @@ class CycleRun(PodCluster):
         events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
         self._bindings, self._reporting = BindingTasks(rng), FakeReporting(self)
         self._bindings.open(tasks)
-        self.metrics = Metrics(clock=clock)
+        self.metrics, self._prebind = Metrics(clock=clock), PodsInPreBind()
         SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self.metrics)
-        self._prebind = PodsInPreBind()
         self._scheduler = (ExtenderScheduler if has_extenders else Scheduler)(
             self._cache,
             self._queue,

@@ -48,6 +48,11 @@ class ObservedCalls(Observer):
         self.calls.append(("failed", entry.uid))
 
 
+def observed_pair() -> tuple[ObservedCalls, ObservedCalls]:
+    """Returns the first observer and the last one."""
+    return ObservedCalls(), ObservedCalls()
+
+
 def observed_problems(
     observed: tuple[ObservedCalls, ObservedCalls], results: Mapping[str, int]
 ) -> Iterator[str]:

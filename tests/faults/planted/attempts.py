@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.framework.runtime import all_rejections, host_selection, registry
+from mooring.framework.runtime import (
+    all_rejections,
+    evaluate,
+    host_selection,
+    plugin_checks,
+    registry,
+    score,
+)
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime import filter as filtering
+from mooring.framework.runtime import post_filter as post_filtering
 from mooring.framework.runtime import with_extenders as extender_calls
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.plugin_errors import PluginErrors
+from mooring.framework.runtime.timings import Timings
 from mooring.scheduler import schedule_one, with_extenders
 from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.observer import ObserverGroup
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.with_extenders import ExtenderScheduler
@@ -296,7 +306,8 @@ BUGS: Final = [
         "_by_unique_name",
         "if plugin.name in by_name or plugin.name in registry:",
         "if plugin.name in by_name:",
-        runs="points",
+        runs="contracts",
+        seed=4,
     ),
     PlantedBug(
         "counts_of_errors_are_shared",
@@ -407,5 +418,85 @@ BUGS: Final = [
         "pass",
         runs="points",
         seed=0,
+    ),
+    PlantedBug(
+        "left_out_nodes_fit",
+        "Of given nodes those fit that PreFilter leaves out, if their filters accept them",
+        evaluate,
+        "filter_nodes",
+        "statuses.update((name, excluded)",
+        "statuses.update((name, statuses[name])",
+        runs="points",
+        seed=3,
+    ),
+    PlantedBug(
+        "mean_of_few_scores",
+        "The mean score of a given node leaves out plugins that score 0 everywhere",
+        evaluate,
+        "score_nodes",
+        "scorers = [*attempt.scores, *attempt.final, *attempt.zero]",
+        "scorers = [*attempt.scores, *attempt.final]",
+        runs="points",
+        seed=15,
+    ),
+    PlantedBug(
+        "timed_calls_count_twice",
+        "A timed call of a plugin counts twice",
+        Timings,
+        "add",
+        "timing.calls += 1",
+        "timing.calls += 2",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "scores_take_until_now",
+        "The duration of Score is a moment",
+        score,
+        "total_scores",
+        'recorder.succeeded["Score"](recorder.now() - started_s)',
+        'recorder.succeeded["Score"](recorder.now())',
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "preemption_without_nodes",
+        "PostFilter runs in a cluster without nodes",
+        post_filtering,
+        "_run",
+        'if not diagnosis.node_count or not framework.plugins("post_filter"):',
+        'if not framework.plugins("post_filter"):',
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "second_observer_sees_no_wait",
+        "Of several observers the first one alone sees a wait in Permit",
+        ObserverGroup,
+        "waits",
+        "for observer in self._observers:",
+        "for observer in self._observers[:1]:",
+        runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "defaults_need_values",
+        "A method of a plugin may not have further parameters with defaults",
+        plugin_checks,
+        "_accepts",
+        "[p for p in positional if p.default is p.empty]",
+        "positional",
+        runs="contracts",
+        seed=0,
+    ),
+    PlantedBug(
+        "amounts_of_other_nodes",
+        "A plugin whose results nodes share may read other nodes",
+        plugin_checks,
+        "_check_amounts_only",
+        ' or getattr(plugin, "reads_other_nodes", 0)',
+        "",
+        runs="contracts",
+        seed=2,
     ),
 ]

@@ -51,4 +51,14 @@ BUGS: Final = [
         runs="full_objects",
         seed=0,
     ),
+    PlantedBug(
+        "reads_become_rare",
+        "Reads of a pod whose binding by an extender may still arrive become rarer without limit",
+        HTTPExtender,
+        "_is_bound_in_the_end",
+        "min(2 * wait_s, READ_AGAIN_S_MAX)",
+        "2 * wait_s",
+        runs="bind_extender",
+        seed=1,
+    ),
 ]
