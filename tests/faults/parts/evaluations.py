@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mooring.clock import Clock
+from mooring.framework import Attempt
 from mooring.metrics.recorders import FrameworkRecorder
 from mooring.metrics.registry import Metrics
 from tests.faults.parts.points_model import Evaluated
@@ -59,8 +60,12 @@ class Evaluations:
         self._expected: Counter[tuple[str, str]] = Counter()
         self._attempts = 0
 
-    def skip(self) -> None:
-        """Leaves an attempt out in which a plugin has failed: its calls are not counted alike."""
+    def skip(self, attempt: Attempt, evaluated: Evaluated) -> Iterator[str]:
+        """Leaves an attempt out in which a plugin has failed: its calls are not counted alike.
+
+        Yields a difference of the node at which the next attempt begins, if a filter has failed.
+        """
+        yield from _next_start(attempt, evaluated)
         if self._counting is not None:
             self._counting.fold()
             self._expected = self._counted()
@@ -118,3 +123,14 @@ class Evaluations:
             return nodes
         names = list(nodes)
         return {name: nodes[name] for name in names[: names.index(fitting[ENOUGH - 1])]}
+
+
+def _next_start(attempt: Attempt, evaluated: Evaluated) -> Iterator[str]:
+    """Compares where the next attempt begins: at the first node that fails."""
+    nodes = attempt.snapshot.nodes
+    names = [nodes.names[row] for row in nodes.order.rows()]
+    if not evaluated.failing or [list(visited) for visited in evaluated.nodes] != [names]:
+        return
+    expected = min(names.index(node) for node in evaluated.failing)
+    if (real := attempt.next_start_index(0)) != expected:
+        yield f"the next attempt begins at {real}, not at {expected} of {names}"

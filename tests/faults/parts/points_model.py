@@ -94,6 +94,7 @@ class Evaluated:
         pre_filter: The plugins whose PreFilter has run and did not skip.
         skipped: The plugins whose Filter does not run.
         nodes: The nodes that are filtered at a time, and the plugin that rejects each; "" = none.
+        failing: The nodes at which a filter fails, of all.
         pre_score: The plugins whose PreScore has run and did not skip.
         score: Those that score each node that fits.
         n_scored: The number of these nodes.
@@ -102,6 +103,7 @@ class Evaluated:
     pre_filter: list[str] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
     nodes: list[dict[str, str]] = field(default_factory=list)
+    failing: set[str] = field(default_factory=set)
     pre_score: list[str] = field(default_factory=list)
     score: list[str] = field(default_factory=list)
     n_scored: int = 0
@@ -161,11 +163,9 @@ class RulesOfAttempts:
                 self.logged.append((first.plugin, "Filter"))
         included = {node for node in nodes if left is None or node in left}
         fitting = [node for node, first in filtered.items() if not first and node in included]
-        failed = {
-            it.plugin
-            for node, it in filtered.items()
-            if it and it.kind == FAILED and node in included
-        }
+        failing = {node: it.plugin for node, it in filtered.items() if it and it.kind == FAILED}
+        failed = {plugin for node, plugin in failing.items() if node in included}
+        self.evaluated.failing = {node for node in failing if node in included}
         self.reports.append(("Filter", ERROR if failed else SUCCESS))
         self.evaluated.nodes.append(
             {node: it.plugin if it else "" for node, it in filtered.items() if node in included}

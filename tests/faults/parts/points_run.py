@@ -221,7 +221,7 @@ class PointsRun:
             result: Any = schedule_pod(self._framework, cycle, attempt)
         except PluginError as error:
             self._check_reports(pod, model)
-            self._evaluations.skip()
+            self.problems += self._evaluations.skip(attempt, model.evaluated)
             if not isinstance(expected, PluginRaised) or error.plugin not in expected.args:
                 self.problems.append(f"{name}: {error}, not {expected!r}")
             return

@@ -17,7 +17,7 @@ from typing import Any, Final
 from mooring.client import Client, Informer, ObjectChange, Request
 from mooring.client.transport.transport import Response, Stream, StreamBroken
 from mooring.clock import Rng, seeded_random
-from mooring.errors import Unreachable
+from mooring.errors import NotFound, Unreachable
 from mooring.objects.meta import key
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.twins.attached_reflector import AttachedReflector
@@ -223,6 +223,14 @@ class WatchingRun:
         if (error := self._informer.last_error) is not None:
             self.problems.append(f"lines are awaited, but the last error is {error}")
 
+    def _check_error(self) -> None:
+        """Compares the error that is shown: a kind that may be missing and is so has none."""
+        error: Any = self._informer._reflector.last_error
+        if self._is_optional and isinstance(error, NotFound):
+            error = None
+        if self._informer.last_error is not error:
+            self.problems.append(f"the last error is {self._informer.last_error}, not {error}")
+
     async def run(self) -> None:
         """Lets objects change and others wait, and then the informer catch up."""
         rng, server = self._rng, self._server
@@ -275,6 +283,7 @@ class WatchingRun:
 
     def on_step(self) -> None:
         """Checks that no task waits for what is there: one moment later it is too late."""
+        self._check_error()
         reflector = self._informer._reflector
         is_there = reflector.has_synced or self._was_missing
         self._expect("the first list", is_late=is_there and not self._informer.has_synced)

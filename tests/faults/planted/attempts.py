@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 from mooring.framework.runtime import (
@@ -24,6 +25,7 @@ from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.observer import ObserverGroup
 from mooring.scheduler.plugin_handle import PluginHandle
+from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from tests.faults.planted.bug import PlantedBug
@@ -498,5 +500,45 @@ BUGS: Final = [
         "",
         runs="contracts",
         seed=2,
+    ),
+    PlantedBug(
+        "next_best_is_the_best",
+        "The next best node is the selected one",
+        Attempt,
+        "best_two",
+        "others[at] = _LOWEST",
+        "pass",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "victims_have_no_namespace",
+        "Victims that are being evicted are listed without their namespace",
+        PreemptionExecutor,
+        "victims_of",
+        "[pod.key for pod in",
+        "[pod.metadata.name for pod in",
+        runs="preemption",
+        seed=0,
+    ),
+    PlantedBug(
+        "failing_node_is_behind",
+        "After an attempt in which a filter has failed the next one begins behind the node",
+        filtering,
+        "_raise_first_error",
+        "results.set_many(visited[position:], NOT_VISITED)",
+        "pass",
+        runs="points",
+        seed=11,
+    ),
+    PlantedBug(
+        "limits_of_some_add_up",
+        "The limits of containers add up though one of them has none",
+        import_module("mooring.scheduler.debugger.buffers"),  # the package has a function
+        "buffers",
+        "None if limit is None or before.limit is None else limit + before.limit",
+        "None if before.limit is None else (limit or 0) + before.limit",
+        runs="metrics",
+        seed=0,
     ),
 ]

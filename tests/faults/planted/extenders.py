@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.extenders import wire
+from mooring.extenders import tls, wire
 from mooring.extenders.full_objects import FullObjectCache
 from mooring.extenders.http_extender import HTTPExtender
 from mooring.extenders.metrics import ExtenderMetrics
@@ -60,5 +60,15 @@ BUGS: Final = [
         "2 * wait_s",
         runs="bind_extender",
         seed=1,
+    ),
+    PlantedBug(
+        "mapped_addresses_pass",
+        "An extender may be at the address of the link if it is written as one of IPv6",
+        tls,
+        "is_forbidden",
+        "parsed = mapped",
+        "pass",
+        runs="calls",
+        seed=0,
     ),
 ]

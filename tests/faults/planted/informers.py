@@ -424,4 +424,14 @@ BUGS: Final = [
         runs="watching",
         seed=0,
     ),
+    PlantedBug(
+        "missing_kind_has_an_error",
+        "An informer of a kind that a server does not have shows an error",
+        Informer,
+        "last_error",
+        "None if self._is_missing(error) else error",
+        "error",
+        runs="watching",
+        seed=3,
+    ),
 ]
