@@ -19,7 +19,7 @@
     ├── OutcomeUnknown       a write may have happened: ask before doing anything else
     ├── Unreachable          a write surely did not happen
     ├── PluginError          a plugin raised, or broke its contract
-    │   └── CycleError       our own code raised in a scheduling cycle
+    │   └── CycleError       our own code raised in an attempt: its pod fails, and no other
     ├── ExtenderError        an extender failed, timed out, or answered nonsense
     ├── LeaseLost            we do not lead any more: stop writing now
     └── InvariantViolation   our own bug: never caught, the process dumps its state and exits 70
@@ -266,11 +266,18 @@ class PluginError(SchedulerError):
 
 
 class CycleError(PluginError):
-    """Our own code raised in a scheduling cycle, before anything was changed: its pod fails."""
+    """Our own code raised in an attempt: its pod fails, and what the attempt reserved is released.
 
-    def __init__(self, error: Exception) -> None:
-        super().__init__("mooring", "SchedulingCycle", f"{type(error).__name__}: {error}")
-        self.args = (f"scheduling cycle: {self.problem}",)
+    Args:
+        error: What was raised, the cause.
+        cycle: "scheduling cycle" or "binding cycle".
+    """
+
+    def __init__(self, error: Exception, cycle: str = "scheduling cycle") -> None:
+        point = cycle.title().replace(" ", "")
+        super().__init__("mooring", point, f"{type(error).__name__}: {error}")
+        self.args = (f"{cycle}: {self.problem}",)
+        self.__cause__ = error
 
 
 class ExtenderError(SchedulerError):

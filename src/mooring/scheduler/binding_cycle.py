@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from mooring.clock import Clock
-from mooring.errors import InvariantViolation, LeaseLost, SchedulerError, Unreachable
+from mooring.errors import CycleError, InvariantViolation, LeaseLost, SchedulerError, Unreachable
 from mooring.framework import Cycle, Diagnosis, Framework
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime.timings import ERROR, SUCCESS
@@ -129,6 +129,8 @@ class BindingCycle:
             raise
         except SchedulerError as error:
             reason = error
+        except Exception as error:  # noqa: BLE001 - our own code: its pod alone fails
+            reason = CycleError(error, "binding cycle")
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():

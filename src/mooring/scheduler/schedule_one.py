@@ -228,11 +228,14 @@ class Scheduler:
                     self._observer.waits(binding_ctx.entry, node_name, permit)
                     return None
                 status = permit
+            return None if status is None else bind_points.diagnosis_of(node_name, status)
         except InvariantViolation:
             raise
         except SchedulerError as error:
             return error
-        return None if status is None else bind_points.diagnosis_of(node_name, status)
+        except Exception as error:  # noqa: BLE001 - as in ``_decide``
+            framework.waiting.remove(cycle.pod.uid)
+            return cycle_error(framework, error)
 
     # -- no node fits, or a failure ---------------------------------------------------------------
 

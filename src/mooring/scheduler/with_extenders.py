@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from mooring.errors import ExtenderError, InvariantViolation, SchedulerError
-from mooring.framework import Attempt, Diagnosis, Framework
+from mooring.framework import Attempt, Cycle, Diagnosis, Framework
 from mooring.framework.extender import ExtenderCallback, ExtenderCalls
 from mooring.framework.runtime import with_extenders
 from mooring.framework.runtime.post_filter import post_filter_with_extenders
@@ -112,7 +112,7 @@ class ExtenderScheduler(Scheduler):
             return True
         if buffered:
             new_cycle = framework.new_cycle(entry.pod, self._cache.snapshot())
-            if not with_extenders.still_fits(framework, cycle, new_cycle, result.node_name):
+            if not _still_fits(framework, cycle, new_cycle, result.node_name):
                 return False
             cycle = new_cycle
         self._prepare_binding_cycle(framework, cycle, result, in_flight)
@@ -131,6 +131,20 @@ class ExtenderScheduler(Scheduler):
             self._cache.nominator.remove(entry.uid)
             return True
         return live.metadata.deletion_timestamp is not None and self._should_skip(PodInfo(live))
+
+
+def _still_fits(framework: Framework, cycle: Cycle, later: Cycle, node_name: str) -> bool:
+    """Returns whether the node is still feasible.
+
+    Raises:
+        SchedulerError: a plugin failed, or our own code, which ends the attempt and no more.
+    """
+    try:
+        return with_extenders.still_fits(framework, cycle, later, node_name)
+    except SchedulerError:
+        raise
+    except Exception as error:
+        raise cycle_error(framework, error) from error
 
 
 # ---------------------------------------------------------------- calls

@@ -3,7 +3,8 @@
 Pods of equal requests share what the filters and the scores say of a node until it changes, and
 nodes with equal amounts share it as well. Each attempt is compared with rules over plain numbers:
 where the pod may go, how many nodes have each reason, which plugins reject, and how the scores of
-nodes differ. In a quarter of the runs there are more kinds than cached results.
+nodes differ. In a quarter of the runs there are more kinds than cached results. In a quarter
+functions that use what is cached raise in some attempts (``own_errors``), which are made again.
 
 Source: pkg/scheduler/framework/plugins/noderesources/fit.go (fitsRequest), least_allocated.go,
 resource_allocation.go; nodeunschedulable, tainttoleration; pkg/scheduler/util/pod_resources.go.
@@ -20,14 +21,25 @@ import numpy as np
 import pytest
 
 from mooring.clock import seeded_random
-from mooring.framework import Attempt, Cycle, Diagnosis, FilterStatuses, NodeView, Reject
+from mooring.errors import CycleError
+from mooring.framework import (
+    Attempt,
+    Cycle,
+    Diagnosis,
+    FilterStatuses,
+    NodeView,
+    Placement,
+    Reject,
+)
 from mooring.framework.runtime import result_cache
-from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.plugins.node_resources.fit import NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.plugins.taint_toleration import TaintToleration
+from mooring.scheduler.schedule_one import _decide
 from mooring.state import Change, PodInfo
+from mooring.state.snapshot import Snapshot
 from mooring.testing import Harness, make_node, make_pod
+from tests.faults.parts.own_errors import CACHED_FUNCTIONS, SCHEDULING, OwnErrors
 
 STEPS: Final = 60
 MI: Final = 1 << 20
@@ -69,6 +81,10 @@ WITH_LISTED: Final = 2
 #: In such seeds, modulo four, there are more kinds than cached results: the entries are reused.
 MANY: Final = 3
 MANY_KINDS: Final = (*KINDS, *(Kind(100 * number, 64 * number) for number in range(1, 5)))
+#: In such seeds the scheduler's own code raises.
+BREAKS_EVERY: Final = 4
+#: These functions are called often.
+ERROR_RATES: Final = (0.005, 0.02, 0.1)
 #: Millicores, MiB, pods.
 SIZES: Final = ((2000, 2048, 10), (2000, 2048, 10), (2000, 2048, 3), (4000, 2048, 10))
 
@@ -158,10 +174,15 @@ class CachedRun:
     Attributes:
         problems: Differences to the rules.
         paths: What happened, and how often.
+
+    Args:
+        seed: Of the run.
+        errors: Of the scheduler's own code; None = there are none.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, errors: OwnErrors | None) -> None:
         self.problems: list[str] = []
+        self._errors = errors
         self.paths: Counter[str] = Counter()
         self._rng = rng = seeded_random(seed)
         self._machines: dict[str, Machine] = {}
@@ -258,10 +279,9 @@ class CachedRun:
     # -- attempts ---------------------------------------------------------------------------------
 
     def _attempt(self, kind: Kind) -> None:
-        snapshot, framework = self._harness.cache.snapshot(), self._harness.framework
+        snapshot = self._harness.cache.snapshot()
         pod = self._pod(kind)
-        attempt = Attempt(snapshot)
-        result = schedule_pod(framework, framework.new_cycle(pod, snapshot), attempt)
+        attempt, result = self._decided(pod, snapshot)
         rejections = self._rejections(kind)
         fitting = [name for name, (plugin, _) in rejections.items() if not plugin]
         if isinstance(result, Diagnosis):
@@ -280,6 +300,21 @@ class CachedRun:
             self._check_scores(pod, dict(zip(names, totals, strict=True)), scores)
         if self._rng.random() < 0.8:
             self._place(result.node_name, kind)
+
+    def _decided(self, pod: PodInfo, snapshot: Snapshot) -> tuple[Attempt, Placement | Diagnosis]:
+        """Makes an attempt, and makes it again if the scheduler's own code raises."""
+        framework, errors = self._harness.framework, self._errors
+        while True:
+            attempt, cycle = Attempt(snapshot), framework.new_cycle(pod, snapshot)
+            if errors is None:
+                return attempt, _decide(framework, cycle, attempt)[0]
+            try:
+                with errors.attempt(pod.uid, SCHEDULING):
+                    return attempt, _decide(framework, cycle, attempt)[0]
+            except CycleError as error:
+                self.paths["raised"] += 1
+                if str(error) != errors.raised.pop(pod.uid).text:
+                    self.problems.append(f"{pod.key} has failed since {error}")
 
     def _rejections(self, kind: Kind) -> dict[str, tuple[str, tuple[str, ...]]]:
         """Returns node -> the plugin that rejects a pod, and its reasons; "" if none does."""
@@ -326,10 +361,14 @@ def run_cached(seed: int) -> None:
     Raises:
         AssertionError: an attempt differs from the rules.
     """
-    run = CachedRun(seed)
     with pytest.MonkeyPatch.context() as patch:
         if seed % 4 == MANY:
             # The least number of entries that a cache has, however much memory one takes.
             patch.setattr(result_cache, "MEMORY_LIMIT_BYTES", 1)
+        errors = None
+        if seed % BREAKS_EVERY == 1:
+            rng = seeded_random(seed + 7_000_000)
+            errors = OwnErrors(rng, patch, CACHED_FUNCTIONS, ERROR_RATES)
+        run = CachedRun(seed, errors)
         run.run()
     assert not run.problems, run.problems[0]

@@ -41,6 +41,10 @@ class ClaimChanges:
         if self._wanted.pop(uid, None) is not change:
             yield f"a claim is written, which nothing wants to be changed for {uid}"
 
+    def drop(self, uid: str) -> None:
+        """Forgets a change: the attempt ends before it is made."""
+        self._wanted.pop(uid, None)
+
     def failing_after(self) -> int | None:
         """Returns the number of steps after which a write fails; None = it does not."""
         assert self._rng is not None

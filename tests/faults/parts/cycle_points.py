@@ -25,7 +25,7 @@ METHODS: Final = {
 POINTS: Final = "scheduler_framework_extension_point_duration_seconds_count"
 
 
-def point_problems(metrics: Metrics, n_preempted: int) -> Iterator[str]:
+def point_problems(metrics: Metrics, n_preempted: int, n_broken: int) -> Iterator[str]:
     """Yields the extension points of bindings that are recorded too often, or too rarely.
 
     Each reservation that succeeds is followed by Permit, and so on.
@@ -33,6 +33,7 @@ def point_problems(metrics: Metrics, n_preempted: int) -> Iterator[str]:
     Args:
         metrics: Of a scheduler in which nothing is being bound.
         n_preempted: Attempts that were; one may be just when its PreBind ends.
+        n_broken: Attempts that ended between two points, since the scheduler's own code raised.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for family in metrics.collect():
@@ -48,7 +49,7 @@ def point_problems(metrics: Metrics, n_preempted: int) -> Iterator[str]:
         "PostBind": (counts["PostBind", ""], counts["Bind", "Success"]),
     }
     for point, (real, expected) in pairs.items():
-        least = expected - (n_preempted if point == "Bind" else 0)
+        least = expected - n_broken - (n_preempted if point == "Bind" else 0)
         if not least <= real <= expected:
             yield f"{point} is recorded {real} times, not {expected}"
 
@@ -58,11 +59,14 @@ class MeasuredPlugin:
 
     Args:
         plugin: Takes time in PreBind and in Bind, on virtual time; raises at any point.
+
+    Attributes:
+        raised: Extension point -> how many errors are to be counted.
     """
 
     def __init__(self, plugin: Any) -> None:
         self._spent_s: defaultdict[str, float] = defaultdict(float)
-        self._raised: Counter[str] = Counter()
+        self.raised: Counter[str] = Counter()
         for method, point in METHODS.items():
             call = getattr(plugin, method)
             is_async = inspect.iscoroutinefunction(call)
@@ -74,7 +78,7 @@ class MeasuredPlugin:
             try:
                 return call(*args)
             except ValueError:
-                self._raised[point] += 1
+                self.raised[point] += 1
                 raise
 
         return called
@@ -86,7 +90,7 @@ class MeasuredPlugin:
             try:
                 return await call(*args)
             except ValueError:
-                self._raised[point] += 1
+                self.raised[point] += 1
                 raise
             finally:
                 self._spent_s[point] += loop.time() - started_s
@@ -106,8 +110,8 @@ class MeasuredPlugin:
         for point in sorted({*sums, *self._spent_s}):
             if abs(sums[point] - self._spent_s[point]) > ROUNDING_S:
                 yield f"{point} has {sums[point]:.2f} s, not {self._spent_s[point]:.2f} s"
-        if errors != self._raised:
-            yield f"{dict(errors)} errors of plugins are counted, not {dict(self._raised)}"
+        if errors != self.raised:
+            yield f"{dict(errors)} errors of plugins are counted, not {dict(self.raised)}"
 
 
 class EndsOfFlights:

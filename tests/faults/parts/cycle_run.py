@@ -25,6 +25,7 @@ from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.scheduler.observer import ObserverGroup
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.with_extenders import ExtenderScheduler
@@ -45,6 +46,7 @@ from tests.faults.parts.cycle_extenders import FaultyExtenders
 from tests.faults.parts.cycle_points import EndsOfFlights, MeasuredPlugin, point_problems
 from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
 from tests.faults.parts.narrowing import Narrowing
+from tests.faults.parts.observed import observed_pair, observed_problems
 from tests.faults.parts.second_wait import SecondWait
 from tests.faults.twins.attached_handlers import AttachedHandlers
 from tests.faults.twins.attached_queue import AttachedQueue
@@ -190,7 +192,7 @@ class CycleRun(PodCluster):
             has_extenders=has_extenders,
         )
         _widen(self.script, seed, has_extenders=has_extenders)
-        self._measured = MeasuredPlugin(self.script)
+        self._measured, self.observed = MeasuredPlugin(self.script), observed_pair()
         self._framework = _framework_of(self.script, seed, clock, self.problems.append)
         self._extenders: FaultyExtenders | None = None
         if has_extenders:
@@ -205,9 +207,8 @@ class CycleRun(PodCluster):
         events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
         self._bindings, self._reporting = BindingTasks(rng), FakeReporting(self)
         self._bindings.open(tasks)
-        self.metrics = Metrics(clock=clock)
+        self.metrics, self._prebind = Metrics(clock=clock), PodsInPreBind()
         SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self.metrics)
-        self._prebind = PodsInPreBind()
         self._scheduler = (ExtenderScheduler if has_extenders else Scheduler)(
             self._cache,
             self._queue,
@@ -216,7 +217,7 @@ class CycleRun(PodCluster):
             self._bindings,
             _any(self._reporting),
             clock=clock,
-            observer=self,
+            observer=ObserverGroup(self.observed[0], self, self.observed[1]),
             preemptions=_any(FakePreemptions(self)),
             pods_in_prebind=self._prebind,
             buffer_events=events.buffer_events,
@@ -244,8 +245,8 @@ class CycleRun(PodCluster):
             informers={"Pod": SimpleNamespace(objects=self._live)},
         )
         self._freed = FreedRoom(self._service, self.attached, self.problems.append)
-        recorded = RecordedCalls(self._service, self.attached, clock, self.problems.append)
-        AttachedHandlers(self._service, self.attached, self.problems.append, recorded)
+        self._recorded = RecordedCalls(self._service, self.attached, clock, self.problems.append)
+        AttachedHandlers(self._service, self.attached, self.problems.append, self._recorded)
         AttachedNominations(self._service, self.problems.append).follow_attempts(self._scheduler)
         scheduler: Any = self._scheduler
         self._real_failure = scheduler._handle_scheduling_failure
@@ -311,8 +312,9 @@ class CycleRun(PodCluster):
         }
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
         self.problems += audit(self._cache)
-        self.problems += point_problems(self.metrics, self._n_preempted)
+        self.problems += point_problems(self.metrics, self._n_preempted, self.script.texts.n_broken)
         self.problems += self._measured.problems(self.metrics)
+        self.problems += observed_problems(self.observed, self.script.results)
         if not self.problems and self._ends is not None:
             await self._end(self._ends)
 
@@ -452,6 +454,15 @@ def run_cycle(seed: int) -> None:
     Raises:
         AssertionError: an attempt does not do what the models say.
     """
+    run_attempts(seed, CycleRun)
+
+
+def run_attempts(seed: int, made: Callable[[int, asyncio.TaskGroup], CycleRun]) -> None:
+    """Runs a seed of a run that ``made`` returns.
+
+    Raises:
+        AssertionError: an attempt does not do what the models say.
+    """
 
     async def run() -> list[str]:
         loop = asyncio.get_running_loop()
@@ -459,7 +470,7 @@ def run_cycle(seed: int) -> None:
         cycle: CycleRun | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
-                cycle = CycleRun(seed, tasks)
+                cycle = made(seed, tasks)
                 loop.on_step = cycle.on_step
                 checking = tasks.create_task(_check_now_and_then(cycle))
                 await cycle.run()

@@ -109,7 +109,7 @@ class Script:
         self._wait_share = rng.choice((0.0, 0.3, 0.8))
         self._raised, self._awaited = Counter[str](), 0
         self.causes: dict[str, str] = {}  # UID -> the result of an attempt that will fail
-        self._texts = FailureTexts(self.name, self.cancelled)
+        self.texts = FailureTexts(self.name, self.cancelled)
         #: UID -> what PostFilter has returned in the attempt.
         self.nominated: dict[str, str | None] = {}
         self.records: dict[str, Callable[[], Preemption]] = {}  # until the attempt is reported
@@ -135,7 +135,7 @@ class Script:
         """Rejects, or raises: the attempt ends at once. Leaves some nodes, in some runs."""
         self._targets.pop(cycle.pod.uid, None)
         self.causes.pop(cycle.pod.uid, None)
-        self._texts.begin(cycle.pod.uid)
+        self.texts.begin(cycle.pod.uid)
         self.nominated.pop(cycle.pod.uid, None)
         node_names = () if self.is_passive else self._node_names
         return self._draw(cycle, "PreFilter") or self.narrowing.left(cycle, node_names)
@@ -166,7 +166,7 @@ class Script:
         self.open[uid] = node_name
         self.cancelled.discard(uid)
         self.causes.pop(uid, None)
-        self._texts.begin(uid)
+        self.texts.begin(uid)
         self._permits.pop(uid, None)
         self._targets[uid] = cycle, set()
         self._want(cycle)
@@ -184,7 +184,7 @@ class Script:
     def failed(self, uid: str, reason: Any) -> None:
         """Follows the end of an attempt that has failed: it is counted by the cause."""
         self.on_failed(uid, reason)
-        for problem in (*self._texts.problems(uid, reason), *self.changes.failed(uid)):
+        for problem in (*self.texts.problems(uid, reason), *self.changes.failed(uid)):
             self._report(problem)
         has_waited = uid in self._permits
         waiting = self._permits.pop(uid, None)
@@ -192,7 +192,7 @@ class Script:
         cause = self.causes.pop(uid, "" if waiting is not None or not has_waited else UNSCHEDULABLE)
         if waiting is not None and isinstance(waiting.status, Status):
             cause = ERROR if waiting.status.code is Code.ERROR else UNSCHEDULABLE
-        if uid in self.cancelled:
+        if uid in self.cancelled or self.texts.is_broken(uid):
             cause = ERROR
             self.cancelled.discard(uid)
         if not cause:
@@ -234,7 +234,7 @@ class Script:
         try:
             await asyncio.sleep(self._step_s())
         except asyncio.CancelledError:
-            self._texts.interrupt(cycle.pod.uid)
+            self.texts.interrupt(cycle.pod.uid)
             raise
         self._want(cycle)
         return self._draw(cycle, "PreBind")
@@ -251,13 +251,13 @@ class Script:
         await asyncio.sleep(self._step_s())
         if not self.is_passive and self._rng.random() < self._rates["Bind"] / 2:
             self.causes[uid] = ERROR
-            self._texts.expect_of(uid, "Bind", str(error := self._rng.choice(ERRORS)()))
+            self.texts.expect_of(uid, "Bind", str(error := self._rng.choice(ERRORS)()))
             raise error
         if (result := self._draw(cycle, "Bind")) is not None:
             return result
         if not self._bind(cycle.pod, node_name):
             self.causes[uid] = ERROR
-            self._texts.expect_of(uid, "Bind", "no such pod")
+            self.texts.expect_of(uid, "Bind", "no such pod")
             raise NotFound("no such pod", status=404)
         if self._rng.random() < 0.5:
             await asyncio.sleep(self._step_s())  # the answer
@@ -313,16 +313,16 @@ class Script:
             return None
         if rng.random() < 0.6 or self._raised[uid] >= RAISED_MAX:
             self.causes[uid] = UNSCHEDULABLE
-            self._texts.expect(uid, f"rejected in {point}")
+            self.texts.expect(uid, f"rejected in {point}")
             return Reject(f"rejected in {point}")
         self._raised[uid] += 1
         self.causes[uid] = ERROR
         if point in AWAITED:
             self._awaited += 1
             if self._awaited % LEAKED_EVERY == 0:
-                self._texts.expect(uid, "a plugin's own work was cancelled")
+                self.texts.expect(uid, "a plugin's own work was cancelled")
                 raise asyncio.CancelledError
-        self._texts.expect_of(uid, point, f"injected failure in {point}")
+        self.texts.expect_of(uid, point, f"injected failure in {point}")
         raise ValueError(f"injected failure in {point}")
 
 
@@ -365,7 +365,7 @@ class HangingScript(Script):
             try:
                 await self.released.wait()
             except asyncio.CancelledError:
-                self._texts.interrupt(uid)
+                self.texts.interrupt(uid)
                 raise
             finally:
                 self.hanging.discard(uid)

@@ -35,6 +35,7 @@ def placed(
     """
     decision = attempt.decision("scheduled", node=node, diagnosis=None)
     yield from _rejections(decision, rejected)
+    yield from _next_best(attempt, node, totals or {})
     tied = [node]
     if totals is not None:
         tied = sorted(name for name, total in totals.items() if total == max(totals.values()))
@@ -77,6 +78,19 @@ def refused(
             **_copied(attempt, "", decision),
         }
     )
+
+
+def _next_best(attempt: Attempt, node: str, totals: Mapping[str, int]) -> Iterator[str]:
+    """Compares the score of the selected node, and that of the best one of the others."""
+    best = attempt.best_two(attempt.snapshot.nodes.row(node))
+    others = {name: total for name, total in totals.items() if name != node}
+    if best is None or not others:
+        if best is not None or others:
+            yield f"the best two are {best}, of {dict(totals)}"
+        return
+    score, name, next_score = best
+    if (score, next_score) != (totals[node], max(others.values())) or next_score != others[name]:
+        yield f"the best two are {best}, not those of {node} in {dict(totals)}"
 
 
 def _copied(attempt: Attempt, node: str, decision: Decision) -> dict[str, tuple[Any, Any]]:

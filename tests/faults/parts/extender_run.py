@@ -25,6 +25,9 @@ from tests.helpers.virtual_loop import run_virtually
 
 URL: Final = "http://one"
 TIMEOUT_S: Final = 5.0
+#: Between two reads of a pod whose binding may still arrive.
+FIRST_S: Final = 0.25
+LONGEST_S: Final = 5.0
 #: Of the calls, in a run with late requests.
 LATE_SHARE: Final = 0.5
 KINDS: Final = ("not sent", "lost", "late", "slow", "500", "nonsense", "error")
@@ -43,10 +46,12 @@ class ExtenderRun(BindingRun):
         #: UID -> the calls of the attempt, and the error that the extender has answered.
         self._calls: dict[str, int] = {}
         self._errors: dict[str, str] = {}
+        #: By attempt, the last wait between two reads.
+        self._waits: dict[Any, float] = {}
         unused: Any = SimpleNamespace()
         config = Extender(url_prefix=URL, bind_verb="bind", http_timeout_s=TIMEOUT_S)
         self._extender = HTTPExtender(
-            config, self._post, unused, client=self._client, clock=self._clock
+            config, self._post, unused, client=self._client, clock=self._clock, sleep=self._wait
         )
 
     async def _send(self, pod: Pod, node: str) -> None:
@@ -68,6 +73,15 @@ class ExtenderRun(BindingRun):
         is_other = f"pod default/{name} was deleted", f"pod default/{name} is bound to node"
         if text and expected and text != expected and not text.startswith(is_other):
             self.problems.append(f"{name} fails with {text!r}, not with {expected!r}")
+
+    async def _wait(self, seconds: float) -> None:
+        """Waits between two reads of a pod: twice as long each time, up to a limit."""
+        task = asyncio.current_task()
+        expected = min(2 * self._waits.get(task, FIRST_S / 2), LONGEST_S)
+        self._waits[task] = seconds
+        if seconds not in (expected, FIRST_S):
+            self.problems.append(f"waits {seconds} s for the next read, not {expected} s")
+        await asyncio.sleep(seconds)
 
     # -- the extender -----------------------------------------------------------------------------
 

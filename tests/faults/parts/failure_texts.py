@@ -11,6 +11,9 @@ from mooring.framework import Diagnosis
 class FailureTexts:
     """The texts of the attempts that will fail.
 
+    Attributes:
+        n_broken: Attempts that have failed since the scheduler's own code raised.
+
     Args:
         plugin: The name of the plugin that fails.
         cancelled: UIDs of the pods whose attempt was preempted.
@@ -20,6 +23,8 @@ class FailureTexts:
         self._plugin, self._cancelled = plugin, cancelled
         self._texts: dict[str, tuple[str, ...]] = {}
         self._interrupted: set[str] = set()
+        self._broken: set[str] = set()
+        self.n_broken = 0
 
     def begin(self, uid: str) -> None:
         """Begins an attempt."""
@@ -37,6 +42,18 @@ class FailureTexts:
     def interrupt(self, uid: str) -> None:
         """Expects that a preemption is the reason, which has interrupted PreBind."""
         self._interrupted.add(uid)
+
+    def breaks(self, uid: str) -> None:
+        """Expects no text: an attempt fails since the scheduler's own code has raised."""
+        self.begin(uid)
+        self._broken.add(uid)
+        self.n_broken += 1
+
+    def is_broken(self, uid: str) -> bool:
+        """Returns whether that is the reason of the attempt that fails now."""
+        is_broken = uid in self._broken
+        self._broken.discard(uid)
+        return is_broken
 
     def problems(self, uid: str, reason: Any) -> Iterator[str]:
         """Yields what the reason of a failed attempt does not say."""

@@ -3,7 +3,8 @@
 Some objects cannot be read, and objects change between two pages, which a list at one version does
 not show. Each list is the objects of its version that can be read, in order, with the number of the
 others; a page that is too long is requested again with half of its objects, and after a 410 there
-is no list. Up to sixteen pages in a row may be empty.
+is no list. Up to sixteen pages in a row may be empty. The lines of watches are read as well
+(``watch_lines``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mooring.client.transport.transport import AnswerTooLong, Response, Stream
 from mooring.clock import Rng, seeded_random
 from mooring.errors import ConfigError, Gone, SchedulerError, Unreachable
 from mooring.objects.codec.decode import DecodedList
+from tests.faults.parts.watch_lines import line_problems
 from tests.helpers.virtual_loop import run_virtually
 
 LISTS: Final = 6
@@ -231,4 +233,5 @@ def run_lists(seed: int) -> None:
         AssertionError: a list differs from what is stored.
     """
     problems = run_virtually(_lists(seed, Counter()))
+    problems += line_problems(seeded_random(seed + 4))
     assert not problems, problems[0]

@@ -87,7 +87,8 @@ class MetricsRun:
         self._audit: Any = SimpleNamespace(passes=0, statistics=dict)
         self._shelf = Shelf(rng)
         self._shelves: list[Shelf] = [self._shelf]
-        self._in_flight = InFlight()
+        self._in_flight, self._other = InFlight(), InFlight()
+        self._more, self._flight_limit = seeded_random(seed + 5), 0
         #: Events that were in flight at any time.
         self._events: set[str] = set()
         self._buffers: set[str] = set()
@@ -125,7 +126,8 @@ class MetricsRun:
         parts = SchedulerMetrics(self._queue, self._cache, self._profiles, self._bindings)  # type: ignore[arg-type]
         parts.connect(self._metrics)
         record_audit(self._metrics, self._audit)
-        record_buffers(self._metrics, SimpleNamespace(shelf=self._shelf, flight=self._in_flight))
+        flights = {"flight": self._in_flight, "other": self._other}
+        record_buffers(self._metrics, SimpleNamespace(shelf=self._shelf, **flights))
         for name, framework in self._profiles.items():
             expected = {
                 point: [plugin.name for plugin in framework.plugins(method)]
@@ -189,6 +191,8 @@ class MetricsRun:
             shelf.unbounded.extend(range(rng.randrange(3)))
         self._in_flight._events[:] = range(rng.randrange(8))
         self._in_flight._max_events = rng.choice((7, None))
+        self._other._events[:] = range(self._more.randrange(8))
+        self._other._max_events = self._more.choice((7, 9, None))
         self._shelf.nested.clear()
         for number in range(rng.choice((0, 2, 40, 41))):
             self._shelf.nested[str(number)] = Shelf(rng)
@@ -296,16 +300,17 @@ class MetricsRun:
         shelves = [self._shelf, *nested]
         lengths = {
             "Shelf.bounded": sum(len(shelf.bounded) for shelf in shelves),
-            "InFlight.events": len(self._in_flight._events),
+            "InFlight.events": len(self._in_flight._events) + len(self._other._events),
         }
         limits: dict[str, float] = {
             "Shelf.bounded": sum(shelf.bounded.maxlen or 0 for shelf in shelves)
         }
-        if self._in_flight._max_events is not None:
-            limits["InFlight.events"] = self._in_flight._max_events
+        first, second = self._in_flight._max_events, self._other._max_events
+        if first is not None and second is not None:
+            self._flight_limit = limits["InFlight.events"] = first + second
             self._buffers.add("InFlight.events")
         elif "InFlight.events" in self._buffers:
-            limits["InFlight.events"] = 7  # the last limit stays
+            limits["InFlight.events"] = self._flight_limit  # the last limit stays
         result: dict[Series, float] = {}
         for name, length in lengths.items():
             result[_plain("mooring_buffer_entries", buffer=name)] = length

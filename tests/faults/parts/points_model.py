@@ -86,6 +86,29 @@ class Outcome:
     pending: set[str] = field(default_factory=set)
 
 
+@dataclass
+class Evaluated:
+    """The calls of an attempt up to the scores.
+
+    Attributes:
+        pre_filter: The plugins whose PreFilter has run and did not skip.
+        skipped: The plugins whose Filter does not run.
+        nodes: The nodes that are filtered at a time, and the plugin that rejects each; "" = none.
+        failing: The nodes at which a filter fails, of all.
+        pre_score: The plugins whose PreScore has run and did not skip.
+        score: Those that score each node that fits.
+        n_scored: The number of these nodes.
+    """
+
+    pre_filter: list[str] = field(default_factory=list)
+    skipped: set[str] = field(default_factory=set)
+    nodes: list[dict[str, str]] = field(default_factory=list)
+    failing: set[str] = field(default_factory=set)
+    pre_score: list[str] = field(default_factory=list)
+    score: list[str] = field(default_factory=list)
+    n_scored: int = 0
+
+
 class RulesOfAttempts:
     """The rules up to PostFilter.
 
@@ -110,6 +133,8 @@ class RulesOfAttempts:
         self.reports: list[tuple[str, str]] = []
         #: The plugin and the point of errors that do not fail the pod.
         self.logged: list[tuple[str, str]] = []
+        #: The calls by which plugins are counted.
+        self.evaluated = Evaluated()
 
     def _of(self, point: str) -> list[str]:
         return [name for name in self._plugins.get(point, ()) if name not in self._idle]
@@ -120,14 +145,17 @@ class RulesOfAttempts:
         Raises:
             PluginRaised: a plugin has failed.
         """
-        before = self._pre_filter()
+        before = self.pre_filter()
         if isinstance(before, Outcome):
             return before
         skipped, narrowing, left = before
-        filtered = {node: self._filtered(node, skipped) for node in nodes}
+        self.evaluated.skipped = skipped
+        filtered = {node: self.first_rejection(node, skipped) for node in nodes}
         if nominated in filtered:
             first = filtered[nominated]
             has_failed = first is not None and first.kind == FAILED
+            if not has_failed:
+                self.evaluated.nodes.append({nominated: first.plugin if first else ""})
             self.reports.append(("Filter", ERROR if has_failed else SUCCESS))
             if first is None:
                 return [nominated]
@@ -135,12 +163,13 @@ class RulesOfAttempts:
                 self.logged.append((first.plugin, "Filter"))
         included = {node for node in nodes if left is None or node in left}
         fitting = [node for node, first in filtered.items() if not first and node in included]
-        failed = {
-            it.plugin
-            for node, it in filtered.items()
-            if it and it.kind == FAILED and node in included
-        }
+        failing = {node: it.plugin for node, it in filtered.items() if it and it.kind == FAILED}
+        failed = {plugin for node, plugin in failing.items() if node in included}
+        self.evaluated.failing = {node for node in failing if node in included}
         self.reports.append(("Filter", ERROR if failed else SUCCESS))
+        self.evaluated.nodes.append(
+            {node: it.plugin if it else "" for node, it in filtered.items() if node in included}
+        )
         if failed:
             raise PluginRaised(*failed)
         self.rejected = {
@@ -159,7 +188,7 @@ class RulesOfAttempts:
                 outcome.pending.add(first.plugin)
         return fitting or outcome
 
-    def _pre_filter(self) -> Outcome | tuple[set[str], list[str], set[str] | None]:
+    def pre_filter(self) -> Outcome | tuple[set[str], list[str], set[str] | None]:
         """Returns the plugins that skip Filter, those that leave nodes out, and the nodes left.
 
         Raises:
@@ -176,7 +205,9 @@ class RulesOfAttempts:
                 raise PluginRaised(plugin)
             if kind == SKIPPED:
                 skipped.add(plugin)
-            elif kind == NARROWED:
+                continue
+            self.evaluated.pre_filter.append(plugin)
+            if kind == NARROWED:
                 narrowing.append(plugin)
                 names = set(self._left(plugin))
                 left = names if left is None else left & names
@@ -195,15 +226,15 @@ class RulesOfAttempts:
             return Outcome(rejection, plugins={rejection.plugin, *narrowing})
         return skipped, narrowing, left
 
-    def _filtered(self, node: str, skipped: set[str]) -> _First | None:
+    def first_rejection(self, node: str, skipped: set[str]) -> _First | None:
         """Returns the first plugin that rejects a node, and its result; None = it fits."""
         for plugin in self._plugins.get("filter", ()):
             if plugin not in skipped and (kind := self._result(plugin, "filter", node)):
                 return _First(plugin, kind)
         return None
 
-    def scorers(self) -> list[str]:
-        """Returns the plugins whose scores count.
+    def scorers(self, node_count: int) -> list[str]:
+        """Returns the plugins whose scores of so many nodes count.
 
         Raises:
             PluginRaised: PreScore of a plugin has failed.
@@ -216,8 +247,13 @@ class RulesOfAttempts:
                 raise PluginRaised(plugin)
             if kind == SKIPPED:
                 skipped.add(plugin)
+            else:
+                self.evaluated.pre_score.append(plugin)
         self.reports += [("PreScore", SUCCESS), ("Score", SUCCESS)]
-        return [plugin for plugin in self._plugins.get("score", ()) if plugin not in skipped]
+        scorers = [plugin for plugin in self._plugins.get("score", ()) if plugin not in skipped]
+        self.evaluated.score = [*scorers, *self.zero_scorers()]
+        self.evaluated.n_scored = node_count
+        return scorers
 
     def zero_scorers(self) -> list[str]:
         """Returns the plugins that count as scoring 0: they do not apply, and no PreScore skips."""

@@ -9,10 +9,11 @@ scores find the state that their own PreFilter or PreScore has stored for this k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
-from mooring.clock import VirtualClock, seeded_random
+from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.errors import PluginError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Profile
 from mooring.framework.interface import EXTENSION_POINTS
@@ -28,6 +29,8 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
+from tests.faults.parts.evaluations import Evaluations
+from tests.faults.parts.given_nodes import given_problems
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
 from tests.faults.parts.points_model import (
     RAISED,
@@ -41,7 +44,8 @@ from tests.faults.parts.points_model import (
 )
 from tests.faults.parts.points_plugins import NODES_MAX, WAIT_S, DrawnPlugins, normalized
 from tests.faults.parts.points_profile import drawn_profile
-from tests.faults.parts.reported_points import PointRecorder, expected_reports
+from tests.faults.parts.reported_points import PointRecorder, TimedCalls, expected_reports
+from tests.faults.parts.snapshots import Snapshots
 from tests.helpers.virtual_loop import run_virtually
 
 ATTEMPTS: Final = 24
@@ -57,6 +61,8 @@ CONFIGURED_SHARE: Final = 0.5
 #: The limits of the pairs of plugin and point whose errors are counted apart.
 ERROR_PAIRS: Final = (1, 2, 4, 1000)
 #: The points whose errors do not fail a pod.
+#: In such seeds given nodes are filtered and scored, as the server of extenders does.
+GIVEN_EVERY: Final = 3
 LOGGED: Final = {"unreserve": "Unreserve", "post_bind": "PostBind"}
 
 
@@ -95,6 +101,7 @@ class PointsRun:
         self.has_many_kinds = seed % 4 == MANY
         self._rng = rng = seeded_random(seed)
         self._clock, self._cache = VirtualClock(), Cache()
+        self._timed = TimedCalls()
         count = MANY_KINDS if self.has_many_kinds else KINDS
         self._kinds = [str(number) for number in range(count)]
         more = seeded_random(seed + 3_000_000)
@@ -109,9 +116,9 @@ class PointsRun:
         drawn = drawn_profile(more, self._plugins) if more.random() < CONFIGURED_SHARE else None
         if drawn is None:
             profile = Profile("points", self._by_point, self._plugins.weights)
-            self._framework = Framework(profile, clock=self._clock)
+            self._framework = Framework(profile, clock=self._timed)
         else:
-            self._by_point, self._framework = drawn.by_point, drawn.build(self._clock)
+            self._by_point, self._framework = drawn.by_point, drawn.build(self._timed)
             self._plugins.weights.update(drawn.weights)
         #: What PreEnqueue and PostFilter draw beside the rest.
         self._more = more
@@ -119,7 +126,15 @@ class PointsRun:
         self.error_pairs = more.choice(ERROR_PAIRS)
         self._errors = ErrorCounts(self.error_pairs)
         self._framework.timed_every = rng.choice((0, 1, 3))
-        self._framework.recorder = self._recorder = PointRecorder()
+        self._evaluations = Evaluations(self._by_point, self._clock, is_counting=seed % 2 == 0)
+        self._recorder = PointRecorder(self._evaluations.recorder)
+        self._framework.recorder = self._recorder
+        framework = self._framework
+        regarding = partial(given_problems, seeded_random(seed + 9), framework)
+        self._given = regarding if seed % GIVEN_EVERY == 0 else None
+        self._snapshots = Snapshots(
+            framework.errors.statistics, framework.timings.statistics, framework.cache_statistics
+        )
         for number in range(rng.randint(2, NODES_MAX)):
             self._put(f"node-{number}")
 
@@ -131,12 +146,22 @@ class PointsRun:
             for _ in range(self._rng.choice((0, 0, 1, 1, 2, 8))):
                 self._change()
             if self._rng.random() < 0.3:
-                self._nominate(f"nominated-{number}")
+                _nominate(self._rng, self._cache, self._nominated, f"nominated-{number}")
             kind = self._rng.choice(self._kinds)
             self._plugins.begin(kind, number)
             await self._attempt(f"pod-{number}", kind)
+            self.problems += self._snapshots.problems()
+            self.problems += self._recorder.problems
+            self.problems += self._timed.problems(self._framework.timings)
             if self.problems:
                 return
+        for name in self._plugins.values:
+            self._cache.remove_node(name)
+        self._recorder.reports.clear()
+        self._plugins.called.clear()
+        self.problems += _without_nodes(self._framework, self._cache)
+        if called := self._recorder.reports or self._plugins.called:
+            self.problems.append(f"without nodes there are calls: {called}")
 
     def _change(self) -> None:
         name = f"node-{self._rng.randrange(NODES_MAX)}"
@@ -149,19 +174,6 @@ class PointsRun:
             self._cache.remove_node(name)
         else:
             self._put(name)
-
-    def _nominate(self, name: str) -> None:
-        """Nominates a pod to a node, or ends all nominations to one."""
-        node = f"node-{self._rng.randrange(NODES_MAX)}"
-        pods = self._nominated.setdefault(node, [])
-        if len(pods) > 1:
-            for pod in pods:
-                self._cache.nominator.remove(pod.uid)
-            pods.clear()
-            return
-        priority = self._rng.choice((0, 1, 2))
-        pods.append(PodInfo(make_pod(name, uid=name, priority=priority)))
-        self._cache.nominator.nominate(pods[-1], node)
 
     def _put(self, name: str) -> None:
         value = self._plugins.values[name] = self._rng.choice(VALUES)
@@ -194,24 +206,28 @@ class PointsRun:
 
         model = PointsModel(names, result_of, self._plugins.left, idle)
         self._recorder.reports.clear()
-        self._pre_enqueue(pod, model)
+        before = self._more.choice(("", "P9", *(plugin.name for plugin in self._plugins.all)))
+        self.problems += _pre_enqueued(self._framework, pod, before, model)
         cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot)
         expected: Any
         scorers: list[str] = []
         try:
             expected = model.fitting(list(self._plugins.values), nominated)
             if not isinstance(expected, Outcome) and len(expected) > 1:
-                scorers = model.scorers()
+                scorers = model.scorers(len(expected))
         except PluginRaised as error:
             expected = error
         try:
             result: Any = schedule_pod(self._framework, cycle, attempt)
         except PluginError as error:
             self._check_reports(pod, model)
+            self.problems += self._evaluations.skip(attempt, model.evaluated)
             if not isinstance(expected, PluginRaised) or error.plugin not in expected.args:
                 self.problems.append(f"{name}: {error}, not {expected!r}")
             return
         self._check_reports(pod, model)
+        crowded = [node for node, count in added.items() if count]
+        self.problems += self._evaluations.problems(model.evaluated, crowded)
         if isinstance(expected, PluginRaised):
             self.problems.append(f"{name}: {result}, not an error of {expected.args}")
         elif isinstance(result, Diagnosis):
@@ -221,22 +237,8 @@ class PointsRun:
         else:
             self._check_placed(pod, attempt, result.node_name, expected, scorers, model)
             await self._bind(pod, cycle, result.node_name, model)
-
-    def _pre_enqueue(self, pod: PodInfo, model: PointsModel) -> None:
-        """Compares PreEnqueue, with a plugin that rejected the pod before."""
-        before = self._more.choice(("", "P9", *(plugin.name for plugin in self._plugins.all)))
-        expected: Any
-        try:
-            expected = model.pre_enqueue(before)
-        except PluginRaised as error:
-            expected = error.args
-        try:
-            status = self._framework.pre_enqueue(pod, first=before)
-            result: Any = None if status is None else _rejection(status)
-        except PluginError as error:
-            result = (error.plugin,)
-        if result != expected:
-            self.problems.append(f"{pod.key}: PreEnqueue {result}, not {expected}")
+        if self._given is not None and not isinstance(expected, PluginRaised):
+            self.problems += self._given((pod, attempt), model, crowded, self._plugins)
 
     def _check_reports(self, pod: PodInfo, model: PointsModel) -> None:
         """Compares the extension points that are recorded, and the errors that are counted."""
@@ -365,6 +367,47 @@ async def _bound(
     else:
         bind_points.post_bind(framework, cycle, node)
     return ended_by, delaying
+
+
+def _nominate(rng: Rng, cache: Cache, pods_of: dict[str, list[PodInfo]], name: str) -> None:
+    """Nominates a pod to a node, or ends all nominations to one."""
+    node = f"node-{rng.randrange(NODES_MAX)}"
+    pods = pods_of.setdefault(node, [])
+    if len(pods) > 1:
+        for pod in pods:
+            cache.nominator.remove(pod.uid)
+        pods.clear()
+        return
+    pods.append(PodInfo(make_pod(name, uid=name, priority=rng.choice((0, 1, 2)))))
+    cache.nominator.nominate(pods[-1], node)
+
+
+def _without_nodes(framework: Framework, cache: Cache) -> Iterator[str]:
+    """Yields a difference of an attempt without nodes, which ends a nomination."""
+    snapshot = cache.snapshot()
+    cycle = framework.new_cycle(PodInfo(make_pod("last")), snapshot)
+    diagnosis: Any = schedule_pod(framework, cycle, Attempt(snapshot))
+    result = post_filtering.post_filter(framework, cycle, diagnosis)
+    if (result.status, result.node_name, diagnosis.node_count) != (None, "", 0):
+        yield f"without nodes: {result}, {diagnosis}"
+
+
+def _pre_enqueued(
+    framework: Framework, pod: PodInfo, before: str, model: PointsModel
+) -> Iterator[str]:
+    """Compares PreEnqueue, with a plugin that rejected the pod before; yields a difference."""
+    expected: Any
+    try:
+        expected = model.pre_enqueue(before)
+    except PluginRaised as error:
+        expected = error.args
+    try:
+        status = framework.pre_enqueue(pod, first=before)
+        result: Any = None if status is None else _rejection(status)
+    except PluginError as error:
+        result = (error.plugin,)
+    if result != expected:
+        yield f"{pod.key}: PreEnqueue {result}, not {expected}"
 
 
 def _logged(plugins: DrawnPlugins) -> list[tuple[str, str]]:

@@ -254,7 +254,7 @@ class PreemptionRun:
                 self._tasks.create_task(self._unbound.run(victim, NODE))
         result = PostFilterResult(None, NODE, tuple(victims), plugin="DefaultPreemption")
         with self._queue.in_flight(entry):
-            self._executor.start(entry.pod, result)
+            self.problems += _started(self._executor, entry.pod, result)
             self._queue.add_unschedulable(entry, entry.pod, refused_by=["Fit"])
 
     def _new(self, kind: str, *, priority: int = 0, node: str = "") -> PodInfo:
@@ -383,6 +383,18 @@ async def _take(rng: Rng, *, has_steps: bool, longest_s: float) -> None:
 def _made_anew(info: PodInfo) -> Pod:
     """Returns another pod of the name."""
     return replace(info.pod, metadata=replace(info.pod.metadata, uid=f"{info.uid}-anew"))
+
+
+def _started(
+    executor: PreemptionExecutor, preemptor: PodInfo, result: PostFilterResult
+) -> Iterator[str]:
+    """Starts a preemption; yields a difference of the victims that are listed then."""
+    executor.start(preemptor, result)
+    if all(info.metadata.deletion_timestamp for info in result.victims):
+        return
+    real, expected = executor.victims_of(preemptor.uid), [info.key for info in result.victims]
+    if real != expected:
+        yield f"the victims of {preemptor.uid} are {real}, not {expected}"
 
 
 async def _end(executor: PreemptionExecutor, reports: Reports) -> list[str]:

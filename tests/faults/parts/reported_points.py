@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
+from mooring.clock import VirtualClock
+from mooring.framework.runtime.timings import Timings
 from mooring.metrics.recorders import POINTS, FrameworkRecorder
 from tests.faults.parts.points_model import (
     CODES,
@@ -25,6 +27,12 @@ from tests.faults.parts.points_model import (
 
 #: A pod is signed whenever results are looked for.
 NOT_COMPARED: Final = "Sign"
+#: A reading of the clock.
+TICK_S: Final = 0.125
+#: Points that take no time if no plugin is called.
+MAY_BE_EMPTY: Final = ("Reserve", "Permit", "PreBindPreFlight", "PreBind", "PostBind")
+#: Methods that count evaluations.
+COUNTED: Final = ("filtered", "filtered_again", "filtered_once", "pre_filter_stopped", "scored")
 #: An extension point, and the code of its status.
 Report = tuple[str, str]
 
@@ -32,15 +40,27 @@ Report = tuple[str, str]
 class PointRecorder(FrameworkRecorder):
     """Keeps the reports of the extension points of a pod.
 
+    Its time goes on with each reading, so that each duration is that of its own readings.
+
     Attributes:
         reports: In their order.
+        problems: Durations that are not within the time since the report before.
+
+    Args:
+        counting: Counts the evaluations of plugins.
     """
 
-    __slots__ = ("reports",)
+    __slots__ = ("_last_s", "_time_s", "problems", "reports", *COUNTED)
 
-    def __init__(self) -> None:
+    def __init__(self, counting: FrameworkRecorder) -> None:
         super().__init__()
+        self.counts_refused = counting.counts_refused
+        for name in COUNTED:
+            setattr(self, name, getattr(counting, name))
         self.reports: list[Report] = []
+        self.problems: list[str] = []
+        self._time_s = self._last_s = 0.0
+        self.now = self._tick
         self.succeeded = {
             point: self.succeeded[point] if point == NOT_COMPARED else self._taking(point, SUCCESS)
             for point in POINTS
@@ -50,14 +70,54 @@ class PointRecorder(FrameworkRecorder):
     def _taking(self, point: str, code: str) -> Callable[[float], None]:
         return partial(self._report, point, code)
 
+    def _tick(self) -> float:
+        self._time_s += TICK_S
+        return self._time_s
+
     def _report(self, point: str, code: str, seconds: float) -> None:
-        del seconds
+        is_nothing = not seconds and point in MAY_BE_EMPTY
+        self._check(point, self._time_s if is_nothing else self._time_s - seconds, is_nothing)
         self.reports.append((point, code))
+
+    def _check(self, point: str, started_s: float, is_nothing: bool = False) -> None:
+        """Checks that a point has begun after the report before it, and takes time."""
+        if not self._last_s <= started_s < self._time_s + is_nothing:
+            times = f"from {started_s} to {self._time_s} s, and the last one ended at"
+            self.problems.append(f"{point} takes {times} {self._last_s} s")
+        self._last_s = self._time_s
 
     def point(self, point: str, status: str, started_s: float) -> None:
         """Keeps a report."""
-        del started_s
+        self._tick()
+        self._check(point, started_s)
         self.reports.append((point, status))
+
+
+class TimedCalls(VirtualClock):
+    """The clock of a framework, of which each timed call of a plugin has two readings.
+
+    Attributes:
+        readings: How many there were.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readings = 0
+
+    def monotonic_s(self) -> float:
+        """Returns a later time than before."""
+        self.readings += 1
+        return self.readings * TICK_S
+
+    def problems(self, timings: Timings) -> Iterator[str]:
+        """Yields a difference of the calls that are counted, and of their time."""
+        counted = timings.statistics()
+        n_calls = sum(timing.calls for timing in counted.values())
+        if 2 * n_calls != self.readings:
+            yield f"{n_calls} timed calls are counted, but {self.readings} times were read"
+        for pair, timing in counted.items():
+            if timing.seconds != timing.calls * TICK_S:
+                yield f"{timing.calls} calls of {pair} have taken {timing.seconds} s"
 
 
 def expected_reports(model: PointsModel, *, is_timed: bool) -> list[Report]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tests.faults.parts.access_run import run_access
 from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.batched_run import run_batched
 from tests.faults.parts.binding_run import run_binding
+from tests.faults.parts.broken_run import run_broken
 from tests.faults.parts.budgets_run import run_budgets
 from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.calls_run import run_calls
@@ -19,6 +21,7 @@ from tests.faults.parts.claim_store_run import run_claim_store
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
+from tests.faults.parts.contracts_run import run_contracts
 from tests.faults.parts.coordinated_run import run_coordinated
 from tests.faults.parts.corrupted_run import run_corrupted
 from tests.faults.parts.credentials_run import run_credentials
@@ -139,6 +142,9 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "sampled": run_sampled,
     "watching": run_watching,
     "rejections": run_rejections,
+    "broken": run_broken,
+    "access": run_access,
+    "contracts": run_contracts,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -160,6 +166,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "framework": (
         "points",
+        "contracts",
         "sampled",
         "rejections",
         "cached",
@@ -169,6 +176,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "limited_choice",
         "preempt_extender",
         "cycle",
+        "broken",
         "preemption",
         "choice",
         "scores",
@@ -190,6 +198,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "pool",
         "tokens",
         "credentials",
+        "access",
         "lists",
         "coordinated",
         "layers",
@@ -198,6 +207,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "scheduler": (
         "handlers",
         "cycle",
+        "broken",
         "preemption",
         "verify",
         "status",

@@ -15,7 +15,10 @@ from tests.faults.parts.runs import KINDS_OF, PART_RUNS
 #: Seeds of each kind: a tenth of those of whole runs, and twice as many of what is cheap.
 SEEDS = int(os.environ.get("MOORING_SEEDS", "200")) // 10
 CHEAP = 2
-SLOW = ("queue", "state", "status", "claims", "cycle", "elector", "slots", "volumes", "hints")
+SLOW = (
+    *("queue", "state", "status", "claims", "cycle", "elector", "slots", "volumes", "hints"),
+    "broken",
+)
 
 
 @pytest.mark.parametrize("kind", PART_RUNS)

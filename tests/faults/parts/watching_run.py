@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final
 
 from mooring.client import Client, Informer, ObjectChange, Request
 from mooring.client.transport.transport import Response, Stream, StreamBroken
 from mooring.clock import Rng, seeded_random
-from mooring.errors import Unreachable
+from mooring.errors import NotFound, Unreachable
 from mooring.objects.meta import key
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.twins.attached_reflector import AttachedReflector
@@ -59,6 +59,7 @@ class BreakingServer:
         sent_s: When the last request was sent.
         due_s: When the next request has to be sent; None = at any time.
         problems: Requests that are too late.
+        on_open: Called when the first line of a stream is awaited.
     """
 
     def __init__(self, rng: Rng, *, may_miss: bool) -> None:
@@ -67,6 +68,7 @@ class BreakingServer:
         self.due_s: float | None = None
         self.sent_s = -1.0
         self.problems: list[str] = []
+        self.on_open: Callable[[], None] = lambda: None
         self._rng = rng
         self._failing = rng.choice((0.1, 0.5))
         self._codes = [code for code in REASONS if code != 404]
@@ -124,6 +126,7 @@ class BreakingServer:
         self, position: int, idle_s: float, *, is_list: bool
     ) -> AsyncGenerator[list[bytes], None]:
         """Yields what has happened, in batches, and ends in one of the drawn ways."""
+        self.on_open()
         rng, server = self._rng, self.server
         lines = list[bytes]()
         if is_list:
@@ -192,6 +195,7 @@ class WatchingRun:
             sleep=self._sleep,
         )
         AttachedReflector(self._informer, self._clock.monotonic_s, self.problems.append)
+        self._server.on_open = self._check_accepted
         self._reported: dict[str, Any] = {}
         #: What should be so since when, and is not.
         self._late: dict[object, float] = {}
@@ -213,6 +217,19 @@ class WatchingRun:
             self.problems.append(f"waits {wait_s:.3f} s, but announces {announced_s:.3f} s")
         self._was_missing |= self._is_optional and self._server.is_missing
         await asyncio.sleep(wait_s)
+
+    def _check_accepted(self) -> None:
+        """Checks that an accepted request ends the error of the one before it."""
+        if (error := self._informer.last_error) is not None:
+            self.problems.append(f"lines are awaited, but the last error is {error}")
+
+    def _check_error(self) -> None:
+        """Compares the error that is shown: a kind that may be missing and is so has none."""
+        error: Any = self._informer._reflector.last_error
+        if self._is_optional and isinstance(error, NotFound):
+            error = None
+        if self._informer.last_error is not error:
+            self.problems.append(f"the last error is {self._informer.last_error}, not {error}")
 
     async def run(self) -> None:
         """Lets objects change and others wait, and then the informer catch up."""
@@ -266,6 +283,7 @@ class WatchingRun:
 
     def on_step(self) -> None:
         """Checks that no task waits for what is there: one moment later it is too late."""
+        self._check_error()
         reflector = self._informer._reflector
         is_there = reflector.has_synced or self._was_missing
         self._expect("the first list", is_late=is_there and not self._informer.has_synced)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.faults.planted import (
+    access,
     attempts,
     bindings,
     cache,
@@ -32,6 +33,7 @@ from tests.faults.planted.bug import PlantedBug
 
 #: Every bug by the change of one line.
 ALL_BUGS: Final = (
+    *access.BUGS,
     *attempts.BUGS,
     *bindings.BUGS,
     *cache.BUGS,

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
-from mooring.framework.runtime import all_rejections, host_selection, registry
+from mooring.framework.runtime import (
+    all_rejections,
+    evaluate,
+    host_selection,
+    plugin_checks,
+    registry,
+    score,
+)
 from mooring.framework.runtime import bind as bind_points
 from mooring.framework.runtime import filter as filtering
+from mooring.framework.runtime import post_filter as post_filtering
 from mooring.framework.runtime import with_extenders as extender_calls
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.plugin_errors import PluginErrors
+from mooring.framework.runtime.timings import Timings
 from mooring.scheduler import schedule_one, with_extenders
+from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.observer import ObserverGroup
 from mooring.scheduler.plugin_handle import PluginHandle
+from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from tests.faults.planted.bug import PlantedBug
@@ -275,7 +288,8 @@ BUGS: Final = [
         "try_nominated",
         "recorder.filtered_again(",
         "recorder.filtered(",
-        runs="metrics",
+        runs="points",
+        seed=0,
     ),
     PlantedBug(
         "scored_by_none_is_not_drawn",
@@ -294,7 +308,8 @@ BUGS: Final = [
         "_by_unique_name",
         "if plugin.name in by_name or plugin.name in registry:",
         "if plugin.name in by_name:",
-        runs="points",
+        runs="contracts",
+        seed=4,
     ),
     PlantedBug(
         "counts_of_errors_are_shared",
@@ -304,5 +319,226 @@ BUGS: Final = [
         "return dict(self._counts)",
         "return self._counts",
         runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "results_of_a_broken_attempt",
+        "What an attempt has cached in which the scheduler's own code raised is used",
+        schedule_one,
+        "cycle_error",
+        "framework.clear_cached_results()",
+        "pass",
+        runs="cached",
+        seed=105,
+    ),
+    PlantedBug(
+        "own_errors_end_all",
+        "An exception in the scheduler's own code ends all attempts",
+        schedule_one,
+        "_decide",
+        "except Exception as error:",
+        "except LookupError as error:",
+        runs="broken",
+        seed=0,
+    ),
+    PlantedBug(
+        "own_errors_in_permit_end_all",
+        "An exception in the scheduler's own code in Reserve or Permit ends all attempts",
+        Scheduler,
+        "_reserve_and_permit",
+        "except Exception as error:",
+        "except LookupError as error:",
+        runs="broken",
+        seed=0,
+    ),
+    PlantedBug(
+        "own_errors_keep_the_assumption",
+        "A pod at whose binding the scheduler's own code raises stays assumed, and is not requeued",
+        BindingCycle,
+        "run",
+        "except Exception as error:",
+        "except LookupError as error:",
+        runs="broken",
+        seed=0,
+    ),
+    PlantedBug(
+        "own_errors_leave_a_wait",
+        "A pod waits in Permit, though its attempt has failed",
+        Scheduler,
+        "_reserve_and_permit",
+        "framework.waiting.remove(cycle.pod.uid)",
+        "pass",
+        runs="broken",
+        seed=44,
+    ),
+    PlantedBug(
+        "own_errors_of_the_second_look_end_all",
+        "An exception after the calls of extenders ends all attempts",
+        with_extenders,
+        "_still_fits",
+        "except Exception as error:",
+        "except LookupError as error:",
+        runs="broken",
+        seed=4,
+    ),
+    PlantedBug(
+        "own_errors_have_no_exception",
+        "The exception in the scheduler's own code is not named",
+        schedule_one,
+        "cycle_error",
+        "return CycleError(error)",
+        "return CycleError(Exception(error))",
+        runs="broken",
+        seed=0,
+    ),
+    PlantedBug(
+        "violations_fail_a_pod",
+        "A violated invariant fails the pod, as other exceptions do",
+        Scheduler,
+        "_reserve_and_permit",
+        "except InvariantViolation:",
+        "except LookupError:",
+        runs="broken",
+        seed=10,
+    ),
+    PlantedBug(
+        "violations_fail_an_attempt",
+        "A violated invariant fails the attempt, as other errors do",
+        Scheduler,
+        "schedule_one",
+        "except InvariantViolation:",
+        "except LookupError:",
+        runs="broken",
+        seed=0,
+    ),
+    PlantedBug(
+        "filters_of_nominated_count_once",
+        "The filters of nodes with nominated pods are counted once, though they run twice",
+        filtering,
+        "_with_nominated",
+        "framework.recorder.filtered_again(cycle.skipped, len(rows), None)",
+        "pass",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "left_out_nodes_fit",
+        "Of given nodes those fit that PreFilter leaves out, if their filters accept them",
+        evaluate,
+        "filter_nodes",
+        "statuses.update((name, excluded)",
+        "statuses.update((name, statuses[name])",
+        runs="points",
+        seed=3,
+    ),
+    PlantedBug(
+        "mean_of_few_scores",
+        "The mean score of a given node leaves out plugins that score 0 everywhere",
+        evaluate,
+        "score_nodes",
+        "scorers = [*attempt.scores, *attempt.final, *attempt.zero]",
+        "scorers = [*attempt.scores, *attempt.final]",
+        runs="points",
+        seed=15,
+    ),
+    PlantedBug(
+        "timed_calls_count_twice",
+        "A timed call of a plugin counts twice",
+        Timings,
+        "add",
+        "timing.calls += 1",
+        "timing.calls += 2",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "scores_take_until_now",
+        "The duration of Score is a moment",
+        score,
+        "total_scores",
+        'recorder.succeeded["Score"](recorder.now() - started_s)',
+        'recorder.succeeded["Score"](recorder.now())',
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "preemption_without_nodes",
+        "PostFilter runs in a cluster without nodes",
+        post_filtering,
+        "_run",
+        'if not diagnosis.node_count or not framework.plugins("post_filter"):',
+        'if not framework.plugins("post_filter"):',
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "second_observer_sees_no_wait",
+        "Of several observers the first one alone sees a wait in Permit",
+        ObserverGroup,
+        "waits",
+        "for observer in self._observers:",
+        "for observer in self._observers[:1]:",
+        runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "defaults_need_values",
+        "A method of a plugin may not have further parameters with defaults",
+        plugin_checks,
+        "_accepts",
+        "[p for p in positional if p.default is p.empty]",
+        "positional",
+        runs="contracts",
+        seed=0,
+    ),
+    PlantedBug(
+        "amounts_of_other_nodes",
+        "A plugin whose results nodes share may read other nodes",
+        plugin_checks,
+        "_check_amounts_only",
+        ' or getattr(plugin, "reads_other_nodes", 0)',
+        "",
+        runs="contracts",
+        seed=2,
+    ),
+    PlantedBug(
+        "next_best_is_the_best",
+        "The next best node is the selected one",
+        Attempt,
+        "best_two",
+        "others[at] = _LOWEST",
+        "pass",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "victims_have_no_namespace",
+        "Victims that are being evicted are listed without their namespace",
+        PreemptionExecutor,
+        "victims_of",
+        "[pod.key for pod in",
+        "[pod.metadata.name for pod in",
+        runs="preemption",
+        seed=0,
+    ),
+    PlantedBug(
+        "failing_node_is_behind",
+        "After an attempt in which a filter has failed the next one begins behind the node",
+        filtering,
+        "_raise_first_error",
+        "results.set_many(visited[position:], NOT_VISITED)",
+        "pass",
+        runs="points",
+        seed=11,
+    ),
+    PlantedBug(
+        "limits_of_some_add_up",
+        "The limits of containers add up though one of them has none",
+        import_module("mooring.scheduler.debugger.buffers"),  # the package has a function
+        "buffers",
+        "None if limit is None or before.limit is None else limit + before.limit",
+        "None if before.limit is None else (limit or 0) + before.limit",
+        runs="metrics",
+        seed=0,
     ),
 ]

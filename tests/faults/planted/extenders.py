@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.extenders import wire
+from mooring.extenders import tls, wire
 from mooring.extenders.full_objects import FullObjectCache
 from mooring.extenders.http_extender import HTTPExtender
 from mooring.extenders.metrics import ExtenderMetrics
@@ -49,6 +49,26 @@ BUGS: Final = [
         'full_object = cached.get(name) or await self._fetched(NODES, name, "")',
         'full_object = await self._fetched(NODES, name, "") or cached.get(name)',
         runs="full_objects",
+        seed=0,
+    ),
+    PlantedBug(
+        "reads_become_rare",
+        "Reads of a pod whose binding by an extender may still arrive become rarer without limit",
+        HTTPExtender,
+        "_is_bound_in_the_end",
+        "min(2 * wait_s, READ_AGAIN_S_MAX)",
+        "2 * wait_s",
+        runs="bind_extender",
+        seed=1,
+    ),
+    PlantedBug(
+        "mapped_addresses_pass",
+        "An extender may be at the address of the link if it is written as one of IPv6",
+        tls,
+        "is_forbidden",
+        "parsed = mapped",
+        "pass",
+        runs="calls",
         seed=0,
     ),
 ]

@@ -45,6 +45,7 @@ class RecordedCalls(SchedulerRecorder):
     """
 
     __slots__ = (
+        "_abandoned",
         "_ended",
         "_inner",
         "_now_s",
@@ -68,6 +69,8 @@ class RecordedCalls(SchedulerRecorder):
         self._popped: dict[int, Popped] = {}
         self._ended: list[tuple[Any, ...]] = []
         self._waits: list[Any] = []
+        #: Waits that have ended without a result.
+        self._abandoned = 0
         self._inner = SchedulerRecorder()
         owners = [getattr(service, name, None) for name in _OWNERS]
         owners += [service.queue._hints, getattr(owners[-1], "_binding_cycle", None)]
@@ -134,6 +137,12 @@ class RecordedCalls(SchedulerRecorder):
         del entry, node_name
         self._waits.append(waiting)
 
+    def abandon(self, uid: str) -> None:
+        """Forgets the wait of a pod whose attempt ends by an exception: it may be an error."""
+        left = [waiting for waiting in self._waits if waiting.pod.uid != uid]
+        self._abandoned += len(self._waits) - len(left)
+        self._waits = left
+
     def _check_start(self, what: str, started_s: float) -> None:
         """Checks the begin of what takes no time on a virtual clock."""
         if started_s != self._now_s():
@@ -165,7 +174,9 @@ class RecordedCalls(SchedulerRecorder):
             if status is not None and expected == result:
                 self._waits.remove(waiting)
                 return
-        if any(waiting.status is not None for waiting in self._waits):
+        if self._abandoned and result == "Error":
+            self._abandoned -= 1
+        elif any(waiting.status is not None for waiting in self._waits):
             self._report(f"no wait in Permit has ended with {result}")
 
     def event_handled(self, event: str, started_s: float) -> None:
