@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from tests.faults.parts.allocator_run import run_allocator
 from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.batched_run import run_batched
@@ -139,6 +140,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "sampled": run_sampled,
     "watching": run_watching,
     "rejections": run_rejections,
+    "allocator": run_allocator,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -176,7 +178,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "tight",
         "rules",
     ),
-    "dra": ("node_devices", "shared_devices"),
+    "dra": ("allocator", "node_devices", "shared_devices"),
     "cel": ("node_devices",),
     "client": (
         "client",

@@ -82,8 +82,8 @@ BUGS: Final = [
         "Of two changes of a bound pod the second requeues no pod",
         EventHandlers,
         "_on_assigned",
-        "for event in pod_changes(before, after.info):",
-        "for event in list(pod_changes(before, after.info))[:1]:",
+        "for event in pod_changes(before or PodInfo(old), after.info):",
+        "for event in list(pod_changes(before or PodInfo(old), after.info))[:1]:",
         seed=0,
     ),
     PlantedBug(
