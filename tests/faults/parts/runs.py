@@ -63,6 +63,7 @@ from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
+from tests.faults.parts.tables_run import run_tables
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.turns_run import run_turns
@@ -141,11 +142,13 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "watching": run_watching,
     "rejections": run_rejections,
     "allocator": run_allocator,
+    "tables": run_tables,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "queue": ("queue", "diffs", "hints"),
+    "queue": ("queue", "diffs", "hints", "tables"),
     "state": (
+        "tables",
         "state",
         "budgets",
         "corrupted",

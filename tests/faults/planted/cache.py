@@ -360,5 +360,6 @@ BUGS: Final = [
         "creation_timestamp=created and self._text(created),",
         'creation_timestamp=created and self._text(created[:16] + ":00Z"),',
         runs="state",
+        seed=0,
     ),
 ]

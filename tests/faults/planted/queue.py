@@ -323,7 +323,7 @@ BUGS: Final = [
         "entry.quarantine_s = 0.0",
         "pass",
         runs="queue",
-        seed=25,
+        seed=32,
     ),
     PlantedBug(
         "released_until_quarantine_ends",
