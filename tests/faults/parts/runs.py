@@ -69,6 +69,7 @@ from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
+from tests.faults.parts.volume_tables_run import run_volume_tables
 from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.watching_run import run_watching
 from tests.faults.parts.writes_run import run_writes
@@ -143,12 +144,14 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "rejections": run_rejections,
     "allocator": run_allocator,
     "tables": run_tables,
+    "volume_tables": run_volume_tables,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue", "diffs", "hints", "tables"),
     "state": (
         "tables",
+        "volume_tables",
         "state",
         "budgets",
         "corrupted",

@@ -45,6 +45,8 @@ TIMES: Final = (
 ADDRESSES: Final = ("", "10.0.0.1", "10.0.0.2", "0.0.0.0")
 #: More than a new table of nodes has lines for.
 RESOURCES: Final = tuple(f"example.com/r{number}" for number in range(12))
+#: Of the containers so many request so much that sums leave int64.
+HUGE_SHARE: Final = 0.03
 MODULES: Final = (
     (affinity_terms, {"KEYS_MAX": 1, "TEMPLATES_CACHED": 1, "ENTRIES_MIN": 1}),
     (counters, {"COUNTERS_MIN": 1, "MEMORY_LIMIT_BYTES": 1, "FEW_CONDITIONS": 0}),
@@ -104,6 +106,8 @@ class Details:
         requests = dict(container.resources.requests)
         if rng.random() < 0.2:
             requests |= {rng.choice(RESOURCES): rng.choice("12")}
+        if rng.random() < HUGE_SHARE:
+            requests["memory"] = rng.choice(("7Ei", "4Ei"))
         resources = replace(container.resources, requests=requests)
         return replace(container, ports=ports, resources=resources)
 

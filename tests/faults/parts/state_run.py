@@ -223,9 +223,11 @@ class StateTables:
             metadata = pod.metadata
             is_in = counted.namespaces is None or metadata.namespace in counted.namespaces
             lives = counted.with_terminating or metadata.deletion_timestamp is None
-            if is_in and lives and counted.selector.matches(metadata.labels):
-                expected[node] += 1
-        if actual != expected:
+            is_counted = is_in and lives and counted.selector.matches(metadata.labels)
+            expected[node] += is_counted
+            if counted.counts(PodInfo(pod)) != is_counted:
+                self.problems.append(f"{counted} counts {metadata.name}: {not is_counted}")
+        if actual != +expected:
             self.problems.append(f"{counted} counts {actual}, not {dict(expected)}")
 
     def _ask_terms(self) -> None:
