@@ -296,16 +296,20 @@ def _size(volume: Any) -> int:
 
 
 class CountedRun:
-    """Pods on nodes, and the objects that their volumes depend on."""
+    """Pods on nodes, and the objects that their volumes depend on.
+
+    Attributes:
+        cache: Has all of them.
+    """
 
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
-        self._cache = Cache()
+        self.cache = Cache()
         self._stored: dict[tuple[str, str], dict[str, Any]] = {}
         self._pods: dict[str, Any] = {}
         self._count = 0
         for name in NODES[:2]:
-            self._cache.put_node(make_node(name))
+            self.cache.put_node(make_node(name))
 
     def run(self) -> None:
         """Changes objects and pods, and compares what counts."""
@@ -313,7 +317,7 @@ class CountedRun:
         for _ in range(CALLS):
             rng.choice((self._change, self._change, self._place, self._remove))()
             self._compare()
-        problems = audit(self._cache)
+        problems = audit(self.cache)
         assert not problems, problems[0]
 
     # -- objects ----------------------------------------------------------------------------------
@@ -328,12 +332,12 @@ class CountedRun:
         full_name = f"default/{name}" if kind == PVC else name
         if (kind, name) in self._stored and rng.random() < 0.4:
             del self._stored[kind, name]
-            self._cache.remove_object(kind, full_name)
+            self.cache.remove_object(kind, full_name)
             return
         body = self._stored[kind, name] = {PV: self._volume, PVC: self._claim, CLASS: self._class}[
             kind
         ](name)
-        self._cache.put_object(kind, convert(body, kind))
+        self.cache.put_object(kind, convert(body, kind))
 
     def _volume(self, name: str) -> dict[str, Any]:
         rng = self._rng
@@ -393,28 +397,28 @@ class CountedRun:
         pod, node = self._new_pod(), self._rng.choice(NODES[:2])
         name = pod.metadata.name
         if self._rng.random() < 0.5:
-            self._cache.storage.use.usage_if_scheduled(pod)
-        self._cache.put_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
+            self.cache.storage.use.usage_if_scheduled(pod)
+        self.cache.put_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
         self._pods[name] = pod
 
     def _remove(self) -> None:
         if self._pods:
             name = self._rng.choice(list(self._pods))
             del self._pods[name]
-            self._cache.remove_pod(name)
+            self.cache.remove_pod(name)
 
     # -- the rules --------------------------------------------------------------------------------
 
     def _compare(self) -> None:
-        storage = self._cache.storage
+        storage = self.cache.storage
         users: Counter[tuple[str, str]] = Counter()
         for pod in self._pods.values():
-            placed = self._cache.pods.get(pod.metadata.uid)
+            placed = self.cache.pods.get(pod.metadata.uid)
             assert placed is not None
             expected, problem = self._counted(pod, is_placed=True)
             actual = storage.use.of_pod(placed.info)
             self._check(f"{pod.metadata.name} on a node", actual, expected, problem)
-            node = self._cache.nodes.names[placed.row]
+            node = self.cache.nodes.names[placed.row]
             users.update((volume, node) for volume in expected)
             is_counting = bool(expected) or problem
             slot = placed.slot
