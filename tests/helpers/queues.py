@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from mooring.clock import VirtualClock
@@ -16,6 +17,7 @@ from mooring.cluster_event import (
 from mooring.framework import Framework, Profile, Reject
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.status import Status
+from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.queue import QueuedPod, QueueName, QueueOptions, SchedulingQueue
 from mooring.state import PodInfo
@@ -121,16 +123,20 @@ class Bench:
         sort: Any = None,
         on_ready: Callable[[], None] | None = None,
         schedulers: Sequence[str] = ("default-scheduler",),
+        others: Mapping[str, Framework] = MappingProxyType({}),
+        recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
         **options: Any,
     ) -> None:
         self.clock = VirtualClock(monotonic_s=1000.0)
         self.framework = framework_of(*plugins, clock=self.clock, sort=sort)
+        self.profiles = {**dict.fromkeys(schedulers, self.framework), **others}
         self.moved: list[tuple[str, QueueName, str]] = []
         self.ready = 0
         self._on_ready = on_ready
         self.queue = SchedulingQueue(
-            dict.fromkeys(schedulers, self.framework),
+            self.profiles,
             clock=self.clock,
+            recorder=recorder,
             options=QueueOptions(**options),
             on_ready=self._note_ready,
             on_move=lambda entry, queue_name, why: self.moved.append((entry.uid, queue_name, why)),

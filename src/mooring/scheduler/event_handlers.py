@@ -205,35 +205,35 @@ class EventHandlers:
 
     def _on_assigned(self, old: Pod | None, new: Pod) -> None:
         """Handles a pod with a node: created, updated, or just bound."""
-        started_s = self._recorder.now()
-        uid = new.metadata.uid
-        placed = self._cache.pods.get(uid)
+        started_s, uid = self._recorder.now(), new.metadata.uid
+        placed, was_assumed = self._cache.pods.get(uid), self._cache.is_assumed(uid)
         before = placed.info if placed is not None else None
-        was_assumed = self._cache.is_assumed(uid)
         nominated = self._cache.nominator.node_of(uid)
         self._cache.put_pod(new)
-        if old is not None and old.spec.node_name:
-            after = self._cache.pods.get(uid)
-            if before is not None and after is not None:
-                for event in pod_changes(before, after.info):
-                    self._queue.move(event, old, new)
-                    self._recorder.event_handled(event.label, started_s)
-            return
-        self._queue.move(POD_ASSIGNED, None, new)
-        # A pod bound by another scheduler may still be in a queue, or wait in Permit.
-        self._queue.delete(uid)
-        waiting = self._waiting.get(uid)
-        if waiting is not None:
-            waiting.reject("", f"assigned to node {new.spec.node_name} by another scheduler")
-        if was_assumed and before is not None and before.node_name != new.spec.node_name:
-            # Differs: kube-scheduler reports this room only when its own binding has failed.
-            self._queue.move(POD_GONE, before.pod, None)
-        if old is not None and self._is_ours(old):
-            nominated = nominated or old.status.nominated_node_name
-            if not was_assumed and nominated not in ("", new.spec.node_name):
-                # Differs: this room is free, too (kubernetes/kubernetes#134859).
-                self._requeue_lower_priority_pods(old, nominated)
-            # As kube-scheduler: for the queue the pod is deleted.
+        after = self._cache.pods.get(uid)
+        is_update = old is not None and bool(old.spec.node_name)
+        if is_update and after is None:
+            return  # it has finished
+        # Differs: kube-scheduler does not add a pod to its cache whose addition it has missed.
+        if not is_update or before is None or was_assumed:
+            self._queue.move(POD_ASSIGNED, None, new)
+            # A pod bound by another scheduler may still be in a queue, or wait in Permit.
+            self._queue.delete(uid)
+            if (waiting := self._waiting.get(uid)) is not None:
+                waiting.reject("", f"assigned to node {new.spec.node_name} by another scheduler")
+            if was_assumed and before is not None and before.node_name != new.spec.node_name:
+                # Differs: kube-scheduler reports this room only when its own binding has failed.
+                self._queue.move(POD_GONE, before.pod, None)
+            elif old is not None and self._is_ours(old) and not was_assumed:
+                nominated = nominated or old.status.nominated_node_name
+                if nominated not in ("", new.spec.node_name):
+                    # Differs: this room is free, too (kubernetes/kubernetes#134859).
+                    self._requeue_lower_priority_pods(old, nominated)
+        if is_update and old is not None and after is not None:
+            for event in pod_changes(before or PodInfo(old), after.info):
+                self._queue.move(event, old, new)
+                self._recorder.event_handled(event.label, started_s)
+        elif old is not None and self._is_ours(old):  # as upstream: the queue deletes it
             self._recorder.event_handled(POD_DELETED, started_s)
 
     def _on_pending(self, old: Pod | None, new: Pod) -> None:

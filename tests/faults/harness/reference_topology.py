@@ -78,13 +78,16 @@ class World:
         keys = [term.topology_key for term in terms]
         if any(key not in node.metadata.labels for key in keys):
             return "no label for its affinity"
-        if all(self._has_company(pod, term, node) for term in terms):
+        # As upstream, only pods that all terms select count for any of them.
+        company = [
+            (other, name)
+            for other, name in self._placed
+            if all(self._selects(pod, term, other) for term in terms)
+        ]
+        if all(any(self._is_same(key, node, name) for _, name in company) for key in keys):
             return ""
         # The first pod of a group needs no other one.
-        is_first = not any(
-            all(self._selects(pod, term, other) for term in terms) and self._has_labels(name, keys)
-            for other, name in self._placed
-        )
+        is_first = not any(self._has_labels(name, keys) for _, name in company)
         is_own = all(self._selects(pod, term, pod) for term in terms)
         return "" if is_first and is_own else "affinity"
 
@@ -96,9 +99,6 @@ class World:
             for other, name in self._placed
             for term in _terms(other, is_anti=True)
         )
-
-    def _has_company(self, pod: Pod, term: PodAffinityTerm, node: Node) -> bool:
-        return any(self._selects(pod, term, it) for it in self._pods_in(term.topology_key, node))
 
     def _selects(self, owner: Pod, term: PodAffinityTerm, pod: Pod) -> bool:
         """Returns whether a term of a pod selects another one: its labels and its namespace."""

@@ -63,6 +63,9 @@ FAILS_SHARE: Final = 0.4
 #: namespaces; so many of the pods have one.
 WITH_TERMS: Final = 4
 TERMS_SHARE: Final = 0.5
+MORE_TERMS_SHARE: Final = 0.7
+KINDS: Final = ("podAffinity", "podAntiAffinity", "podAntiAffinity")
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 NAMESPACES: Final = {"default": {"team": "a"}, "other": {"team": "b"}}
 #: The code and the reason of a pod whose victims are being evicted.
 GATED: Final = (
@@ -141,6 +144,7 @@ class ChoiceRun:
         amounts = {"cpu": str(CPU), "pods": "20"}
         #: Of terms of affinity, in such seeds.
         self._terms = seeded_random(seed + 7) if self.has_terms and seed % 6 == WITH_TERMS else None
+        self._more_terms = seeded_random(seed + 8)
         nodes = [
             make_node(name, allocatable=amounts, labels={"zone": "xy"[number % 2], "host": name})
             for number, name in enumerate(self.node_names)
@@ -216,7 +220,7 @@ class ChoiceRun:
             status=status,
         )
         pod = self._with_port(pod)
-        pod = pod if self._terms is None else _with_term(pod, self._terms)
+        pod = pod if self._terms is None else _with_terms(pod, self._terms, self._more_terms)
         return self._varied(pod) if self._has_leaving else pod
 
     def _with_port(self, pod: Pod) -> Pod:
@@ -346,11 +350,25 @@ class ChoiceRun:
             self.problems.append(f"{result.status.message!r}, not {expected!r}")
 
 
-def _with_term(pod: Pod, rng: Rng) -> Pod:
-    """Returns the pod in any namespace, with a required term at times."""
+def _with_terms(pod: Pod, rng: Rng, more: Rng) -> Pod:
+    """Returns the pod in any namespace, with one to three required terms of any kind at times."""
     pod = replace(pod, metadata=replace(pod.metadata, namespace=rng.choice(list(NAMESPACES))))
     if rng.random() > TERMS_SHARE:
         return pod
+    required: dict[str, Any] = {}
+    term, kind = _term(rng), rng.choice(KINDS)
+    required[kind] = {REQUIRED: [term]}
+    if more.random() < MORE_TERMS_SHARE:
+        # Mostly of the same kind.
+        for _ in range(more.choice((1, 1, 2))):
+            of_kind = required.setdefault(more.choice((kind, kind, *KINDS)), {REQUIRED: []})
+            of_kind[REQUIRED].append(_term(more))
+    affinity = make_pod("x", spec={"affinity": required}).spec.affinity
+    return replace(pod, spec=replace(pod.spec, affinity=affinity))
+
+
+def _term(rng: Rng) -> dict[str, Any]:
+    """Draws a term: the namespaces, the labels and the topology key of other pods."""
     where: dict[str, Any] = rng.choice(
         (
             {},
@@ -361,11 +379,7 @@ def _with_term(pod: Pod, rng: Rng) -> Pod:
         )
     )
     selector = {"matchLabels": {"app": rng.choice("xyz")}}
-    term = {"topologyKey": rng.choice(("zone", "host")), "labelSelector": selector, **where}
-    kind = rng.choice(("podAffinity", "podAntiAffinity", "podAntiAffinity"))
-    required = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    affinity = make_pod("x", spec={"affinity": required}).spec.affinity
-    return replace(pod, spec=replace(pod.spec, affinity=affinity))
+    return {"topologyKey": rng.choice(("zone", "host")), "labelSelector": selector, **where}
 
 
 def _message(n_nodes: int, reasons: Counter[str]) -> str:

@@ -1,20 +1,24 @@
 """Damages one value of a cache at a time: each time the audit has to report something.
 
-The cache is that of a ``state`` run. A column that the audit does not compare with the objects
-would stay wrong.
+The caches are that of a ``state`` run, and one with devices or with volumes. A column that the
+audit does not compare with the objects would stay wrong.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 
 from mooring.clock import Rng, seeded_random
 from mooring.state import audit
+from tests.faults.parts.node_devices_run import NodeDevicesRun
+from tests.faults.parts.restrictions_run import RestrictionsRun
 from tests.faults.parts.state_run import StateRun
+from tests.faults.parts.volume_tables_run import CountedRun
 from tests.faults.twins.leftovers import parts_of
 
 #: Arrays with a value for each row of a node.
@@ -48,6 +52,39 @@ TABLES: Final = (
     *(f"terms.{sort}._shared[].rows._few" for sort in ("affinity", "anti_affinity", "preferred")),
 )
 
+#: The same for a cache with devices, and for those with volumes.
+DEVICE_TABLES: Final = tuple(
+    f"devices.{name}"
+    for name in (
+        "claims._of_pod",
+        "in_use._all_consumed",
+        "in_use._all_consumed[]",
+        "in_use._all_dedicated",
+        "in_use._all_shared",
+        "slices._slices",
+        "taint_rules._published",
+    )
+)
+VOLUME_TABLES: Final = tuple(
+    f"storage.{name}"
+    for name in (
+        "_named",
+        "_named[]",
+        "use._dependents",
+        "use._dependents[]",
+        "use._users",
+        "use._users[]",
+        "use._uses",
+        "use.attached_volumes._users",
+        "use.attached_volumes._users[]",
+        "use.disks._users",
+        "use.disks._users[]",
+    )
+)
+#: In such seeds, modulo three, other caches are damaged, too.
+WITH_OTHERS: Final = 1
+VOLUME_SLOTS: Final = ("storage.use._counting",)
+
 Undo = Callable[[], None]
 
 
@@ -67,17 +104,39 @@ class CorruptedRun:
         if seed % 2:
             self._state._weights["count"] = 0.0  # pods have classes without any counter, too
         self._cache = self._state.cache
+        self._seed = seed
 
     def run(self) -> None:
-        """Makes the changes of a ``state`` run, then damages each part once."""
+        """Makes the changes of other runs, then damages each part of their caches once."""
         self._state.run()
         self.problems += self._state.problems
+        self._damage_all(TABLES, SLOT_ARRAYS)
+        self._check("the class of a pod", self._damage_class())
+        if self._seed % 3 == WITH_OTHERS:
+            self._damage_others()
+
+    def _damage_others(self) -> None:
+        """Damages a cache with devices, or two with volumes."""
+        if self._seed % 2:
+            devices = DevicesOfRun(self._seed)
+            devices.run()
+            self._cache = devices.cache
+            self._damage_all(DEVICE_TABLES, ())
+            return
+        counted = CountedRun(seeded_random(self._seed))
+        counted.run()
+        restrictions = RestrictionsRun(self._seed)
+        restrictions.run()
+        for cache in (counted.cache, restrictions.cache):
+            self._cache = cache
+            self._damage_all(VOLUME_TABLES, VOLUME_SLOTS)
+
+    def _damage_all(self, tables: Sequence[str], slot_arrays: Sequence[str]) -> None:
         for path, part in list(parts_of(self._cache)):
-            damage = self._damage(path.removeprefix("Cache."), part)
+            damage = self._damage(path.removeprefix("Cache."), part, tables, slot_arrays)
             if damage is not None:
                 self.paths[path] += 1
                 self._check(path, damage)
-        self._check("the class of a pod", self._damage_class())
 
     def _check(self, path: str, undo: Undo | None) -> None:
         if undo is None:
@@ -88,14 +147,16 @@ class CorruptedRun:
         if problems := audit(self._cache):
             self.problems.append(f"{path} is right again, but {problems[0]}")
 
-    def _damage(self, path: str, part: Any) -> Undo | None:
+    def _damage(
+        self, path: str, part: Any, tables: Sequence[str], slot_arrays: Sequence[str]
+    ) -> Undo | None:
         """Damages a part of the cache; returns what repairs it, None if it is not audited."""
         cache, rng = self._cache, self._rng
         if path in ROW_ARRAYS and (rows := cache.nodes.order.rows()):
             return _damage_array(part, rng.choice(rows), rng)
-        if path in SLOT_ARRAYS and (slots := [placed.slot for placed in cache.pods]):
+        if path in slot_arrays and (slots := [placed.slot for placed in cache.pods]):
             return _damage_array(part, rng.choice(slots), rng)
-        if path in TABLES and part:
+        if path in tables and part:
             return _damage_table(part, rng)
         return None
 
@@ -114,6 +175,18 @@ class CorruptedRun:
             column[slot] = before
 
         return undo
+
+
+class DevicesOfRun(NodeDevicesRun):
+    """A ``node_devices`` run whose cache is not emptied, without devices that two claims have."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, has_shared=seed % 4 == 1)
+        self.cache = self._cache
+        self._leftovers: Any = SimpleNamespace(problems=list)
+
+    def _reallocate(self) -> None:
+        """Does nothing."""
 
 
 def _damage_array(array: Any, place: int, rng: Rng) -> Undo:

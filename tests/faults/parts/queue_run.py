@@ -17,9 +17,10 @@ from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Reject
 from mooring.queue import InFlightAttempt, QueuedPod, QueueName, QueueOptions
 from mooring.state import PodInfo
+from tests.faults.parts.queue_plugins import HintCalls, SortWithoutKey
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.queue_twin import QueueTwin
-from tests.helpers.queues import NODE_ADD, QUEUE, SKIP, Bench, Signer, on, pod
+from tests.helpers.queues import NODE_ADD, QUEUE, SKIP, Bench, Signer, framework_of, on, pod
 from tests.machines.queue_model import EVENTS, REJECTORS
 from tests.machines.queue_model import plugins as all_plugins
 
@@ -53,6 +54,13 @@ WEIGHTS: Final = {
 }
 #: In such seeds, modulo seven, hints raise instead of queueing a pod, and gates too.
 RAISES: Final = 6
+#: In such seeds, modulo six, the plugin that sorts pods has no key.
+WITHOUT_KEY: Final = 1
+#: In such seeds, modulo four, pods have one of two profiles; the second one has fewer plugins.
+PROFILES: Final = 3
+OTHER: Final = "other"
+#: Of the changes so many are of a quarantined pod, if there is one.
+QUARANTINED_SHARE: Final = 0.4
 
 
 class QueueRun:
@@ -82,14 +90,21 @@ class QueueRun:
         if self._raises:
             for plugin in (it for it in plugins if hasattr(it, "registrations")):
                 plugin.registrations = tuple(_raising(item) for item in plugin.registrations)
-        self._bench = Bench(*plugins, **options)
+        self._more, self._hints = seeded_random(seed + 2_000_000), HintCalls(plugins)
+        self._schedulers = ("default-scheduler", OTHER)[: 1 + (seed % 4 == PROFILES)]
+        self._bench = Bench(
+            *plugins,
+            sort=SortWithoutKey() if seed % 6 == WITHOUT_KEY else None,
+            others={name: framework_of(*plugins[:5]) for name in self._schedulers[1:]},
+            recorder=self._hints,
+            **options,
+        )
         self._queue, self._clock = self._bench.queue, self._bench.clock
-        profiles = {"default-scheduler": self._bench.framework}
-        twin = QueueTwin(profiles, self._clock, QueueOptions(**options))
+        twin = QueueTwin(self._bench.profiles, self._clock, QueueOptions(**options))
         self._attached = AttachedQueue(self._queue, twin, self.problems.append)
-        #: Many pods, so that heaps drop stale entries; or few, of which most are in flight.
-        self._pods_max = rng.choice((4, 4, 10, 150))
-        #: The pods that exist, by name, and those whose attempt has not ended.
+        self._hints.follow(self._clock, lambda: self._attached._is_inside)
+        self._pods_max = rng.choice((4, 4, 10, 150))  # so that heaps drop stale entries, or few
+        #: The pods by name, and those whose attempt has not ended.
         self._pods: dict[str, PodInfo] = {}
         self._flights: list[tuple[QueuedPod, InFlightAttempt]] = []
         self._count = 0
@@ -108,6 +123,7 @@ class QueueRun:
                 action()
                 self._check_heaps(stale)
             self._attached.compare_metrics()
+            self.problems += self._hints.problems()
             self._attached.compare_attempted()
             if self.problems:
                 return
@@ -138,6 +154,7 @@ class QueueRun:
             requests={"cpu": 2},
             labels=labels,
             gates=[f"gate-{number}" for number in range(gates)],
+            scheduler_name=self._more.choice(self._schedulers),
         )
 
     def _replace(self) -> None:
@@ -157,7 +174,11 @@ class QueueRun:
 
     def _change(self) -> None:
         """Changes up to three things of a pod at once."""
-        if (old := self._any_pod()) is None:
+        quarantined = [it.pod for it in self._queue.pods() if it.is_quarantined]
+        old = self._any_pod()
+        if quarantined and self._more.random() < QUARANTINED_SHARE:
+            old = self._more.choice(quarantined)
+        if old is None or old.metadata.name not in self._pods:
             return
         changes = [self._change_label, self._change_annotation, self._change_spec, self._change_cpu]
         new = old.pod
@@ -287,16 +308,12 @@ class QueueRun:
     def _any_pod(self) -> PodInfo | None:
         return self._rng.choice(list(self._pods.values())) if self._pods else None
 
-    def _heaps(self) -> list[Any]:
-        queues: Any = self._queue._queues
-        return [queues._active, *queues.backoff._heaps]
-
     def _stale(self) -> list[int]:
-        return [len(heap._items) - len(heap) for heap in self._heaps()]
+        return [len(heap._items) - len(heap) for heap in _heaps(self._queue)]
 
     def _check_heaps(self, stale_before: list[int]) -> None:
         """Checks that a call that left stale entries has dropped them, if there are too many."""
-        for heap, before in zip(self._heaps(), stale_before, strict=True):
+        for heap, before in zip(_heaps(self._queue), stale_before, strict=True):
             n_stale = len(heap._items) - len(heap)
             if n_stale > before and len(heap._items) > max(ITEMS_MIN, 2 * len(heap)):
                 self.problems.append(f"a heap of {len(heap)} pods has {n_stale} stale entries")
@@ -307,6 +324,10 @@ class QueueRun:
 
 
 _WEIGHTS: Final = list(WEIGHTS.items())
+
+
+def _heaps(queue: Any) -> list[Any]:
+    return [queue._queues._active, *queue._queues.backoff._heaps]
 
 
 def _mixed_plugin() -> Any:

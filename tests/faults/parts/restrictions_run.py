@@ -44,6 +44,7 @@ class RestrictionsRun:
     Attributes:
         problems: Differences to the rules.
         paths: What happened, and how often.
+        cache: Has the pods and claims.
     """
 
     def __init__(self, seed: int) -> None:
@@ -51,7 +52,7 @@ class RestrictionsRun:
         self.paths: Counter[str] = Counter()
         self._rng = rng = seeded_random(seed)
         self._harness = Harness([], [VolumeRestrictions()])
-        self._cache = self._harness.cache
+        self.cache = self._cache = self._harness.cache
         self._count = 0
         self._disk_share = rng.choice((0.3, 0.7, 1.0))
         #: "namespace/name" -> the access mode.

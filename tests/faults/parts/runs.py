@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from tests.faults.parts.access_run import run_access
+from tests.faults.parts.allocator_run import run_allocator
 from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.batched_run import run_batched
@@ -65,11 +66,13 @@ from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
+from tests.faults.parts.tables_run import run_tables
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
+from tests.faults.parts.volume_tables_run import run_volume_tables
 from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.watching_run import run_watching
 from tests.faults.parts.writes_run import run_writes
@@ -145,11 +148,16 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "broken": run_broken,
     "access": run_access,
     "contracts": run_contracts,
+    "allocator": run_allocator,
+    "tables": run_tables,
+    "volume_tables": run_volume_tables,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "queue": ("queue", "diffs", "hints"),
+    "queue": ("queue", "diffs", "hints", "tables"),
     "state": (
+        "tables",
+        "volume_tables",
         "state",
         "budgets",
         "corrupted",
@@ -184,7 +192,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "tight",
         "rules",
     ),
-    "dra": ("node_devices", "shared_devices"),
+    "dra": ("allocator", "node_devices", "shared_devices"),
     "cel": ("node_devices",),
     "client": (
         "client",

@@ -22,6 +22,7 @@ from mooring.state.nominator import Nominator
 from mooring.state.tables.counters import CounterKey
 from mooring.testing.random_cluster import random_node, random_pod
 from tests.faults.parts.csi_nodes_model import CSINodesModel
+from tests.faults.parts.state_details import Details, NodeOrder, StateChecks, small_tables
 from tests.faults.twins.leftovers import CacheLeftovers
 from tests.plugins import affinity_clusters as clusters
 from tests.plugins.affinity_twin import AffinityTwin, Term
@@ -110,8 +111,8 @@ class NominatorModel:
         return ""
 
 
-class StateRun:
-    """One run.
+class StateTables:
+    """A cache, its nodes and nominations, and what plugins read of it.
 
     Attributes:
         problems: What differs.
@@ -125,6 +126,9 @@ class StateRun:
         self._nodes: set[str] = set()
         self._nominated = NominatorModel()
         self._more = seeded_random(seed + 5)
+        self._details = Details(seeded_random(seed + 9))
+        self._checks = StateChecks(self.cache, seeded_random(seed + 11))
+        self._order = NodeOrder()
         self._csi_nodes = CSINodesModel(self.cache, NODES, seeded_random(seed + 4))
         #: UID -> pod, the node where it counts, and whether it is assumed.
         self._pods: dict[str, tuple[Pod, str, bool]] = {}
@@ -140,6 +144,7 @@ class StateRun:
             action()
             self._csi_nodes.change()
             self._compare()
+            self.problems += self._checks.problems(self._pods, self._order)
             if self.problems:
                 return
 
@@ -167,7 +172,7 @@ class StateRun:
 
     def _put_node(self) -> None:
         name = self._rng.choice(NODES)
-        self.cache.put_node(random_node(self._rng, name))
+        self.cache.put_node(self._details.node(random_node(self._rng, name)))
         self._nodes.add(name)
 
     def _remove_node(self) -> None:
@@ -182,132 +187,6 @@ class StateRun:
         name = self._rng.choice(clusters.NAMESPACES)
         self._namespaces[name] = clusters.namespace_labels(self._rng)
         self.cache.put_object("Namespace", clusters.namespace(name, self._namespaces[name]))
-
-    # -- pods -------------------------------------------------------------------------------------
-
-    def _new_pod(self, node: str = "", like: Pod | None = None) -> Pod:
-        """Returns a random pod: a new one, or a new version of another."""
-        rng = self._rng
-        pod = clusters.pod(rng, f"pod-{rng.randrange(8)}", node=node)
-        pod = replace(pod, spec=replace(pod.spec, containers=random_pod(rng, "x").spec.containers))
-        self._count_of_pods += 1
-        uid, metadata = f"uid-{self._count_of_pods}", pod.metadata
-        if like is not None:
-            uid, old = like.metadata.uid, like.metadata
-            metadata = replace(metadata, name=old.name, namespace=old.namespace)
-        version = str(self._count_of_pods)
-        return replace(pod, metadata=replace(metadata, uid=uid, resource_version=version))
-
-    def _assume(self) -> None:
-        """Assumes a pod, which fails at once, or is kept."""
-        node, pod = self._rng.choice(NODES), self._new_pod()
-        if _of_key(self._pods, pod):
-            return
-        info = PodInfo(pod).on_node(node)
-        with self.cache.assume(info, node) as reservation:
-            if self._rng.random() < 0.7:
-                reservation.keep()
-                self._pods[info.uid] = info.pod, node, True
-
-    def _succeed(self) -> None:
-        """Assumes a pod of the same name before the deletion of the older one is known."""
-        if (chosen := self._any()) is None:
-            return
-        old_uid, (old, _, _) = chosen
-        node, pod = self._rng.choice(NODES), _named_like(self._new_pod(), old)
-        info = PodInfo(pod).on_node(node)
-        with self.cache.assume(info, node) as reservation:
-            reservation.keep()
-        self.cache.remove_pod(old_uid)
-        self._nominated.remove(lambda other: other.uid == old_uid)
-        del self._pods[old_uid]
-        self._pods[info.uid] = info.pod, node, True
-
-    def _settle(self) -> None:
-        """Confirms an assumed pod, on its node or another, or forgets it."""
-        assumed = [(uid, pod, node) for uid, (pod, node, is_so) in self._pods.items() if is_so]
-        if not assumed:
-            return
-        uid, pod, node = self._rng.choice(assumed)
-        way = self._rng.choice(("confirm", "same", "elsewhere", "newer", "forget"))
-        if self._more.random() < NOMINATED_SHARE:
-            _nominate_in(PodInfo(pod), node, self.cache.nominator, self._nominated)
-        if way == "forget":
-            self.cache.forget(uid)
-            del self._pods[uid]
-            return
-        self._nominated.remove(lambda other: other.uid == uid)
-        if way == "confirm":
-            self.cache.confirm(uid)
-        else:
-            if way == "elsewhere":
-                node = self._rng.choice(NODES)
-                pod = replace(pod, spec=replace(pod.spec, node_name=node))
-            elif way == "newer":
-                pod = self._new_pod(node, like=pod)
-            self.cache.put_pod(pod)
-        self._pods[uid] = pod, node, False
-
-    def _place(self) -> None:
-        """Puts a pod that is on a node already; it replaces one of its name."""
-        node = self._rng.choice(NODES)
-        pod = self._new_pod(node)
-        for uid in _of_key(self._pods, pod):
-            del self._pods[uid]
-        self._nominated.remove(lambda other: other.uid == pod.metadata.uid)
-        self.cache.put_pod(pod)
-        self._pods[pod.metadata.uid] = pod, node, False
-
-    def _change(self) -> None:
-        """Changes some of labels, affinity, requests and the deletion of a pod on a node."""
-        if (chosen := self._any()) is None:
-            return
-        uid, (old, node, _) = chosen
-        new, rng = self._new_pod(node, like=old), self._rng
-        labels = {**old.metadata.labels, "touched": str(rng.randrange(2))}
-        metadata = replace(new.metadata, labels=rng.choice((labels, old.metadata.labels, {})))
-        if rng.random() < 0.5:
-            metadata = replace(metadata, deletion_timestamp=old.metadata.deletion_timestamp)
-        affinity = rng.choice((old.spec.affinity, new.spec.affinity))
-        containers = rng.choice((old.spec.containers, old.spec.containers, new.spec.containers))
-        spec = replace(old.spec, node_name=node, affinity=affinity, containers=containers)
-        pod = replace(old, metadata=metadata, spec=spec)
-        self._nominated.remove(lambda other: other.uid == uid)
-        self.cache.put_pod(pod)
-        self._pods[uid] = pod, node, False
-
-    def _finish(self) -> None:
-        if (chosen := self._any()) is not None:
-            uid, (old, node, _) = chosen
-            status = replace(old.status, phase=self._rng.choice(FINISHED))
-            pod = replace(old, status=status, spec=replace(old.spec, node_name=node))
-            self._nominated.remove(lambda other: other.uid == uid)
-            self.cache.put_pod(pod)
-            del self._pods[uid]
-
-    def _remove(self) -> None:
-        uid = self._rng.choice([*self._pods, "unknown"])
-        self.cache.remove_pod(uid)
-        self._pods.pop(uid, None)
-        self._nominated.remove(lambda other: other.uid == uid)
-
-    def _remove_by_key(self) -> None:
-        """Removes a pod of which only the name is known."""
-        infos = [PodInfo(pod) for pod, _, _ in self._pods.values()]
-        infos += [info for info, _ in self._nominated.entries]
-        if not infos:
-            return
-        key = self._rng.choice(infos).key
-        uids = [uid for uid, (pod, _, _) in self._pods.items() if PodInfo(pod).key == key]
-        self.cache.remove_pod_by_key(key)
-        if uids:
-            del self._pods[uids[0]]
-            self._nominated.remove(lambda other: other.uid == uids[0])
-        else:
-            self._nominated.remove(lambda other: other.key == key)
-
-    def _any(self) -> tuple[str, tuple[Pod, str, bool]] | None:
-        return self._rng.choice(list(self._pods.items())) if self._pods else None
 
     # -- nominations ------------------------------------------------------------------------------
 
@@ -344,9 +223,11 @@ class StateRun:
             metadata = pod.metadata
             is_in = counted.namespaces is None or metadata.namespace in counted.namespaces
             lives = counted.with_terminating or metadata.deletion_timestamp is None
-            if is_in and lives and counted.selector.matches(metadata.labels):
-                expected[node] += 1
-        if actual != expected:
+            is_counted = is_in and lives and counted.selector.matches(metadata.labels)
+            expected[node] += is_counted
+            if counted.counts(PodInfo(pod)) != is_counted:
+                self.problems.append(f"{counted} counts {metadata.name}: {not is_counted}")
+        if actual != +expected:
             self.problems.append(f"{counted} counts {actual}, not {dict(expected)}")
 
     def _ask_terms(self) -> None:
@@ -366,6 +247,146 @@ class StateRun:
             )
             if actual != expected:
                 self.problems.append(f"{sort} of {new.key}: {actual}, not {expected}")
+
+    def _new_pod(self, node: str = "", like: Pod | None = None) -> Pod:
+        """Returns a random pod: a new one, or a new version of another."""
+        rng = self._rng
+        pod = clusters.pod(rng, f"pod-{rng.randrange(8)}", node=node)
+        pod = replace(pod, spec=replace(pod.spec, containers=random_pod(rng, "x").spec.containers))
+        self._count_of_pods += 1
+        uid, metadata = f"uid-{self._count_of_pods}", pod.metadata
+        if like is not None:
+            uid, old = like.metadata.uid, like.metadata
+            metadata = replace(metadata, name=old.name, namespace=old.namespace)
+        version = str(self._count_of_pods)
+        pod = replace(pod, metadata=replace(metadata, uid=uid, resource_version=version))
+        return self._details.pod(pod)
+
+
+class StateRun(StateTables):
+    """One run: the pods, which are assumed, confirmed, changed and removed."""
+
+    def _assume(self) -> None:
+        """Assumes a pod, which fails at once, or is kept."""
+        node, pod = self._rng.choice(NODES), self._new_pod()
+        if _of_key(self._pods, pod):
+            return
+        info = PodInfo(pod).on_node(node)
+        with self.cache.assume(info, node) as reservation:
+            if self._rng.random() < 0.7:
+                reservation.keep()
+                self._pods[info.uid] = info.pod, node, True
+                self._order.enter(info.uid, node)
+
+    def _succeed(self) -> None:
+        """Assumes a pod of the same name before the deletion of the older one is known."""
+        if (chosen := self._any()) is None:
+            return
+        old_uid, (old, _, _) = chosen
+        node, pod = self._rng.choice(NODES), _named_like(self._new_pod(), old)
+        info = PodInfo(pod).on_node(node)
+        with self.cache.assume(info, node) as reservation:
+            reservation.keep()
+        self.cache.remove_pod(old_uid)
+        self._nominated.remove(lambda other: other.uid == old_uid)
+        self._order.enter(info.uid, node)
+        self._drop(old_uid)
+        self._pods[info.uid] = info.pod, node, True
+
+    def _settle(self) -> None:
+        """Confirms an assumed pod, on its node or another, or forgets it."""
+        assumed = [(uid, pod, node) for uid, (pod, node, is_so) in self._pods.items() if is_so]
+        if not assumed:
+            return
+        uid, pod, node = self._rng.choice(assumed)
+        way = self._rng.choice(("confirm", "same", "elsewhere", "newer", "forget"))
+        if self._more.random() < NOMINATED_SHARE:
+            _nominate_in(PodInfo(pod), node, self.cache.nominator, self._nominated)
+        if way == "forget":
+            self.cache.forget(uid)
+            self._drop(uid)
+            return
+        self._nominated.remove(lambda other: other.uid == uid)
+        if way == "confirm":
+            self.cache.confirm(uid)
+        else:
+            if way == "elsewhere":
+                node = self._rng.choice(NODES)
+                pod = replace(pod, spec=replace(pod.spec, node_name=node))
+            elif way == "newer":
+                pod = self._new_pod(node, like=pod)
+            self.cache.put_pod(pod)
+        if way in ("elsewhere", "newer"):
+            self._order.move(uid, node)
+        self._pods[uid] = pod, node, False
+
+    def _place(self) -> None:
+        """Puts a pod that is on a node already; it replaces one of its name."""
+        node = self._rng.choice(NODES)
+        pod = self._new_pod(node)
+        for uid in _of_key(self._pods, pod):
+            self._drop(uid)
+        self._nominated.remove(lambda other: other.uid == pod.metadata.uid)
+        self.cache.put_pod(pod)
+        self._order.enter(pod.metadata.uid, node)
+        self._pods[pod.metadata.uid] = pod, node, False
+
+    def _change(self) -> None:
+        """Changes some of labels, affinity, requests and the deletion of a pod on a node."""
+        if (chosen := self._any()) is None:
+            return
+        uid, (old, node, _) = chosen
+        new, rng = self._new_pod(node, like=old), self._rng
+        labels = {**old.metadata.labels, "touched": str(rng.randrange(2))}
+        metadata = replace(new.metadata, labels=rng.choice((labels, old.metadata.labels, {})))
+        if rng.random() < 0.5:
+            metadata = replace(metadata, deletion_timestamp=old.metadata.deletion_timestamp)
+        affinity = rng.choice((old.spec.affinity, new.spec.affinity))
+        containers = rng.choice((old.spec.containers, old.spec.containers, new.spec.containers))
+        spec = replace(old.spec, node_name=node, affinity=affinity, containers=containers)
+        status = new.status if self._more.random() < 0.3 else old.status
+        pod = replace(old, metadata=metadata, spec=spec, status=status)
+        self._nominated.remove(lambda other: other.uid == uid)
+        self.cache.put_pod(pod)
+        self._order.move(uid, node)
+        self._pods[uid] = pod, node, False
+
+    def _finish(self) -> None:
+        if (chosen := self._any()) is not None:
+            uid, (old, node, _) = chosen
+            status = replace(old.status, phase=self._rng.choice(FINISHED))
+            pod = replace(old, status=status, spec=replace(old.spec, node_name=node))
+            self._nominated.remove(lambda other: other.uid == uid)
+            self.cache.put_pod(pod)
+            self._drop(uid)
+
+    def _remove(self) -> None:
+        uid = self._rng.choice([*self._pods, "unknown"])
+        self.cache.remove_pod(uid)
+        self._drop(uid)
+        self._nominated.remove(lambda other: other.uid == uid)
+
+    def _remove_by_key(self) -> None:
+        """Removes a pod of which only the name is known."""
+        infos = [PodInfo(pod) for pod, _, _ in self._pods.values()]
+        infos += [info for info, _ in self._nominated.entries]
+        if not infos:
+            return
+        key = self._rng.choice(infos).key
+        uids = [uid for uid, (pod, _, _) in self._pods.items() if PodInfo(pod).key == key]
+        self.cache.remove_pod_by_key(key)
+        if uids:
+            self._drop(uids[0])
+            self._nominated.remove(lambda other: other.uid == uids[0])
+        else:
+            self._nominated.remove(lambda other: other.key == key)
+
+    def _drop(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+        self._order.leave(uid)
+
+    def _any(self) -> tuple[str, tuple[Pod, str, bool]] | None:
+        return self._rng.choice(list(self._pods.items())) if self._pods else None
 
 
 def _of_key(pods: Mapping[str, tuple[Pod, str, bool]], pod: Pod) -> list[str]:
@@ -402,8 +423,9 @@ def run_state(seed: int) -> None:
     Raises:
         AssertionError: the cache differs from the objects.
     """
-    run = StateRun(seed)
-    leftovers = CacheLeftovers(run.cache)
-    run.run()
-    problems = run.problems or leftovers.problems()
+    with small_tables(seeded_random(seed + 10)):
+        run = StateRun(seed)
+        leftovers = CacheLeftovers(run.cache)
+        run.run()
+        problems = run.problems or leftovers.problems()
     assert not problems, problems[0]

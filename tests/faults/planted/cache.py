@@ -6,17 +6,24 @@ from typing import Final
 
 from mooring.state.audit import columns as audit_columns
 from mooring.state.cache import Cache, Reservation
+from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.change_log import ChangeLog
 from mooring.state.columns.grouped import GroupedCounts
+from mooring.state.columns.images import ImageTable
 from mooring.state.columns.interner import Interner
 from mooring.state.columns.labels import LabelColumns
+from mooring.state.columns.visit_order import VisitOrder
+from mooring.state.kinds import device_classes
 from mooring.state.kinds.budgets import Budgets
+from mooring.state.kinds.namespaces import Namespaces
 from mooring.state.kinds.workloads import Workloads
+from mooring.state.listers import Lister
 from mooring.state.nominator import Nominator
 from mooring.state.tables import pod_terms
-from mooring.state.tables.affinity_terms import PodTermTable, TermIndex
+from mooring.state.tables.affinity_terms import PodTermTable, RowCounts, TermIndex
 from mooring.state.tables.counters import PodCounters
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.tables.pods import PodTable
 from mooring.state.tables.shared_parts import InternPool
 from tests.faults.planted.bug import PlantedBug
 
@@ -360,5 +367,116 @@ BUGS: Final = [
         "creation_timestamp=created and self._text(created),",
         'creation_timestamp=created and self._text(created[:16] + ":00Z"),',
         runs="state",
+        seed=0,
+    ),
+    PlantedBug(
+        "requests_of_fewer_resources",
+        "The requests on nodes are lost when the table gets more resources",
+        NodeTable,
+        "_grow_resources",
+        "    self._requested[: len(requested)] = requested\n",
+        "",
+        runs="state",
+        seed=0,
+    ),
+    PlantedBug(
+        "column_of_few_rows",
+        "A count by row that is a dict does not grow with the nodes",
+        RowCounts,
+        "grow",
+        "    self.capacity = capacity\n",
+        "    pass\n",
+        runs="tables",
+        seed=3,
+    ),
+    PlantedBug(
+        "used_rows_never_fall",
+        "Rows of a column without a count stay counted",
+        RowCounts,
+        "change",
+        "self._used += (before + by != 0) - (before != 0)",
+        "self._used += before == 0",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "last_class_by_name",
+        "Of classes of one age the last by name has the extended resource",
+        device_classes,
+        "_is_preferred",
+        "obj.metadata.name < rival.metadata.name",
+        "obj.metadata.name > rival.metadata.name",
+        runs="tables",
+        seed=1,
+    ),
+    PlantedBug(
+        "namespace_stays_selected",
+        "A namespace that a selector selects no more stays selected",
+        Namespaces,
+        "put",
+        "is_selected != (name in names)",
+        "is_selected > (name in names)",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "listed_by_label_keys",
+        "Plugins list the objects with the keys of labels, whatever their values",
+        Lister,
+        "list",
+        "labels.items() <= obj.metadata.labels.items()",
+        "labels.keys() <= obj.metadata.labels.keys()",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "moved_before_it_is_listed",
+        "A node that changes its zone counts as moved before the order is made",
+        VisitOrder,
+        "put",
+        "self.has_moved = self._rows is not None",
+        "self.has_moved = True",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "image_of_last_size",
+        "An image that a node has twice has the size of the last one",
+        ImageTable,
+        "put",
+        "sizes.setdefault(name, image.size_bytes)",
+        "sizes[name] = image.size_bytes",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "no_space_is_made",
+        "A cache that makes space for more entries is full",
+        LRUCache,
+        "evict",
+        "len(self) + space - self.limit",
+        "len(self) - self.limit",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "updated_pod_stays_in_place",
+        "An updated pod keeps its place among the pods of its node",
+        PodTable,
+        "update",
+        "if self._on_row[placed.row][-1] is not placed:",
+        "if False:",
+        runs="state",
+        seed=1,
+    ),
+    PlantedBug(
+        "amounts_of_template",
+        "A pod whose resize is in progress has the amounts of its template",
+        InternPool,
+        "pod_info",
+        'key = ("amounts", id(spec), id(status))',
+        'key = ("amounts", id(spec))',
+        runs="state",
+        seed=3,
     ),
 ]

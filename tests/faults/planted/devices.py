@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.dra import capacity, pools, results
+from mooring.dra import capacity, compiler, pools, results
 from mooring.dra.allocator import Allocator
 from mooring.dra.candidates import Candidates
 from mooring.dra.requests import _Preparation
+from mooring.dra.search import Search
+from mooring.dra.slices import Slices
 from mooring.plugins.dynamic_resources import extended_resources
 from mooring.plugins.dynamic_resources.attempt import DeviceAttempt
 from mooring.plugins.dynamic_resources.extended_resources import _OfResource
@@ -331,5 +333,54 @@ BUGS: Final = [
         "return selector.driver in (None, obj.spec.driver) or selector.pool in (",
         runs="shared_devices",
         seed=2,
+    ),
+    PlantedBug(
+        "pools_by_old_labels",
+        "The pools of a node stay when its labels change",
+        Slices,
+        "pools",
+        "(cached[0] is node.labels or cached[0] == node.labels)",
+        "cached[0] is not None",
+        runs="allocator",
+        seed=1,
+    ),
+    PlantedBug(
+        "answer_of_other_driver",
+        "A selector has the same answer for equal devices of two drivers",
+        compiler,
+        "content_of",
+        "driver if reads.driver else None",
+        "None",
+        runs="allocator",
+        seed=1,
+    ),
+    PlantedBug(
+        "same_rule_of_other_values",
+        "Rules of a node selector are equal if their keys are",
+        results,
+        "_is_same",
+        "(a.key, a.operator, set(a.values)) == (b.key, b.operator, set(b.values))",
+        "(a.key, a.operator) == (b.key, b.operator)",
+        runs="allocator",
+    ),
+    PlantedBug(
+        "deadline_after_first_step",
+        "The deadline is read after the first step of each round",
+        Search,
+        "_count_step",
+        "self.steps % STEPS_PER_CHECK == 0",
+        "self.steps % STEPS_PER_CHECK == 1",
+        runs="allocator",
+        seed=0,
+    ),
+    PlantedBug(
+        "invalid_pool_is_updated",
+        "A pool that is invalid is said to be updated",
+        Candidates,
+        "_all_of",
+        '"being updated" if pool.state == "incomplete" else "invalid"',
+        '"being updated"',
+        runs="allocator",
+        seed=3,
     ),
 ]

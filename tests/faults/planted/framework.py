@@ -557,7 +557,7 @@ BUGS: Final = [
         "matching = columns.matching(key.selector) & is_in[names]",
         "matching = columns.matching(key.selector)",
         runs="choice",
-        seed=4,
+        seed=22,
     ),
     PlantedBug(
         "removed_pods_of_no_namespace",
@@ -568,6 +568,6 @@ BUGS: Final = [
         "is_in[None] = np.zeros(len(classes), dtype=np.bool_)\n"
         "        if names is not None and names not in is_in:",
         runs="choice",
-        seed=34,
+        seed=22,
     ),
 ]

@@ -161,6 +161,6 @@ BUGS: Final = [
         "if namespace not in self.namespaces and not self.namespace_selector.matches(",
         "if not self.namespaces and not self.namespace_selector.matches(",
         runs="choice",
-        seed=4,
+        seed=64,
     ),
 ]

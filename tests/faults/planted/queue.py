@@ -7,10 +7,11 @@ from typing import Final
 from mooring.queue import quarantine
 from mooring.queue import scheduling_queue as queue_module
 from mooring.queue.backoff_queue import BackoffQueue
-from mooring.queue.heap import PodHeap
+from mooring.queue.heap import ByLess, PodHeap
 from mooring.queue.in_flight import InFlight
 from mooring.queue.quarantine import Quarantine
 from mooring.queue.queued_pod import QueuedPod
+from mooring.queue.queueing_hints import QueueingHints
 from mooring.queue.queues import PodQueues
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.queue.unschedulable_pods import UnschedulablePods
@@ -323,7 +324,7 @@ BUGS: Final = [
         "entry.quarantine_s = 0.0",
         "pass",
         runs="queue",
-        seed=25,
+        seed=32,
     ),
     PlantedBug(
         "released_until_quarantine_ends",
@@ -530,6 +531,36 @@ BUGS: Final = [
         "__init__",
         "self._failed = PodHeap(self.expiration_s)",
         "self._failed = PodHeap(window_key if window_s else self.expiration_s)",
+        runs="queue",
+        seed=0,
+    ),
+    PlantedBug(
+        "compared_as_it_is_now",
+        "Pods that are sorted by comparisons are compared as they are now",
+        ByLess,
+        "__init__",
+        "copy.copy(entry)",
+        "entry",
+        runs="queue",
+        seed=25,
+    ),
+    PlantedBug(
+        "regated_is_not_incoming",
+        "A pod that an event requeues and a gate holds has not entered its queue",
+        PodQueues,
+        "requeue_on_event",
+        "self.regated[entry.queue_name, why] -= 1",
+        "pass",
+        runs="queue",
+        seed=0,
+    ),
+    PlantedBug(
+        "hint_is_recorded_as_error",
+        "A hint that has an answer counts as an error",
+        QueueingHints,
+        "_returns_queue",
+        "        label = result.value\n",
+        "",
         runs="queue",
         seed=0,
     ),

@@ -156,7 +156,8 @@ class AttachedHandlers:
             elif self._is_ours(last):
                 yield "UnschedulablePodDelete"
         elif new.spec.node_name and old is not None and old.spec.node_name:
-            yield from (*moves, "AssignedPodUpdate")
+            updates = (label for label in moves if label not in (ADDED.label, GONE.label))
+            yield from (*updates, "AssignedPodUpdate")
         elif new.spec.node_name:
             yield ADDED.label
             if old is not None and self._is_ours(old):
@@ -218,21 +219,26 @@ class AttachedHandlers:
         if new is None:
             yield from self._deletion_calls(change, before)
         elif new.spec.node_name and old is not None and old.spec.node_name:
-            is_placed = self._service.cache.pods.get(new.metadata.uid) is not None
-            if before.placed is not None and is_placed:
-                for event in changes_of_pod(PodInfo(before.placed), PodInfo(new)):
-                    yield Call("move", event, old, new)
+            if self._service.cache.pods.get(new.metadata.uid) is None:
+                return
+            if before.placed is None or before.is_assumed:
+                yield from self._addition_calls(change, before)
+            for event in changes_of_pod(PodInfo(before.placed or old), PodInfo(new)):
+                yield Call("move", event, old, new)
         elif new.spec.node_name:
-            yield Call("move", ADDED, None, new)
-            yield Call("delete", new.metadata.uid)
-            placed = before.placed if before.is_assumed else None
-            if placed is not None and placed.spec.node_name != new.spec.node_name:
-                yield Call("move", GONE, placed, None)
-            yield from self._left_nomination(change, before)
+            yield from self._addition_calls(change, before)
         elif (new.spec.scheduler_name or "default-scheduler") in self._service.profiles:
             yield from self._pending_calls(change, before)
         elif before.placed is not None:
             yield Call("move", GONE, before.placed, None)
+
+    def _addition_calls(self, change: ObjectChange, before: Before) -> Iterator[Call]:
+        yield Call("move", ADDED, None, change.new)
+        yield Call("delete", change.new.metadata.uid)
+        placed = before.placed if before.is_assumed else None
+        if placed is not None and placed.spec.node_name != change.new.spec.node_name:
+            yield Call("move", GONE, placed, None)
+        yield from self._left_nomination(change, before)
 
     def _left_nomination(self, change: ObjectChange, before: Before) -> Iterator[Call]:
         """Yields the call for the room that a pod held on a node, and is bound to another one."""

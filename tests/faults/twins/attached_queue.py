@@ -168,11 +168,17 @@ class AttachedQueue:
             self._differ(f"after {what} {queued.info.key}: {', '.join(wrong) or 'another version'}")
 
     def compare_metrics(self) -> None:
-        """Compares the numbers of rejected pods, which no call reads."""
-        rejected = {key: n for key, n in self._queue.statistics().rejected.items() if n}
-        expected = dict(self._twin.rejected())
-        if rejected != expected and not self._differs:
-            self._differ(f"rejected pods: {rejected}, not {expected}")
+        """Compares the numbers that metrics show, which no call reads."""
+        twin, statistics = self._twin, self._queue.statistics()
+        rejected = {key: n for key, n in statistics.rejected.items() if n}
+        events = Counter(event.label for event, _, _ in twin.recorded())
+        for what, actual, expected in (
+            ("rejected", rejected, dict(twin.rejected())),
+            ("incoming", dict(statistics.incoming), dict(+twin.incoming)),
+            ("in flight", +statistics.in_flight, +(events + Counter(PodPopped=len(twin.flying)))),
+        ):
+            if actual != expected and not self._differs:
+                self._differ(f"{what} pods: {actual}, not {expected}")
 
     def compare_attempted(self) -> None:
         """Compares which pods were attempted last, by which a plugin counts as broken."""

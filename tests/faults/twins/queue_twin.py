@@ -83,12 +83,15 @@ class QueueState:
         flying: Number of an attempt -> its pod, while events are recorded for it.
         popped: Number of an attempt -> its pod, until it failed or the pod was popped again.
         attempted: (UID, the plugin that raised) of the pods attempted last; "" = none raised.
+        incoming: (queue, why) -> pods that entered, where the waiting and the gated pods are one
+            queue, which an event that does not help a pod in the end takes it out of and back.
     """
 
     def __init__(
         self, profiles: Mapping[str, Framework], clock: Clock, options: QueueOptions
     ) -> None:
         self.moves: list[Moved] = []
+        self.incoming: Counter[tuple[QueueName, str]] = Counter()
         self.touched: list[TwinPod] = []
         self.pods: dict[str, TwinPod] = {}
         self.flying: dict[int, TwinPod] = {}
@@ -121,7 +124,11 @@ class QueueState:
 
     def event_count(self) -> int:
         """Returns the number of events that the oldest attempt needs."""
-        return max((len(queued.events) for queued in self.flying.values()), default=0)
+        return len(self.recorded())
+
+    def recorded(self) -> list[tuple[ClusterEvent, Any, Any]]:
+        """Returns the events that the oldest attempt needs."""
+        return max((queued.events for queued in self.flying.values()), key=len, default=[])
 
     def rejected(self) -> Counter[tuple[str, str]]:
         """Returns (plugin, profile) -> pods in the queues that it rejected."""
@@ -210,6 +217,10 @@ class QueueState:
         self._enter(queued, BACKOFF, why)
         return True
 
+    def _requeue_on_event(self, queued: TwinPod, strategy: int, why: str) -> None:
+        if not self._requeue(queued, strategy, why):
+            self.incoming[queued.queue, why] += 1
+
     def _to_active(self, queued: TwinPod, why: str, *, is_checked: bool = False) -> bool:
         if not is_checked and not self._passes(queued):
             self._to_waiting(queued, why)
@@ -228,6 +239,8 @@ class QueueState:
             self._enter(queued, queue, why)
 
     def _enter(self, queued: TwinPod, queue: QueueName, why: str) -> None:
+        if queued.queue not in WAITING or queue not in WAITING:
+            self.incoming[queue, why] += 1
         queued.queue = queue
         if queue is not QueueName.IN_FLIGHT:
             self.pods[queued.uid] = queued
@@ -290,6 +303,7 @@ class QueueTwin(QueueState):
         queued = self.pods.pop(uid, None)
         if queued is not None:
             queued.queue = NONE
+            self.incoming[NONE, "UnschedulablePodDelete"] += 1
             self.moves.append(Moved(uid, NONE, "UnschedulablePodDelete"))
 
     # -- attempts ---------------------------------------------------------------------------------
@@ -302,6 +316,7 @@ class QueueTwin(QueueState):
         if not candidates:
             return None
         queued = min(candidates, key=self._sort_key)
+        self.incoming[ACTIVE, "PopFromBackoffQ"] += queued.queue is BACKOFF
         del self.pods[queued.uid]
         self._number += 1
         queued.quarantine_s = 0.0
@@ -390,7 +405,7 @@ class QueueTwin(QueueState):
         helped = [(queued, self._strategy(queued, event, old, new)) for queued in waiting]
         for queued, strategy in helped:
             if strategy and (only is None or only(queued.info)):
-                self._requeue(queued, strategy, event.label)
+                self._requeue_on_event(queued, strategy, event.label)
         self._record(event, old, new)
 
     def activate(self, uids: Iterable[str]) -> None:
@@ -428,7 +443,7 @@ class QueueTwin(QueueState):
             queued.was_flushed = True
             self.touched.append(queued)
             if self._accepts(queued, UNSCHEDULABLE_TIMEOUT):
-                self._requeue(queued, AFTER_BACKOFF, "UnschedulableTimeout")
+                self._requeue_on_event(queued, AFTER_BACKOFF, "UnschedulableTimeout")
         if old:
             self._record(UNSCHEDULABLE_TIMEOUT, None, None)
 

@@ -428,3 +428,32 @@ def test_a_pod_of_another_scheduler_that_has_lost_its_binding_frees_its_room() -
     assert ("web", "AssignedPodDelete") in desk.woken
     desk.pod(pending, make_pod("there", node="b", scheduler_name="other"))
     assert audit(desk.cache) == []
+
+
+def test_an_update_of_a_pod_whose_addition_was_missed_is_its_addition_too() -> None:
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.ADD)))
+    desk.node(None, make_node("a"))
+    desk.add_unschedulable(make_pod("web"))
+    before, after = make_pod("there", node="a"), make_pod("there", node="a", labels={"x": "y"})
+    desk.pod(before, after)
+    assert desk.woken == [("web", "AssignedPodAdd")]
+    assert len(desk.cache.pods) == 1
+
+
+def test_an_update_of_a_pod_whose_addition_was_missed_wakes_as_any_update() -> None:
+    desk = EventFixture(accepts_event(event(EventResource.POD, ActionType.UPDATE_POD_LABEL)))
+    desk.node(None, make_node("a"))
+    desk.add_unschedulable(make_pod("web"))
+    before, after = make_pod("there", node="a"), make_pod("there", node="a", labels={"x": "y"})
+    desk.pod(before, after)
+    assert desk.woken == [("web", "AssignedPodUpdatePodLabel")]
+
+
+def test_an_update_of_a_pod_whose_binding_was_missed_takes_it_out_of_the_queue() -> None:
+    desk = EventFixture()
+    desk.node(None, make_node("a"))
+    desk.pod(None, make_pod("web"))
+    bound = make_pod("web", node="a")
+    desk.pod(bound, newer(bound, phase="Running"))
+    assert desk.queue_name("web") is QueueName.NONE
+    assert len(desk.cache.pods) == 1

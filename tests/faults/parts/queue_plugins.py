@@ -1,0 +1,80 @@
+"""A plugin that sorts by comparisons, and calls of hints as metrics get them: for ``queue_run``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from mooring.clock import Clock
+from mooring.cluster_event import ClusterEventWithHint, QueueingHint
+from mooring.metrics.recorders import SchedulerRecorder
+from mooring.queue import QueuedPod
+from mooring.state import PodInfo
+
+
+class SortWithoutKey:
+    """Sorts pods as PrioritySort, by comparisons alone."""
+
+    name = "SortWithoutKey"
+
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        """Returns whether ``a`` comes before ``b``."""
+        return (-a.pod.priority, a.timestamp_s) < (-b.pod.priority, b.timestamp_s)
+
+
+class HintCalls(SchedulerRecorder):
+    """Compares the calls of hints that the recorder of metrics gets with what they return."""
+
+    __slots__ = ("_called", "_is_real", "_recorded", "_wrong")
+
+    def __init__(self, plugins: Sequence[Any]) -> None:
+        super().__init__()
+        self._called: Counter[tuple[str, str]] = Counter()
+        self._recorded: Counter[tuple[str, str]] = Counter()
+        self._wrong = ""
+        self._is_real: Callable[[], bool] = bool
+        for plugin in plugins:
+            if hasattr(plugin, "registrations"):
+                plugin.registrations = tuple(
+                    self._followed(plugin.name, item, item.hint) for item in plugin.registrations
+                )
+
+    def follow(self, clock: Clock, is_real: Callable[[], bool]) -> None:
+        """Begins: ``is_real`` returns whether the queue calls a hint, and not its model."""
+        self.now, self._is_real = clock.monotonic_s, is_real
+
+    def _followed(self, plugin: str, item: ClusterEventWithHint, hint: Any) -> ClusterEventWithHint:
+        if hint is None:
+            return item
+
+        def followed(info: PodInfo, old: Any, new: Any) -> Any:
+            label = "Error"
+            try:
+                result = hint(info, old, new)
+                label = result.value if isinstance(result, QueueingHint) else "Error"
+                return result
+            finally:
+                self._called[plugin, label] += self._is_real()
+
+        return ClusterEventWithHint(item.event, followed, pure=item.pure)
+
+    def hint_called(self, plugin: str, event: str, hint: str, started_s: float) -> None:
+        """Notes a call."""
+        self._recorded[plugin, hint] += 1
+        if not event or started_s != self.now():
+            self._wrong = f"a hint of {plugin} for {event!r} began at {started_s}"
+
+    def problems(self) -> Iterator[str]:
+        """Yields a difference since the last call."""
+        # A registration without a hint queues each pod; gates have hints of their own.
+        surplus = {
+            pair
+            for pair in self._recorded - self._called
+            if pair[1] != QueueingHint.QUEUE.value and pair[0] != "SchedulingGates"
+        }
+        missing = self._called - self._recorded
+        if surplus or missing or self._wrong:
+            yield f"hints: {surplus} are recorded, {missing} are not; {self._wrong}"
+        self._called.clear()
+        self._recorded.clear()

@@ -1,0 +1,248 @@
+"""Thousands of calls of the small parts of the cache, each beside a plain list or dict.
+
+Logs, caches with a limit, numbered values, labels, ports, images, the visit order and counts by row
+are those of ``tables_checks``. Here are the stores of objects: what plugins list, namespaces, the
+device classes and their extended resources, and which kinds are watched for which plugins. Limits
+are as small as possible, so that each is met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from mooring.clock import Rng, seeded_random
+from mooring.cluster_event import EventResource
+from mooring.errors import ConfigError
+from mooring.objects.codec.decode import convert
+from mooring.objects.meta import Namespace, ObjectMeta
+from mooring.objects.selectors import Selector, requirement, selector_of
+from mooring.queue.watched_kinds import follow_kinds, watched_kinds
+from mooring.state.devices import changes
+from mooring.state.kinds import namespaces as namespaces_module
+from mooring.state.kinds.device_classes import RESOURCE_PREFIX, DeviceClasses
+from mooring.state.kinds.namespaces import Namespaces
+from mooring.state.listers import Lister, Listers
+from mooring.state.tables import affinity_terms
+from mooring.testing import make_node, make_pod
+from tests.faults.parts.limits import set_limit
+from tests.faults.parts.tables_checks import CHECKS
+
+CALLS: Final = 50
+NAMES: Final = ("a", "b", "c")
+SPACES: Final = ("default", "shop")
+RESOURCES: Final = ("example.com/gpu", "example.com/nic")
+#: Kinds that mooring does not know, as plugins name them; and one that it knows, without events.
+OWN_KINDS: Final = ("podgroups.v1alpha1.scheduling.x-k8s.io", "queues.v1.example.com")
+WITHOUT_EVENTS: Final = "priorityclasses.v1.scheduling.k8s.io"
+#: Kinds whose events have members of EventResource, under other names.
+REFUSED: Final = ("nodes.v1.", "pods.v1.", "persistentvolumes.v1.", "csinodes.v1.storage.k8s.io")
+MEMBERS: Final = {
+    EventResource.PERSISTENT_VOLUME: "PersistentVolume",
+    EventResource.CSI_NODE: "CSINode",
+    EventResource.RESOURCE_SLICE: "ResourceSlice",
+}
+
+
+def check_listers(rng: Rng) -> None:
+    """Compares what plugins list with dicts of the objects, of kinds that are listed or not."""
+    keeps_all = rng.random() < 0.5
+    listers = Listers(keeps_all=keeps_all)
+    stored: dict[str, dict[tuple[str, str], Any]] = {}
+    for kind in ("Pod", "Node"):
+        if rng.random() < 0.6:
+            stored[kind] = {}
+            assert listers.lister(kind) is listers.get(kind)
+    for _ in range(CALLS):
+        kind = rng.choice(("Pod", "Node"))
+        space = rng.choice(SPACES) if kind == "Pod" else ""
+        at = space, rng.choice(NAMES)
+        objects = stored.setdefault(kind, {}) if keeps_all else stored.get(kind)
+        old = objects.get(at) if objects is not None else None
+        labels = {"app": rng.choice("xy")} if rng.random() < 0.7 else {}
+        new: Any = None
+        if old is None or rng.random() < 0.6:
+            new = (
+                make_pod(at[1], namespace=space, labels=labels)
+                if kind == "Pod"
+                else make_node(at[1], labels=labels)
+            )
+        listers.apply(kind, old, new)
+        if objects is not None:
+            objects.pop(at, None) if new is None else objects.update({at: new})
+        assert sorted(listers.kinds) == sorted(stored), f"{listers.kinds} are listed"
+        for of_kind, expected in stored.items():
+            lister = listers.get(of_kind)
+            assert lister is not None
+            _compare_lister(rng, lister, expected)
+    for kind in {"Pod", "Node"} - stored.keys():
+        assert listers.get(kind) is None, f"{kind} is listed"
+
+
+def _compare_lister(rng: Rng, lister: Lister, expected: dict[tuple[str, str], Any]) -> None:
+    def names(objects: Any) -> list[int]:
+        return sorted(map(id, objects))
+
+    assert names(lister) == names(expected.values()), f"{lister.kind}: other objects"
+    assert len(lister) == len(expected)
+    selected = rng.choice((None, {}, {"app": "x"}))
+    for space in (None, "", *SPACES):
+        due = [
+            obj
+            for (at, _), obj in expected.items()
+            if space in (None, at) and (selected or {}).items() <= obj.metadata.labels.items()
+        ]
+        assert names(lister.list(space, labels=selected)) == names(due), f"{space} {selected}"
+        for name in NAMES:
+            assert lister.get(name, space or "") is expected.get((space or "", name))
+
+
+def check_namespaces(rng: Rng) -> None:
+    """Compares the namespaces that selectors select."""
+    namespaces, stored = Namespaces(), dict[str, dict[str, str]]()
+    selectors = [
+        Selector(),
+        selector_of([requirement("team", "In", ("x",))]),
+        selector_of([requirement("team", "NotIn", ("x",))]),
+        selector_of([requirement("team", "Exists")]),
+    ]
+    for _ in range(CALLS):
+        name = rng.choice(NAMES)
+        if rng.random() < 0.3:
+            namespaces.remove("Namespace", name)
+            stored.pop(name, None)
+        else:
+            stored[name] = {"team": rng.choice("xy")} if rng.random() < 0.7 else {}
+            namespaces.put(Namespace(metadata=ObjectMeta(name=name, labels=stored[name])))
+        assert len(namespaces) == len(stored)
+        for other in NAMES:
+            assert namespaces.labels(other) == stored.get(other, {}), f"labels of {other}"
+        for selector in rng.sample(selectors, 2):
+            expected = {other for other, labels in stored.items() if selector.matches(labels)}
+            actual = namespaces.selected_by(selector)
+            assert actual == expected, f"{selector} selects {set(actual)}, not {expected}"
+
+
+class ClassesModel:
+    """Extended resource -> name and time of its class, as upstream's handlers keep it.
+
+    Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache.
+    """
+
+    def __init__(self) -> None:
+        self.stored: dict[str, Any] = {}
+        self.class_of: dict[str, tuple[str, int]] = {}
+
+    def remove(self, name: str) -> bool:
+        """Removes a class, with what it maps; returns whether there was one."""
+        old = self.stored.pop(name, None)
+        for resource in _resources_of(old):
+            self.class_of.pop(resource, None)
+        return old is not None
+
+    def put(self, obj: Any, seconds: int) -> None:
+        """Stores a class; one that loses against another is not mapped at all."""
+        name, resource = obj.metadata.name, obj.spec.extended_resource_name
+        old, self.stored[name] = self.stored.get(name), obj
+        rival = self.class_of.get(resource or "")
+        if rival is not None and (-seconds, name) >= (-rival[1], rival[0]):
+            return
+        for of_old in _resources_of(old):
+            self.class_of.pop(of_old, None)
+        self.class_of |= dict.fromkeys(_resources_of(obj), (name, seconds))
+
+
+def check_device_classes(rng: Rng) -> None:
+    """Compares the class of each extended resource with a map."""
+    maps = rng.random() < 0.8
+    classes, model = DeviceClasses(maps_resources=maps), ClassesModel()
+    for _ in range(CALLS):
+        name, version, is_change = rng.choice(NAMES), classes.version, True
+        if rng.random() < 0.3:
+            classes.remove("DeviceClass", name)
+            is_change = model.remove(name)
+        else:
+            seconds = rng.randrange(3)
+            obj = _device_class(name, seconds, rng.choice((None, *RESOURCES)))
+            classes.put(obj)
+            model.put(obj, seconds)
+        assert (classes.version > version) == is_change
+        assert sorted(classes.names()) == sorted(model.stored)
+        assert len(classes) == len(model.stored)
+        for other in NAMES:
+            assert classes.get(other) is model.stored.get(other)
+        for resource in (*RESOURCES, *(f"{RESOURCE_PREFIX}{other}" for other in NAMES)):
+            expected = model.class_of.get(resource, (None, 0))[0] if maps else None
+            actual = classes.class_of(resource)
+            assert actual == expected, f"{resource} is of {actual}, not {expected}"
+
+
+def _resources_of(obj: Any) -> list[str]:
+    if obj is None:
+        return []
+    resource = obj.spec.extended_resource_name
+    return [RESOURCE_PREFIX + obj.metadata.name, *([resource] if resource is not None else [])]
+
+
+def _device_class(name: str, seconds: int, resource: str | None) -> Any:
+    created = f"2026-01-01T00:00:0{seconds}Z"
+    spec = {} if resource is None else {"extendedResourceName": resource}
+    metadata = {"name": name, "creationTimestamp": created}
+    return convert({"metadata": metadata, "spec": spec}, "DeviceClass")
+
+
+def check_watched_kinds(rng: Rng) -> None:
+    """Compares which kinds are watched, and which of them have events for plugins alone."""
+    registered: list[EventResource | str] = rng.sample(list(MEMBERS), rng.randrange(3))
+    texts = rng.sample([*OWN_KINDS, WITHOUT_EVENTS], rng.randrange(4))
+    needs = [rng.sample(["StorageClass", "Node", *OWN_KINDS], rng.randrange(3)) for _ in range(2)]
+    listed = rng.sample(["Namespace", *OWN_KINDS], rng.randrange(3))
+    profiles: Any = {
+        str(number): SimpleNamespace(profile=SimpleNamespace(needs=lambda kinds=kinds: kinds))
+        for number, kinds in enumerate(needs)
+    }
+    listers = Listers()
+    for kind in listed:
+        listers.lister(kind)
+    resources = follow_kinds(profiles, [*registered, *texts], listers)
+    generic = {name for name in (*texts, *needs[0], *needs[1], *listed) if name in OWN_KINDS}
+    due = {name: name for name in generic}
+    if WITHOUT_EVENTS in texts:
+        due["PriorityClass"] = WITHOUT_EVENTS
+    assert resources == due, f"{resources}, not {due}"
+    assert set(listers.kinds) == {*listed, *due}, f"{listers.kinds} are listed"
+    also = rng.sample(["Lease", "Pod"], rng.randrange(3))
+    kinds = watched_kinds(profiles, registered, listers, also)
+    others = {MEMBERS[it] for it in registered if isinstance(it, EventResource)}
+    expected = {"Node", "Pod", *others, *needs[0], *needs[1], *listed, *due, *also}
+    assert (kinds[0], kinds[-1]) == ("Node", "Pod"), f"{kinds} are watched"
+    assert sorted(kinds) == sorted(expected), f"{kinds} are watched, not {expected}"
+    for resource in REFUSED:
+        with pytest.raises(ConfigError):
+            follow_kinds(profiles, [resource], Listers())
+
+
+STORES: Final[tuple[Callable[[Rng], None], ...]] = (
+    check_listers,
+    check_namespaces,
+    check_device_classes,
+    check_watched_kinds,
+)
+
+
+def run_tables(seed: int) -> None:
+    """Runs a seed.
+
+    Raises:
+        AssertionError: a part differs from the plain list or dict.
+    """
+    rng = seeded_random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        set_limit(patch, changes, "LENGTH_MAX", rng.choice((1, 2, 5)))
+        set_limit(patch, namespaces_module, "SELECTIONS_CACHED", rng.choice((1, 2, 4)))
+        set_limit(patch, affinity_terms, "ENTRIES_MIN", rng.choice((1, 2, 4)))
+        for check in (*CHECKS, *STORES):
+            check(rng)
