@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +33,7 @@ from mooring.plugins.contrib.random_scheduler import (
     RandomPriority,
 )
 from mooring.plugins.default_binder import DefaultBinder
+from mooring.plugins.priority_sort import PrioritySort
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
@@ -58,6 +60,7 @@ CONDITIONS: Final[tuple[list[dict[str, str]], ...]] = (
 )
 #: Results of functions that are no result of a filter, or of a score.
 NO_STATUSES: Final = (True, False, "too hot", 0)
+SCORES: Final = (0, 1, 50, BEST, np.int64(7))
 NO_SCORES: Final = (True, None, 1.0, "7")
 BOUNDS: Final = (None, None, None, (0.0, 1.0), (0.0, 8.0), (-4.0, 4.0), (2.0, 2.0), (3.0, 1.0))
 VALUES: Final = (-3.0, 0.0, 0.25, 0.5, 1.0, 1.0, 2.0, 3.5, 7.0, 20.0)
@@ -81,19 +84,32 @@ class Measured:
         self.followed.append(handle)
 
 
-class NodeByNode:
-    """Returns what is set for each node, whatever it is."""
+def new_node_by_node() -> Any:
+    """Returns a plugin that returns what is set for each node, whatever it is.
 
-    name = "NodeByNode"
+    The class is made anew, so that its methods are adapted by the adapter of this moment.
+    """
 
-    def __init__(self) -> None:
-        self.results: dict[str, Any] = {}
+    class NodeByNode:
+        name = "NodeByNode"
 
-    @per_node
-    def filter(self, pod: PodInfo, node: Any) -> Any:
-        """Returns what is set."""
-        del pod
-        return self.results[node.name]
+        def __init__(self) -> None:
+            self.results: dict[str, Any] = {}
+            self.points: dict[str, Any] = {}
+
+        @per_node
+        def filter(self, pod: PodInfo, node: Any) -> Any:
+            """Returns the status that is set."""
+            del pod
+            return self.results[node.name]
+
+        @per_node
+        def score(self, pod: PodInfo, node: Any) -> Any:
+            """Returns the score that is set."""
+            del pod
+            return self.points[node.name]
+
+    return NodeByNode()
 
 
 class NotingHandle(HarnessHandle):
@@ -138,7 +154,7 @@ class ContribCluster:
         self._rank = priority(self._rank_of, name="Rank")
         self._luck = RandomPredicate(self._handle)
         self._dice = RandomPriority(self._handle)
-        self._node_by_node = NodeByNode()
+        self._node_by_node = new_node_by_node()
         plugins = [
             self._ready,
             self._load,
@@ -226,6 +242,7 @@ class ContribRun(ContribCluster):
             self._check_functions(pod)
             self._check_node_by_node(pod)
             self._check_numbers(pod)
+            self._check_sorting()
             if self.problems:
                 return
 
@@ -280,7 +297,7 @@ class ContribRun(ContribCluster):
         for name in self._nodes:
             key = f"{name} {uid}"
             self._accepted[key] = rng.random() < 0.6
-            self._points[key] = rng.choice((0, 1, 50, BEST, np.int64(7)))
+            self._points[key] = rng.choice(SCORES)
         wrong = rng.choice(list(self._nodes)) if rng.random() < 0.3 else ""
         if wrong:
             self._points[f"{wrong} {uid}"] = value = rng.choice(NO_SCORES)
@@ -312,6 +329,14 @@ class ContribRun(ContribCluster):
             actual = {name: _plain(it) for name, it in actual.items()}
             expected = {name: _plain(it) for name, it in plugin.results.items()}
         self._note("NodeByNode", actual, expected)
+        plugin.points = {name: rng.choice(SCORES) for name in self._nodes}
+        expected = {name: int(it) for name, it in plugin.points.items()}
+        if rng.random() < 0.3:
+            wrong, no_score = rng.choice(list(self._nodes)), rng.choice(NO_SCORES)
+            plugin.points[wrong] = no_score
+            expected = f"returned {no_score!r} for {wrong}, not an int"
+        scores = _result(lambda: self._harness.scores(pod, plugin))
+        self._note("scores of NodeByNode", scores, expected)
 
     def _check_names(self) -> None:
         """Compares the names of functions, and what has none; filters return no wrong type."""
@@ -336,6 +361,19 @@ class ContribRun(ContribCluster):
         statuses = self._harness.statuses(make_pod(), default)
         reasons = {_plain(status) for status in statuses.values()}
         self._note("reason", reasons, {("Unschedulable", ("node(s) didn't pass Never",))})
+
+    def _check_sorting(self) -> None:
+        """Compares the order of two pods, by both methods of PrioritySort."""
+        rng, plugin = self._rng, PrioritySort()
+        facts = [(rng.choice((0, 0, 5)), rng.choice((1.0, 2.0, 3.0))) for _ in range(2)]
+        pods: list[Any] = [
+            SimpleNamespace(pod=PodInfo(make_pod(priority=priority)), timestamp_s=at_s)
+            for priority, at_s in facts
+        ]
+        (priority, at_s), (other_priority, other_s) = facts
+        is_first = priority > other_priority or (priority == other_priority and at_s < other_s)
+        self._note(facts, plugin.less(*pods), is_first)
+        self._note(facts, plugin.sort_key(pods[0]) < plugin.sort_key(pods[1]), is_first)
 
     # -- the random scheduler ---------------------------------------------------------------------
 

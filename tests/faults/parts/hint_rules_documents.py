@@ -216,12 +216,14 @@ class Drawn(Parts):
         """Returns another pod, which differs in one part."""
         rng, new, other = self._rng, deepcopy(pod), self.pod("variant")
         new["metadata"] |= {"name": "variant", "uid": "variant"}
-        match rng.choice(("namespace", "labels", "spec", "spec", "spec", "nothing")):
+        match rng.choice(("namespace", "labels", "spec", "spec", "volume", "volume", "nothing")):
             case "namespace" | "labels" as part:
                 new["metadata"][part] = other["metadata"][part]
             case "spec":
                 part = rng.choice(sorted(other["spec"]))
                 new["spec"][part] = other["spec"][part]
+            case "volume" if new["spec"].get("volumes"):
+                new["spec"]["volumes"][0] = self._volume(new["spec"]["volumes"][0]["name"])
         return new
 
     def changed_pod(self, old: Document) -> Document:
@@ -230,6 +232,8 @@ class Drawn(Parts):
         match rng.choice(("labels", "labels", "requests", "tolerations", "claims", "nothing")):
             case "labels":
                 new["metadata"]["labels"] = self.labels()
+                if rng.random() < 0.3:
+                    new["status"]["nominatedNodeName"] = rng.choice((*NAMES, ""))
             case "requests":
                 requests = new["spec"]["containers"][0]["resources"]["requests"]
                 for name in requests:

@@ -543,4 +543,6 @@ _RULES: Final[dict[str, Callable[[Cluster, Document, Change], bool]]] = {
     "VolumeBinding": binding,
     "VolumeRestrictions": restrictions,
     "DynamicResources": devices,
+    # The plugins that have rejected the pod decide.
+    "DefaultPreemption": lambda *_: False,
 }

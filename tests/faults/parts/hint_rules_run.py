@@ -4,7 +4,8 @@ NodeResourcesFit, InterPodAffinity, PodTopologySpread, NodeVolumeLimits, VolumeB
 VolumeRestrictions and DynamicResources are asked about changes of each kind of objects that their
 hints read, of one field or of many, for pods that wait. Each answer is that of
 ``hint_rules_model.py``: a pod is queued when the rules say so, and only then. Pure hints say the
-same for pods with equal signatures, which differ in one part. The run ``hints`` compares whether a
+same for pods with equal signatures, which differ in one part. The events of all default plugins are
+those of a table (``registered_events.py``). The run ``hints`` compares whether a
 pod waits that fits; here none is queued that the change does not help.
 """
 
@@ -19,6 +20,7 @@ from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.cluster_event import ClusterEvent, EventResource
 from mooring.config.types import NodeResourcesFitArgs
 from mooring.objects.codec.decode import convert
+from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_resources.fit import NodeResourcesFit
@@ -38,6 +40,7 @@ from tests.faults.parts.hint_rules_documents import (
     Drawn,
 )
 from tests.faults.parts.hint_rules_model import Change, Cluster, Document, queues
+from tests.faults.parts.registered_events import event_problems
 from tests.faults.parts.rules_hints import answer, events_of
 
 CHANGES: Final = 60
@@ -91,7 +94,9 @@ class HintRulesRun:
             VolumeBinding(None, handle),
             VolumeRestrictions(),
             DynamicResources(None, handle),
+            DefaultPreemption(None, handle),
         ]
+        self.problems += event_problems(handle)
         self._nodes: dict[str, Document] = {}
         for namespace in NAMESPACES[:-1]:
             self._put_namespace(namespace)
@@ -205,6 +210,11 @@ class HintRulesRun:
             uid = rng.choice(list(self._cluster.pods))
             old = self._cluster.pods.pop(uid)
             self._cache.remove_pod(uid)
+        elif rng.random() < 0.7:
+            # One that differs from a waiting pod in one part shares most of the others.
+            old = self._drawn.variant(rng.choice(self._waiting))
+            old["metadata"] |= {"name": "removed", "uid": "removed"}
+            old["spec"]["nodeName"] = rng.choice(NAMES)
         else:
             old = self._drawn.other_pod()
         self._check(Change("Pod", old, None))

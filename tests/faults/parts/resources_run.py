@@ -26,6 +26,7 @@ from mooring.config.types import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
+from mooring.errors import PluginError
 from mooring.framework import Attempt, Diagnosis, NodeInfo
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.codec.decode import convert
@@ -45,13 +46,14 @@ PLAIN: Final = ("cpu", "memory", "ephemeral-storage")
 #: Resource -> what pods without a request of it count for in a score: millicores, and bytes.
 DEFAULTS: Final = {"cpu": 100, "memory": 200 << 20}
 UNITS: Final = {"cpu": "m"}
-SIZES: Final = {"cpu": (0, 500, 1000), "memory": (0, 1 << 30, 3 << 30, 1 << 60, (1 << 62) + 5)}
+SIZES: Final = {"cpu": (0, 500, 1000), "memory": (0, 1 << 30, 3 << 30, 1 << 60, 3 << 60)}
 REQUESTS: Final = {"cpu": (0, 100, 300), "memory": (0, 100 << 20, 1 << 30)}
 SMALL_SIZES: Final = (0, 1, 2, 5)
 SMALL_REQUESTS: Final = (0, 1, 1, 2, 4)
 SHAPES: Final = (((0, 0), (100, 10)), ((0, 10), (50, 3), (100, 0)), ((20, 1), (70, 9)), ((50, 4),))
 TYPES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 FIT_WEIGHT: Final = 3
+BEST: Final = 100
 TOO_MANY: Final = "Too many pods"
 
 
@@ -239,7 +241,7 @@ class ResourcesRun(ResourcesCluster):
         one_by_one = {it.name: _plain(self._fit.filter_node(cycle, it)) for it in infos}
         self._note("filter_node", requests, one_by_one, fits)
         scores = {name: self._fit_score(name, requests) for name in view.names}
-        self._note("Fit", requests, harness.scores(pod, self._fit), scores)
+        self._note("Fit", requests, harness.raw_scores(pod, self._fit), scores)
         self._note("score_node", requests, self._by_node(self._fit, cycle, infos), scores)
         balance = {name: self._balance_score(name, requests) for name in view.names}
         balanced = harness.raw_scores_in(cycle, view, self._balance)
@@ -260,8 +262,15 @@ class ResourcesRun(ResourcesCluster):
         """Decides a pod with cached results; another one with the same requests shares them."""
         snapshot, framework = self._cache.snapshot(), self._harness.framework
         attempt = Attempt(snapshot)
-        result = schedule_pod(framework, framework.new_cycle(PodInfo(pod), snapshot), attempt)
         fitting = [name for name, status in fits.items() if status is None]
+        is_invalid = any(scores[0][name] not in range(BEST + 1) for name in fitting)
+        try:
+            result = schedule_pod(framework, framework.new_cycle(PodInfo(pod), snapshot), attempt)
+        except PluginError as error:
+            self.paths["invalid score"] += 1
+            if not is_invalid or len(fitting) < 2:
+                self.problems.append(f"{requests}: {error}")
+            return
         if isinstance(result, Diagnosis):
             statuses = {name: _plain(result.status_of(name)) for name in fits}
             self._note("statuses", requests, statuses, fits)

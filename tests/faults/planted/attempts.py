@@ -294,7 +294,8 @@ BUGS: Final = [
         "_by_unique_name",
         "if plugin.name in by_name or plugin.name in registry:",
         "if plugin.name in by_name:",
-        runs="points",
+        runs="profiles",
+        seed=0,
     ),
     PlantedBug(
         "counts_of_errors_are_shared",
