@@ -74,6 +74,7 @@ from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
+from tests.faults.parts.views_run import run_views
 from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.watching_run import run_watching
 from tests.faults.parts.writes_run import run_writes
@@ -153,6 +154,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "hint_rules": run_hint_rules,
     "resources": run_resources,
     "scalar": run_scalar,
+    "views": run_views,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -177,6 +179,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "loading",
         "profiles",
         "contrib",
+        "views",
         "points",
         "sampled",
         "rejections",

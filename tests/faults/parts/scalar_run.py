@@ -312,7 +312,7 @@ class ScalarRun(ScalarCluster):
         if harness.plugins[0].name in cycle.skipped or refusal is not None:
             return refusal and self._plain(refusal)
         more = [
-            tuple(PodInfo(self._pods(rng, f"more-{it}")) for it in range(rng.choice((0, 1, 2))))
+            tuple(self._more(rng, f"more-{it}") for it in range(rng.choice((0, 1, 2, 4))))
             for _ in range(len(view))
         ]
         fewer = []
@@ -321,6 +321,13 @@ class ScalarRun(ScalarCluster):
             fewer.append(tuple(rng.sample(there, k=rng.randint(0, len(there)))))
         parts = filter_hypothetical(harness.framework, cycle, view.without(fewer).plus(more))
         return [[self._plain(it) for it in statuses.to_list()] for _, statuses in parts]
+
+    def _more(self, rng: Rng, name: str) -> PodInfo:
+        """Returns a pod that is added to a node: any, or one like the pod itself."""
+        if rng.random() < 0.5:
+            return PodInfo(self._pods(rng, name))
+        metadata = replace(self._pod.metadata, name=name, uid=name)
+        return PodInfo(replace(self._pod, metadata=metadata))
 
     # -- signatures -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-from mooring.framework import functions
+from mooring.framework import Diagnosis, NodeInfo, NodeView, functions
 from mooring.framework.runtime import plugin_checks, registry
 from mooring.plugins.contrib import node_ready
 from mooring.plugins.contrib.load_score import MeasuredLoad
@@ -296,5 +296,55 @@ BUGS: Final = [
         "",
         runs="hint_rules",
         seed=41,
+    ),
+    PlantedBug(
+        "removed_pod_still_counts",
+        "A pod that is removed from a hypothetical node counts among its pods",
+        NodeInfo,
+        "pod_count",
+        "count + len(self._added) - len(self._removed)",
+        "count + len(self._added)",
+        runs="views",
+        seed=0,
+    ),
+    PlantedBug(
+        "images_of_one_node",
+        "An image is on as many nodes as it has bytes",
+        NodeInfo,
+        "images",
+        "(state.size_bytes, len(state.rows))",
+        "(state.size_bytes, state.size_bytes)",
+        runs="views",
+        seed=0,
+    ),
+    PlantedBug(
+        "columns_can_be_written",
+        "Plugins can change the columns that they get",
+        NodeView,
+        "take",
+        "entries.flags.writeable = False",
+        "pass",
+        runs="views",
+        seed=0,
+    ),
+    PlantedBug(
+        "absent_status_hides_others",
+        "The nodes that PreFilter leaves out have no reason in the message",
+        Diagnosis,
+        "filter_message",
+        "if self.absent is not None and self.absent_count:",
+        "if self.absent is not None and not counts:",
+        runs="views",
+        seed=2,
+    ),
+    PlantedBug(
+        "every_status_is_pending",
+        "Each plugin that rejects a pod is one that it waits for",
+        Diagnosis,
+        "note_plugin",
+        "if status.code is Code.PENDING:",
+        "if status.is_rejection:",
+        runs="views",
+        seed=0,
     ),
 ]
