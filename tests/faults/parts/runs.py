@@ -76,6 +76,7 @@ from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.views_run import run_views
 from tests.faults.parts.volumes_run import run_volumes
+from tests.faults.parts.waiting_run import run_waiting
 from tests.faults.parts.watching_run import run_watching
 from tests.faults.parts.writes_run import run_writes
 
@@ -155,6 +156,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "resources": run_resources,
     "scalar": run_scalar,
     "views": run_views,
+    "waiting": run_waiting,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -180,6 +182,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "profiles",
         "contrib",
         "views",
+        "waiting",
         "points",
         "sampled",
         "rejections",

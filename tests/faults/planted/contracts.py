@@ -7,6 +7,7 @@ from typing import Final
 
 from mooring.framework import Diagnosis, NodeInfo, NodeView, functions
 from mooring.framework.runtime import plugin_checks, registry
+from mooring.framework.waiting_pods import WaitingPod
 from mooring.plugins.contrib import node_ready
 from mooring.plugins.contrib.load_score import MeasuredLoad
 from mooring.plugins.contrib.random_scheduler import RandomPredicate
@@ -345,6 +346,26 @@ BUGS: Final = [
         "if status.code is Code.PENDING:",
         "if status.is_rejection:",
         runs="views",
+        seed=0,
+    ),
+    PlantedBug(
+        "wait_without_limit",
+        "A plugin may let a pod wait for more than 15 minutes",
+        WaitingPod,
+        "__init__",
+        "min(wait_s, MAX_WAIT_S)",
+        "wait_s",
+        runs="waiting",
+        seed=0,
+    ),
+    PlantedBug(
+        "last_deadline_counts",
+        "Of several deadlines that have passed the last one is reported",
+        WaitingPod,
+        "expire",
+        "min(self._deadlines",
+        "max(self._deadlines",
+        runs="waiting",
         seed=0,
     ),
 ]
