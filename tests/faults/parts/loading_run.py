@@ -250,7 +250,8 @@ class LoadingRun:
         self, registry: Registry, own: list[str], planned: set[str], installed: dict[str, Any]
     ) -> None:
         rng = self._rng
-        name = rng.choice((*own[:2], own[0], *installed, *planned, "Absent", "Zzz"))
+        names = (*own[:2], own[0], *installed, *sorted(planned))
+        name = rng.choice((*names, "Absent", "Zzz"))
         if rng.random() < 0.3:
             at = rng.randrange(len(name))
             name = name[:at] + name[at + 1 :]
