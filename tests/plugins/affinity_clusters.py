@@ -70,7 +70,7 @@ def case(seed: int, *, terms: int = 3) -> Case:
         ignore_preferred_terms_of_existing_pods=rng.random() < 0.2,
     )
     # Not every namespace with pods is known.
-    known = {name: namespace_labels(rng) for name in set(NAMESPACES) if rng.random() < 0.8}
+    known = {name: namespace_labels(rng) for name in sorted(set(NAMESPACES)) if rng.random() < 0.8}
     return Case(objects, dict(sorted(known.items())), pod(rng, "incoming", terms=terms), args)
 
 

@@ -337,6 +337,32 @@ def test_a_node_needs_the_driver_if_the_csi_driver_says_so(
     assert with_driver(demands, is_installed=is_installed, is_on=is_on) == expected
 
 
+def demanding(driver: str) -> CSIDriver:
+    spec = CSIDriverSpec(prevent_pod_scheduling_if_missing=True)
+    return CSIDriver(metadata=ObjectMeta(name=driver), spec=spec)
+
+
+def test_a_node_without_csi_node_needs_the_driver_though_a_disk_cannot_be_counted_elsewhere() -> (
+    None
+):
+    harness = Harness([make_node("a")], [NodeVolumeLimits({"VolumeLimitScaling": True})])
+    put(harness.cache, *bound("x"), demanding(DRIVER))
+    odd = {"name": "odd", "awsElasticBlockStore": {"volumeID": "aws://z/bad"}}
+    claim = {"name": "x", "persistentVolumeClaim": {"claimName": "x"}}
+
+    pod = make_pod("new", spec={"volumes": [claim, odd]})
+
+    assert reasons(harness, pod) == (f"{DRIVER} CSI driver is not installed on the node",)
+
+
+def test_a_node_without_csi_node_does_not_need_the_driver_of_an_in_tree_disk() -> None:
+    harness = Harness([make_node("a")], [NodeVolumeLimits({"VolumeLimitScaling": True})])
+    put(harness.cache, demanding("ebs.csi.aws.com"))
+    disk = {"name": "disk", "awsElasticBlockStore": {"volumeID": "vol-1"}}
+
+    assert reasons(harness, make_pod("new", spec={"volumes": [disk]})) == ()
+
+
 def test_csi_drivers_are_watched_with_the_gate_only() -> None:
     assert "CSIDriver" in NodeVolumeLimits({"VolumeLimitScaling": True}).needs
     assert "CSIDriver" not in NodeVolumeLimits().needs

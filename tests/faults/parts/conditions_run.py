@@ -3,7 +3,8 @@
 A pod has up to three claims, one of them made for its extended resources. Their devices are in two
 pools, under the same names. The model says of each claim what its conditions mean, in the order of
 the claims and of their devices. A wait ends at once when a change has made the last claim ready,
-fails within five seconds when there is a reason, and lasts no longer than the timeout.
+fails within five seconds when there is a reason, and lasts no longer than the timeout. The event
+about it, the text of its failure, and what is recorded of each device are compared.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go
 (isPodReadyForBinding, isClaimReadyForBinding, isClaimTimeout).
@@ -51,6 +52,9 @@ NEEDED: Final = ("ready", "attached")
 FAILURE: Final = "broken"
 READY, WAITING, FAILED = "ready", "waiting", "failed"
 _CLAIM: Final = kind_named("ResourceClaim")
+
+NOTE: Final = "waiting for binding conditions for device on node node"
+REPORT: Final = ("pod", "BindingConditionsPending", "Scheduling", NOTE)
 
 _Device = tuple[str, str]
 #: Device -> the conditions that it needs.
@@ -115,6 +119,11 @@ class Claim:
         return decode(msgspec.json.encode(document), _CLAIM)
 
 
+def _failed(name: str) -> str:
+    """Returns how a wait ends for a claim with a failed device."""
+    return f'failure: device binding failed: claim={name}, reason={FAILURE}, message=""'
+
+
 def _since(before_s: float | None, now_s: float) -> float:
     return now_s if before_s is None else before_s
 
@@ -143,7 +152,9 @@ class ConditionsRun:
         self._changed: dict[str, list[asyncio.Event]] = defaultdict(list)
         self._claims: list[Claim] = []
         self._timeout_s = 0.0
-        self._reports = 0
+        #: The events about the wait, and what is recorded of each device at its end.
+        self._reports: list[tuple[Any, ...]] = []
+        self._recorded: list[tuple[Any, ...]] = []
         #: Since when the end is certain, and since when all claims are ready.
         self._certain_s: float | None = None
         self._ready_s: float | None = None
@@ -160,7 +171,9 @@ class ConditionsRun:
 
     async def _wait_once(self, number: int) -> None:
         rng = self._rng
-        self._timeout_s, self._reports = rng.choice(TIMEOUTS_S), 0
+        self._timeout_s = rng.choice(TIMEOUTS_S)
+        self._reports.clear()
+        self._recorded.clear()
         self._claims = [self._drawn(f"claim-{number}-{n}") for n in range(rng.choice((1, 2, 3)))]
         versions = [claim.decoded() for claim in self._claims]
         for version in versions:
@@ -172,7 +185,8 @@ class ConditionsRun:
         claims = SimpleNamespace(all=versions, special=special)
         attempt: Any = SimpleNamespace(claims=claims, created=created)
         snapshot = SimpleNamespace(devices=SimpleNamespace(claims=self._store))
-        cycle: Any = SimpleNamespace(snapshot=snapshot, framework=None, pod=None)
+        framework = SimpleNamespace(recorder=self)
+        cycle: Any = SimpleNamespace(snapshot=snapshot, framework=framework, pod="pod")
         self._certain_s, self._ready_s = None, None
         self._first = None, self._now_s()
         self._note()
@@ -248,15 +262,25 @@ class ConditionsRun:
         is_ready = all(state is READY for state in states)
         what = f"claims {states} after {now_s - started_s:.2f} s"
         needs = any(needed for claim in self._claims for needed in claim.devices.values())
-        if self._reports != needs:
-            self.problems.append(f"{what}: {self._reports} reports")
+        if self._reports != [REPORT] * needs:
+            self.problems.append(f"{what}: {self._reports} are reported")
+        status = result.partition(":")[0] or "success"
+        recorded = [
+            ("gpu.test", status, now_s - started_s, bool(needed))
+            for claim in self._claims
+            for needed in claim.devices.values()
+        ]
+        if self._recorded != recorded * needs:
+            self.problems.append(f"{what}: {self._recorded} are recorded, not {recorded}")
         if any(self._changed.values()):
             self.problems.append(f"{what}: something is waited for at the end")
         failing = self._first_failing(states)
         if (is_ready or not needs) != (not result):
             self.problems.append(f"{what}: {result or 'success'}")
-        elif result.startswith("failure") and (failing is None or failing.name not in result):
+        elif result.startswith("failure") and (failing is None or result != _failed(failing.name)):
             self.problems.append(f"{what}: {result}, of {failing and failing.name}")
+        elif result.startswith("timeout") and not self._has_timeout_text(states, result):
+            self.problems.append(f"{what}: {result}")
         elif result.startswith("timeout") and not self._is_timeout(states, now_s - started_s):
             self.problems.append(f"{what}: {result} is too early")
         if self._ready_s is not None and now_s > self._ready_s + ROUNDING_S and needs:
@@ -267,6 +291,15 @@ class ConditionsRun:
             self.problems.append(f"{what}: timed out for {self._overdue_s(now_s):.2f} s")
         if now_s > started_s + self._timeout_s + ROUNDING_S:
             self.problems.append(f"{what}: longer than {self._timeout_s} s")
+
+    def _has_timeout_text(self, states: list[str], result: str) -> bool:
+        """Returns whether a timeout is that of the whole wait, or of the first pending claim."""
+        first = self._first_pending(states)
+        text = "timeout: device binding timeout: "
+        return result in (
+            f"{text}context deadline exceeded",
+            f"{text}claim={first and first.name}",
+        )
 
     def _is_timeout(self, states: list[str], lasted_s: float) -> bool:
         first = self._first_pending(states)
@@ -291,9 +324,15 @@ class ConditionsRun:
         """Returns the seconds since 1970."""
         return START_S + self._now_s()
 
-    def report(self, *_: Any) -> None:
-        """Counts the events about the wait."""
-        self._reports += 1
+    def report(self, *event: Any) -> None:
+        """Notes an event about the wait."""
+        self._reports.append(event)
+
+    def waited_for_device(
+        self, driver: str, status: str, seconds: float, *, has_conditions: bool
+    ) -> None:
+        """Notes what is recorded of a device."""
+        self._recorded.append((driver, status, seconds, has_conditions))
 
     async def until(
         self, kind: str, key: str, predicate: Callable[[Any], bool], deadline_s: float

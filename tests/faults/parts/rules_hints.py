@@ -41,15 +41,15 @@ class PluginHints:
     def check(self, waiting: Sequence[Document], change: Changed) -> None:
         """Asks each plugin whether a change queues some pods."""
         old, new = (_converted(it, change.kind) for it in (change.old, change.new))
-        events = list(_events(change.kind, old, new))
+        events = list(events_of(RESOURCES[change.kind], old, new))
         for pod in waiting:
             info = PodInfo(convert(pod, "Pod"))
             for plugin in self._plugins:
-                answer = _answer(plugin, events, info, old, new)
+                actual = answer(plugin, events, info, old, new)
                 expected = queues(self._model, plugin.name, pod, change)
-                if answer != expected:
+                if actual != expected:
                     self._problems.append(
-                        f"{plugin.name} queues {pod}: {answer}, not {expected}, after {change}"
+                        f"{plugin.name} queues {pod}: {actual}, not {expected}, after {change}"
                     )
 
     def check_gates(self, pod: Document) -> None:
@@ -72,13 +72,12 @@ def _converted(obj: Document | None, kind: str) -> Any:
     return None if obj is None else convert(obj, kind)
 
 
-def _events(kind: str, old: Any, new: Any) -> Iterator[ClusterEvent]:
-    """Yields the events of a change."""
-    resource = RESOURCES[kind]
+def events_of(resource: EventResource, old: Any, new: Any) -> Iterator[ClusterEvent]:
+    """Yields the events of a change of an object of some kind."""
     if old is not None and new is not None:
-        if kind == "Node":
+        if resource is EventResource.NODE:
             yield from node_changes(old, new)
-        elif kind == "Pod":
+        elif resource is EventResource.ASSIGNED_POD:
             yield from pod_changes(PodInfo(old), PodInfo(new))
         else:
             yield ClusterEvent(resource, ActionType.UPDATE_OTHER)
@@ -87,9 +86,19 @@ def _events(kind: str, old: Any, new: Any) -> Iterator[ClusterEvent]:
         yield ClusterEvent(resource, action)
 
 
-def _answer(plugin: Any, events: list[ClusterEvent], pod: PodInfo, old: Any, new: Any) -> bool:
-    """Returns whether a plugin queues a pod after one of some events."""
+def answer(
+    plugin: Any,
+    events: list[ClusterEvent],
+    pod: PodInfo,
+    old: Any,
+    new: Any,
+    *,
+    is_only_pure: bool = False,
+) -> bool:
+    """Returns whether a plugin queues a pod after one of some events, by its pure hints or all."""
     for registered in plugin.events() if hasattr(plugin, "events") else ():
+        if is_only_pure and not registered.pure:
+            continue
         is_pod = registered.event.resource is EventResource.POD
         for event in events:
             is_same = event.resource is registered.event.resource or (

@@ -22,7 +22,8 @@ from tests.faults.parts.claim_store_run import run_claim_store
 from tests.faults.parts.claims_run import run_claims
 from tests.faults.parts.client_run import run_client
 from tests.faults.parts.conditions_run import run_conditions
-from tests.faults.parts.contracts_run import run_contracts
+from tests.faults.parts.contract_run import run_contract
+from tests.faults.parts.contrib_run import run_contrib
 from tests.faults.parts.coordinated_run import run_coordinated
 from tests.faults.parts.corrupted_run import run_corrupted
 from tests.faults.parts.credentials_run import run_credentials
@@ -39,11 +40,13 @@ from tests.faults.parts.full_objects_run import run_full_objects
 from tests.faults.parts.handle_run import run_handle
 from tests.faults.parts.handlers_run import run_handlers
 from tests.faults.parts.health_run import run_health
+from tests.faults.parts.hint_rules_run import run_hint_rules
 from tests.faults.parts.hints_run import run_hints
 from tests.faults.parts.informer_run import run_informer
 from tests.faults.parts.layers_run import run_layers
 from tests.faults.parts.limited_choice_run import run_limited_choice
 from tests.faults.parts.lists_run import run_lists
+from tests.faults.parts.loading_run import run_loading
 from tests.faults.parts.metrics_run import run_metrics
 from tests.faults.parts.node_devices_run import run_node_devices, run_shared_devices
 from tests.faults.parts.pod_claims_run import run_pod_claims
@@ -51,15 +54,18 @@ from tests.faults.parts.points_run import run_points
 from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
+from tests.faults.parts.profiles_run import run_profiles
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.rejections_run import run_rejections
 from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
 from tests.faults.parts.reservation_run import run_reservation
+from tests.faults.parts.resources_run import run_resources
 from tests.faults.parts.restrictions_run import run_restrictions
 from tests.faults.parts.rules_run import run_rules
 from tests.faults.parts.sampled_run import run_sampled
+from tests.faults.parts.scalar_run import run_scalar
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.service_run import run_service
 from tests.faults.parts.slots_run import run_slots
@@ -72,8 +78,10 @@ from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
+from tests.faults.parts.views_run import run_views
 from tests.faults.parts.volume_tables_run import run_volume_tables
 from tests.faults.parts.volumes_run import run_volumes
+from tests.faults.parts.waiting_run import run_waiting
 from tests.faults.parts.watching_run import run_watching
 from tests.faults.parts.writes_run import run_writes
 
@@ -147,10 +155,18 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "rejections": run_rejections,
     "broken": run_broken,
     "access": run_access,
-    "contracts": run_contracts,
     "allocator": run_allocator,
     "tables": run_tables,
     "volume_tables": run_volume_tables,
+    "contract": run_contract,
+    "loading": run_loading,
+    "profiles": run_profiles,
+    "contrib": run_contrib,
+    "hint_rules": run_hint_rules,
+    "resources": run_resources,
+    "scalar": run_scalar,
+    "views": run_views,
+    "waiting": run_waiting,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -173,8 +189,13 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "rules",
     ),
     "framework": (
+        "contract",
+        "loading",
+        "profiles",
+        "contrib",
+        "views",
+        "waiting",
         "points",
-        "contracts",
         "sampled",
         "rejections",
         "cached",
@@ -243,10 +264,14 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "claims",
         "conditions",
         "device_columns",
+        "hint_rules",
         "hints",
         "pod_claims",
     ),
-    "plugins/default_preemption": ("choice", "limited_choice"),
+    "plugins/contrib": ("contrib",),
+    "plugins/default_binder": ("contrib",),
+    "plugins/priority_sort": ("contrib",),
+    "plugins/default_preemption": ("choice", "limited_choice", "hint_rules"),
     "plugins/image_locality": ("rules",),
     "plugins/node_affinity": ("rules", "scores", "hints"),
     "plugins/node_declared_features": ("rules",),
@@ -255,12 +280,12 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/node_unschedulable": ("rules",),
     "plugins/scheduling_gates": ("rules",),
     "plugins/taint_toleration": ("rules", "scores", "hints"),
-    "plugins/volume_zone": ("rules", "hints"),
-    "plugins/inter_pod_affinity": ("scores", "hints"),
-    "plugins/node_resources": ("scores", "device_scores", "hints"),
-    "plugins/node_volume_limits": ("hints",),
-    "plugins/pod_topology_spread": ("spreading", "hints"),
-    "plugins/volume_binding": ("volumes", "hints"),
-    "plugins/volume_restrictions": ("restrictions", "hints"),
+    "plugins/volume_zone": ("rules", "scalar", "hints"),
+    "plugins/inter_pod_affinity": ("scores", "scalar", "hint_rules", "hints"),
+    "plugins/node_resources": ("resources", "scores", "device_scores", "hint_rules", "hints"),
+    "plugins/node_volume_limits": ("scalar", "hint_rules", "hints"),
+    "plugins/pod_topology_spread": ("spreading", "scalar", "hint_rules", "hints"),
+    "plugins/volume_binding": ("volumes", "scalar", "hint_rules", "hints"),
+    "plugins/volume_restrictions": ("restrictions", "scalar", "hint_rules", "hints"),
     "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects", "calls"),
 }

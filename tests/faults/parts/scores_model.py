@@ -256,7 +256,7 @@ class ScoresModel:
         if self._strategy.type == "MostAllocated":
             return min(requested, size) * 100 // size
         share = requested * 100 // size if requested <= size else 100
-        return _on_line(self._strategy.shape, share)
+        return on_line(self._strategy.shape, share)
 
     def _balance_score(self, node: MachineModel, kind: Kind) -> int:
         requests = dict(kind.requests)
@@ -270,7 +270,7 @@ class ScoresModel:
                 used = sum(dict(pod.requests).get(resource, 0) for pod in pods)
                 if size := node.size.get(resource, 0):
                     shares.append(min(used / size, 1.0))
-            scores.append(int((1 - _deviation(shares)) * 100))
+            scores.append(int((1 - spread_of(shares)) * 100))
         return 50 + (50 + scores[0] - scores[1]) // 2
 
     def _taint_scores(self, names: list[str], kind: Kind) -> list[int]:
@@ -297,7 +297,7 @@ def _is_together(key: str, node: MachineModel, other: MachineModel) -> bool:
     return key in node.labels and key in other.labels and node.labels[key] == other.labels[key]
 
 
-def _deviation(shares: list[float]) -> float:
+def spread_of(shares: list[float]) -> float:
     """Returns how far shares are from their mean: of two half of what is between them."""
     if len(shares) == 2:
         return abs((shares[0] - shares[1]) / 2)
@@ -317,7 +317,7 @@ def _scaled(values: list[int]) -> list[int]:
     return [value * 100 // highest if highest else 0 for value in values]
 
 
-def _on_line(shape: tuple[tuple[int, int], ...], share: int) -> int:
+def on_line(shape: tuple[tuple[int, int], ...], share: int) -> int:
     """Returns the score (0..100) at a share, between two points of the curve."""
     points = [(at, score * 10) for at, score in shape]
     for index, (at, score) in enumerate(points):

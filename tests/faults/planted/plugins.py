@@ -152,6 +152,8 @@ BUGS: Final = [
         "rounded",
         "if (np.abs(rest) == 0.5).any():",
         "if False:",
+        runs="scalar",
+        seed=5,
     ),
     PlantedBug(
         "named_namespaces_or_all",

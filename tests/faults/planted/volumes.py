@@ -27,6 +27,8 @@ BUGS: Final = [
         "_after_csi_node_updated",
         "limit > before.get(driver, 0)",
         "limit > before.get(driver, limit)",
+        runs="hint_rules",
+        seed=1,
     ),
     PlantedBug(
         "last_driver_is_limited",

@@ -86,6 +86,18 @@ def test_a_mutant_in_a_line_that_no_run_executes_is_not_tried(tmp_path: Path) ->
     )
 
 
+def test_a_line_that_no_traced_seed_executes_is_tried_by_the_runs_of_its_module(
+    tmp_path: Path,
+) -> None:
+    path, _ = load(tmp_path)
+    options = Options(seed=0, mutant_count=1, seeds=1, time_s=1.0, again=None, kinds=())
+    traced = Traced({f"{path}:4": {"budgets"}}, {"budgets": 0.1})
+
+    result = fate(path, SOURCE.encode(), mutant(path, 14, ">="), traced, options)
+
+    assert result == ("NOT EXECUTED", "budgets 1")
+
+
 def test_functions_without_an_executed_line_are_listed(tmp_path: Path) -> None:
     path, _ = load(tmp_path)
 
@@ -100,3 +112,5 @@ def test_the_cheapest_runs_come_first(tmp_path: Path) -> None:
     traced = Traced({f"{path}:3": {"swarm", "queue"}}, {"swarm": 1.0, "queue": 0.1})
 
     assert traced.kinds_of(path, range(2, 4)) == ["queue", "swarm"]
+    assert traced.kinds_of(path, range(4, 5)) == []
+    assert traced.kinds_of_module(path) == ["queue", "swarm"]

@@ -18,7 +18,13 @@ from mooring.plugins.node_volume_limits.hints import events, fragment
 from mooring.state import PodInfo, Snapshot
 from mooring.state.types import Bools, Ints
 from mooring.state.volumes.csi_nodes import NO_LIMIT
-from mooring.state.volumes.limits import Counted, Problem, attach_limit_volumes, counts
+from mooring.state.volumes.limits import (
+    NOTHING_COUNTED,
+    Counted,
+    Problem,
+    attach_limit_volumes,
+    counts,
+)
 from mooring.state.volumes.storage import Storage
 from mooring.state.volumes.usage import VolumeUse
 
@@ -34,13 +40,14 @@ _EXCEEDED = 1
 
 @dataclass(frozen=True, slots=True)
 class LimitsState:
-    """The pod's volumes that count on nodes with a CSINode, and the problem on nodes without one.
+    """The pod's volumes that count on nodes with a CSINode, and those on nodes without one.
 
-    Without a CSINode nothing is limited, and disks of migrated in-tree plugins do not count.
+    Without a CSINode nothing is limited, and disks of migrated in-tree plugins do not count. So the
+    latter are computed only if there is a problem, or if drivers have to be installed.
     """
 
     counted: Counted
-    problem_without: Problem | None
+    without: Counted
 
 
 class NodeVolumeLimits:
@@ -85,23 +92,23 @@ class NodeVolumeLimits:
         pod, volumes = cycle.pod.pod, cycle.pod.spec.volumes
         if not any(map(counts, volumes)):
             return SKIP
-        storage, problem = cycle.snapshot.storage, None
+        storage, without = cycle.snapshot.storage, NOTHING_COUNTED
         counted = storage.use.usage_if_scheduled(pod)
-        if counted.problem is not None:
-            problem = attach_limit_volumes(pod, storage.objects, has_csi_node=False).problem
-        cycle[self] = LimitsState(counted, problem)
+        if counted.problem is not None or self._requires_drivers:
+            without = attach_limit_volumes(pod, storage.objects, has_csi_node=False)
+        cycle[self] = LimitsState(counted, without)
         return None
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
         """Rejects by problems of the pod's claims first, then by the limits."""
         state: LimitsState = cycle[self]
         counted, snapshot = state.counted, nodes.snapshot
+        missing = _missing_drivers(state, nodes) if self._requires_drivers else []
         if counted.problem is not None:
-            return _claim_problems(state, nodes)
+            return _claim_problems(state, nodes, missing)
         if not counted.volumes:
             return FilterStatuses.feasible(len(nodes))
         is_over = _exceeds(counted.volumes, nodes)
-        missing = _without_drivers(counted.volumes, nodes) if self._requires_drivers else []
         if not missing and not snapshot.storage.use.problems and not nodes.has_deltas:
             # The usual case: no other reason is possible.
             feasible = FilterStatuses.feasible(len(nodes))
@@ -113,9 +120,7 @@ class NodeVolumeLimits:
         _add_existing_problems(codes, table, snapshot, nodes)
         if nodes.has_deltas:
             _filter_hypothetical(codes, table, counted.volumes, nodes)
-        for driver, mask in reversed(missing):
-            table.append(Reject(f"{driver} CSI driver is not installed on the node"))
-            codes[mask] = len(table)
+        _add_missing(missing, codes, table)
         return FilterStatuses(codes, table)
 
     def events(self) -> list[ClusterEventWithHint]:
@@ -123,14 +128,22 @@ class NodeVolumeLimits:
         return events()
 
 
-def _claim_problems(state: LimitsState, nodes: NodeView) -> FilterStatuses:
+def _claim_problems(
+    state: LimitsState, nodes: NodeView, missing: Sequence[tuple[str, Bools]]
+) -> FilterStatuses:
     """Returns the problems of the pod's claims, on nodes with a CSINode and on those without."""
     codes = np.zeros(len(nodes), dtype=np.uint16)
     table: list[Status] = []
-    has_csi_node = nodes.take(nodes.snapshot.storage.csi_nodes.has_csi_node_by_row()) > 0
-    _add_problem(state.problem_without, ~has_csi_node, codes, table)
+    has_csi_node = _have_csi_node(nodes)
+    _add_problem(state.without.problem, ~has_csi_node, codes, table)
     _add_problem(state.counted.problem, has_csi_node, codes, table)
+    _add_missing(missing, codes, table)
     return FilterStatuses(codes, table)
+
+
+def _have_csi_node(nodes: NodeView) -> Bools:
+    """Returns the nodes with a CSINode."""
+    return nodes.take(nodes.snapshot.storage.csi_nodes.has_csi_node_by_row()) > 0
 
 
 def _add_problem(problem: Problem | None, mask: Bools, codes: Codes, table: list[Status]) -> None:
@@ -143,6 +156,27 @@ def _add_problem(problem: Problem | None, mask: Bools, codes: Codes, table: list
 
 
 # ---------------------------------------------------------------- nodes without deltas
+
+
+def _missing_drivers(state: LimitsState, nodes: NodeView) -> list[tuple[str, Bools]]:
+    """Returns the drivers that have to be installed, and the nodes where they are not.
+
+    Where the volumes cannot be counted, the problem is reported instead.
+    """
+    has_csi_node = _have_csi_node(nodes)
+    missing = []
+    for counted, is_there in ((state.counted, has_csi_node), (state.without, ~has_csi_node)):
+        if counted.problem is None:
+            drivers = _without_drivers(counted.volumes, nodes)
+            missing += [(driver, mask & is_there) for driver, mask in drivers]
+    return missing
+
+
+def _add_missing(missing: Sequence[tuple[str, Bools]], codes: Codes, table: list[Status]) -> None:
+    """Rejects the nodes without drivers; of several drivers the first one is reported."""
+    for driver, mask in reversed(missing):
+        table.append(Reject(f"{driver} CSI driver is not installed on the node"))
+        codes[mask] = len(table)
 
 
 def _without_drivers(volumes: dict[str, str], nodes: NodeView) -> list[tuple[str, Bools]]:
