@@ -13,7 +13,11 @@ from typing import Any, Final
 import pytest
 
 from mooring.client.transport import exec_plugin
-from mooring.client.transport.exec_plugin import ExecCredential, run_plugin
+from mooring.client.transport.exec_plugin import (
+    MESSAGE_LENGTH_MAX,
+    ExecCredential,
+    run_plugin,
+)
 from mooring.client.transport.kubeconfig import ExecPlugin
 from mooring.clock import Rng
 from mooring.errors import Unreachable
@@ -22,8 +26,15 @@ V1: Final = "client.authentication.k8s.io/v1"
 RUNS: Final = 3
 #: The limit of the output that a run sets.
 PRINTED_BYTES_MAX: Final = 300
+#: The exit code of a program that has printed more than a pipe takes before its error.
+LONG_OUTPUT: Final = 7
 #: Prints what it has been given.
-SCRIPT: Final = 'printf "%s" "$ANSWER"; printf "%s" "$KUBERNETES_EXEC_INFO$1$2" >&2; exit $CODE'
+SCRIPT: Final = """
+printf "%s" "$ANSWER"
+[ $CODE != 7 ] || head -c 70000 /dev/zero | tr "\\0" . >&2
+printf "%s" "$KUBERNETES_EXEC_INFO$1$2" >&2
+exit $CODE
+"""
 TIMES: Final = (None, "2030-01-01T00:00:00Z", "2030-01-01T00:00:00+02:00")
 #: What is wrong with an answer, and what the error says.
 FLAWS: Final[tuple[tuple[dict[str, Any], str], ...]] = (
@@ -108,7 +119,8 @@ async def _compared(rng: Rng, answer: dict[str, Any], code: int, expected: Any) 
         spec = {"interactive": False} | ({} if cluster is None else {"cluster": cluster})
         info = {"apiVersion": V1, "kind": "ExecCredential", "spec": spec}
         text = json.dumps(info, separators=(",", ":"))
-        expected = f"sh {expected}{text}{''.join(arguments)}"
+        error_output = "." * (70_000 if code == LONG_OUTPUT else 0) + text + "".join(arguments)
+        expected = f"sh {expected}{error_output[-MESSAGE_LENGTH_MAX:]}"
     if isinstance(expected, str):
         is_same = isinstance(real, str) and (expected in real if not code else expected == real)
         return [] if is_same else [f"{answer}: {real!r}, not {expected!r}"]

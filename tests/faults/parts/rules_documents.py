@@ -155,7 +155,7 @@ class Drawn:
             terms = [self._term() for _ in range(rng.choice((1, 1, 2)))]
             if self._is_drawn(0.3):
                 for term in terms:
-                    term["matchFields"] = [self._field() for _ in range(rng.choice((1, 1, 2)))]
+                    _set_fields(term, [self._field() for _ in range(rng.choice((1, 1, 2)))])
             affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {
                 "nodeSelectorTerms": terms
             }
@@ -286,3 +286,10 @@ class Drawn:
             "provisioner": "example.com/disks",
             "volumeBindingMode": mode,
         }
+
+
+def _set_fields(term: Document, fields: list[Document]) -> None:
+    """Adds requirements of fields; some nodes are named alone."""
+    term["matchFields"] = fields
+    if fields[0]["values"][0] in NODES[:2]:
+        del term["matchExpressions"]
