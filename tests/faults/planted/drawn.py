@@ -173,7 +173,6 @@ BUGS: Final = [
         "output = (output + chunk)[-bytes_max:]",
         "output = chunk[-bytes_max:]",
         runs="access",
-        seed=6,
     ),
     PlantedBug(
         "nominated_by_the_status",
