@@ -42,7 +42,11 @@ MERGE: Final = "application/merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 #: Answers of kube-apiserver if an object with its managedFields is too large for etcd, or if its
 #: validation takes more than half a minute.
-REFUSED: Final = (b"larger than max", b"request did not complete within")
+REFUSED: Final = (
+    b"request is too large",
+    b"larger than max",
+    b"request did not complete within",
+)
 CLOCK: Final = SystemClock()
 
 

@@ -106,6 +106,26 @@ def a_key_of_a_config_map_is_in_one_of_its_maps(api: Api, namespace: str) -> Non
 
 
 @scenario
+def keys_of_a_config_map_count(api: Api, namespace: str) -> None:
+    url = path("api/v1", namespace, "configmaps")
+    for count, has_managers, problem in (
+        (40_000, True, None),
+        (45_000, False, TOO_LARGE),
+        (60_000, False, FAR_TOO_LARGE),
+    ):
+        data = {f"k{number:010}": "v" for number in range(count)}
+        metadata = {"name": f"with-{count}"}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        created = api.post(url, body)
+        assert created.code == 201
+        assert ("managedFields" in created.body["metadata"]) is has_managers
+        metadata["name"] = "applied"
+        applied = api.patch(f"{url}/applied", body, APPLY, fieldManager="a")
+        assert applied.code == (201 if problem is None else 500)
+        assert problem is None or problem in applied.message
+
+
+@scenario
 def a_pod_is_too_large(api: Api, namespace: str) -> None:
     def with_arguments(name: str, length: int) -> dict[str, Any]:
         large = pod(name)

@@ -2,7 +2,7 @@
 
 An object that is stored here would be stored by kube-apiserver, too. The size of a custom object is
 exact. Objects of other kinds are stored as protobuf, whose size is estimated from the JSON: each
-value has two bytes of its own, and names of fields have none.
+value has two bytes of its own, and names of fields have none, but for the keys of maps.
 
 Source: go.etcd.io/etcd/api etcdserverpb/rpc.proto (TxnRequest); go.etcd.io/etcd/server/v3
 etcdserver/v3_server.go (MaxRequestBytes); google.golang.org/grpc stream.go (the client's limit).
@@ -29,6 +29,14 @@ JSON_BYTES_MIN: Final = REQUEST_BYTES_MAX - 4096
 
 #: Tag and length, or tag and number, of a field in protobuf.
 _FIELD_BYTES: Final = 2
+#: The fields of any kind that are maps; each entry is a message with a key and a value.
+_MAPS: Final = frozenset(
+    {
+        *("annotations", "labels", "matchLabels", "nodeSelector"),
+        *("allocatable", "capacity", "hard", "limits", "overhead", "requests", "used"),
+        *("attributes", "binaryData", "data", "parameters"),
+    }
+)
 #: The resources with a field of bytes, which are base64 in JSON, a third longer.
 _BYTES: Final = {"secrets": "data", "configmaps": "binaryData"}
 
@@ -78,7 +86,7 @@ def check_request_size(
         raise RequestTooLarge(size_bytes)
 
 
-def _message_bytes(value: Any) -> int:
+def _message_bytes(value: Any, *, is_map: bool = False) -> int:
     """Returns about how many bytes a value has as a field in protobuf."""
     if isinstance(value, str):
         size = len(value) if value.isascii() else len(value.encode())
@@ -88,7 +96,11 @@ def _message_bytes(value: Any) -> int:
         if fields is not None:  # it is JSON there, too
             rest = {name: inner for name, inner in value.items() if name != "fieldsV1"}
             return _message_bytes(rest) + len(msgspec.json.encode(fields)) + 2 * _FIELD_BYTES
-        return _FIELD_BYTES + sum(map(_message_bytes, value.values()))
+        if is_map:
+            parts = (part for pair in value.items() for part in pair)
+            return _FIELD_BYTES * len(value) + sum(map(_message_bytes, parts))
+        inner = (_message_bytes(part, is_map=name in _MAPS) for name, part in value.items())
+        return _FIELD_BYTES + sum(inner)
     if isinstance(value, list):
         return sum(map(_message_bytes, value))
     return _FIELD_BYTES
