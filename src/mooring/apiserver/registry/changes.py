@@ -16,7 +16,8 @@ class Changes:
     """The changes of one resource that were not returned yet.
 
     Attributes:
-        had_gap: Whether the last call returned all objects, since the changes were unknown.
+        had_gap: Whether the last call returned all objects, since changes after an earlier call
+            are unknown.
     """
 
     def __init__(self, store: Store, resource: Resource) -> None:
@@ -34,6 +35,7 @@ class Changes:
         self.had_gap = False
         if history is self._history and history.end == self._position:
             return []
+        is_first = self._history is None
         position, self._position = self._position, history.end
         is_same, self._history = history is self._history, history
         try:
@@ -41,5 +43,5 @@ class Changes:
                 return history.read(position, history.end - position)
         except Dropped:
             pass
-        self.had_gap = True
+        self.had_gap = not is_first
         return [StoreEvent(stored.version, stored, None) for stored in collection.in_order()]

@@ -55,6 +55,28 @@ def test_a_new_quota_counts_what_is_there() -> None:
     assert api.quota() == {"hard": hard, "used": used}
 
 
+def test_a_quota_counts_objects_of_a_later_definition() -> None:
+    api = Api()
+    api.add_pod("a")
+    api.add_quota({"pods": "5", "count/widgets.example.com": "5"})
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "widgets", "kind": "Widget"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    definition = {"metadata": {"name": "widgets.example.com"}, "spec": spec}
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+    for _ in range(2):
+        api.ask("POST", definitions, definition)
+        for name in ("a", "b"):
+            kind = {"apiVersion": "example.com/v1", "kind": "Widget"}
+            api.ask("POST", widgets, {**kind, "metadata": {"name": name}})
+        api.ask("DELETE", f"{widgets}/a")
+        assert api.quota()["used"] == {"pods": "1", "count/widgets.example.com": "1"}
+        api.ask("DELETE", f"{definitions}/widgets.example.com")
+        assert api.quota()["used"] == {"pods": "1", "count/widgets.example.com": "0"}
+
+
 def test_deleted_and_finished_pods_count_no_more() -> None:
     api = Api()
     api.add_quota({"pods": "5", "count/pods": "5"})
