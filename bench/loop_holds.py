@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import sys
 import time
@@ -64,8 +63,6 @@ async def _measure(pods: int, nodes: int) -> float:
     server = ApiServer(SystemClock(), seeded_random(1))
     server.allow_threads()
     await _fill(server, pods, nodes)
-    gc.collect()
-    gc.freeze()  # as `mooring apiserver` does after its start
     worst_ms = 0.0
     print(f"{'':44} {'status':>6} {'keeps the loop ms':>18} {'takes ms':>9} {'MB':>6}")
     for request in _requests(server):
