@@ -196,6 +196,19 @@ class ProfileRecorder(FrameworkRecorder):
         group.pods += 1
         group.nodes += node_count
 
+    def failed(self, point: str, last: str, skipped: frozenset[str], node_count: int = 1) -> None:
+        """Counts the plugins of an extension point at which an attempt failed with an error."""
+        for name in self._plugins[point]:
+            if not self._skips(name, point, skipped):
+                self._evaluated(name, point, node_count)
+            if name == last:
+                return
+
+    def _skips(self, plugin: str, point: str, skipped: frozenset[str]) -> bool:
+        # Only PreScore skips Score: the framework does not call a plugin without it for pods to
+        # which it does not apply, where kube-scheduler does.
+        return plugin in skipped and (point != SCORE or plugin in self._plugins[PRE_SCORE])
+
     def _new_group(self, groups: dict[frozenset[str], _Group], key: frozenset[str]) -> _Group:
         if len(groups) >= GROUPS_MAX:
             self.fold()
@@ -224,9 +237,7 @@ class ProfileRecorder(FrameworkRecorder):
             for name in self._not_in(skipped, PRE_SCORE):
                 self._evaluated(name, PRE_SCORE, group.pods)
             for name in self._plugins[SCORE]:
-                # Only PreScore skips Score: the framework does not call a plugin without it for
-                # pods to which it does not apply, where kube-scheduler does.
-                if name not in skipped or name not in self._plugins[PRE_SCORE]:
+                if not self._skips(name, SCORE, skipped):
                     self._evaluated(name, SCORE, group.nodes)
         self._filter_groups.clear()
         self._score_groups.clear()

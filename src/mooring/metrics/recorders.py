@@ -71,6 +71,16 @@ class FrameworkRecorder:
     def scored(self, skipped: frozenset[str], node_count: int) -> None:
         """Counts the PreScore plugins of a pod, and the nodes that each score plugin scored."""
 
+    def failed(self, point: str, last: str, skipped: frozenset[str], node_count: int = 1) -> None:
+        """Counts the plugins of an extension point at which an attempt failed with an error.
+
+        Args:
+            point: The extension point.
+            last: The plugin that failed; those after it do not count. "" = all of them count.
+            skipped: The plugins that skip the pod.
+            node_count: The nodes that each of them evaluated.
+        """
+
     def plugin_failed(self, plugin: str, point: str) -> None:
         """Counts an error of a plugin, if there is a metric of it."""
 

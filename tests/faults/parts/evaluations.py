@@ -2,8 +2,9 @@
 
 A PreFilter or PreScore that skips the pod does not count, nor does a plugin that it skips. A filter
 counts for each node that no filter before it has rejected, once more without the nominated pods of
-the node, and once more if the node was tried first, since the pod is nominated to it. *Differs:*
-calls on a nominated node at which a filter fails, and of attempts that fail, are not counted.
+the node, and once more if the node was tried first, since the pod is nominated to it. In an attempt
+that fails the plugin that fails counts, and no node after the first at which it does: upstream,
+which filters nodes in parallel, counts some more.
 
 Source: pkg/scheduler/framework/runtime/instrumented_plugins.go, framework.go
 (RunFilterPluginsWithNominatedPods).
@@ -60,16 +61,20 @@ class Evaluations:
         self._expected: Counter[tuple[str, str]] = Counter()
         self._attempts = 0
 
-    def skip(self, attempt: Attempt, evaluated: Evaluated) -> Iterator[str]:
-        """Leaves an attempt out in which a plugin has failed: its calls are not counted alike.
+    def failed(
+        self, attempt: Attempt, evaluated: Evaluated, crowded: Collection[str]
+    ) -> Iterator[str]:
+        """Follows an attempt in which a plugin has failed; yields differences.
 
-        Yields a difference of the node at which the next attempt begins, if a filter has failed.
+        Nodes are filtered until the first at which a filter fails: there the next attempt begins.
+
+        Args:
+            attempt: The attempt.
+            evaluated: The calls, by plain rules.
+            crowded: The nodes with nominated pods that count.
         """
         yield from _next_start(attempt, evaluated)
-        if self._counting is not None:
-            self._counting.fold()
-            self._expected = self._counted()
-            self._attempts = 0
+        yield from self.problems(evaluated, crowded)
 
     def problems(self, evaluated: Evaluated, crowded: Collection[str]) -> Iterator[str]:
         """Follows an attempt; yields a difference, some attempts later.
@@ -110,18 +115,24 @@ class Evaluations:
         """Yields the plugin of each call of a filter."""
         filters = [name for name in self._names["Filter"] if name not in evaluated.skipped]
         for nodes in evaluated.nodes:
-            for node, rejecting in self._visited(nodes).items():
+            for rejecting in self._visited(nodes, evaluated.failing).values():
                 last = filters.index(rejecting) if rejecting else len(filters)
                 yield from filters[: last + 1]
+            # These were filtered before it is clear at which node the visit ends.
+            for node, rejecting in nodes.items():
                 if node in crowded and not rejecting:
                     yield from filters
 
-    def _visited(self, nodes: dict[str, str]) -> dict[str, str]:
-        """Returns those of some nodes that are filtered, in order."""
+    def _visited(self, nodes: dict[str, str], failing: Collection[str]) -> dict[str, str]:
+        """Returns those of some nodes that are filtered, in order; the first that fails is last."""
+        names = list(nodes)
+        failed = [number for number, name in enumerate(names) if name in failing]
+        if failed:
+            names = names[: failed[0] + 1]
+            nodes = {name: nodes[name] for name in names}
         fitting = [node for node, rejecting in nodes.items() if not rejecting]
         if self._names["Score"] or len(fitting) < ENOUGH:
             return nodes
-        names = list(nodes)
         return {name: nodes[name] for name in names[: names.index(fitting[ENOUGH - 1])]}
 
 

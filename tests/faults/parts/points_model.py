@@ -154,8 +154,7 @@ class RulesOfAttempts:
         if nominated in filtered:
             first = filtered[nominated]
             has_failed = first is not None and first.kind == FAILED
-            if not has_failed:
-                self.evaluated.nodes.append({nominated: first.plugin if first else ""})
+            self.evaluated.nodes.append({nominated: first.plugin if first else ""})
             self.reports.append(("Filter", ERROR if has_failed else SUCCESS))
             if first is None:
                 return [nominated]
@@ -202,6 +201,7 @@ class RulesOfAttempts:
             kind = self._result(plugin, "pre_filter", "")
             if kind == RAISED:
                 self.reports.append(("PreFilter", ERROR))
+                self.evaluated.pre_filter.append(plugin)
                 raise PluginRaised(plugin)
             if kind == SKIPPED:
                 skipped.add(plugin)
@@ -244,6 +244,7 @@ class RulesOfAttempts:
             kind = self._result(plugin, "pre_score", "")
             if kind == RAISED:
                 self.reports.append(("PreScore", ERROR))
+                self.evaluated.pre_score.append(plugin)
                 raise PluginRaised(plugin)
             if kind == SKIPPED:
                 skipped.add(plugin)

@@ -209,6 +209,7 @@ class PointsRun:
         before = self._more.choice(("", "P9", *(plugin.name for plugin in self._plugins.all)))
         self.problems += _pre_enqueued(self._framework, pod, before, model)
         cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot)
+        crowded = [node for node, count in added.items() if count]
         expected: Any
         scorers: list[str] = []
         try:
@@ -221,12 +222,11 @@ class PointsRun:
             result: Any = schedule_pod(self._framework, cycle, attempt)
         except PluginError as error:
             self._check_reports(pod, model)
-            self.problems += self._evaluations.skip(attempt, model.evaluated)
+            self.problems += self._evaluations.failed(attempt, model.evaluated, crowded)
             if not isinstance(expected, PluginRaised) or error.plugin not in expected.args:
                 self.problems.append(f"{name}: {error}, not {expected!r}")
             return
         self._check_reports(pod, model)
-        crowded = [node for node, count in added.items() if count]
         self.problems += self._evaluations.problems(model.evaluated, crowded)
         if isinstance(expected, PluginRaised):
             self.problems.append(f"{name}: {result}, not an error of {expected.args}")

@@ -32,7 +32,14 @@ TICK_S: Final = 0.125
 #: Points that take no time if no plugin is called.
 MAY_BE_EMPTY: Final = ("Reserve", "Permit", "PreBindPreFlight", "PreBind", "PostBind")
 #: Methods that count evaluations.
-COUNTED: Final = ("filtered", "filtered_again", "filtered_once", "pre_filter_stopped", "scored")
+COUNTED: Final = (
+    "failed",
+    "filtered",
+    "filtered_again",
+    "filtered_once",
+    "pre_filter_stopped",
+    "scored",
+)
 #: An extension point, and the code of its status.
 Report = tuple[str, str]
 

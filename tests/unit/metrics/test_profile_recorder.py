@@ -20,7 +20,7 @@ from mooring.framework import (
     schedule_pod,
 )
 from mooring.framework.runtime.post_filter import post_filter
-from mooring.framework.status import PostFilterResult
+from mooring.framework.status import Code, PostFilterResult, Status
 from mooring.metrics.profile_recorder import (
     ATTEMPTS_MAX,
     GROUPS_MAX,
@@ -221,6 +221,68 @@ class VolumeBinding(Fails):
     """Raises as VolumeBinding does."""
 
     name = "VolumeBinding"
+
+
+class FailsAt(Refuses):
+    """Fails at an extension point; Filter fails at the nodes of these names."""
+
+    def __init__(self, name: str, point: str, *nodes: str) -> None:
+        super().__init__(name)
+        self._point, self._failing = point, nodes
+
+    def pre_filter(self, cycle: Any) -> Any:
+        self._fail("PreFilter")
+
+    @per_node
+    def filter(self, pod: Any, node: Any) -> Any:
+        return Status(Code.ERROR, ("broken",)) if node.name in self._failing else None
+
+    def pre_score(self, cycle: Any, view: Any) -> Any:
+        self._fail("PreScore")
+
+    def score(self, cycle: Any, view: Any) -> Any:
+        self._fail("Score")
+        return np.full(len(view), 101 if self._point == "range" else 0, dtype=np.int64)
+
+    def _fail(self, point: str) -> None:
+        if point == self._point:
+            raise ValueError(point)
+
+
+@pytest.mark.parametrize(
+    ("failing", "expected"),
+    [
+        (FailsAt("B", "PreFilter"), {"PreFilter": [1, 1, 0], "Filter": [0, 0, 0]}),
+        # Nodes a and b fit, c fails, d is not filtered.
+        (
+            FailsAt("B", "", "c"),
+            {"PreFilter": [1, 1, 1], "Filter": [3, 3, 2], "PreScore": [0, 0, 0]},
+        ),
+        (
+            FailsAt("B", "PreScore"),
+            {"Filter": [4, 4, 4], "PreScore": [1, 1, 0], "Score": [0, 0, 0]},
+        ),
+        (FailsAt("B", "Score"), {"PreScore": [1, 1, 1], "Score": [1, 1, 0]}),
+        # All scores are there before they are normalized.
+        (FailsAt("B", "range"), {"PreScore": [1, 1, 1], "Score": [4, 4, 4]}),
+    ],
+)
+def test_calls_of_an_attempt_that_fails_count(
+    failing: FailsAt, expected: dict[str, list[int]]
+) -> None:
+    recorded = Recorded(Refuses("A"), failing, Refuses("C"))
+    with pytest.raises(PluginError):
+        recorded.schedule()
+    counted = {point: recorded.evaluations(point, "A", "B", "C") for point in expected}
+    assert counted == expected
+
+
+def test_calls_on_a_nominated_node_that_fails_count() -> None:
+    recorded = Recorded(Refuses("A"), FailsAt("B", "", "d"), Refuses("C"), nodes="d")
+    with pytest.raises(PluginError):
+        recorded.schedule(make_pod(nominated_node="d"))
+    assert recorded.evaluations("Filter", "A", "B", "C") == [2, 2, 0]
+    assert recorded.evaluations("PreFilter", "A", "B", "C") == [1, 1, 1]
 
 
 def test_errors_of_volume_binding_are_counted_by_stage() -> None:

@@ -86,8 +86,10 @@ def filter_nodes(framework: Framework, cycle: Cycle, attempt: Attempt, order: Ro
     try:
         attempt.results = run_filters(framework, cycle, order if is_narrowed else None)
         feasible = _select_feasible(framework, attempt, attempt.results, order)
-    except BaseException:
+    except BaseException as error:
         recorder.point("Filter", ERROR, started_s)
+        if isinstance(error, PluginError):
+            _count_until_error(framework, cycle, attempt, order, error)
         raise
     recorder.succeeded["Filter"](recorder.now() - started_s)
     is_refused = feasible.count < feasible.evaluated_count
@@ -99,6 +101,21 @@ def filter_nodes(framework: Framework, cycle: Cycle, attempt: Attempt, order: Ro
     return feasible
 
 
+def _count_until_error(
+    framework: Framework, cycle: Cycle, attempt: Attempt, order: Rows, error: PluginError
+) -> None:
+    """Counts the nodes that were filtered before the first at which a filter failed, and that.
+
+    *Differs:* upstream filters nodes in parallel, and counts those that it began before it ended.
+    """
+    recorder, results, node_count = framework.recorder, attempt.results, 0
+    if results is not None:
+        node_count = int(np.count_nonzero(results.refused_by[order] != NOT_VISITED))
+    refused_counts = results.refused_counts if results is not None and node_count else None
+    recorder.filtered(cycle.skipped, node_count, refused_counts)
+    recorder.failed("Filter", error.plugin, cycle.skipped)
+
+
 def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
     """Runs the PreFilter plugins, or restores their cached results and states."""
     cached, cached_plugins = framework.cached_results(cycle)
@@ -106,8 +123,10 @@ def pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome:
     started_s = recorder.now()
     try:
         outcome = _run_pre_filter(framework, cycle, cached, cached_plugins)
-    except BaseException:
+    except BaseException as error:
         recorder.point("PreFilter", ERROR, started_s)
+        if isinstance(error, PluginError):
+            recorder.failed("PreFilter", error.plugin, cycle.skipped)
         raise
     if outcome.status is None:
         recorder.succeeded["PreFilter"](recorder.now() - started_s)
@@ -200,6 +219,7 @@ def try_nominated(framework: Framework, cycle: Cycle, attempt: Attempt) -> Feasi
         code = SUCCESS
     except PluginError as error:
         framework.errors.log(error, pod=cycle.pod.key, node=name)
+        framework.recorder.failed("Filter", error.plugin, cycle.skipped)
         return None
     finally:
         framework.recorder.point("Filter", code, started_s)

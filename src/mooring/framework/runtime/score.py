@@ -127,12 +127,34 @@ def total_scores(
         recorder.succeeded["PreScore"](ended_s - started_s)
         started_s, point = ended_s, "Score"
         total = _run_scorers(framework, cycle, attempt, view, rows, skipped)
-    except BaseException:
+    except BaseException as error:
         recorder.point(point, ERROR, started_s)
+        if point == "Score" and isinstance(error, PluginError):
+            _count_until_error(framework, attempt, skipped, len(view), error)
         raise
     recorder.succeeded["Score"](recorder.now() - started_s)
     recorder.scored(skipped, len(view))
     return total
+
+
+def _count_until_error(
+    framework: Framework,
+    attempt: Attempt,
+    skipped: frozenset[str],
+    node_count: int,
+    error: PluginError,
+) -> None:
+    """Counts PreScore, and Score of the first node up to the plugin that failed there.
+
+    If the scores cannot be normalized, all plugins have scored all nodes, as upstream. *Differs:*
+    upstream scores nodes in parallel, and counts those that it began before the error.
+    """
+    recorder = framework.recorder
+    recorder.failed("PreScore", "", skipped)
+    if error.plugin in attempt.raw:
+        recorder.failed("Score", "", skipped, node_count)
+    else:
+        recorder.failed("Score", error.plugin, skipped)
 
 
 def _run_scorers(
@@ -203,17 +225,18 @@ def pre_score(
         skipped = restored.skipped
         plugins = restored.to_call(plugins, cycle)
         cycle.restore_all(restored.states)
-    also_skipped = []
+    also_skipped: list[str] = []
     for plugin in plugins:
         if plugin.name in cache:
             result, state = cache[plugin.name]
             cycle.restore(plugin.name, state)
         else:
-            cycle.writer = plugin.name
-            result = framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
-            cycle.writer = None
-            if result is not None and result is not Skip.SKIP:
-                raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
+            try:
+                result = _call_pre_score(framework, cycle, plugin, view)
+            except PluginError:
+                skipped = skipped.union(also_skipped)
+                framework.recorder.failed("PreScore", plugin.name, skipped)
+                raise
             if plugin.name in cached_plugins:
                 cache[plugin.name] = (result, cycle.state_of(plugin.name))
         if result is Skip.SKIP:
@@ -222,6 +245,15 @@ def pre_score(
         applicable = framework.selection.applicable("pre_score", cycle)
         cached.restored_pre_score = restored_results(applicable, cache, skipped)
     return skipped.union(also_skipped) if also_skipped else skipped
+
+
+def _call_pre_score(framework: Framework, cycle: Cycle, plugin: Any, view: NodeView) -> Skip | None:
+    cycle.writer = plugin.name
+    result = framework.call(plugin, "PreScore", plugin.pre_score, cycle, view)
+    cycle.writer = None
+    if result is not None and result is not Skip.SKIP:
+        raise PluginError(plugin.name, "PreScore", f"returned {result!r}, not None or SKIP")
+    return result
 
 
 @dataclass(slots=True)
