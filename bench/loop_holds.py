@@ -153,6 +153,7 @@ def _requests(server: ApiServer) -> Iterator[_Request]:
     yield _Request("OpenAPI 2", "GET", "/openapi/v2")
     yield _Request("OpenAPI 3 of the core group", "GET", "/openapi/v3/api/v1")
     yield from _writes()
+    yield from _customs()
 
 
 def _lists() -> Iterator[_Request]:
@@ -194,6 +195,39 @@ def _writes() -> Iterator[_Request]:
     yield _Request("delete pods of a label", "DELETE", f"{pods}?labelSelector=app%3Da1")
     yield _Request("preview of deleting all pods", "DELETE", f"{pods}?dryRun=All")
     yield _Request("delete a namespace", "DELETE", OTHER)
+
+
+def _customs() -> Iterator[_Request]:
+    """Yields a definition, and objects that take long to validate: by rules, and by a pattern."""
+    pairs = "self.list.all(x, self.list.all(y, x != y || x == y))"
+    number = {"type": "array", "maxItems": 300, "items": {"type": "integer"}}
+    text = {"type": "string", "pattern": "(a|b)*a(a|b){300}c$"}
+    spec = {
+        "type": "object",
+        "properties": {"list": number, "text": text},
+        "x-kubernetes-validations": [{"rule": f"!has(self.list) || {pairs}"}],
+    }
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    definition = {
+        "metadata": {"name": "shops.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "shops", "singular": "shop", "kind": "Shop"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    yield _Request("create a definition, the first", "POST", definitions, definition)
+    shops = "/apis/example.com/v1/namespaces/default/shops"
+    about = {"apiVersion": "example.com/v1", "kind": "Shop"}
+    specs: dict[str, Any] = {
+        "rules of 300 x 300 steps": {"list": list(range(300))},
+        "a pattern and 6 KB": {"text": "ab" * 3000},
+    }
+    for title, content in specs.items():
+        body = {**about, "metadata": {"name": title.replace(" ", "-").lower()}, "spec": content}
+        yield _Request(f"create by {title}", "POST", shops, body)
 
 
 if __name__ == "__main__":

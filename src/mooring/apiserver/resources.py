@@ -64,6 +64,9 @@ class CustomVersion:
         selectable: The fields of field selectors, such as "spec.color".
         scale: The paths of the scale subresource; None without it.
         has_status: True with the status subresource.
+        has_rules: Whether rules in CEL are evaluated for its objects.
+        is_costly: Whether the schema has rules, patterns or alternatives, whose evaluation can take
+            much longer than that of types.
         list_kind: The kind of lists.
         converted: Returns a stored object as this version has it; it may change its argument. None
             if all objects were written by the schema of this version, the only one.
@@ -76,6 +79,8 @@ class CustomVersion:
     selectable: tuple[str, ...] = ()
     scale: Mapping[str, str] | None = None
     has_status: bool = False
+    has_rules: bool = False
+    is_costly: bool = False
     list_kind: str = ""
     converted: Callable[[Object], Object] | None = None
     warning: str = ""

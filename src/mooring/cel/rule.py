@@ -62,13 +62,18 @@ class Rule:
         self.uses_old_self = "oldSelf" in planned.names
         self._unset = [UNSET] * (planned.n_slots - FIRST_SLOT - len(VARIABLES))
 
-    def evaluate(self, value: Value, old: Value) -> Value:
+    def evaluate(self, value: Value, old: Value, tracker: CostTracker | None = None) -> Value:
         """Returns the result.
+
+        Args:
+            value: ``self``.
+            old: ``oldSelf``.
+            tracker: Adds up the cost, also of an evaluation that fails; None = of no interest.
 
         Raises:
             EvaluationError: it fails, or costs too much.
         """
-        frame = [None, CostTracker(), value, old, *self._unset]
+        frame = [None, tracker or CostTracker(), value, old, *self._unset]
         try:
             with deep_recursion():
                 result = self._run(frame)

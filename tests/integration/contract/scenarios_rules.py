@@ -177,3 +177,96 @@ def a_definition_with_a_broken_rule_is_refused(api: Api, namespace: str) -> None
         assert answer.code == 422
         (cause,) = answer.body["details"]["causes"]
         assert "x-kubernetes-validations" in cause["field"]
+
+
+def _with_text(*rules: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Returns a schema with rules for a spec with a long text."""
+    properties = {"text": {"type": "string", "maxLength": 20_000}, **fields}
+    spec = {"type": "object", "properties": properties, "x-kubernetes-validations": list(rules)}
+    return {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+
+
+def _searches(count: int) -> str:
+    """Returns an expression that costs 10 for each character of the text and each search."""
+    return " || ".join([f"self.text.matches('^{'y' * 399}')"] * count)
+
+
+_FOUR = {"rule": f"!({_searches(4)})"}
+_SIX = {"rule": f"!({_searches(6)})"}
+_REFUSAL = {"rule": "self.text.size() < 5", "message": "too long"}
+
+
+@scenario
+def rules_of_an_object_have_a_budget(api: Api, namespace: str) -> None:
+    later = {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 1"}]}
+    schema = _with_text(_REFUSAL, *[_FOUR] * 13, _REFUSAL, number=later)
+    install(api, definition("budgets", schema=schema))
+    url = path(GROUP_VERSION, namespace, "budgets")
+    for length in (5, 10_000, 19_000, 19_200, 19_230, 19_300, 20_000):
+        spec = {"text": "x" * length, "number": 1}
+        assert api.post(url, custom("Budget", "a", spec)).code == 422
+    assert api.post(url, custom("Budget", "a", {"text": "abcd", "number": 2})).code == 201
+    remove(api, "budgets")
+
+
+@scenario
+def a_rule_that_costs_too_much_is_the_last_one(api: Api, namespace: str) -> None:
+    install(api, definition("calls", schema=_with_text(_FOUR, _SIX, _REFUSAL)))
+    url = path(GROUP_VERSION, namespace, "calls")
+    for length in (5, 16_600, 16_660, 16_670, 16_700, 20_000):
+        assert api.post(url, custom("Call", "a", {"text": "x" * length})).code == 422
+    remove(api, "calls")
+
+
+@scenario
+def message_expressions_cost_as_well(api: Api, namespace: str) -> None:
+    four, six = (
+        {
+            **_REFUSAL,
+            "messageExpression": f"({_searches(count)}) ? 'a match' : 'no match'",
+            "fieldPath": ".text",
+        }
+        for count in (4, 6)
+    )
+    install(api, definition("messages", schema=_with_text(*[four] * 13, _REFUSAL)))
+    url = path(GROUP_VERSION, namespace, "messages")
+    for length in (5, 10_000, 19_000, 19_230, 19_300, 20_000):
+        assert api.post(url, custom("Message", "a", {"text": "x" * length})).code == 422
+    remove(api, "messages")
+    install(api, definition("notes", schema=_with_text(six, _REFUSAL)))
+    url = path(GROUP_VERSION, namespace, "notes")
+    for length in (5, 16_600, 16_700):
+        assert api.post(url, custom("Note", "a", {"text": "x" * length})).code == 422
+    remove(api, "notes")
+
+
+@scenario
+def long_and_empty_results_are_no_messages(api: Api, namespace: str) -> None:
+    expressions = ("self.text", "' ' + self.text + ' '", "self.text.replace('x', ' ')")
+    rules = [
+        {"rule": "self.text == ''", "message": f"rule {number}", "messageExpression": expression}
+        for number, expression in enumerate(expressions)
+    ]
+    install(api, definition("results", schema=_with_text(*rules)))
+    url = path(GROUP_VERSION, namespace, "results")
+    for text in ("x", "x" * 5119, "x" * 5120, "x" * 5121, "é" * 2560, "é" * 2561, "a\nb"):
+        assert api.post(url, custom("Result", "a", {"text": text})).code == 422
+    remove(api, "results")
+
+
+@scenario
+def parts_of_all_of_have_no_rules(api: Api, namespace: str) -> None:
+    del namespace
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    rules = {"x-kubernetes-validations": [{"rule": "self.low < 10"}]}
+    parts: list[dict[str, Any]] = [
+        rules,
+        {"properties": {"low": rules}},
+        {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-embedded-resource": True},
+        {"x-kubernetes-int-or-string": True},
+        {"anyOf": [{"pattern": "("}], "title": "a", "type": "string"},
+    ]
+    for part in parts:
+        spec = {"type": "object", "properties": {"low": {"type": "integer"}}, "allOf": [part]}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        assert api.post(definitions, definition("wrongs", schema=schema), dryRun="All").code == 422

@@ -243,6 +243,81 @@ def test_reads_are_answered_while_a_quota_counts_many_pods() -> None:
     assert asyncio.run(main()) == {"pods": str(MANY_OBJECTS + 1)}
 
 
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RULED = "/apis/example.com/v1/namespaces/default/shops"
+DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+
+
+def shop_definition(**of_name: Any) -> Any:
+    names = {"plural": "shops", "singular": "shop", "kind": "Shop", "listKind": "ShopList"}
+    spec = {"type": "object", "properties": {"name": {"type": "string", **of_name}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    return {
+        "metadata": {"name": "shops.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [version],
+        },
+    }
+
+
+def shop(name: str) -> Any:
+    about = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": name}}
+    return {**about, "spec": {"name": name}}
+
+
+def device_class(expression: str) -> Any:
+    selectors = [{"cel": {"expression": expression}}]
+    return {"metadata": {"name": "new"}, "spec": {"selectors": selectors}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "method", "path", "body"),
+    [
+        (None, "POST", DEFINITIONS, shop_definition()),
+        (None, "POST", DEVICE_CLASSES, device_class("device.driver == 'a'")),
+        ({"x-kubernetes-validations": [{"rule": "self.size() < 9"}]}, "POST", RULED, shop("new")),
+        ({"pattern": "^[a-z]+$"}, "POST", RULED, shop("new")),
+        ({"anyOf": [{"minLength": 1}, {"maxLength": 3}]}, "POST", RULED, shop("new")),
+    ],
+)
+def test_reads_are_answered_while_expressions_are_evaluated(
+    definition: Any, method: str, path: str, body: Any
+) -> None:
+    async def main() -> None:
+        api = StoppedInThreads()
+        api.go_on()
+        await api.handle("POST", CONFIG_MAPS, config_map("small"))
+        if definition is not None:
+            await api.handle("POST", DEFINITIONS, shop_definition(**definition))
+            assert (await api.handle("POST", RULED, shop("old")))[0] == 201
+        api._open.clear()
+        while api._reached.acquire(blocking=False):
+            pass
+        writing = started(api, method, path, body)
+        await api.wait_until_stopped()
+        assert (await api.handle("GET", f"{CONFIG_MAPS}/small"))[0] == 200
+        assert not writing.done()
+        api.go_on()
+        assert (await writing)[0] in (200, 201)
+
+    asyncio.run(main())
+
+
+def test_an_object_by_a_plain_schema_is_written_at_once() -> None:
+    async def main() -> None:
+        api = StoppedInThreads()
+        api.go_on()
+        await api.handle("POST", DEFINITIONS, shop_definition(maxLength=9))
+        api._open.clear()
+        assert (await api.handle("POST", RULED, shop("new")))[0] == 201
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("accept", ["application/json", TABLE])
 def test_a_list_of_large_objects_is_made_in_steps(accept: str) -> None:
     api = Api()

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mooring.apiserver.custom.decoding import as_read
 from mooring.apiserver.custom.structs import struct_of_schema
 from mooring.apiserver.resources import CustomVersion, Resource, Subresource
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mooring.apiserver.types import Object
 
+#: The keyword of rules in CEL.
+RULES: Final = "x-kubernetes-validations"
+_COSTLY: Final = (RULES, "pattern", "allOf", "anyOf", "oneOf", "not")
 #: The finalizer of a definition that is being deleted: its objects are deleted first.
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
@@ -77,6 +82,25 @@ def storage_resource(definition: Object) -> Resource:
     raise ValueError(f"{name}: no version of spec.versions has storage: true")
 
 
+def has_rules(schema: Any) -> bool:
+    """Returns whether a schema, or one inside it, has rules."""
+    return any(part.get(RULES) for part in _parts(schema))
+
+
+def _is_costly(schema: Any) -> bool:
+    return any(part.get(keyword) for part in _parts(schema) for keyword in _COSTLY)
+
+
+def _parts(schema: Any) -> Iterator[Object]:
+    """Yields a schema and those inside it, but for those of alternatives."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    inner = [*(schema.get("properties") or {}).values(), schema.get("items")]
+    for part in (*inner, schema.get("additionalProperties")):
+        yield from _parts(part)
+
+
 def _resource(definition: Object, version: Object, is_converted: bool) -> Resource:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     if not names.get("kind"):
@@ -94,6 +118,8 @@ def _resource(definition: Object, version: Object, is_converted: bool) -> Resour
         ),
         scale=scale,
         has_status="status" in parts,
+        has_rules=has_rules(schema),
+        is_costly=_is_costly(schema),
         list_kind=names.get("listKind") or f"{names['kind']}List",
         converted=partial(as_read, schema=schema) if is_converted else None,
         warning=_deprecation_warning(spec["group"], names["kind"], version),

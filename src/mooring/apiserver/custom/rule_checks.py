@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from mooring.apiserver.custom.rules import RULES, compile_problem
+from mooring.apiserver.custom.definition import RULES
+from mooring.apiserver.custom.rules import compile_problem
 from mooring.apiserver.errors import FieldError, invalid, not_supported, required
 
 _REASONS: Final = (

@@ -2,36 +2,48 @@
 
 Source: apiextensions-apiserver v0.36.3, pkg/apiserver/schema/cel/{validation,values,maplist}.go;
 apiserver v0.36.3, pkg/cel/escaping.go.
-Differs: there is no budget for all rules together, and lists of type "set" and "map" are compared
-in order.
+Differs: lists of type "set" and "map" are compared in order, and loops that cost nothing are
+limited, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
+from mooring.apiserver.custom.definition import RULES, has_rules
 from mooring.apiserver.custom.values import ABSENT, counterparts
 from mooring.apiserver.errors import (
     FieldError,
     duplicate,
     forbidden_field,
     invalid,
+    quoted,
     required,
 )
 from mooring.cel import CompileError, EvaluationError
+from mooring.cel.cost import CostTracker
 from mooring.cel.rule import Rule
 from mooring.cel.times import parse_duration, parse_timestamp
 from mooring.cel.values import NONE, ErrorValue, Optional, StringMap, Value
 from mooring.objects.text_cache import text_cache
 
-RULES: Final = "x-kubernetes-validations"
-
 #: Compiled rules are shared by all objects.
 _CACHE_SIZE: Final = 1024
 #: Longer rules are compiled each time: a compiled rule has many times its size.
 _CACHED_CHARS_MAX: Final = 8192
+
+#: Cost units of all rules for an object.
+COST_BUDGET: Final = 10_000_000
+#: Steps of loops, likewise: some cost nothing.
+STEP_BUDGET: Final = 5_000_000
+#: Of the result of a message expression.
+MESSAGE_BYTES_MAX: Final = 5 * 1024
+_NO_BUDGET: Final = "running out of cost budget, no further validation rules will be run"
+_OUT_OF_BUDGET: Final = f"validation failed due to {_NO_BUDGET}"
+_CALL_COST_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
 _RESERVED: Final = frozenset(
     [
@@ -73,24 +85,10 @@ _NOT_EVALUATED: Final = (
 )
 
 
-def has_rules(schema: Any) -> bool:
-    """Returns whether a schema, or one inside it, has rules."""
-    return any(True for _ in _rules_in(schema))
-
-
 def compile_problem(text: str) -> str:
     """Returns why a rule or message expression cannot be compiled; "" = it can."""
     compiled = _compiled(text)
     return compiled if isinstance(compiled, str) else ""
-
-
-def _rules_in(schema: Any) -> Iterator[dict[str, Any]]:
-    if not isinstance(schema, dict):
-        return
-    yield from schema.get(RULES) or ()
-    parts = [*(schema.get("properties") or {}).values(), schema.get("items")]
-    for part in (*parts, schema.get("additionalProperties")):
-        yield from _rules_in(part)
 
 
 @text_cache(_CACHE_SIZE, chars_max=_CACHED_CHARS_MAX)
@@ -114,79 +112,151 @@ def find_rule_errors(
     if any(error.type_name in _BLOCKING for error in errors):
         yield invalid("<nil>", None, _NOT_EVALUATED)
         return
-    for error in _errors(schema, obj, old, "", is_root=True):
+    node = _Node(schema, obj, old, "", is_root=True)
+    for error in _errors(node, _Budget()):
         yield error if error.field else FieldError(error.type_name, "<nil>", error.body)
 
 
-def _errors(
-    schema: Any, value: Any, old: Any, path: str, *, is_root: bool = False
-) -> Iterator[FieldError]:
-    if value is None or not isinstance(schema, dict):
+@dataclass(slots=True)
+class _Budget:
+    """Cost and steps that are left for an object; after ``is_spent`` no rule is evaluated."""
+
+    cost: int = COST_BUDGET
+    steps: int = STEP_BUDGET
+    is_spent: bool = False
+
+    def spend(self, tracker: CostTracker) -> bool:
+        """Subtracts an evaluation; returns False if it was too much."""
+        self.is_spent = tracker.cost > self.cost or tracker.n_steps > self.steps
+        self.cost -= tracker.cost
+        self.steps -= tracker.n_steps
+        return not self.is_spent
+
+
+class _Node(NamedTuple):
+    """A value with its schema, and the one before an update; None = none."""
+
+    schema: Any
+    value: Any
+    old: Any
+    path: str
+    is_root: bool = False
+
+    def cel_value(self, value: Any) -> Value:
+        return cel_value(value, self.schema, is_root=self.is_root)
+
+    def invalid(self, problem: str, field: str = "") -> FieldError:
+        path = f"{self.path}{field}".lstrip(".")
+        return invalid(path, self.schema.get("type", ""), problem)
+
+
+def _errors(node: _Node, budget: _Budget) -> Iterator[FieldError]:
+    if node.value is None or not isinstance(node.schema, dict):
         return
-    for rule in schema.get(RULES) or ():
-        yield from _rule_errors(rule, schema, value, old, path, is_root=is_root)
+    yield from _own_errors(node, budget)
+    for child in _children(node):
+        if budget.is_spent:
+            return
+        yield from _errors(child, budget)
+
+
+def _children(node: _Node) -> Iterator[_Node]:
+    schema, value, old = node.schema, node.value, node.old
     if isinstance(value, dict):
         properties, more = schema.get("properties") or {}, schema.get("additionalProperties")
         before = old if isinstance(old, dict) else {}
         for name, item in value.items():
-            below = f"{path}[{name}]" if more is not None else f"{path}.{name}".lstrip(".")
-            yield from _errors(properties.get(name, more), item, before.get(name), below)
+            path = f"{node.path}[{name}]" if more is not None else f"{node.path}.{name}".lstrip(".")
+            yield _Node(properties.get(name, more), item, before.get(name), path)
     elif isinstance(value, list):
         before_of = counterparts(schema, old)
         for number, item in enumerate(value):
             before_item = before_of(item)
             before_item = None if before_item is ABSENT else before_item
-            yield from _errors(schema.get("items"), item, before_item, f"{path}[{number}]")
+            yield _Node(schema.get("items"), item, before_item, f"{node.path}[{number}]")
+
+
+def _own_errors(node: _Node, budget: _Budget) -> Iterator[FieldError]:
+    rules = node.schema.get(RULES) or ()
+    if not rules:
+        return
+    if budget.cost <= 0:
+        budget.is_spent = True
+        yield node.invalid(_OUT_OF_BUDGET)
+        return
+    own = node.cel_value(node.value)
+    before = None if node.old is None else node.cel_value(node.old)
+    for rule in rules:
+        yield from _rule_errors(rule, node, own, before, budget)
+        if budget.is_spent:
+            return
 
 
 def _rule_errors(
-    rule: dict[str, Any], schema: dict[str, Any], value: Any, old: Any, path: str, *, is_root: bool
+    rule: dict[str, Any], node: _Node, own: Value, before: Value, budget: _Budget
 ) -> Iterator[FieldError]:
     compiled = _compiled(rule["rule"])
     if isinstance(compiled, str):
         return
     is_optional = bool(rule.get("optionalOldSelf"))
-    if compiled.uses_old_self and old is None and not is_optional:
+    if compiled.uses_old_self and node.old is None and not is_optional:
         return
-    own = cel_value(value, schema, is_root=is_root)
-    before: Value = None if old is None else cel_value(old, schema, is_root=is_root)
+    old_self: Value = before
     if is_optional:
-        before = NONE if old is None else Optional(before)
-    text = (rule.get("message") or rule["rule"]).strip()
+        old_self = NONE if node.old is None else Optional(before)
+    tracker = CostTracker()
+    problem, result = "", None
     try:
-        if compiled.evaluate(own, before) is True:
-            return
+        result = compiled.evaluate(own, old_self, tracker)
     except EvaluationError as error:
-        yield invalid(path, schema.get("type", ""), _failure(str(error), text))
-        return
-    if not compiled.uses_old_self and old is not None and value == old:
-        return  # as before the update: upstream only warns
-    yield _error(rule, path, value, _message(rule, own, before))
+        problem = str(error)
+    if not budget.spend(tracker):
+        yield node.invalid(_OUT_OF_BUDGET)
+    elif problem:
+        budget.is_spent = problem.startswith(_CALL_COST_EXCEEDED)
+        yield node.invalid(_failure(problem, (rule.get("message") or rule["rule"]).strip()))
+    elif result is not True:
+        refusal = _message_error(rule, node, own, before, budget)
+        is_unchanged = node.old is not None and node.value == node.old
+        if compiled.uses_old_self or not is_unchanged:  # otherwise upstream only warns
+            yield refusal
 
 
 def _failure(error: str, rule: str) -> str:
     if error.startswith("no such overload"):
         problem = "call arguments did not match a supported operator, function or macro signature"
         return f"'{error}': {problem} for rule: {rule}"
-    if error.startswith("operation cancelled: actual cost limit exceeded"):
+    if error.startswith(_CALL_COST_EXCEEDED):
         problem = "no further validation rules will be run due to call cost exceeds limit"
         return f"'{error}': {problem} for rule: {rule}"
     return f"{error} evaluating rule: {rule}"
 
 
-def _message(rule: dict[str, Any], own: Value, before: Value) -> str:
-    """Returns the result of the message expression, or else the message."""
-    expression = rule.get("messageExpression")
+def _message_error(
+    rule: dict[str, Any], node: _Node, own: Value, before: Value, budget: _Budget
+) -> FieldError:
+    """Returns the error of a rule that is false, with the result of its message expression."""
+    expression = rule.get("messageExpression") or ""
     compiled = _compiled(expression) if expression else ""
+    text: Value = ""
     if isinstance(compiled, Rule):
+        tracker, problem = CostTracker(), ""
         try:
-            text = compiled.evaluate(own, before)
-        except EvaluationError:
-            text = ""
-        if isinstance(text, str) and text.strip() and "\n" not in text:
-            return text.strip()
-    message = (rule.get("message") or "").strip()
-    return message or f"failed rule: {rule['rule'].strip()}"
+            text = compiled.evaluate(own, before, tracker)
+        except EvaluationError as error:
+            problem = str(error)
+        field = rule.get("fieldPath") or ""
+        if not budget.spend(tracker):
+            return node.invalid(f"messageExpression evaluation failed due to {_NO_BUDGET}", field)
+        if problem.startswith(_CALL_COST_EXCEEDED):
+            budget.is_spent = True
+            limit = f"call cost exceeds limit for messageExpression: {quoted(expression)}"
+            return node.invalid(f"no further validation rules will be run due to {limit}", field)
+    message = text.strip() if isinstance(text, str) else ""
+    if len(message.encode(errors="surrogatepass")) > MESSAGE_BYTES_MAX or "\n" in message:
+        message = ""
+    message = message or (rule.get("message") or "").strip()
+    return _error(rule, node.path, node.value, message or f"failed rule: {rule['rule'].strip()}")
 
 
 def _error(rule: dict[str, Any], path: str, value: Any, detail: str) -> FieldError:

@@ -108,7 +108,8 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
         errors = first_errors(find_value_errors(obj, custom.schema, old=before))
         errors += find_embedded_errors(obj, custom.schema, _embedded_metadata_errors)
         yield from errors
-        yield from _rule_errors(errors, custom.schema, obj, old)
+        if custom.has_rules:
+            yield from _rule_errors(errors, custom.schema, obj, old)
         yield from _replica_errors(custom, obj, "specReplicasPath")
         yield from _replica_errors(custom, obj, "statusReplicasPath")
 
@@ -119,7 +120,8 @@ def strategy_of_custom(custom: CustomVersion) -> Strategy:
             before = old.get("status", ABSENT)
             errors = first_errors(find_errors_below(new["status"], schema, "status", before))
         yield from errors
-        yield from _rule_errors(errors, custom.schema, new, old)
+        if custom.has_rules:
+            yield from _rule_errors(errors, custom.schema, new, old)
         yield from _replica_errors(custom, new, "statusReplicasPath")
 
     return Strategy(

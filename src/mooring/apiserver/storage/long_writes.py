@@ -20,6 +20,18 @@ T = TypeVar("T")
 MANY_OBJECTS: Final = 100
 _QUOTAS: Final = resource_named("", "resourcequotas")
 _PODS: Final = resource_named("", "pods")
+#: Whose objects have expressions in CEL: each takes milliseconds to compile, and the compiler is
+#: imported with the first, in a tenth of a second.
+_WITH_EXPRESSIONS: Final = frozenset(
+    [
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("resource.k8s.io", "deviceclasses"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("resource.k8s.io", "resourceclaimtemplates"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ]
+)
 #: Whose objects are deleted with all that belongs to them.
 _WITH_CONTENT: Final = (resource_named("", "namespaces"), DEFINITIONS)
 
@@ -45,12 +57,23 @@ async def wait_and_run(
     return await store.writes.run(work)
 
 
+def _evaluates(method: str, target: ResourcePath) -> bool:
+    """Returns whether a write may compile expressions, or evaluate those of a definition."""
+    resource = target.resource
+    if resource.custom is not None:
+        return resource.custom.is_costly and method != "DELETE"
+    is_whole = method != "DELETE" and not target.subresource
+    return is_whole and (resource.group, resource.name) in _WITH_EXPRESSIONS
+
+
 def _is_long(store: Store, method: str, target: ResourcePath, body: bytes) -> bool:
     """Returns whether a write may take some ten milliseconds."""
     if len(body) > LARGE_BYTES:
         return True
     if not target.resource.is_stored:
         return False
+    if _evaluates(method, target):
+        return True
     if target.resource is _QUOTAS and method != "DELETE":
         # Whatever is new in it, the pods of the namespace are counted.
         return store.collection(_PODS).count(target.namespace) > MANY_OBJECTS

@@ -54,8 +54,24 @@ _UNSUPPORTED = (
     "dependencies",
     "$ref",
 )
-#: Keywords that allOf, anyOf, oneOf and not may not have.
-_STRUCTURAL_ONLY = ("type", "title", "description", "nullable", "default")
+#: Keywords that allOf, anyOf, oneOf and not may not have, and what they must be.
+_STRUCTURAL_ONLY = {
+    "type": "empty",
+    "additionalProperties": "undefined",
+    "default": "undefined",
+    "title": "empty",
+    "description": "empty",
+    "nullable": "false",
+    _PRESERVE: "false",
+    "x-kubernetes-embedded-resource": "false",
+    _INT_OR_STRING: "false",
+    "x-kubernetes-list-map-keys": "empty",
+    "x-kubernetes-list-type": "undefined",
+    "x-kubernetes-map-type": "undefined",
+    "x-kubernetes-validations": "empty",
+}
+#: Of these, those that are wrong whatever their value is.
+_UNDEFINED = frozenset(name for name, text in _STRUCTURAL_ONLY.items() if text == "undefined")
 
 
 def validate_definition(definition: Object) -> Errors:
@@ -514,18 +530,15 @@ def _nested_errors(schema: Object, path: str) -> Iterator[FieldError]:
 
 
 def _restriction_errors(part: Object, whole: Object, path: str) -> Iterator[FieldError]:
-    for name in _STRUCTURAL_ONLY:
-        if part.get(name):
-            text = "must be empty to be structural"
-            if name in ("default", "nullable"):
-                text = (
-                    "must be undefined to be structural"
-                    if name == "default"
-                    else ("must be false to be structural")
-                )
-            yield forbidden_field(f"{path}.{name}", text)
-    if part.get("additionalProperties") is not None:
-        yield forbidden_field(f"{path}.additionalProperties", "must be undefined to be structural")
+    for name in ("anyOf", "allOf", "oneOf"):
+        for number, inner in enumerate(part.get(name) or ()):
+            yield from _restriction_errors(inner, whole, f"{path}.{name}[{number}]")
+    if part.get("not"):
+        yield from _restriction_errors(part["not"], whole, f"{path}.not")
+    if pattern := part.get("pattern"):
+        yield from _pattern_errors(pattern, f"{path}.pattern")
+    if isinstance(part.get("items"), dict):
+        yield from _restriction_errors(part["items"], whole.get("items") or {}, f"{path}.items")
     for name, inner in (part.get("properties") or {}).items():
         below = (whole.get("properties") or {}).get(name)
         inner_path = f"{path}.properties[{name}]"
@@ -534,13 +547,12 @@ def _restriction_errors(part: Object, whole: Object, path: str) -> Iterator[Fiel
             yield required(where, f"because it is defined in {inner_path}")
         else:
             yield from _restriction_errors(inner, below or {}, inner_path)
-    if isinstance(part.get("items"), dict):
-        yield from _restriction_errors(part["items"], whole.get("items") or {}, f"{path}.items")
-    for name in ("allOf", "anyOf", "oneOf"):
-        for number, inner in enumerate(part.get(name) or ()):
-            yield from _restriction_errors(inner, whole, f"{path}.{name}[{number}]")
-    if part.get("not"):
-        yield from _restriction_errors(part["not"], whole, f"{path}.not")
+    for name, text in _STRUCTURAL_ONLY.items():
+        if part.get(name) or (name in _UNDEFINED and part.get(name) is not None):
+            yield forbidden_field(f"{path}.{name}", f"must be {text} to be structural")
+    if "metadata" in (part.get("properties") or {}):
+        text = "must not be specified in a nested context"
+        yield forbidden_field(f"{path}.properties[metadata]", text)
 
 
 def _default_errors(schema: Object, path: str) -> Iterator[FieldError]:
