@@ -5,6 +5,8 @@ a binding needs those of the role, or the verb ``bind``.
 
 Source: k8s.io/kubernetes pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/*/policybased,
 pkg/registry/rbac/validation/{rule,policy_compact}.go.
+Differs: rules with more than ``PARTS_MAX`` single permissions are refused, unless the client has a
+rule that covers all of them.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ _EVERYTHING = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
 )
+#: Single permissions of a role that are compared with those of its author: four short lists have
+#: millions of combinations. The largest role of kube-apiserver has some thousands.
+PARTS_MAX = 10_000
 #: Fields that the garbage collector changes, and those that no client sets.
 _COLLECTED = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 #: The fields of a rule and their names in messages, in the order of the messages.
@@ -122,12 +127,16 @@ def _problem(
 ) -> str:
     """Returns the message that lists the rules which a client lacks; "" = none."""
     grants = authorizer.grants(identity, namespace)
-    parts = [part for rule in rules for part in _parts(rule)]
-    missing = [
-        part
-        for part in parts
-        if not any(grant.rule.covers(Rule.of(part)) for grant in grants.grants)
-    ]
+    own = [grant.rule for grant in grants.grants]
+    left = [rule for rule in rules if not _is_covered(Rule.of(rule), own)]
+    count = sum(map(_part_count, left))
+    if count > PARTS_MAX:
+        return (
+            f"the rules grant {count} single permissions, of which at most {PARTS_MAX} can be "
+            "compared with those of the client: use fewer values, or several roles"
+        )
+    parts = [part for rule in left for part in _parts(rule)]
+    missing = [part for part in parts if not _is_covered(Rule.of(part), own)]
     if not missing:
         return ""
     groups = "[" + " ".join(map(quoted, identity.groups)) + "]"
@@ -137,6 +146,18 @@ def _problem(
     if grants.problems:
         message += f"; resolution errors: [{joined(grants.problems)}]"
     return message
+
+
+def _is_covered(rule: Rule, own: list[Rule]) -> bool:
+    return any(other.covers(rule) for other in own)
+
+
+def _part_count(rule: Mapping[str, Any]) -> int:
+    """Returns the length of ``_parts``: the product of the lengths of a rule's lists."""
+    verbs, paths = len(rule.get("verbs") or ()), len(rule.get("nonResourceURLs") or ())
+    names = len(rule.get("resourceNames") or ()) or 1
+    groups, resources = len(rule.get("apiGroups") or ()), len(rule.get("resources") or ())
+    return verbs * (groups * resources * names + paths)
 
 
 def _parts(rule: Mapping[str, Any]) -> Iterator[dict[str, list[str]]]:
@@ -159,7 +180,7 @@ def _compacted(parts: list[dict[str, list[str]]]) -> list[dict[str, list[str]]]:
         is_path = "nonResourceURLs" in part
         key = (part.get("apiGroups"), part.get("resources"), part.get("resourceNames"))
         merged = by_resource.setdefault(number if is_path else str(key), {**part, "verbs": []})
-        merged["verbs"] = [*merged["verbs"], *part["verbs"]]
+        merged["verbs"].extend(part["verbs"])
     return list(by_resource.values())
 
 

@@ -21,13 +21,17 @@ MANY_OBJECTS: Final = 100
 _QUOTAS: Final = resource_named("", "resourcequotas")
 _PODS: Final = resource_named("", "pods")
 #: Whose objects have expressions in CEL: each takes milliseconds to compile, and the compiler is
-#: imported with the first, in a tenth of a second.
-_WITH_EXPRESSIONS: Final = frozenset(
+#: imported with the first, in a tenth of a second. Roles are compared with those of their author.
+_COSTLY: Final = frozenset(
     [
         ("apiextensions.k8s.io", "customresourcedefinitions"),
         ("resource.k8s.io", "deviceclasses"),
         ("resource.k8s.io", "resourceclaims"),
         ("resource.k8s.io", "resourceclaimtemplates"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+        ("rbac.authorization.k8s.io", "roles"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
     ]
@@ -57,13 +61,13 @@ async def wait_and_run(
     return await store.writes.run(work)
 
 
-def _evaluates(method: str, target: ResourcePath) -> bool:
-    """Returns whether a write may compile expressions, or evaluate those of a definition."""
+def _is_costly(method: str, target: ResourcePath) -> bool:
+    """Returns whether the time of a write depends on more than its size."""
     resource = target.resource
     if resource.custom is not None:
         return resource.custom.is_costly and method != "DELETE"
     is_whole = method != "DELETE" and not target.subresource
-    return is_whole and (resource.group, resource.name) in _WITH_EXPRESSIONS
+    return is_whole and (resource.group, resource.name) in _COSTLY
 
 
 def _is_long(store: Store, method: str, target: ResourcePath, body: bytes) -> bool:
@@ -72,7 +76,7 @@ def _is_long(store: Store, method: str, target: ResourcePath, body: bytes) -> bo
         return True
     if not target.resource.is_stored:
         return False
-    if _evaluates(method, target):
+    if _is_costly(method, target):
         return True
     if target.resource is _QUOTAS and method != "DELETE":
         # Whatever is new in it, the pods of the namespace are counted.
