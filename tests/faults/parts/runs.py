@@ -75,6 +75,7 @@ from tests.faults.parts.status_run import run_status
 from tests.faults.parts.tables_run import run_tables
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
+from tests.faults.parts.trust_run import run_trust
 from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
@@ -167,6 +168,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "scalar": run_scalar,
     "views": run_views,
     "waiting": run_waiting,
+    "trust": run_trust,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -232,6 +234,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "coordinated",
         "layers",
         "verbs",
+        "trust",
     ),
     "scheduler": (
         "handlers",
@@ -287,5 +290,12 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/pod_topology_spread": ("spreading", "scalar", "hint_rules", "hints"),
     "plugins/volume_binding": ("volumes", "scalar", "hint_rules", "hints"),
     "plugins/volume_restrictions": ("restrictions", "scalar", "hint_rules", "hints"),
-    "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects", "calls"),
+    "extenders": (
+        "bind_extender",
+        "preempt_extender",
+        "filter_extender",
+        "full_objects",
+        "calls",
+        "trust",
+    ),
 }
