@@ -36,7 +36,7 @@ FIRST_S: Final = 0.8
 LONGEST_S: Final = 30.0
 QUIET_S: Final = 120.0
 ROUNDING: Final = 1e-9
-#: Errors, and whether a request is tried again.
+#: Errors, and whether a request is retried.
 AGAIN: Final = (Unreachable, OutcomeUnknown)
 FINAL: Final = (LeaseLost, SchedulerError)
 
@@ -49,7 +49,7 @@ def retry_problems(rng: Rng) -> Iterator[str]:
 
 
 def _error(rng: Rng) -> tuple[SchedulerError, bool, float]:
-    """Returns an error, whether the request is tried again, and the wait that is requested."""
+    """Returns an error, whether the request is retried, and the wait that is requested."""
     draw, seconds = rng.random(), rng.choice((None, None, 0.0, 0.4, 7.0, 90.0))
     if draw < 0.3:
         return rng.choice(AGAIN)("no answer"), True, 0.0

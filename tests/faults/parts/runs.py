@@ -55,6 +55,7 @@ from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.profiles_run import run_profiles
+from tests.faults.parts.proxied_run import run_proxied
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.rejections_run import run_rejections
@@ -169,6 +170,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "views": run_views,
     "waiting": run_waiting,
     "trust": run_trust,
+    "proxied": run_proxied,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -235,6 +237,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "layers",
         "verbs",
         "trust",
+        "proxied",
     ),
     "scheduler": (
         "handlers",
