@@ -52,7 +52,7 @@ class Plan(NamedTuple):
 
     @property
     def moments(self) -> list[tuple[float, bytes | None]]:
-        """When each piece of the body arrives, and its end (None), after the request has."""
+        """The pieces of the body, and its end (None), each with the seconds after the request."""
         times = [self.after_s + self.pause_s * number for number in range(1, len(self.pieces) + 2)]
         moments: list[tuple[float, bytes | None]] = list(zip(times, self.pieces, strict=False))
         if self.end == "hang":
@@ -73,8 +73,8 @@ class Plan(NamedTuple):
         framing = {"sized": f"content-length: {length}\r\n", "unframed": ""}.get(
             self.frame, "transfer-encoding: chunked\r\n"
         )
-        kept = "" if self.is_kept else "connection: close\r\n"
-        return f"HTTP/1.1 {status} X\r\n{framing}{kept}{IGNORED}\r\n".encode()
+        closing = "" if self.is_kept else "connection: close\r\n"
+        return f"HTTP/1.1 {status} X\r\n{framing}{closing}{IGNORED}\r\n".encode()
 
 
 def drawn_plan(rng: Rng, *, has_proxy: bool, has_tunnels: bool, has_source: bool) -> Plan:

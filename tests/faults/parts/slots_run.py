@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import nullcontext
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -159,14 +160,16 @@ class SlotsRun:
 
     async def _phased(self, phase: Phase) -> None:
         """Works, waits for others, and works again."""
-        await asyncio.sleep(phase.before_s)
-        if phase.kind == "object":
-            with self._tasks.outside_request(), self._tasks.waiting_for_object():
-                await asyncio.sleep(phase.waits_s)
-        elif phase.kind == "permit":
-            with self._tasks.waiting_in_permit():
-                await asyncio.sleep(phase.waits_s)
-        await asyncio.sleep(phase.after_s)
+        is_in_prebind = phase.kind == "object"
+        with self._tasks.outside_request() if is_in_prebind else nullcontext():
+            await asyncio.sleep(phase.before_s)
+            if is_in_prebind:
+                with self._tasks.waiting_for_object():
+                    await asyncio.sleep(phase.waits_s)
+            elif phase.kind == "permit":
+                with self._tasks.waiting_in_permit():
+                    await asyncio.sleep(phase.waits_s)
+            await asyncio.sleep(phase.after_s)
 
     def _draw_outage(self) -> None:
         """Reports, in some runs, that requests reach the server, or do not."""
