@@ -1,4 +1,4 @@
-"""Which times of a lease are accepted, and how loudly tries for it that fail are logged.
+"""The times of a lease that are accepted, and how loudly tries for it that fail are logged.
 
 Source: client-go, tools/leaderelection/leaderelection.go (NewLeaderElector).
 """
