@@ -292,7 +292,10 @@ class ProxiedRun:
         await asyncio.sleep(0)
         is_direct = self._is_secure and self._proxy is None
         name = (self._server_name or SERVER) if is_direct else None
-        if (more.get("server_hostname"), more.get("ssl") is not None) != (name, is_direct):
+        context = more.get("ssl")
+        if (more.get("server_hostname"), context is not None) != (name, is_direct) or (
+            is_direct and not _is_verifying(context)
+        ):
             self.problems.append(f"a connection is opened with {more}")
         link = Link(self, factory(), more["sock"])
         self._links.append(link)
@@ -305,7 +308,7 @@ class ProxiedRun:
         """Begins TLS in a tunnel, as ``start_tls`` of the loop."""
         await asyncio.sleep(0)
         name = self._server_name or SERVER
-        if more.get("server_hostname") != name or not isinstance(context, ssl.SSLContext):
+        if more.get("server_hostname") != name or not _is_verifying(context):
             self.problems.append(f"TLS with {more}, not {name}")
         link.protocol = protocol
         return link
@@ -377,6 +380,12 @@ class ProxiedRun:
             _send(link, plan, moments.pop(0)[1])
         if moments:
             self._loop.call_at(moments[0][0], self._send_all, link, plan, moments)
+
+
+def _is_verifying(context: Any) -> bool:
+    """Returns whether a context verifies the certificate of a server, and its name."""
+    is_context = isinstance(context, ssl.SSLContext)
+    return is_context and context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
 
 
 def _send(link: Link, plan: Plan, piece: bytes | None) -> None:

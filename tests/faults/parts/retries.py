@@ -56,8 +56,8 @@ def _error(rng: Rng) -> tuple[SchedulerError, bool, float]:
     if draw < 0.4:
         return rng.choice(FINAL)("no"), False, 0.0
     if draw < 0.5:
-        kind, status = rng.choice(((Conflict, 409), (NotFound, 404), (Forbidden, 403)))
-        return kind("no", status=status, retry_after_s=seconds), False, seconds or 0.0
+        refusal, status = rng.choice(((Conflict, 409), (NotFound, 404), (Forbidden, 403)))
+        return refusal("no", status=status, retry_after_s=seconds), False, seconds or 0.0
     kind, status = rng.choice(((ServerError, 503), (TooManyRequests, 429)))
     error = kind("no", status=status, retry_after_s=seconds)
     if draw < 0.6:

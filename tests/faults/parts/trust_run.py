@@ -37,7 +37,7 @@ from mooring.config.types import Extender, ExtenderTLSConfig
 from mooring.errors import ConfigError, Unreachable
 from mooring.extenders import Extenders
 from mooring.extenders import tls as extender_tls
-from mooring.extenders.tls import check_trust
+from mooring.extenders.tls import check_trust, without_password
 from tests.faults.parts.certificates import NAMES, certificate, handshake, host
 from tests.faults.parts.logged import logged
 from tests.faults.parts.trust_parts import DrawnParts, Part, access_error, extender_error
@@ -49,6 +49,7 @@ SYSTEM: Final = "SSL_CERT_FILE"
 SERVERS: Final = NAMES
 FORBIDDEN: Final = ("169.254.169.254", "[fe80::1]", "100.100.100.200")
 REFUSED: Final = 403
+BROKEN_URL: Final = "http://[a:b@c"
 
 
 #: Failures of a connection, and what is said about them.
@@ -120,6 +121,9 @@ class TrustRun(DrawnParts):
             if self.problems:
                 return
         self.problems += _text_problems()
+        check_trust([Extender(url_prefix=BROKEN_URL)])  # it fails when it is called, and says why
+        if without_password(BROKEN_URL) != BROKEN_URL:
+            self.problems.append(f"{BROKEN_URL} is written as {without_password(BROKEN_URL)}")
 
     async def _open(self, factory: Callable[[], Any], *place: Any, **more: Any) -> Any:
         """Opens a connection, or fails, as ``create_connection`` of the loop.
