@@ -16,7 +16,7 @@ from mooring.client import Client, Request
 from mooring.client.bound_node import ARRIVES_WITHIN_S
 from mooring.client.transport.transport import Response, Transport
 from mooring.clock import Rng, seeded_random
-from mooring.errors import NotFound, OutcomeUnknown, SchedulerError
+from mooring.errors import Conflict, NotFound, OutcomeUnknown, SchedulerError
 from mooring.objects.pod import Pod
 from mooring.scheduler import bind_pod as module
 from mooring.virtual_loop import LoopClock, VirtualLoop
@@ -51,6 +51,7 @@ READ_FAST_S: Final = 0.5
 DROPPED_SHARE: Final = 0.6
 CUT_SHARE: Final = 0.7
 CUT_S_MAX: Final = 5.0
+STATUSES: Final = {Conflict: 409, NotFound: 404}
 #: The faults of requests; those of watches do not occur.
 KINDS: Final = ("unreachable", "too_many", "server_error", "conflict", "lost", "slow")
 
@@ -226,6 +227,8 @@ class BindingRun:
         )
 
     def _check(self, name: str, uid: str, node: str, result: SchedulerError | None) -> None:
+        if isinstance(result, Conflict | NotFound) and STATUSES[type(result)] != result.status:
+            self.problems.append(f"{name} failed with {result!r} of status {result.status}")
         stored = self._server.nodes.get(uid)
         if stored is None:
             return  # deleted meanwhile

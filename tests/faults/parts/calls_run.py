@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +55,8 @@ UNUSABLE: Final = {
     "http://": "no Host in request URL",
 }
 BIG: Final = 2**63
+#: An answer to a binding, in the longest timeout.
+SLOW_S: Final = 6.5
 
 
 class Pool:
@@ -246,7 +249,10 @@ class CallsRun(CallDocuments):
         self._rng = rng = seeded_random(seed)
         self._clock = LoopClock(asyncio.get_running_loop())
         self._configs = [self._config() for _ in range(rng.randint(1, 3))]
-        client: Any = Client(None, rng=rng)  # type: ignore[arg-type]
+        #: How long a binding may take by the lease; ``inf`` = there is none.
+        self._left_s = math.inf
+        self._leases = seeded_random(seed + 1_000_000)
+        client: Any = Client(None, fence=lambda: self._left_s, rng=rng)  # type: ignore[arg-type]
         self._extenders = Extenders(
             self._configs, client, clock=self._clock, rng=rng, sleep=asyncio.sleep
         )
@@ -373,6 +379,13 @@ class CallsRun(CallDocuments):
         bytes_max = OBJECTS_MAX if is_big else NAMES_MAX
         timeout_s = config.http_timeout_s if config.http_timeout_s > 0 else USUAL_S
         expected, tries, lasts_s = self._drawn(kind, config, verb, body, meaning, bytes_max)
+        self._left_s = (
+            self._leases.choice((math.inf, 0.05, 0.2, 2.0, 6.0)) if kind == "bind" else 0.0
+        )
+        if kind == "bind" and tries and self._left_s < min(timeout_s, lasts_s):
+            # It is given up with the lease, whatever would come later.
+            lasts_s, name = self._left_s, json.dumps(extender.name)
+            expected = f"extender {name}: no answer to {verb} in {lasts_s:g} s"
         self._sent.clear()
         began_s = self._clock.monotonic_s()
         if kind == "bind":
@@ -414,6 +427,8 @@ class CallsRun(CallDocuments):
         if problem := UNUSABLE.get(config.url_prefix):
             return f"Post {json.dumps(f'{public}/{verb}')}: {problem}", 0, 0.0
         after_s = rng.choice((0.0, 0.1, 0.4))
+        if kind == "bind" and config.http_timeout_s > SLOW_S and self._leases.random() < 0.4:
+            after_s = SLOW_S
         self._script = [(True, after_s, Response(200, {}, body))]
         timeout_s = config.http_timeout_s if config.http_timeout_s > 0 else USUAL_S
         if rng.random() < 0.55:
@@ -444,10 +459,6 @@ class CallsRun(CallDocuments):
             if kind == "bind":
                 result, tries, lasts_s = f"{what}: reset", 1, 0.1
         return result, tries, lasts_s
-
-    # -- documents --------------------------------------------------------------------------------
-
-    # -- answers ----------------------------------------------------------------------------------
 
     # -- metrics ----------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from mooring.errors import (
     TooManyRequests,
     Unreachable,
 )
+from tests.faults.parts.retries import retry_problems
 from tests.helpers.virtual_loop import run_virtually
 
 #: Calls of one run, and the objects that they are about.
@@ -257,4 +258,5 @@ def run_client(seed: int) -> None:
         return await ClientRun(seed).run()
 
     problems = run_virtually(run(), seeded_random(seed + 2_000_000))
+    problems += retry_problems(seeded_random(seed + 3_000_000))
     assert not problems, problems[0]

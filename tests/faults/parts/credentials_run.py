@@ -26,6 +26,7 @@ from mooring.client.transport.exec_plugin import ExecCredential
 from mooring.client.transport.kubeconfig import Access, ExecPlugin
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import Unreachable
+from tests.faults.parts.certificates import certificate, handshake, host, key
 from tests.helpers.credentials import pair
 
 STEPS: Final = 60
@@ -50,12 +51,17 @@ class CredentialsRun:
     _headers: Callable[[], Any]
     _renew: Callable[[], Any]
     _generation = 0
+    _is_secure = False
+    #: The certificates of the last answer of the plugin, and of new connections; "" = none.
+    _last_name = _certificate = ""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.problems: list[str] = []
         self._rng = rng = seeded_random(seed)
         self._clock = VirtualClock(wall_s=1_700_000_000.0)
         self._folder = folder
+        #: Draws what was added to the run later.
+        self._more = seeded_random(seed + 1_000_000)
         self._number = 0
         self._renewed_at_s = -math.inf
         access = getattr(self, f"_begin_{rng.choice(('token', 'plugin', 'pair'))}")()
@@ -74,10 +80,22 @@ class CredentialsRun:
                 for _ in range(self._rng.randrange(3))
             ]
             await asyncio.gather(*calls)
+            self._check_connection()
             if self._credentials.generation != self._generation:
                 self.problems.append(f"generation {self._credentials.generation}")
             if self.problems:
                 return
+
+    def _check_connection(self) -> None:
+        """Checks, with a plugin, whom a new connection trusts, and which certificate it shows."""
+        context = self._credentials.tls
+        if not self._is_secure or context is None:
+            return
+        for name in NAMES:
+            expected = self._certificate if name == self._authority else None
+            real = handshake(context, host(name), name)
+            if real != expected:
+                self.problems.append(f"the server {name} sees {real!r}, not {expected!r}")
 
     async def _compare(
         self, what: str, call: Coroutine[Any, Any, Any], model: Callable[[], Any]
@@ -146,13 +164,18 @@ class CredentialsRun:
         self._failed_at_s = -math.inf
         self._answer: ExecCredential | None = None
         self._runs = self._expected_runs = 0
+        #: With TLS: the authority that is stored, the one in use, and the name of the certificate.
+        self._is_secure = self._more.random() < 0.5
+        self._stored = {"authority": "a"}
+        self._authority, self._authority_read_at_s = "a", self._clock.monotonic_s()
+        self._certificate = ""
         self._change_plugin()
-        self._change, self._headers, self._renew = (
-            self._change_plugin,
-            self._plugin_headers,
-            self._renew_plugin,
-        )
-        return Access("http://127.0.0.1:1", plugin=PLUGIN)
+        self._change, self._headers = self._change_plugin, self._plugin_headers
+        self._renew = self._renew_plugin
+        if not self._is_secure:
+            return Access("http://127.0.0.1:1", plugin=PLUGIN)
+        (self._folder / "authority").write_bytes(certificate("a"))
+        return Access("https://[::1]:1", authority=self._folder / "authority", plugin=PLUGIN)
 
     def _change_plugin(self) -> None:
         """Draws what the plugin prints from now on: None = it fails."""
@@ -160,7 +183,20 @@ class CredentialsRun:
         lifetime_s = self._rng.choice((None, -1.0, 4.0, 30.0))
         expires_at_s = None if lifetime_s is None else self._clock.wall_s() + lifetime_s
         token = f"token-{self._number}" if self._rng.random() < 0.8 else "two words"
-        answer = ExecCredential(token=token, expires_at_s=expires_at_s)
+        self._name, fits = "", True
+        if self._is_secure and self._more.random() < 0.6:
+            self._name, fits = self._more.choice(NAMES), self._more.random() < 0.8
+        other = self._name if fits else next(it for it in NAMES if it != self._name)
+        answer = ExecCredential(
+            token=token,
+            expires_at_s=expires_at_s,
+            certificate=certificate(self._name) if self._name else None,
+            key=key(other) if self._name else None,
+        )
+        self._fits = fits
+        if self._is_secure and self._more.random() < 0.5:
+            name = self._stored["authority"] = self._more.choice((*NAMES, ""))
+            (self._folder / "authority").write_bytes(certificate(name) if name else b"garbage")
         self._answer = answer if self._rng.random() < 0.7 else None
 
     async def run_plugin(self, plugin: ExecPlugin, **options: Any) -> ExecCredential:
@@ -173,6 +209,8 @@ class CredentialsRun:
         return self._answer
 
     def _plugin_headers(self) -> Any:
+        if self._is_secure:
+            self._follow_authority()
         if self._clock.wall_s() >= self._expires_at_s and not self._issue():
             return "unreachable"
         return {"authorization": f"Bearer {self._token}"}
@@ -187,9 +225,14 @@ class CredentialsRun:
             return False
         self._expected_runs += 1
         answer = self._answer
-        if answer is None or answer.token == "two words":
+        # A certificate that is used already is not loaded again, whatever its key is.
+        loads = bool(self._name) and self._name != self._last_name
+        if answer is None or answer.token == "two words" or (loads and not self._fits):
             self._failed_at_s = now_s
             return False
+        self._generation += loads
+        self._last_name = self._name
+        self._certificate = self._name or self._certificate
         self._failed_at_s = -math.inf
         self._token = answer.token or ""
         self._expires_at_s = math.inf if answer.expires_at_s is None else answer.expires_at_s
@@ -224,20 +267,25 @@ class CredentialsRun:
 
     def _write_pairs(self) -> None:
         for file, name in self._stored.items():
-            certificate, key = _pair(name or "a")
-            (self._folder / file).write_bytes(certificate if name else b"garbage")
+            content, secret = _pair(name or "a")
+            (self._folder / file).write_bytes(content if name else b"garbage")
             if file == "client":
-                (self._folder / "key").write_bytes(key)
+                (self._folder / "key").write_bytes(secret)
 
     def _pair_headers(self) -> Any:
+        self._follow_authority(can_load=bool(self._stored["client"]))
+        return {}
+
+    def _follow_authority(self, *, can_load: bool = True) -> None:
+        """Follows the file of the authority, which is read once a minute."""
         now_s = self._clock.monotonic_s()
         if now_s - self._authority_read_at_s >= FILE_S:
             self._authority_read_at_s = now_s
             stored = self._stored["authority"]
-            if stored not in ("", self._authority) and self._stored["client"]:
+            if stored not in ("", self._authority) and can_load:
                 self._authority = stored
                 self._generation += 1
-        return {}
+                self._certificate = self._last_name
 
     def _renew_pair(self) -> Any:
         if not self._may_renew():

@@ -44,7 +44,14 @@ from tests.faults.parts.claim_changes import ClaimChanges
 from tests.faults.parts.cycle_cluster import NODES, PodCluster
 from tests.faults.parts.cycle_extenders import FaultyExtenders
 from tests.faults.parts.cycle_points import EndsOfFlights, MeasuredPlugin, point_problems
-from tests.faults.parts.cycle_script import ERROR, STEP_S, HangingScript, Script, SkippingScript
+from tests.faults.parts.cycle_script import (
+    ERROR,
+    STEP_S,
+    HangingScript,
+    Script,
+    SkippingScript,
+    prepares,
+)
 from tests.faults.parts.narrowing import Narrowing
 from tests.faults.parts.observed import observed_pair, observed_problems
 from tests.faults.parts.second_wait import SecondWait
@@ -97,10 +104,21 @@ class FakeReporting:
         self._run = run
         #: UID -> the node that was written, and not withdrawn.
         self.announced: dict[str, str] = {}
+        #: UIDs of pods whose nomination was to be written in this attempt.
+        self.announcing: set[str] = set()
+
+    def check(self, uid: str) -> None:
+        """Checks that a pod is nominated before its binding if that takes a while, else not."""
+        self._run.flights.check(uid)
+        script = self._run.script
+        is_due = self._run.announces and (script.delays(uid) or prepares(script, uid))
+        if (uid in self.announcing) is not is_due:
+            self._run.problems.append(f"{uid} is nominated before its binding: {not is_due}")
 
     def bound(self, pod: PodInfo, node_name: str) -> None:
         """Ends the nomination of a bound pod."""
         del node_name
+        self.announcing.discard(pod.uid)
         self.announced.pop(pod.uid, None)
 
     def placed(self, pod: PodInfo) -> None:
@@ -113,6 +131,7 @@ class FakeReporting:
         """Writes a nomination, in most cases."""
         if not self._run.announces:
             self._run.problems.append(f"a nomination of {pod.key} is written, which is off")
+        self.announcing.add(pod.uid)
         await asyncio.sleep(self._run.step_s())
         is_written = self._run.rng.random() < 0.7
         if is_written:
@@ -133,6 +152,7 @@ class FakeReporting:
         if self._run.script.has_ended:
             self._run.problems.append(f"{pod.key} has failed by {why}, but the scheduler ends")
         self.failures += 1
+        self.announcing.discard(pod.uid)
         written = self.announced.pop(pod.uid, None)
         if announced != written:
             self._run.problems.append(f"{pod.key}: {written} was written, not {announced}")
@@ -144,6 +164,7 @@ class FakeReporting:
         """Counts the failure of a pod that is gone, or has a node."""
         del why
         self.failures += 1
+        self.announcing.discard(pod.uid)
         self.announced.pop(pod.uid, None)
 
 
@@ -231,7 +252,7 @@ class CycleRun(PodCluster):
     def _attach(self, profiles: Any, clock: Any, options: Any, events: EventHandlers) -> None:
         """Attaches the models."""
         self._n_preempted = 0
-        self._flights = EndsOfFlights(self._queue, self._prebind, self.problems.append)
+        self.flights = EndsOfFlights(self._queue, self._prebind, self.problems.append)
         twin = QueueTwin(profiles, clock, options)
         self.attached = AttachedQueue(self._queue, twin, self.problems.append)
         self.attached.listen(self._on_queue_call)
@@ -254,7 +275,7 @@ class CycleRun(PodCluster):
         scheduler._binding_cycle._handle_failure = self._on_failure
 
     def _bind_checked(self, pod: PodInfo, node_name: str) -> bool:
-        self._flights.check(pod.uid)
+        self._reporting.check(pod.uid)
         return self._bind(pod, node_name)
 
     def check_victims(self, preemptor: PodInfo, result: PostFilterResult) -> None:

@@ -19,6 +19,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import LeaseLost
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.parts.lease_checks import lease_problems
 from tests.faults.parts.virtual_runs import check_run_of_tasks
 from tests.faults.test_lease_seeds import SkewedClock
 from tests.faults.twins.attached_elector import AttachedElector
@@ -229,3 +230,5 @@ def run_elector(seed: int) -> None:
         AssertionError: a rule is violated.
     """
     check_run_of_tasks(ElectorRun, seed)
+    for problem in lease_problems(seeded_random(seed + 5_000_000)):
+        raise AssertionError(problem)

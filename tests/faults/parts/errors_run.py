@@ -36,6 +36,8 @@ from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.parts.virtual_runs import check_run
 
 TRIALS: Final = 30
+#: So many evictions have a deletion that is refused with a conflict.
+CONFLICT_SHARE: Final = 0.3
 ERRORS: Final[Mapping[str, SchedulerError]] = {
     "unreachable": Unreachable("refused"),
     "no answer": OutcomeUnknown("no response"),
@@ -146,7 +148,7 @@ class ErrorsRun:
 
     def __init__(self, seed: int) -> None:
         self.problems: list[str] = []
-        self._rng = seeded_random(seed)
+        self._rng, self._more = seeded_random(seed), seeded_random(seed + 1_000_000)
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self._clock = LoopClock(loop)
@@ -192,6 +194,11 @@ class ErrorsRun:
         server = Server()
         server.patch_kind = "condition"
         planned = self._plan(server)
+        if self._more.random() < CONFLICT_SHARE:
+            # A deletion that is refused, at once or after failures: it is read why.
+            before = self._more.choices(TRANSIENT, k=self._more.randrange(3))
+            server.planned = ["", *before, self._more.choice(("409", "exists"))]
+            planned = list(server.planned)
         real = await _result(self._evictor(server).evict(self._pod, "preempted"))
         model = Model(planned)
         outcome = model.write("condition")

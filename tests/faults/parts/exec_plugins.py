@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import select
+import tempfile
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -35,6 +39,17 @@ printf "%s" "$ANSWER"
 printf "%s" "$KUBERNETES_EXEC_INFO$1$2" >&2
 exit $CODE
 """
+#: Never ends, and has a child that has the pipe open.
+HANGING: Final = """
+exec 3>"$FIFO"
+sleep 20 &
+sleep 20
+"""
+HANGS_S: Final = 0.1
+#: In so many runs a program hangs.
+HANGING_SHARE: Final = 0.3
+#: What was killed has closed its files so soon; milliseconds.
+KILLED_MS: Final = 10_000
 TIMES: Final = (None, "2030-01-01T00:00:00Z", "2030-01-01T00:00:00+02:00")
 #: What is wrong with an answer, and what the error says.
 FLAWS: Final[tuple[tuple[dict[str, Any], str], ...]] = (
@@ -91,7 +106,42 @@ async def _problems(rng: Rng) -> list[str]:
             code = rng.choice((1, 7))
             expected = f"failed with exit code {code}: "
         problems += await _compared(rng, answer, code, expected)
+    if rng.random() < HANGING_SHARE:
+        problems += await _hang()
     return problems
+
+
+async def _hang() -> list[str]:
+    """Checks that a program that does not end is killed with its children."""
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = Path(folder) / "fifo"
+        os.mkfifo(fifo)
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        plugin = ExecPlugin("sh", ("-c", HANGING), {"FIFO": str(fifo)}, V1, "", None)
+        try:
+            await run_plugin(plugin, environment={"PATH": "/usr/bin:/bin"}, deadline_s=HANGS_S)
+        except Unreachable as error:
+            problem = str(error)
+        else:
+            problem = "it ended"
+        poll = select.poll()
+        poll.register(reader, select.POLLIN)
+        has_started = bool(poll.poll(0)) or _has_writer(reader)
+        is_killed = not has_started or bool(poll.poll(KILLED_MS))
+        os.close(reader)
+    text = f"sh did not end within {HANGS_S:g} s"
+    if problem != text or not is_killed:
+        return [f"a program that hangs: {problem}, its children are killed: {is_killed}"]
+    return []
+
+
+def _has_writer(reader: int) -> bool:
+    """Returns whether a process has the other end of a pipe open."""
+    try:
+        os.read(reader, 1)
+    except BlockingIOError:
+        return True
+    return False
 
 
 async def _compared(rng: Rng, answer: dict[str, Any], code: int, expected: Any) -> list[str]:

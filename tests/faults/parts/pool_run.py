@@ -169,7 +169,9 @@ class PoolRun(PoolChecks):
         elif isinstance(error, ConnectionResetError):
             link = caller.link
             is_cut = script is not None and script.kind in ("cut", "reset", "torn")
-            is_fine = is_fine or is_cut or (link is not None and not link.is_usable)
+            is_delivered = number in self._network.delivered
+            is_over = link is not None and not link.is_usable and not is_delivered
+            is_fine = is_fine or is_cut or is_over
         if not is_fine:
             self._add(f"request {number} ends with {error!r}: {script}, {failure}")
 

@@ -55,6 +55,7 @@ from tests.faults.parts.pool_run import run_pool
 from tests.faults.parts.preempt_extender_run import run_preempt_extender
 from tests.faults.parts.preemption_run import run_preemption
 from tests.faults.parts.profiles_run import run_profiles
+from tests.faults.parts.proxied_run import run_proxied
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
 from tests.faults.parts.rejections_run import run_rejections
@@ -75,6 +76,7 @@ from tests.faults.parts.status_run import run_status
 from tests.faults.parts.tables_run import run_tables
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
+from tests.faults.parts.trust_run import run_trust
 from tests.faults.parts.turns_run import run_turns
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
@@ -167,6 +169,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "scalar": run_scalar,
     "views": run_views,
     "waiting": run_waiting,
+    "trust": run_trust,
+    "proxied": run_proxied,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -232,6 +236,8 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "coordinated",
         "layers",
         "verbs",
+        "trust",
+        "proxied",
     ),
     "scheduler": (
         "handlers",
@@ -287,5 +293,12 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/pod_topology_spread": ("spreading", "scalar", "hint_rules", "hints"),
     "plugins/volume_binding": ("volumes", "scalar", "hint_rules", "hints"),
     "plugins/volume_restrictions": ("restrictions", "scalar", "hint_rules", "hints"),
-    "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects", "calls"),
+    "extenders": (
+        "bind_extender",
+        "preempt_extender",
+        "filter_extender",
+        "full_objects",
+        "calls",
+        "trust",
+    ),
 }

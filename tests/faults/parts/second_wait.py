@@ -61,6 +61,7 @@ class SecondWait:
         self._deadlines[uid] = {self._script.name: now_s + WAIT_S, self.name: now_s + wait_s}
         settled_s, loop = self._rng.uniform(0.1, SETTLED_S), asyncio.get_running_loop()
         loop.call_later(settled_s, self._allow, uid, now_s + wait_s)
+        loop.call_later(wait_s + EARLY_S, self._check_end, uid, now_s + wait_s)
         return Wait(wait_s)
 
     def _allow(self, uid: str, deadline_s: float) -> None:
@@ -71,6 +72,13 @@ class SecondWait:
         if self._deadlines.get(uid, {}).get(self.name) == deadline_s:
             self._allowed(self.name, uid)
             waiting.allow(self.name)
+
+    def _check_end(self, uid: str, deadline_s: float) -> None:
+        """Checks that the wait has ended at its deadline, also while the nomination is written."""
+        waiting = self._script.waiting().get(uid)
+        is_due = self._deadlines.get(uid, {}).get(self.name) == deadline_s
+        if is_due and waiting is not None and waiting.status is None:
+            self._report(f"{uid} waits for {self.name} longer than its timeout")
 
     def _allowed(self, plugin: str, uid: str) -> None:
         self._deadlines.get(uid, {}).pop(plugin, None)

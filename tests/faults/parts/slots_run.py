@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+from contextlib import nullcontext
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.errors import SchedulerError
 from mooring.scheduler.binding_tasks import BindingTasks
 from tests.faults.parts.virtual_runs import check_run_of_tasks
@@ -36,7 +37,7 @@ ANNOUNCED_S_MAX: Final = 4.0
 #: The pause before a pod is scheduled, once a request was not sent: it doubles up to the limit.
 PAUSE_S: Final = 0.2
 PAUSE_S_MAX: Final = 5.0
-#: A binding that waits for others does so for so long, beyond any drain.
+#: A binding that waits for others does so for so long, beyond any drain, or for a while.
 WAITING_S: Final = 100.0
 #: A drain is over so soon after the last binding has ended, or waits for others.
 DRAIN_S: Final = 0.001
@@ -53,6 +54,26 @@ class Binding:
         self.began_s: float | None = None
         #: Looks at which it might have begun, but had not.
         self.looks = 0
+
+
+class Phase(NamedTuple):
+    """A binding that works, waits for others ("permit", "object", "" = not at all), and works."""
+
+    before_s: float
+    kind: str
+    waits_s: float
+    after_s: float
+
+    @property
+    def ends_s(self) -> tuple[float, float]:
+        """The ends of its work; before the wait, and the last one."""
+        return self.before_s, self.before_s + (self.waits_s if self.kind else 0.0) + self.after_s
+
+    def is_working(self, at_s: float) -> bool:
+        """Returns whether a drain has to wait for it at this time."""
+        ends_s, last_s = self.ends_s
+        is_in_wait = self.kind and ends_s <= at_s < ends_s + self.waits_s
+        return not is_in_wait and at_s < last_s
 
 
 class SlotsRun:
@@ -114,12 +135,9 @@ class SlotsRun:
         It waits only for those that do not wait for others: in Permit, or for an object.
         """
         rng, began_s = self._draining, self._now_s()
-        phases = [
-            (rng.uniform(0.0, 10.0), rng.choice(("", "permit", "object")), rng.uniform(0.0, 10.0))
-            for _ in range(rng.randrange(1, 5))
-        ]
+        phases = [self._phase(rng) for _ in range(rng.randrange(1, 5))]
         for phase in phases:
-            self._tasks.start(partial(self._phased, *phase))
+            self._tasks.start(partial(self._phased, phase))
         await asyncio.sleep(0.0)
         deadline_s = rng.choice((3.0, 15.0, 60.0))
         left = await self._tasks.drain(deadline_s)
@@ -135,19 +153,23 @@ class SlotsRun:
         if len(self._tasks):
             self.problems.append(f"{len(self._tasks)} bindings go on after they are cancelled")
 
-    async def _phased(self, before_s: float, kind: str, after_s: float) -> None:
-        """Works, waits for others, for long, and works again."""
-        if kind == "object":
-            with self._tasks.outside_request():
-                await asyncio.sleep(before_s)
+    @staticmethod
+    def _phase(rng: Rng) -> Phase:
+        kind, waits_s = rng.choice(("", "permit", "object")), rng.choice((WAITING_S, 3.0, 8.0))
+        return Phase(rng.uniform(0.0, 10.0), kind, waits_s, rng.uniform(0.0, 10.0))
+
+    async def _phased(self, phase: Phase) -> None:
+        """Works, waits for others, and works again."""
+        is_in_prebind = phase.kind == "object"
+        with self._tasks.outside_request() if is_in_prebind else nullcontext():
+            await asyncio.sleep(phase.before_s)
+            if is_in_prebind:
                 with self._tasks.waiting_for_object():
-                    await asyncio.sleep(WAITING_S)
-            return
-        await asyncio.sleep(before_s)
-        if kind == "permit":
-            with self._tasks.waiting_in_permit():
-                await asyncio.sleep(WAITING_S)
-        await asyncio.sleep(after_s)
+                    await asyncio.sleep(phase.waits_s)
+            elif phase.kind == "permit":
+                with self._tasks.waiting_in_permit():
+                    await asyncio.sleep(phase.waits_s)
+            await asyncio.sleep(phase.after_s)
 
     def _draw_outage(self) -> None:
         """Reports, in some runs, that requests reach the server, or do not."""
@@ -257,10 +279,14 @@ class SlotsRun:
         return asyncio.get_running_loop().time()
 
 
-def _drained(phases: list[tuple[float, str, float]], deadline_s: float) -> tuple[float, int]:
+def _drained(phases: list[Phase], deadline_s: float) -> tuple[float, int]:
     """Returns how long a drain takes, and how many bindings are left for which it waited."""
-    ends_s = [before_s if kind else before_s + after_s for before_s, kind, after_s in phases]
-    return min(max(ends_s), deadline_s), sum(end_s > deadline_s for end_s in ends_s)
+    times = {deadline_s} | {time_s for phase in phases for time_s in phase.ends_s}
+    for time_s in sorted(time_s for time_s in times if time_s <= deadline_s):
+        n_working = sum(phase.is_working(time_s) for phase in phases)
+        if not n_working:
+            return time_s, 0
+    return deadline_s, n_working
 
 
 def run_slots(seed: int) -> None:

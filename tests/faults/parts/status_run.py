@@ -9,6 +9,7 @@ only if its status changes.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -104,6 +105,9 @@ class StatusRun:
         """Returns a handler whose answers take a while: what they say is stored meanwhile."""
 
         async def slow(*request: Any) -> Any:
+            bodies = [it for it in request if isinstance(it, bytes) and it]
+            if any(json.loads(body).get("status") == {} for body in bodies):
+                self.problems.append("a status is written in which nothing changes")
             # Of two requests at the same time the second one may be stored first.
             if not self._is_quiet:
                 await asyncio.sleep(self._rng.choice((0.0, self._rng.random() * self._pause_s)))
@@ -250,6 +254,8 @@ class StatusRun:
         await self._user.delete("Pod", name, "default", grace_period_s=0)
         self._writer.cancel_update(uid)
         self._writer.forget(uid)
+        if uid in self._writer._stored or uid in self._writer._requests._unknown:
+            self.problems.append(f"what was stored for {name} is kept once it is deleted")
         await self._create(name)
 
 

@@ -405,7 +405,7 @@ BUGS: Final = [
         "    self._changed.set()\n",
         "",
         runs="slots",
-        seed=10,
+        seed=19,
     ),
     PlantedBug(
         "preempted_goes_on",

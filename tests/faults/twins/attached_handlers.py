@@ -62,6 +62,31 @@ class Before(NamedTuple):
     nominated: str
 
 
+class Notifications:
+    """Checks that those who wait for an object are notified of each change, once.
+
+    Args:
+        events: The event handlers.
+        report: Called with each problem.
+    """
+
+    def __init__(self, events: Any, report: Callable[[str], None]) -> None:
+        self._report = report
+        self._objects: list[tuple[str, Any]] = []
+        self._real, events._on_object = events._on_object, self._on_object
+
+    def _on_object(self, kind: str, obj: Any) -> None:
+        self._objects.append((kind, obj))
+        self._real(kind, obj)
+
+    def check(self, kind: str, change: ObjectChange) -> None:
+        """Checks the notification of the change that was handled last."""
+        objects, self._objects = self._objects, []
+        obj = change.new if change.new is not None else change.old
+        if [(it, id(other)) for it, other in objects] != [(kind, id(obj))]:
+            self._report(f"a change of {kind} {_version(obj)} is notified as {objects}")
+
+
 class AttachedHandlers:
     """Follows the event handlers of a service.
 
@@ -91,11 +116,10 @@ class AttachedHandlers:
         self._recorded = recorded
         queue.listen(self._on_queue_call)
         events: Any = service.events
-        self._real = events.on_change
-        events.on_change = self._on_change
-        #: Whether plugins list the object of the change as it is now.
-        self._is_listed = True
+        self._real, events.on_change = events.on_change, self._on_change
+        self._is_listed = True  # Plugins list the object of the change as it is now.
         self._list, events._listers.apply = events._listers.apply, self._on_listed
+        self._notifications = Notifications(events, report)
 
     def _on_listed(self, kind: str, old: Any, new: Any) -> None:
         self._is_listed = True
@@ -127,6 +151,7 @@ class AttachedHandlers:
         self._is_listed = False
         self._real(kind, change)
         self._is_listed = True
+        self._notifications.check(kind, change)
         calls, self._calls = self._calls, None
         self.changes += 1
         if before is not None:

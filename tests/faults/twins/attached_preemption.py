@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from mooring.errors import SchedulerError
 from mooring.framework.status import PostFilterResult
 from mooring.objects.pod import Pod
 from mooring.queue import QueueName
@@ -66,6 +68,8 @@ class AttachedPreemption:
         self._gated: dict[str, int] = {}
         #: UIDs of the victims whose attempt was cancelled, in Permit or PreBind, and goes on.
         self._cancelled: set[str] = set()
+        #: Task -> the error of the eviction that it has requested last.
+        self._failed: dict[asyncio.Task[Any] | None, SchedulerError] = {}
         queue.listen(self._on_queue_call)
         executor: Any = service.preemption_executor
         self._executor = executor
@@ -136,7 +140,11 @@ class AttachedPreemption:
         if victim.uid == run.victims[-1] and not all(others):
             self._report(f"{victim.key}, the last victim, is evicted, but others were not")
         run.results[victim.uid] = None
+        task = asyncio.current_task()
+        self._failed.pop(task, None)
         result = await self._evict(real, victim)
+        if (error := self._failed.pop(task, None)) is not None and result:
+            self._report(f"{victim.key} counts as evicted, but its eviction failed: {error}")
         run.results[victim.uid] = result
         return bool(result)
 
@@ -147,7 +155,11 @@ class AttachedPreemption:
             self._report(f"{pod.metadata.name} waits in Permit, but is deleted")
         if pod.metadata.uid in self._service.handle.pods_in_prebind._pods:
             self._report(f"{pod.metadata.name} is in PreBind, but is deleted")
-        result: bool = await self._send(pod, message)
+        try:
+            result: bool = await self._send(pod, message)
+        except SchedulerError as error:
+            self._failed[asyncio.current_task()] = error
+            raise
         stored = self.stored.get(pod.metadata.uid)
         if stored is not None and stored.metadata.deletion_timestamp is None:
             self._report(f"{pod.metadata.name} counts as evicted, but is not being deleted")

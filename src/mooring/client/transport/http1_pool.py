@@ -100,7 +100,8 @@ class Http1Pool:
         self._idle: deque[_Connection] = deque()
         #: Closes idle connections; None while there are none.
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._all: set[_Connection] = set()
+        #: In the order in which they were opened; the values mean nothing.
+        self._all: dict[_Connection, None] = {}
         #: Connection -> when its request began, in seconds of the event loop; the oldest first.
         self._requests: dict[_Connection, float] = {}
         self._deadlines = Deadlines(self._requests)
@@ -234,7 +235,7 @@ class Http1Pool:
         if self._is_closed:
             connection.abort()
             raise Unreachable("the transport is closed")
-        self._all.add(connection)
+        self._all[connection] = None
         return connection
 
     async def _connect(self) -> _Connection:
@@ -281,7 +282,7 @@ class Http1Pool:
             self._idle_timer = loop.call_at(due_s, self._close_idle, due_s)
 
     def _lost(self, connection: _Connection) -> None:
-        self._all.discard(connection)
+        self._all.pop(connection, None)
         self._turns.wake_next()
 
     # -- text -------------------------------------------------------------------------------------
