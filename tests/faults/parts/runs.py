@@ -76,6 +76,7 @@ from tests.faults.parts.tables_run import run_tables
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.turns_run import run_turns
+from tests.faults.parts.twins_run import run_twin_affinity, run_twin_spreading, run_twin_volumes
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.views_run import run_views
@@ -167,6 +168,9 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "scalar": run_scalar,
     "views": run_views,
     "waiting": run_waiting,
+    "twin_affinity": run_twin_affinity,
+    "twin_spreading": run_twin_spreading,
+    "twin_volumes": run_twin_volumes,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -187,6 +191,8 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "cycle",
         "tight",
         "rules",
+        "twin_affinity",
+        "twin_volumes",
     ),
     "framework": (
         "contract",
@@ -280,12 +286,18 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/node_unschedulable": ("rules",),
     "plugins/scheduling_gates": ("rules",),
     "plugins/taint_toleration": ("rules", "scores", "hints"),
-    "plugins/volume_zone": ("rules", "scalar", "hints"),
-    "plugins/inter_pod_affinity": ("scores", "scalar", "hint_rules", "hints"),
+    "plugins/volume_zone": ("twin_volumes", "rules", "scalar", "hints"),
+    "plugins/inter_pod_affinity": ("twin_affinity", "scores", "scalar", "hint_rules", "hints"),
     "plugins/node_resources": ("resources", "scores", "device_scores", "hint_rules", "hints"),
-    "plugins/node_volume_limits": ("scalar", "hint_rules", "hints"),
-    "plugins/pod_topology_spread": ("spreading", "scalar", "hint_rules", "hints"),
-    "plugins/volume_binding": ("volumes", "scalar", "hint_rules", "hints"),
-    "plugins/volume_restrictions": ("restrictions", "scalar", "hint_rules", "hints"),
+    "plugins/node_volume_limits": ("twin_volumes", "scalar", "hint_rules", "hints"),
+    "plugins/pod_topology_spread": ("twin_spreading", "spreading", "scalar", "hint_rules", "hints"),
+    "plugins/volume_binding": ("twin_volumes", "volumes", "scalar", "hint_rules", "hints"),
+    "plugins/volume_restrictions": (
+        "twin_volumes",
+        "restrictions",
+        "scalar",
+        "hint_rules",
+        "hints",
+    ),
     "extenders": ("bind_extender", "preempt_extender", "filter_extender", "full_objects", "calls"),
 }

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.dra import selectors
 from mooring.framework import equal_nodes, selector_matching
 from mooring.framework.runtime import (
@@ -123,12 +123,17 @@ def run_tight(seed: int) -> None:
     run = RUNS[seed % len(RUNS)]
     share = rng.choice(SHARES)
     with pytest.MonkeyPatch.context() as patch:
-        limits = [(module, *limit) for module, of in LIMITS.items() for limit in of.items()]
-        for module, name, least in limits:
-            if rng.random() < share:
-                set_limit(patch, module, name, least + rng.choice(MORE))
-        for table, least in CAPACITIES.items():
-            if rng.random() < share:
-                defaults = (least + rng.choice(MORE),)
-                patch.setattr(vars(table)["__init__"], "__defaults__", defaults)
+        small_limits(patch, rng, share)
         run(seed // len(RUNS))
+
+
+def small_limits(patch: pytest.MonkeyPatch, rng: Rng, share: float) -> None:
+    """Makes a share of the limits and of the first sizes of tables small."""
+    limits = [(module, *limit) for module, of in LIMITS.items() for limit in of.items()]
+    for module, name, least in limits:
+        if rng.random() < share:
+            set_limit(patch, module, name, least + rng.choice(MORE))
+    for table, least in CAPACITIES.items():
+        if rng.random() < share:
+            defaults = (least + rng.choice(MORE),)
+            patch.setattr(vars(table)["__init__"], "__defaults__", defaults)
