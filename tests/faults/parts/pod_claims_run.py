@@ -1,9 +1,10 @@
 """The claims of pods in every state: what PreEnqueue, PreFilter, Filter and PostFilter say of them.
 
 Claims are absent, deleted, of another pod, not created yet, unallocated, or allocated for some
-nodes or all, with users or without; device classes are absent; pods request an extended resource
-that stands for a class, and may have the claim of an earlier attempt for it. There are no devices,
-so that a claim without an allocation fits no node. The rules are plain comparisons of documents.
+nodes or all, with users or without; some have requests that make no sense; device classes are
+absent; pods request an extended resource that stands for a class, and may have the claim of an
+earlier attempt for it. There are no devices, so that a claim without an allocation fits no node.
+The rules are plain comparisons of documents.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources (PreEnqueue, PreFilter, Filter,
 filterExtendedResources, PostFilter, validateDeviceClass); dynamic-resource-allocation resourceclaim
@@ -13,9 +14,12 @@ filterExtendedResources, PostFilter, validateDeviceClass); dynamic-resource-allo
 from __future__ import annotations
 
 from collections import Counter
+from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
 from mooring.clock import VirtualClock, seeded_random
+from mooring.dra.features import DeviceFeatures
+from mooring.errors import PluginError
 from mooring.framework import Attempt, Diagnosis
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.codec.decode import convert
@@ -23,6 +27,7 @@ from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.simulation.offline import OfflineHandle
 from mooring.state import PodInfo
+from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node
 
 Document = dict[str, Any]
@@ -35,10 +40,19 @@ RESOURCE: Final = "example.com/gpu"
 ONE_DEVICE: Final = {"allocationMode": "ExactCount", "count": 1}
 PLUGIN: Final = "DynamicResources"
 SPECIAL: Final = "web-extended-resources-abc"
+UNSUPPORTED: Final = "unsupported request type"
 UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 #: What is wrong with an entry of a pod, or a claim; mostly nothing.
 FLAWS: Final = ("", "", "", "", "", "", "absent", "deleted", "foreign", "early", "empty", "none")
+#: Requests that cannot be read, and how many of the claims have one.
+FLAWS_SEED: Final = 1 << 43
+FLAWED_SHARE: Final = 0.12
+FLAWED: Final[tuple[Document, ...]] = (
+    {"name": "no"},
+    {"name": "unnamed", "exactly": {"deviceClassName": "", **ONE_DEVICE}},
+    {"name": "first", "firstAvailable": [{"name": "gpu", "deviceClassName": "", **ONE_DEVICE}]},
+)
 #: The users of an allocated claim.
 USERS: Final = ((), (), ("web",), ("other",), ("web", "other"))
 
@@ -51,7 +65,122 @@ class Post(NamedTuple):
     is_deletion: bool = False
 
 
-class PodClaimsRun:
+class PodClaimRules:
+    """The rules, over the documents of claims, the device classes and the nodes."""
+
+    _claims: dict[str, Document]
+    _classes: list[str]
+    _cordoned: set[str]
+    _plugged: set[str]
+    _has_alternatives: bool
+
+    def _problem_of_entries(self, pod: Document) -> str:
+        """Returns why the first claim that cannot be used cannot; "" = all can."""
+        names = {
+            it["name"]: it.get("resourceClaimName") for it in pod["status"]["resourceClaimStatuses"]
+        }
+        for entry in pod["spec"]["resourceClaims"]:
+            name, is_generated = entry.get("resourceClaimName"), False
+            if name is None:
+                if "resourceClaimTemplateName" not in entry:
+                    kind = "none of the supported fields are set"
+                    return f'pod "default/web", spec.resourceClaim "{entry["name"]}": {kind}'
+                if entry["name"] not in names:
+                    return 'pod "default/web": ResourceClaim not created yet'
+                name, is_generated = names[entry["name"]], True
+            if name is None:
+                continue
+            claim = self._claims.get(name)
+            if claim is None:
+                return f'could not find ResourceClaim "default/{name}"'
+            if "deletionTimestamp" in claim["metadata"]:
+                return f'resourceclaim "{name}" is being deleted'
+            if is_generated and claim["metadata"]["ownerReferences"][0]["uid"] != "web":
+                text = "was not created for Pod default/web (Pod is not owner)"
+                return f"ResourceClaim default/{name} {text}"
+        return ""
+
+    def _claims_of(self, pod: Document) -> list[Document]:
+        """Returns the claims of the entries of a pod."""
+        names = {
+            it["name"]: it.get("resourceClaimName") for it in pod["status"]["resourceClaimStatuses"]
+        }
+        of_pod = [
+            it.get("resourceClaimName") or names.get(it["name"])
+            for it in pod["spec"]["resourceClaims"]
+        ]
+        return [self._claims[name] for name in of_pod if name]
+
+    def _needs_special(self, pod: Document) -> bool:
+        return "resources" in pod["spec"]["containers"][0] and "gpu" in self._classes
+
+    def _special(self) -> Document | None:
+        claim = self._claims.get(SPECIAL)
+        is_own = claim and claim["metadata"]["ownerReferences"][0]["uid"] == "web"
+        return claim if is_own else None
+
+    def _problem_of_requests(self, pod: Document) -> str:
+        """Returns what is wrong with a request of an unallocated claim; "" = nothing."""
+        unallocated = [it for it in self._claims_of(pod) if "allocation" not in it["status"]]
+        for claim in unallocated:
+            for request in claim["spec"]["devices"]["requests"]:
+                if problem := self._problem_of_request(claim, request):
+                    return problem
+        return ""
+
+    def _problem_of_request(self, claim: Document, request: Document) -> str:
+        where = f"resource claim default/{claim['metadata']['name']}, request {request['name']}"
+        if "firstAvailable" in request and not self._has_alternatives:
+            return f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled"
+        classes = _classes_of(request)
+        if not classes:
+            return f"{where}: unknown request type"
+        for name, of_class in classes:
+            if not of_class:
+                return f"request {name}: {UNSUPPORTED}"
+            if of_class not in self._classes:
+                return f"request {name}: device class {of_class} does not exist"
+        return ""
+
+    def _rejected(self, node: str, pod: Document) -> str:
+        """Returns why a node is rejected; "" = it fits."""
+        claims = self._claims_of(pod)
+        if node in self._cordoned:
+            return "node(s) were unschedulable"
+        by_devices = self._needs_special(pod) and node not in self._plugged
+        if self._needs_special(pod):
+            special = self._special()
+            if special is not None and special["spec"]:
+                return "cannot schedule extended resource claim"
+            if not by_devices and not claims:
+                return ""
+            if special is not None:
+                claims = [*claims, special]
+        if any("allocation" not in claim["status"] for claim in self._claims_of(pod)):
+            return "cannot allocate all claims"
+        special = self._special()
+        if by_devices and not (special is not None and "allocation" in special["status"]):
+            return "cannot allocate all claims"
+        return NOT_AVAILABLE if any(_excludes(claim, node) for claim in claims) else ""
+
+    def _post(self, pod: Document, rejected: dict[str, str]) -> list[Post]:
+        """Returns what PostFilter may return."""
+        claims = self._claims_of(pod)
+        if not claims and not self._needs_special(pod):
+            return [Post("no new claims to deallocate")]
+        nodes = [name for name, reason in rejected.items() if reason == NOT_AVAILABLE]
+        for claim in claims:
+            users = [it["uid"] for it in claim["status"].get("reservedFor", ())]
+            is_unavailable = any(_excludes(claim, node) for node in nodes)
+            if is_unavailable and users in ([], ["web"]):
+                name = claim["metadata"]["name"]
+                return [Post("deallocation of ResourceClaim completed", name)]
+        if self._needs_special(pod) and self._special() is not None:
+            return [Post("deletion of ResourceClaim completed", SPECIAL, is_deletion=True)]
+        return [Post("still not schedulable")]
+
+
+class PodClaimsRun(PodClaimRules):
     """One run.
 
     Attributes:
@@ -63,8 +192,11 @@ class PodClaimsRun:
         self.problems: list[str] = []
         self.paths: Counter[str] = Counter()
         self._rng = rng = seeded_random(seed)
-        self._harness = Harness([], [])
-        cache = self._harness.cache
+        #: Of requests that no API server stores.
+        self._flaws = seeded_random(seed + FLAWS_SEED)
+        #: Whether requests may have alternatives.
+        self._has_alternatives = self._flaws.random() < 0.7
+        cache = Cache(DeviceFeatures(has_alternatives=self._has_alternatives))
         handle = OfflineHandle(cache, VirtualClock(), seeded_random(seed + 1))
         self._plugin = DynamicResources(handle=handle)
         self._harness = Harness([], [NodeUnschedulable(), self._plugin])
@@ -141,6 +273,9 @@ class PodClaimsRun:
         if rng.random() < 0.2:
             names = [{"name": it, "deviceClassName": it, **ONE_DEVICE} for it in CLASSES]
             requests.append({"name": "first", "firstAvailable": names})
+        if self._flaws.random() < FLAWED_SHARE:
+            flawed = deepcopy(self._flaws.choice(FLAWED))
+            requests.insert(self._flaws.randint(0, len(requests)), flawed)
         self._put(name, metadata, {"devices": {"requests": requests}})
 
     def _put_special(self) -> None:
@@ -177,8 +312,16 @@ class PodClaimsRun:
             self.problems.append(f"{gate}, not {problem}, for {pod}")
         snapshot, framework = self._harness.cache.snapshot(), self._harness.framework
         cycle = framework.new_cycle(info, snapshot)
-        result = schedule_pod(framework, cycle, Attempt(snapshot))
-        problem = problem or self._problem_of_classes(pod)
+        problem = problem or self._problem_of_requests(pod)
+        try:
+            result = schedule_pod(framework, cycle, Attempt(snapshot))
+        except PluginError as error:
+            self.paths["error"] += 1
+            if not problem.endswith(UNSUPPORTED) or error.problem != problem:
+                self.problems.append(f"{error}, not {problem!r}, for {pod}, {self._claims}")
+            return
+        if problem.endswith(UNSUPPORTED):
+            self.problems.append(f"{result}, not {problem}, for {pod}")
         if problem:
             self.paths["pre-filtered"] += 1
             refusal = result.pre_filter if isinstance(result, Diagnosis) else None
@@ -211,109 +354,13 @@ class PodClaimsRun:
         if post not in expected:
             self.problems.append(f"{post}, not {expected}, for {pod}, {self._claims}")
 
-    # -- the rules --------------------------------------------------------------------------------
 
-    def _problem_of_entries(self, pod: Document) -> str:
-        """Returns why the first claim that cannot be used cannot; "" = all can."""
-        names = {
-            it["name"]: it.get("resourceClaimName") for it in pod["status"]["resourceClaimStatuses"]
-        }
-        for entry in pod["spec"]["resourceClaims"]:
-            name, is_generated = entry.get("resourceClaimName"), False
-            if name is None:
-                if "resourceClaimTemplateName" not in entry:
-                    kind = "none of the supported fields are set"
-                    return f'pod "default/web", spec.resourceClaim "{entry["name"]}": {kind}'
-                if entry["name"] not in names:
-                    return 'pod "default/web": ResourceClaim not created yet'
-                name, is_generated = names[entry["name"]], True
-            if name is None:
-                continue
-            claim = self._claims.get(name)
-            if claim is None:
-                return f'could not find ResourceClaim "default/{name}"'
-            if "deletionTimestamp" in claim["metadata"]:
-                return f'resourceclaim "{name}" is being deleted'
-            if is_generated and claim["metadata"]["ownerReferences"][0]["uid"] != "web":
-                text = "was not created for Pod default/web (Pod is not owner)"
-                return f"ResourceClaim default/{name} {text}"
-        return ""
-
-    def _claims_of(self, pod: Document) -> list[Document]:
-        """Returns the claims of the entries of a pod."""
-        names = {
-            it["name"]: it.get("resourceClaimName") for it in pod["status"]["resourceClaimStatuses"]
-        }
-        of_pod = [
-            it.get("resourceClaimName") or names.get(it["name"])
-            for it in pod["spec"]["resourceClaims"]
-        ]
-        return [self._claims[name] for name in of_pod if name]
-
-    def _needs_special(self, pod: Document) -> bool:
-        return "resources" in pod["spec"]["containers"][0] and "gpu" in self._classes
-
-    def _special(self) -> Document | None:
-        claim = self._claims.get(SPECIAL)
-        is_own = claim and claim["metadata"]["ownerReferences"][0]["uid"] == "web"
-        return claim if is_own else None
-
-    def _problem_of_classes(self, pod: Document) -> str:
-        """Returns which class is absent; "" = none that an unallocated claim requests."""
-        unallocated = [it for it in self._claims_of(pod) if "allocation" not in it["status"]]
-        for claim in unallocated:
-            for name, of_class in _classes_of(claim):
-                if of_class not in self._classes:
-                    return f"request {name}: device class {of_class} does not exist"
-        return ""
-
-    def _rejected(self, node: str, pod: Document) -> str:
-        """Returns why a node is rejected; "" = it fits."""
-        claims = self._claims_of(pod)
-        if node in self._cordoned:
-            return "node(s) were unschedulable"
-        by_devices = self._needs_special(pod) and node not in self._plugged
-        if self._needs_special(pod):
-            special = self._special()
-            if special is not None and special["spec"]:
-                return "cannot schedule extended resource claim"
-            if not by_devices and not claims:
-                return ""
-            if special is not None:
-                claims = [*claims, special]
-        if any("allocation" not in claim["status"] for claim in self._claims_of(pod)):
-            return "cannot allocate all claims"
-        special = self._special()
-        if by_devices and not (special is not None and "allocation" in special["status"]):
-            return "cannot allocate all claims"
-        return NOT_AVAILABLE if any(_excludes(claim, node) for claim in claims) else ""
-
-    def _post(self, pod: Document, rejected: dict[str, str]) -> list[Post]:
-        """Returns what PostFilter may return."""
-        claims = self._claims_of(pod)
-        if not claims and not self._needs_special(pod):
-            return [Post("no new claims to deallocate")]
-        nodes = [name for name, reason in rejected.items() if reason == NOT_AVAILABLE]
-        for claim in claims:
-            users = [it["uid"] for it in claim["status"].get("reservedFor", ())]
-            is_unavailable = any(_excludes(claim, node) for node in nodes)
-            if is_unavailable and users in ([], ["web"]):
-                name = claim["metadata"]["name"]
-                return [Post("deallocation of ResourceClaim completed", name)]
-        if self._needs_special(pod) and self._special() is not None:
-            return [Post("deletion of ResourceClaim completed", SPECIAL, is_deletion=True)]
-        return [Post("still not schedulable")]
-
-
-def _classes_of(claim: Document) -> list[tuple[str, str]]:
-    """Returns the names of the requests of a claim, in order, with their classes."""
-    names: list[tuple[str, str]] = []
-    for request in claim["spec"]["devices"]["requests"]:
-        if "exactly" in request:
-            names.append((request["name"], request["exactly"]["deviceClassName"]))
-        alternatives = request.get("firstAvailable", ())
-        names += [(f"first/{it['name']}", it["deviceClassName"]) for it in alternatives]
-    return names
+def _classes_of(request: Document) -> list[tuple[str, str]]:
+    """Returns the names of a request, or of its alternatives, with their classes."""
+    if "exactly" in request:
+        return [(request["name"], request["exactly"]["deviceClassName"])]
+    alternatives = request.get("firstAvailable", ())
+    return [(f"{request['name']}/{it['name']}", it["deviceClassName"]) for it in alternatives]
 
 
 def _owner(name: str) -> Document:

@@ -13,11 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
+from mooring.config.types import UtilizationShapePoint, VolumeBindingArgs
+from mooring.framework.runtime.nominated import filter_one
 from mooring.objects.pod import Pod
+from mooring.plugins import VolumeBinding
 from mooring.plugins.inter_pod_affinity import domains as affinity_domains
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 from mooring.plugins.volume_binding import find_volumes
@@ -27,17 +31,20 @@ from tests.faults.parts.scalar_run import PAIRS, ScalarRun
 from tests.faults.parts.spoiled_objects import (
     REPLACED,
     SpoiledAffinityTwin,
-    SpoiledBindingTwin,
     SpoiledSpreadTwin,
     spoiled_object,
     spoiled_pod,
 )
+from tests.faults.parts.storage_scores import SHAPES, StorageScores
 from tests.faults.parts.tight_run import small_limits
 from tests.plugins.volume_binding_twin import BindingTwin
 
 #: Added to the seed: what these runs draw.
 TWINS_SEED: Final = 1 << 41
 AFFINITY, SPREADING = len(PAIRS), len(PAIRS) + 1
+BINDING: Final = 2
+OTHER_VOLUMES: Final = (0, 1, 1, 3)
+assert PAIRS[BINDING][0] is VolumeBinding
 #: Numbers from which another way is faster, and the smallest ones.
 SWITCHES: Final = (
     (affinity_domains, "EXACT_MAX", 1),
@@ -100,7 +107,23 @@ class TwinsRun(ScalarRun):
         super()._begin_volumes(ours, theirs)
         twin = self._theirs.plugins[0]
         if isinstance(twin, BindingTwin):
-            self._theirs = Harness([], [SpoiledBindingTwin(twin.facts)], cache_results=False)
+            self._begin_binding(twin)
+        for of_kind in twin.facts.objects.values():
+            for obj in list(of_kind.values()):
+                if self._draws.random() < self._spoiled_share:
+                    self._put_object(twin.facts, spoiled_object(self._draws, obj))
+
+    def _begin_binding(self, twin: BindingTwin) -> None:
+        """Creates VolumeBinding, in most runs with scores by the capacity of storage."""
+        shape = self._draws.choice((*SHAPES, ()))
+        self._theirs = Harness([], [StorageScores(twin.facts, shape)], cache_results=False)
+        points = tuple(UtilizationShapePoint(utilization=at, score=it) for at, it in shape)
+        plugin = VolumeBinding(
+            VolumeBindingArgs(shape=points or None), gates={"StorageCapacityScoring": bool(shape)}
+        )
+        cache = self._ours.cache
+        self._ours = Harness([], [plugin], cache_results=False)
+        self._ours.cache = cache
 
     def _spoil_pods(self) -> None:
         pods = self._pods
@@ -116,6 +139,27 @@ class TwinsRun(ScalarRun):
         if self._draws.random() < self._spoiled_share:
             obj = spoiled_object(self._draws, obj)
         super()._put_object(facts, obj)
+
+    # -- scores -----------------------------------------------------------------------------------
+
+    def _change_volumes(self, facts: Any, step: int) -> None:
+        """Compares the scores of the nodes that fit, and makes a change."""
+        if isinstance(self._theirs.plugins[0], StorageScores):
+            self._compare("scores", self._scores_of_fitting)
+        super()._change_volumes(facts, step)
+
+    def _scores_of_fitting(self, harness: Harness) -> Any:
+        """Returns the scores of nodes that fit: those of others are never computed."""
+        cycle, view, refusal = harness.begin(self._pod)
+        plugin = harness.plugins[0]
+        if refusal is not None or plugin.name in cycle.skipped:
+            return None
+        statuses = filter_one(harness.framework, cycle, plugin, view).to_list()
+        fitting = [at for at, status in enumerate(statuses) if status is None]
+        if seeded_random(self._seed + len(fitting)).random() < 0.3:
+            cycle, view, _ = harness.begin(self._pod)  # as if results of nodes were cached
+        part = view.subset(np.array(fitting, dtype=np.intp))
+        return harness.raw_scores_in(cycle, part, plugin)
 
     # -- signatures -------------------------------------------------------------------------------
 
@@ -193,10 +237,19 @@ def run_twin_spreading(seed: int) -> None:
     _run(seed, SPREADING)
 
 
+def run_twin_binding(seed: int) -> None:
+    """Runs a seed of VolumeBinding.
+
+    Raises:
+        AssertionError: a status, a score or a signature differs from that of the scalar plugin.
+    """
+    _run(seed, BINDING)
+
+
 def run_twin_volumes(seed: int) -> None:
-    """Runs a seed of one of the plugins about volumes.
+    """Runs a seed of VolumeRestrictions, NodeVolumeLimits or VolumeZone.
 
     Raises:
         AssertionError: a status or a signature differs from that of the scalar plugin.
     """
-    _run(seed, seed % len(PAIRS))
+    _run(seed, OTHER_VOLUMES[seed % len(OTHER_VOLUMES)])

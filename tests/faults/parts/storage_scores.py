@@ -1,0 +1,123 @@
+"""VolumeBinding with StorageCapacityScoring, node by node over all objects.
+
+Source: pkg/scheduler/framework/plugins/volumebinding/{volume_binding,scorer}.go (Score,
+buildScorerFunction); pkg/scheduler/framework/plugins/helper/shape_score.go. *Differs:* of several
+capacities that are large enough the first one by name counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from mooring.framework import SKIP, Cycle, NodeInfo, NodeView
+from mooring.framework.status import Skip
+from mooring.objects.meta import key
+from mooring.objects.quantity import Quantity
+from tests.faults.parts.spoiled_objects import SpoiledBindingTwin, reason_against
+from tests.plugins.spread_twin import conditions_of
+from tests.plugins.volume_binding_twin import has_room
+from tests.plugins.volume_twins import Facts, class_of
+
+SHAPES: Final = (
+    ((0, 0), (100, 10)),
+    ((0, 10), (100, 0)),
+    ((20, 3), (60, 10), (90, 1)),
+    ((50, 7),),
+    ((0, 1), (3, 9), (50, 4), (100, 10)),
+)
+SELECTED: Final = "volume.kubernetes.io/selected-node"
+
+
+class StorageScores(SpoiledBindingTwin):
+    """The scalar plugin with scores.
+
+    Args:
+        facts: All objects.
+        shape: Points of utilization and score; none = nothing is scored.
+    """
+
+    def __init__(self, facts: Facts, shape: Sequence[tuple[int, int]]) -> None:
+        super().__init__(facts)
+        self._shape = shape
+
+    def pre_score(self, cycle: Cycle, nodes: NodeView) -> Skip | None:
+        """Skips a pod without claims that are bound with it."""
+        del nodes
+        return None if self._shape and cycle[self][1] else SKIP
+
+    def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+        """Returns the scores of nodes that fit."""
+        return np.array([self._score(cycle[self][1], node) for node in nodes], dtype=np.int64)
+
+    def _score(self, claims: Sequence[Any], node: NodeInfo) -> int:
+        by_class: dict[str, list[int]] = {}
+        bindings, provisions = self._plan(claims, node)
+        for claim, volume in bindings:
+            of_class = by_class.setdefault(volume.spec.storage_class_name, [0, 0])
+            of_class[0] += _bytes(claim.spec.resources.requests)
+            of_class[1] += _bytes(volume.spec.capacity)
+        for claim in () if bindings else provisions:
+            capacity = self._capacity(claim, node)
+            if capacity is not None:
+                of_class = by_class.setdefault(class_of(claim), [0, 0])
+                of_class[0] += _bytes(claim.spec.resources.requests)
+                of_class[1] = capacity
+        scores = [
+            self._at(100 if not size or requested > size else requested * 100 // size)
+            for requested, size in by_class.values()
+        ]
+        return math.floor(sum(scores) / len(scores) + 0.5) if scores else 0
+
+    def _plan(self, claims: Sequence[Any], node: NodeInfo) -> tuple[list[Any], list[Any]]:
+        """Returns the pairs of claim and volume, and the claims whose volumes are provisioned."""
+        bindings: list[Any] = []
+        provisions = [it for it in claims if SELECTED in it.metadata.annotations]
+        others = [it for it in claims if SELECTED not in it.metadata.annotations]
+        for claim in sorted(others, key=lambda it: _nanos(it.spec.resources.requests)):
+            taken = {volume.metadata.name for _, volume in bindings}
+            volume = self.smallest(claim, node, taken)
+            if volume is None:
+                provisions.append(claim)
+            else:
+                bindings.append((claim, volume))
+        return bindings, provisions
+
+    def _capacity(self, claim: Any, node: NodeInfo) -> int | None:
+        """Returns the capacity that is enough for a claim; None = its driver reports none."""
+        storage_class = self.facts.get("StorageClass", class_of(claim))
+        driver = self.facts.get("CSIDriver", storage_class.provisioner) if storage_class else None
+        if driver is None or not driver.spec.storage_capacity:
+            return None
+        if "storage" not in claim.spec.resources.requests:
+            return None
+        size = _bytes(claim.spec.resources.requests)
+        for capacity in sorted(self.facts.all("CSIStorageCapacity"), key=key):
+            if capacity.storage_class_name != class_of(claim):
+                continue
+            conditions = conditions_of(capacity.node_topology)
+            if not reason_against(conditions) and has_room(capacity, size, node):
+                return _bytes({"storage": capacity.capacity or "0"})
+        return None
+
+    def _at(self, percent: int) -> int:
+        for number, (at, tenths) in enumerate(self._shape):
+            if percent > at:
+                continue
+            if number == 0:
+                return 10 * tenths
+            before, last = self._shape[number - 1]
+            rise = 10 * (tenths - last) * (percent - before)
+            return 10 * last + int(math.copysign(abs(rise) // (at - before), rise))
+        return 10 * self._shape[-1][1]
+
+
+def _bytes(amounts: Any) -> int:
+    return Quantity.from_wire(amounts.get("storage", "0")).value()
+
+
+def _nanos(amounts: Any) -> int:
+    return Quantity.from_wire(amounts.get("storage", "0")).nanos
