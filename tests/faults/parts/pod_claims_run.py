@@ -41,6 +41,17 @@ ONE_DEVICE: Final = {"allocationMode": "ExactCount", "count": 1}
 PLUGIN: Final = "DynamicResources"
 SPECIAL: Final = "web-extended-resources-abc"
 UNSUPPORTED: Final = "unsupported request type"
+#: A term of a node selector that cannot be compiled, and why.
+REFUSED: Final[tuple[Document, ...]] = (
+    {"matchExpressions": [{"key": "disk", "operator": "In", "values": []}]},
+)
+REFUSAL: Final = "label 'disk': In needs at least one value"
+ERRORS: Final = (UNSUPPORTED, REFUSAL)
+#: A resource that stands for no class.
+OTHER: Final = "example.com/other"
+#: So many of the allocated claims have such a selector, or a broken device.
+REFUSED_SHARE: Final = 0.05
+BROKEN_SHARE: Final = 0.15
 UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 #: What is wrong with an entry of a pod, or a claim; mostly nothing.
@@ -73,6 +84,8 @@ class PodClaimRules:
     _cordoned: set[str]
     _plugged: set[str]
     _has_alternatives: bool
+    _has_conditions: bool
+    _with_other: set[str]
 
     def _problem_of_entries(self, pod: Document) -> str:
         """Returns why the first claim that cannot be used cannot; "" = all can."""
@@ -120,12 +133,18 @@ class PodClaimRules:
         return claim if is_own else None
 
     def _problem_of_requests(self, pod: Document) -> str:
-        """Returns what is wrong with a request of an unallocated claim; "" = nothing."""
+        """Returns what is wrong with a request of an unallocated claim, or with a selector."""
         unallocated = [it for it in self._claims_of(pod) if "allocation" not in it["status"]]
         for claim in unallocated:
             for request in claim["spec"]["devices"]["requests"]:
                 if problem := self._problem_of_request(claim, request):
                     return problem
+        special = self._special() if self._needs_special(pod) else None
+        for claim in [*self._claims_of(pod), *([] if special is None else [special])]:
+            selector = claim["status"].get("allocation", {}).get("nodeSelector", {})
+            for term in selector.get("nodeSelectorTerms", ()):
+                if term in REFUSED:
+                    return REFUSAL
         return ""
 
     def _problem_of_request(self, claim: Document, request: Document) -> str:
@@ -147,6 +166,8 @@ class PodClaimRules:
         claims = self._claims_of(pod)
         if node in self._cordoned:
             return "node(s) were unschedulable"
+        if self._lacks_other(node, pod) and not self._is_stale(pod):
+            return "cannot fit resource"
         by_devices = self._needs_special(pod) and node not in self._plugged
         if self._needs_special(pod):
             special = self._special()
@@ -161,7 +182,23 @@ class PodClaimRules:
         special = self._special()
         if by_devices and not (special is not None and "allocation" in special["status"]):
             return "cannot allocate all claims"
-        return NOT_AVAILABLE if any(_excludes(claim, node) for claim in claims) else ""
+        is_excluded = any(self._excludes(claim, node) for claim in claims)
+        return NOT_AVAILABLE if is_excluded else ""
+
+    def _lacks_other(self, node: str, pod: Document) -> bool:
+        """Returns whether a pod requests a resource without a class that the node has not."""
+        requests = pod["spec"]["containers"][0].get("resources", {}).get("requests", {})
+        return self._needs_special(pod) and OTHER in requests and node not in self._with_other
+
+    def _is_stale(self, pod: Document) -> bool:
+        special = self._special()
+        return self._needs_special(pod) and special is not None and bool(special["spec"])
+
+    def _excludes(self, claim: Document, node: str) -> bool:
+        """Returns whether a claim is allocated for other nodes, or its device is broken."""
+        allocation = claim["status"].get("allocation", {})
+        is_broken = bool(allocation.get("devices", {}).get("results"))
+        return _excludes(claim, node) or (is_broken and self._has_conditions)
 
     def _post(self, pod: Document, rejected: dict[str, str]) -> list[Post]:
         """Returns what PostFilter may return."""
@@ -171,7 +208,7 @@ class PodClaimRules:
         nodes = [name for name, reason in rejected.items() if reason == NOT_AVAILABLE]
         for claim in claims:
             users = [it["uid"] for it in claim["status"].get("reservedFor", ())]
-            is_unavailable = any(_excludes(claim, node) for node in nodes)
+            is_unavailable = any(self._excludes(claim, node) for node in nodes)
             if is_unavailable and users in ([], ["web"]):
                 name = claim["metadata"]["name"]
                 return [Post("deallocation of ResourceClaim completed", name)]
@@ -196,7 +233,11 @@ class PodClaimsRun(PodClaimRules):
         self._flaws = seeded_random(seed + FLAWS_SEED)
         #: Whether requests may have alternatives.
         self._has_alternatives = self._flaws.random() < 0.7
-        cache = Cache(DeviceFeatures(has_alternatives=self._has_alternatives))
+        self._has_conditions = self._flaws.random() < 0.7
+        features = DeviceFeatures(
+            has_alternatives=self._has_alternatives, has_binding_conditions=self._has_conditions
+        )
+        cache = Cache(features)
         handle = OfflineHandle(cache, VirtualClock(), seeded_random(seed + 1))
         self._plugin = DynamicResources(handle=handle)
         self._harness = Harness([], [NodeUnschedulable(), self._plugin])
@@ -205,10 +246,12 @@ class PodClaimsRun(PodClaimRules):
         share = rng.choice((0.0, 0.3, 0.3, 1.0))
         self._cordoned = {name for name in NODES if rng.random() < share}
         self._plugged = {name for name in NODES if rng.random() < 0.3}
+        self._with_other = {name for name in NODES if self._flaws.random() < 0.6}
         self._classes = [name for name in CLASSES if rng.random() < 0.8]
         for name in NODES:
             allocatable = {"cpu": "4", "pods": "20"}
             allocatable |= {RESOURCE: "4"} if name in self._plugged else {}
+            allocatable |= {OTHER: "4"} if name in self._with_other else {}
             node = make_node(name, allocatable=allocatable)
             if name in self._cordoned:
                 node = make_node(name, allocatable=allocatable, spec={"unschedulable": True})
@@ -255,7 +298,8 @@ class PodClaimsRun(PodClaimRules):
                 self._put_claim(name, flaw)
         spec: Document = {"containers": [{"name": "main"}], "resourceClaims": entries}
         if rng.random() < 0.4:
-            spec["containers"][0]["resources"] = {"requests": {RESOURCE: "1"}}
+            requests = {RESOURCE: "1"} | ({OTHER: "1"} if self._flaws.random() < 0.4 else {})
+            spec["containers"][0]["resources"] = {"requests": requests}
             if rng.random() < 0.5:
                 self._put_special()
         metadata = {"name": "web", "namespace": "default", "uid": "web"}
@@ -295,6 +339,11 @@ class PodClaimsRun(PodClaimRules):
             if rng.random() < 0.7:
                 nodes = rng.sample(NODES, rng.choice((0, 1, 2)))
                 status["allocation"]["nodeSelector"] = _selector([*nodes, "absent"])
+                if self._flaws.random() < REFUSED_SHARE:
+                    terms = status["allocation"]["nodeSelector"]["nodeSelectorTerms"]
+                    terms.insert(self._flaws.randint(0, len(terms)), deepcopy(REFUSED[0]))
+            if self._flaws.random() < BROKEN_SHARE:
+                _break_device(status)
             users = rng.choice(USERS)
             status["reservedFor"] = [{"resource": "pods", "name": it, "uid": it} for it in users]
         metadata |= {"name": name, "namespace": "default", "uid": f"uid-{name}"}
@@ -317,10 +366,10 @@ class PodClaimsRun(PodClaimRules):
             result = schedule_pod(framework, cycle, Attempt(snapshot))
         except PluginError as error:
             self.paths["error"] += 1
-            if not problem.endswith(UNSUPPORTED) or error.problem != problem:
+            if not problem.endswith(ERRORS) or error.problem != problem:
                 self.problems.append(f"{error}, not {problem!r}, for {pod}, {self._claims}")
             return
-        if problem.endswith(UNSUPPORTED):
+        if problem.endswith(ERRORS):
             self.problems.append(f"{result}, not {problem}, for {pod}")
         if problem:
             self.paths["pre-filtered"] += 1
@@ -378,8 +427,26 @@ def _excludes(claim: Document, node: str) -> bool:
     if selector is None:
         return False
     return all(
-        node not in term["matchFields"][0]["values"] for term in selector["nodeSelectorTerms"]
+        node not in term["matchFields"][0]["values"]
+        for term in selector["nodeSelectorTerms"]
+        if term not in REFUSED
     )
+
+
+def _break_device(status: Document) -> None:
+    """Lets a claim have a device that can never be used."""
+    device = {"driver": "d", "pool": "p", "device": "x"}
+    status["allocation"]["devices"]["results"] = [
+        {
+            "request": "r",
+            **device,
+            "bindingConditions": ["ready"],
+            "bindingFailureConditions": ["broken"],
+        }
+    ]
+    at = "2026-01-01T00:00:00Z"
+    condition = {"type": "broken", "status": "True", "reason": "x", "lastTransitionTime": at}
+    status["devices"] = [{**device, "conditions": [condition]}]
 
 
 def run_pod_claims(seed: int) -> None:

@@ -12,11 +12,19 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
+from mooring.clock import Rng
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView
 from mooring.framework.status import Skip
-from mooring.objects.meta import key
+from mooring.objects.meta import LabelSelector, key
 from mooring.objects.quantity import Quantity
+from mooring.objects.storage import (
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from tests.faults.parts.spoiled_objects import SpoiledBindingTwin, reason_against
 from tests.plugins.spread_twin import conditions_of
 from tests.plugins.volume_binding_twin import has_room
@@ -29,6 +37,7 @@ SHAPES: Final = (
     ((50, 7),),
     ((0, 1), (3, 9), (50, 4), (100, 10)),
 )
+CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 SELECTED: Final = "volume.kubernetes.io/selected-node"
 
 
@@ -113,6 +122,29 @@ class StorageScores(SpoiledBindingTwin):
             rise = 10 * (tenths - last) * (percent - before)
             return 10 * last + int(math.copysign(abs(rise) // (at - before), rise))
         return 10 * self._shape[-1][1]
+
+
+def favored_object(rng: Rng, obj: Any) -> Any:
+    """Returns an object about volumes so that most claims are bound with their pod, and fit."""
+    if rng.random() < 0.15:
+        return obj
+    if isinstance(obj, CSIDriver):
+        return replace(obj, spec=replace(obj.spec, storage_capacity=True))
+    if isinstance(obj, CSIStorageCapacity):
+        size = rng.choice(("3Gi", "5Gi", "7Gi", "20Gi"))
+        topology = rng.choice((obj.node_topology, LabelSelector()))
+        return replace(obj, capacity=size, node_topology=topology)
+    if isinstance(obj, StorageClass):
+        return replace(obj, allowed_topologies=())
+    if not isinstance(obj, PersistentVolumeClaim):
+        return obj
+    annotations = {
+        key: value for key, value in obj.metadata.annotations.items() if key in (SELECTED, CLASS)
+    }
+    metadata = replace(obj.metadata, annotations=annotations, deletion_timestamp=None)
+    name = rng.choice(("net", "net", "disk", "ebs", "local"))
+    spec = replace(obj.spec, volume_name="", storage_class_name=name)
+    return replace(obj, metadata=metadata, spec=spec, status=replace(obj.status, phase="Pending"))
 
 
 def _bytes(amounts: Any) -> int:

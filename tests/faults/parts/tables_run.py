@@ -9,6 +9,8 @@ are as small as possible, so that each is met.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -21,6 +23,8 @@ from mooring.objects.codec.decode import convert
 from mooring.objects.meta import Namespace, ObjectMeta
 from mooring.objects.selectors import Selector, requirement, selector_of
 from mooring.queue.watched_kinds import follow_kinds, watched_kinds
+from mooring.state import Change
+from mooring.state.cache import Cache
 from mooring.state.devices import changes
 from mooring.state.kinds import namespaces as namespaces_module
 from mooring.state.kinds.device_classes import RESOURCE_PREFIX, DeviceClasses
@@ -44,6 +48,28 @@ MEMBERS: Final = {
     EventResource.PERSISTENT_VOLUME: "PersistentVolume",
     EventResource.CSI_NODE: "CSINode",
     EventResource.RESOURCE_SLICE: "ResourceSlice",
+}
+#: The parts of a node, some values of each, and the columns in which they are.
+NODE_VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "labels": ({}, {"a": "x"}, {"a": "y"}),
+    "annotations": ({}, {"a": "x"}),
+    "taints": ([], [{"key": "a", "effect": "NoSchedule"}], [{"key": "b", "effect": "NoExecute"}]),
+    "unschedulable": (False, True),
+    "allocatable": ({"cpu": "1"}, {"cpu": "2"}, {"cpu": "1", "pods": "5"}),
+    "conditions": ([], [{"type": "Ready", "status": "True"}], [{"type": "Ready", "status": "?"}]),
+    "declaredFeatures": ([], ["A"]),
+    "images": ([], [{"names": ["web:1"], "sizeBytes": 7}], [{"names": ["db:1"], "sizeBytes": 7}]),
+}
+NODE_PARTS: Final = tuple(NODE_VALUES)
+KINDS_OF_PARTS: Final = {
+    "labels": Change.LABELS,
+    "annotations": Change.OTHER,
+    "taints": Change.TAINTS,
+    "unschedulable": Change.TAINTS,
+    "allocatable": Change.ALLOCATABLE,
+    "conditions": Change.OTHER,
+    "declaredFeatures": Change.OTHER,
+    "images": Change.IMAGES,
 }
 
 
@@ -225,11 +251,49 @@ def check_watched_kinds(rng: Rng) -> None:
             follow_kinds(profiles, [resource], Listers())
 
 
+def check_node_changes(rng: Rng) -> None:
+    """Compares the columns that change with a node, or with a pod on it."""
+    cache, stored = Cache(), dict[str, dict[str, Any]]()
+    for number in range(CALLS):
+        name = rng.choice(NAMES)
+        old, generation = stored.get(name), cache.nodes.log.generation
+        if old is not None and rng.random() < 0.3:
+            ports = [{"hostPort": 80 + number}] if rng.random() < 0.5 else []
+            requests = rng.choice(({}, {"cpu": "1"}))
+            container = {"name": "c", "ports": ports, "resources": {"requests": requests}}
+            cache.put_pod(make_pod(f"p{number}", node=name, spec={"containers": [container]}))
+            expected = Change.USAGE | (Change.PORTS if ports else 0)
+        else:
+            parts = NODE_PARTS if old is None else rng.sample(NODE_PARTS, rng.choice((0, 1, 1, 2)))
+            drawn = {it: rng.choice(NODE_VALUES[it]) for it in parts}
+            new = stored[name] = {**(old or {}), **drawn}
+            cache.put_node(convert(_node(name, new), "Node"))
+            expected = Change.ALL
+            if old is not None:
+                changed = [KINDS_OF_PARTS[it] for it in parts if old[it] != new[it]]
+                expected = reduce(or_, changed, Change(0))
+        changes = cache.nodes.log.since(generation)
+        assert changes is not None
+        rows, kinds = (column.tolist() for column in changes)
+        assert set(rows) <= {cache.nodes.row(name)}, f"{rows} change with {name}"
+        actual = reduce(or_, kinds, 0)
+        assert actual == expected, f"{old} and {stored[name]}: {Change(actual)}, not {expected}"
+
+
+def _node(name: str, parts: dict[str, Any]) -> dict[str, Any]:
+    """Returns a node as a document."""
+    status = {it: parts[it] for it in ("allocatable", "conditions", "declaredFeatures", "images")}
+    metadata = {"name": name, "labels": parts["labels"], "annotations": parts["annotations"]}
+    spec = {"taints": parts["taints"], "unschedulable": parts["unschedulable"]}
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
 STORES: Final[tuple[Callable[[Rng], None], ...]] = (
     check_listers,
     check_namespaces,
     check_device_classes,
     check_watched_kinds,
+    check_node_changes,
 )
 
 

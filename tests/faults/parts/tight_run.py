@@ -36,7 +36,7 @@ from mooring.state.devices import signatures as device_signatures
 from mooring.state.tables import affinity_terms, counters, shared_parts
 from mooring.state.tables.nodes import NodeTable
 from mooring.state.tables.pods import PodTable
-from mooring.state.volumes import node_columns, topology
+from mooring.state.volumes import node_columns, topology, usage
 from mooring.state.volumes.free_index import first_match, free_volumes, sorted_list
 from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.choice_run import run_choice
@@ -105,6 +105,11 @@ LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
     spreading_domains: {"LAYOUTS_MAX": 1},
     topology: {"MASKS_MAX": 1, "_AFFINITIES_MAX": 1},
 }
+#: The same, drawn after all others.
+MORE_LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
+    counters: {"FIRST_SLOTS": 1},
+    usage: {"FIRST_SLOTS": 1},
+}
 #: A table or log -> the smallest number of entries that it begins with.
 CAPACITIES: Final[Mapping[type, int]] = {NodeTable: 1, PodTable: 1, ChangeLog: 1}
 #: Above the smallest limit.
@@ -137,3 +142,7 @@ def small_limits(patch: pytest.MonkeyPatch, rng: Rng, share: float) -> None:
         if rng.random() < share:
             defaults = (least + rng.choice(MORE),)
             patch.setattr(vars(table)["__init__"], "__defaults__", defaults)
+    for module, of in MORE_LIMITS.items():
+        for name, least in of.items():
+            if rng.random() < share:
+                set_limit(patch, module, name, least + rng.choice(MORE))

@@ -9,7 +9,7 @@ compared where a pod has one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -19,13 +19,15 @@ from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
 from mooring.config.types import UtilizationShapePoint, VolumeBindingArgs
-from mooring.framework.runtime.nominated import filter_one
+from mooring.framework import NodeView
+from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
+from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.objects.pod import Pod
 from mooring.plugins import VolumeBinding
 from mooring.plugins.inter_pod_affinity import domains as affinity_domains
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 from mooring.plugins.volume_binding import find_volumes
-from mooring.testing import Harness
+from mooring.testing import Harness, make_pod
 from tests.faults.parts.limits import set_limit
 from tests.faults.parts.scalar_run import PAIRS, ScalarRun
 from tests.faults.parts.spoiled_objects import (
@@ -35,8 +37,9 @@ from tests.faults.parts.spoiled_objects import (
     spoiled_object,
     spoiled_pod,
 )
-from tests.faults.parts.storage_scores import SHAPES, StorageScores
+from tests.faults.parts.storage_scores import SHAPES, StorageScores, favored_object
 from tests.faults.parts.tight_run import small_limits
+from tests.plugins import volume_clusters
 from tests.plugins.volume_binding_twin import BindingTwin
 
 #: Added to the seed: what these runs draw.
@@ -55,6 +58,9 @@ SWITCHES: Final = (
 )
 #: Of the pods and objects so many are spoiled.
 SPOILED_SHARES: Final = (0.0, 0.0, 0.15, 0.4)
+#: In so many runs of VolumeBinding most claims fit; so many pods name a claim twice.
+FAVORED_SHARE: Final = 0.6
+TWICE_SHARE: Final = 0.25
 KEYS_GATE: Final = "MatchLabelKeysInPodTopologySpread"
 #: The parts in which a pod differs from another one.
 PARTS: Final = (
@@ -74,6 +80,8 @@ class TwinsRun(ScalarRun):
     def __init__(self, seed: int, kind: int) -> None:
         self._draws = seeded_random(seed + TWINS_SEED)
         self._spoiled_share = self._draws.choice(SPOILED_SHARES)
+        #: Whether volumes can be provisioned nearly everywhere.
+        self._is_favored = False
         super().__init__(seed, kind)
 
     # -- clusters ---------------------------------------------------------------------------------
@@ -124,6 +132,12 @@ class TwinsRun(ScalarRun):
         cache = self._ours.cache
         self._ours = Harness([], [plugin], cache_results=False)
         self._ours.cache = cache
+        pods = self._pods
+        self._pods = lambda rng, name, **options: _with_more_claims(rng, pods(rng, name, **options))
+        self._is_favored = self._draws.random() < FAVORED_SHARE
+        for of_kind in twin.facts.objects.values() if self._is_favored else ():
+            for obj in list(of_kind.values()):
+                super()._put_object(twin.facts, favored_object(self._draws, obj))
 
     def _spoil_pods(self) -> None:
         pods = self._pods
@@ -136,9 +150,52 @@ class TwinsRun(ScalarRun):
         self._pods = maybe_spoiled
 
     def _put_object(self, facts: Any, obj: Any) -> None:
+        if self._is_favored:
+            obj = favored_object(self._draws, obj)
         if self._draws.random() < self._spoiled_share:
             obj = spoiled_object(self._draws, obj)
         super()._put_object(facts, obj)
+
+    # -- victims ----------------------------------------------------------------------------------
+
+    def _compare(self, what: str, of: Callable[[Harness], Any]) -> None:
+        super()._compare(what, of)
+        if what == "results" and len(self._names()):
+            super()._compare("victims", self._without_victims)
+
+    def _without_victims(self, harness: Harness) -> Any:
+        """Returns the statuses without victims: all of them, and then some that are left.
+
+        The plugin gets them as preemption does, the scalar one as lists.
+        """
+        rng = seeded_random(self._seed + len(self._names()))
+        cycle, view, refusal = harness.begin(self._pod)
+        if harness.plugins[0].name in cycle.skipped or refusal is not None:
+            return None
+        rows = view.rows[np.array(rng.sample(range(len(view)), k=rng.randint(1, len(view))))]
+        on_rows = [list(harness.cache.pods.on_row(row)) for row in rows.tolist()]
+        victims = [rng.sample(it, k=rng.randint(0, len(it))) for it in on_rows]
+        most = max(map(len, victims))
+        slots = np.full((len(rows), most), -1, dtype=np.intp)
+        for line, of_node in enumerate(victims):
+            slots[line, : len(of_node)] = [placed.slot for placed in of_node]
+        matrix = VictimMatrix(cycle.snapshot, slots)
+        statuses = []
+        for rank in range(-1, most):
+            lines = [it for it, of_node in enumerate(victims) if len(of_node) > rank >= 0]
+            reprieved = np.array([it for it in lines if rng.random() < 0.6], dtype=np.intp)
+            if len(reprieved):
+                matrix.reprieve(reprieved, rank)
+                again = reprieved[[rng.random() < 0.4 for _ in range(len(reprieved))]]
+                matrix.remove_victim(again, rank)
+            some = np.array(rng.sample(range(len(rows)), k=rng.randint(1, len(rows))))
+            removed: Any = RemovedPods(matrix, some)
+            if harness is self._theirs:
+                removed = [matrix.removed_pods(line) for line in some.tolist()]
+            left = NodeView(cycle.snapshot, rows[some], removed=removed)
+            parts = filter_hypothetical(harness.framework, cycle, left)
+            statuses.append([[self._plain(it) for it in of.to_list()] for _, of in parts])
+        return statuses
 
     # -- scores -----------------------------------------------------------------------------------
 
@@ -195,6 +252,19 @@ def _with_defaults(plugin: PodTopologySpread, constraints: Any) -> PodTopologySp
     own.defaults = constraints.defaults
     own._defaults_of = constraints._defaults_of
     return plugin
+
+
+def _with_more_claims(rng: Rng, pod: Pod) -> Pod:
+    """Returns the pod with more claims, at times with one of its volumes under a second name."""
+    volumes = [*pod.spec.volumes]
+    for number in range(rng.choice((0, 0, 1, 3)) if volumes else 0):
+        body = {"persistentVolumeClaim": {"claimName": rng.choice(volume_clusters.CLAIMS)}}
+        more = make_pod("more", spec={"volumes": [{"name": f"more-{number}", **body}]})
+        volumes += more.spec.volumes
+    if volumes and rng.random() < TWICE_SHARE:
+        again = replace(rng.choice(volumes), name="again")
+        volumes.insert(rng.randint(0, len(volumes)), again)
+    return replace(pod, spec=replace(pod.spec, volumes=tuple(volumes)))
 
 
 @contextmanager
