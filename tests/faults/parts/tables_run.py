@@ -9,12 +9,14 @@ are as small as possible, so that each is met.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import reduce
 from operator import or_
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
 from mooring.cluster_event import EventResource
@@ -23,7 +25,7 @@ from mooring.objects.codec.decode import convert
 from mooring.objects.meta import Namespace, ObjectMeta
 from mooring.objects.selectors import Selector, requirement, selector_of
 from mooring.queue.watched_kinds import follow_kinds, watched_kinds
-from mooring.state import Change
+from mooring.state import Change, PodInfo
 from mooring.state.cache import Cache
 from mooring.state.devices import changes
 from mooring.state.kinds import namespaces as namespaces_module
@@ -31,6 +33,7 @@ from mooring.state.kinds.device_classes import RESOURCE_PREFIX, DeviceClasses
 from mooring.state.kinds.namespaces import Namespaces
 from mooring.state.listers import Lister, Listers
 from mooring.state.tables import affinity_terms
+from mooring.state.tables.shared_parts import InternPool
 from mooring.testing import make_node, make_pod
 from tests.faults.parts.limits import set_limit
 from tests.faults.parts.tables_checks import CHECKS
@@ -60,6 +63,20 @@ NODE_VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "declaredFeatures": ([], ["A"]),
     "images": ([], [{"names": ["web:1"], "sizeBytes": 7}], [{"names": ["db:1"], "sizeBytes": 7}]),
 }
+AT: Final = "2026-01-01T00:00:00Z"
+#: Specs of pods: of a few templates, with volumes that nothing reads.
+POD_SPECS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"volumes": [{"name": "bare"}]},
+    {"volumes": [{"name": "bare"}, {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+    {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+    {"containers": [{"name": "c", "ports": [{"hostPort": 80}]}], "hostNetwork": True},
+    {"containers": [{"name": "c"}], "overhead": {"cpu": "250m"}},
+    {
+        "containers": [{"name": "c", "resources": {"requests": {"memory": "1Gi"}}}],
+        "resources": {"requests": {"cpu": "2"}},
+    },
+)
 NODE_PARTS: Final = tuple(NODE_VALUES)
 KINDS_OF_PARTS: Final = {
     "labels": Change.LABELS,
@@ -280,6 +297,52 @@ def check_node_changes(rng: Rng) -> None:
         assert actual == expected, f"{old} and {stored[name]}: {Change(actual)}, not {expected}"
 
 
+def check_shared_parts(rng: Rng) -> None:
+    """Compares pods of shared parts with what they were made of, in a pool of any size."""
+    size = rng.choice((1, 3, 20, 1000))
+    pool = InternPool(size)
+    before: dict[int, PodInfo] = {}
+    for number in range(CALLS):
+        at = rng.randrange(len(POD_SPECS))
+        conditions = [{"type": "A", "status": "True", "lastTransitionTime": AT}]
+        status: dict[str, Any] = {"conditions": conditions}
+        status |= dict(rng.choice(((), (("startTime", AT),), (("phase", "Running"),))))
+        name, spec = f"p{number}", deepcopy(POD_SPECS[at])
+        node = rng.choice(("", "a"))
+        pod = make_pod(name, uid=name, labels={"app": "x"}, node=node, spec=spec, status=status)
+        if rng.random() < 0.4:
+            pending = pool.pending_info(pod)
+            assert pending.pod is pod, f"{pod} is pending as another pod"
+            _compare_amounts(pending, PodInfo(pod))
+            continue
+        info = pool.pod_info(pod)
+        condition = replace(pod.status.conditions[0], last_transition_time=None)
+        volumes = tuple(it for it in pod.spec.volumes if it.name != "bare")
+        expected = replace(
+            pod,
+            spec=replace(pod.spec, volumes=volumes),
+            status=replace(pod.status, conditions=(condition,)),
+        )
+        assert info.pod == expected, f"{info.pod}, not {expected}"
+        _compare_amounts(info, PodInfo(pod))
+        assert len(pool) <= pool.limit == 2 * size, f"{len(pool)} parts of {2 * size}"
+        earlier = before.get(at)
+        if earlier is not None and size == 1000:
+            parts = [(it.pod.spec.containers, it.pod.metadata.labels) for it in (earlier, info)]
+            is_shared = [one is other for one, other in zip(*parts, strict=True)]
+            assert all(is_shared), f"{at}: {is_shared} are shared"
+        before[at] = info
+
+
+def _compare_amounts(info: PodInfo, own: PodInfo) -> None:
+    for name in ("requests", "usage", "nonzero_usage", "host_ports", "start_s"):
+        actual, expected = getattr(info, name), getattr(own, name)
+        assert actual == expected, f"{name} of {info.pod}: {actual}, not {expected}"
+    for resource in ("cpu", "memory"):
+        actual = info.score_request(resource, exact=False)
+        assert actual == own.score_request(resource, exact=False), f"{resource} of {info.pod}"
+
+
 def _node(name: str, parts: dict[str, Any]) -> dict[str, Any]:
     """Returns a node as a document."""
     status = {it: parts[it] for it in ("allocatable", "conditions", "declaredFeatures", "images")}
@@ -294,6 +357,7 @@ STORES: Final[tuple[Callable[[Rng], None], ...]] = (
     check_device_classes,
     check_watched_kinds,
     check_node_changes,
+    check_shared_parts,
 )
 
 

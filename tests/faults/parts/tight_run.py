@@ -36,6 +36,7 @@ from mooring.state.devices import signatures as device_signatures
 from mooring.state.tables import affinity_terms, counters, shared_parts
 from mooring.state.tables.nodes import NodeTable
 from mooring.state.tables.pods import PodTable
+from mooring.state.tables.shared_parts import InternPool
 from mooring.state.volumes import node_columns, topology, usage
 from mooring.state.volumes.free_index import first_match, free_volumes, sorted_list
 from tests.faults.parts.cached_run import run_cached
@@ -112,6 +113,8 @@ MORE_LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
 }
 #: A table or log -> the smallest number of entries that it begins with.
 CAPACITIES: Final[Mapping[type, int]] = {NodeTable: 1, PodTable: 1, ChangeLog: 1}
+#: The same, drawn after all others.
+MORE_CAPACITIES: Final[Mapping[type, int]] = {InternPool: 1}
 #: Above the smallest limit.
 MORE: Final = (0, 0, 1, 3)
 #: So many of the limits of a run are small.
@@ -142,6 +145,9 @@ def small_limits(patch: pytest.MonkeyPatch, rng: Rng, share: float) -> None:
         if rng.random() < share:
             defaults = (least + rng.choice(MORE),)
             patch.setattr(vars(table)["__init__"], "__defaults__", defaults)
+    for table, least in MORE_CAPACITIES.items():
+        if rng.random() < share:
+            patch.setattr(vars(table)["__init__"], "__defaults__", (least + rng.choice(MORE),))
     for module, of in MORE_LIMITS.items():
         for name, least in of.items():
             if rng.random() < share:

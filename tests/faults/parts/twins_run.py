@@ -82,6 +82,7 @@ class TwinsRun(ScalarRun):
         self._spoiled_share = self._draws.choice(SPOILED_SHARES)
         #: Whether volumes can be provisioned nearly everywhere.
         self._is_favored = False
+        self._pods_have_constraints = False
         super().__init__(seed, kind)
 
     # -- clusters ---------------------------------------------------------------------------------
@@ -109,6 +110,7 @@ class TwinsRun(ScalarRun):
             cache = self._ours.cache
             self._ours = Harness([], [_with_defaults(ours, args)], cache_results=False)
             self._ours.cache = cache
+        self._pods_have_constraints = True
         self._spoil_pods()
 
     def _begin_volumes(self, ours: Any, theirs: Any) -> None:
@@ -143,6 +145,8 @@ class TwinsRun(ScalarRun):
         pods = self._pods
 
         def maybe_spoiled(rng: Rng, name: str, **options: Any) -> Pod:
+            if self._pods_have_constraints and "node" not in options:
+                options["constraints"] = rng.choice((0, 1, 1, 2, 3))
             pod = pods(rng, name, **options)
             is_spoiled = rng.random() < self._spoiled_share
             return spoiled_pod(rng, pod) if is_spoiled else pod
