@@ -21,13 +21,16 @@ from mooring.objects.meta import LabelSelector, key
 from mooring.objects.quantity import Quantity
 from mooring.objects.storage import (
     CSIDriver,
+    CSINode,
     CSIStorageCapacity,
+    PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
 from tests.faults.parts.spoiled_objects import SpoiledBindingTwin, reason_against
 from tests.plugins.spread_twin import conditions_of
 from tests.plugins.volume_binding_twin import has_room
+from tests.plugins.volume_clusters import DISK, NET, VOLUMES, made
 from tests.plugins.volume_twins import Facts, class_of
 
 SHAPES: Final = (
@@ -145,6 +148,25 @@ def favored_object(rng: Rng, obj: Any) -> Any:
     name = rng.choice(("net", "net", "disk", "ebs", "local"))
     spec = replace(obj.spec, volume_name="", storage_class_name=name)
     return replace(obj, metadata=metadata, spec=spec, status=replace(obj.status, phase="Pending"))
+
+
+def attachable_object(rng: Rng, obj: Any) -> Any:
+    """Returns an object about volumes so that most volumes count, and nodes attach few of them."""
+    name = obj.metadata.name
+    if rng.random() < 0.15:
+        return obj
+    if isinstance(obj, PersistentVolume):
+        source = {"driver": rng.choice((NET, DISK)), "volumeHandle": name}
+        return made("PersistentVolume", name, spec={"csi": source})
+    if isinstance(obj, PersistentVolumeClaim):
+        return replace(obj, spec=replace(obj.spec, volume_name=rng.choice(VOLUMES)))
+    if isinstance(obj, CSINode):
+        drivers = [
+            {"name": driver, "nodeID": name, "allocatable": {"count": rng.choice((1, 2, 3))}}
+            for driver in (NET, DISK)
+        ]
+        return made("CSINode", name, spec={"drivers": drivers})
+    return obj
 
 
 def _bytes(amounts: Any) -> int:

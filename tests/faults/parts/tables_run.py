@@ -329,7 +329,7 @@ def check_shared_parts(rng: Rng) -> None:
         earlier = before.get(at)
         if earlier is not None and size == 1000:
             parts = [(it.pod.spec.containers, it.pod.metadata.labels) for it in (earlier, info)]
-            is_shared = [one is other for one, other in zip(*parts, strict=True)]
+            is_shared = [old is new for old, new in zip(*parts, strict=True)]
             assert all(is_shared), f"{at}: {is_shared} are shared"
         before[at] = info
 

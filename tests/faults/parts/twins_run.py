@@ -23,6 +23,7 @@ from mooring.framework import NodeView
 from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
 from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.objects.pod import Pod
+from mooring.objects.storage import CSIDriver
 from mooring.plugins import VolumeBinding
 from mooring.plugins.inter_pod_affinity import domains as affinity_domains
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
@@ -37,10 +38,16 @@ from tests.faults.parts.spoiled_objects import (
     spoiled_object,
     spoiled_pod,
 )
-from tests.faults.parts.storage_scores import SHAPES, StorageScores, favored_object
+from tests.faults.parts.storage_scores import (
+    SHAPES,
+    StorageScores,
+    attachable_object,
+    favored_object,
+)
 from tests.faults.parts.tight_run import small_limits
 from tests.plugins import volume_clusters
 from tests.plugins.volume_binding_twin import BindingTwin
+from tests.plugins.volume_limits_twin import LimitsTwin
 
 #: Added to the seed: what these runs draw.
 TWINS_SEED: Final = 1 << 41
@@ -80,8 +87,8 @@ class TwinsRun(ScalarRun):
     def __init__(self, seed: int, kind: int) -> None:
         self._draws = seeded_random(seed + TWINS_SEED)
         self._spoiled_share = self._draws.choice(SPOILED_SHARES)
-        #: Whether volumes can be provisioned nearly everywhere.
-        self._is_favored = False
+        #: Changes objects about volumes, so that most claims fit, or most volumes count.
+        self._favored: Callable[[Rng, Any], Any] | None = None
         self._pods_have_constraints = False
         super().__init__(seed, kind)
 
@@ -118,10 +125,14 @@ class TwinsRun(ScalarRun):
         twin = self._theirs.plugins[0]
         if isinstance(twin, BindingTwin):
             self._begin_binding(twin)
+        elif isinstance(twin, LimitsTwin) and self._draws.random() < FAVORED_SHARE:
+            self._favor(twin.facts, attachable_object)
         for of_kind in twin.facts.objects.values():
             for obj in list(of_kind.values()):
                 if self._draws.random() < self._spoiled_share:
                     self._put_object(twin.facts, spoiled_object(self._draws, obj))
+                elif isinstance(obj, CSIDriver):
+                    self._put_object(twin.facts, obj)
 
     def _begin_binding(self, twin: BindingTwin) -> None:
         """Creates VolumeBinding, in most runs with scores by the capacity of storage."""
@@ -136,10 +147,15 @@ class TwinsRun(ScalarRun):
         self._ours.cache = cache
         pods = self._pods
         self._pods = lambda rng, name, **options: _with_more_claims(rng, pods(rng, name, **options))
-        self._is_favored = self._draws.random() < FAVORED_SHARE
-        for of_kind in twin.facts.objects.values() if self._is_favored else ():
+        if self._draws.random() < FAVORED_SHARE:
+            self._favor(twin.facts, favored_object)
+
+    def _favor(self, facts: Any, favored: Callable[[Rng, Any], Any]) -> None:
+        """Changes all objects, and those that come, so that they matter."""
+        self._favored = favored
+        for of_kind in facts.objects.values():
             for obj in list(of_kind.values()):
-                super()._put_object(twin.facts, favored_object(self._draws, obj))
+                super()._put_object(facts, favored(self._draws, obj))
 
     def _spoil_pods(self) -> None:
         pods = self._pods
@@ -154,8 +170,11 @@ class TwinsRun(ScalarRun):
         self._pods = maybe_spoiled
 
     def _put_object(self, facts: Any, obj: Any) -> None:
-        if self._is_favored:
-            obj = favored_object(self._draws, obj)
+        if isinstance(obj, CSIDriver) and not self._is_gated and self._draws.random() < 0.5:
+            # Without the gate it makes no difference.
+            obj = replace(obj, spec=replace(obj.spec, prevent_pod_scheduling_if_missing=True))
+        if self._favored is not None:
+            obj = self._favored(self._draws, obj)
         if self._draws.random() < self._spoiled_share:
             obj = spoiled_object(self._draws, obj)
         super()._put_object(facts, obj)
