@@ -3,7 +3,7 @@
 A node, a pod, volumes and claims are there or not, older or newer than what was written, bound or
 not, reset, elsewhere, or of a plugin whose driver has taken over. What the binding waits for next,
 or why it has failed, is compared with the checks of kube-scheduler, one object at a time. So is
-what a binder does that has no handle.
+what a binder does that has no handle. And waits for volumes and devices end in any way.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go (checkBindings,
 tryTranslatePVToCSI).
@@ -31,12 +31,16 @@ from mooring.plugins.volume_binding.bind_volumes import (
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_pod
+from tests.faults.parts.binding_waits import device_waits, volume_waits
 from tests.faults.parts.spoiled_objects import holds, spoiled_object
 from tests.plugins import volume_binding_twin, volume_clusters
 from tests.plugins.volume_binding_twin import affinity, csi_affinity, has_taken_over, reaches
 from tests.plugins.volume_limits_twin import IN_TREE, Broken, source_of, translated
 
 TRIALS: Final = 30
+#: Waits for volumes and for devices, and what is added to the seed for them.
+WAITS: Final = 6
+WAITS_SEED: Final = 1 << 45
 NODE: Final = "node-0"
 SELECTED: Final = "volume.kubernetes.io/selected-node"
 COMPLETED: Final = "pv.kubernetes.io/bind-completed"
@@ -251,4 +255,7 @@ def run_bind_progress(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(volume_binding_twin, "holds", holds)
         run.run()
+    rng = seeded_random(seed + WAITS_SEED)
+    for _ in range(WAITS):
+        run.problems += [*volume_waits(rng), *device_waits(rng)]
     assert not run.problems, run.problems[0]
