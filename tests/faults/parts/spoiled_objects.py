@@ -18,6 +18,7 @@ from mooring.objects.meta import (
     LabelSelector,
     LabelSelectorRequirement,
     NodeSelectorRequirement,
+    key,
 )
 from mooring.objects.pod import Pod
 from mooring.objects.storage import (
@@ -42,6 +43,7 @@ INVALID: Final = (
     (("tier", "DoesNotExist", ("1",)), "label 'tier': DoesNotExist takes no values"),
 )
 REASONS: Final = dict(INVALID)
+SELECTOR_PROBLEM: Final = "error creating internal label selector for claim"
 #: The sorts of terms of the scalar plugin, and their names in messages.
 SORTS: Final = {
     "near": "requiredAffinityTerms",
@@ -59,8 +61,8 @@ def reason_against(conditions: Any) -> str:
 
 def spoiled_selector(rng: Rng, selector: LabelSelector | None) -> LabelSelector:
     """Returns a selector with a requirement that is refused."""
-    key, operator, values = rng.choice(INVALID)[0]
-    more = LabelSelectorRequirement(key=key, operator=operator, values=values)
+    label, operator, values = rng.choice(INVALID)[0]
+    more = LabelSelectorRequirement(key=label, operator=operator, values=values)
     selector = selector or LabelSelector()
     place = rng.randint(0, len(selector.match_expressions))
     before, after = selector.match_expressions[:place], selector.match_expressions[place:]
@@ -200,8 +202,8 @@ def _spoiled_volume(rng: Rng, volume: PersistentVolume) -> PersistentVolume:
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return volume
-    key, operator, values = rng.choice(INVALID)[0]
-    rule = NodeSelectorRequirement(key=key, operator=operator, values=values)
+    label, operator, values = rng.choice(INVALID)[0]
+    rule = NodeSelectorRequirement(key=label, operator=operator, values=values)
     terms = [
         replace(term, match_expressions=(*term.match_expressions, rule))
         if rng.random() < 0.7
@@ -224,7 +226,7 @@ class SpoiledBindingTwin(BindingTwin):
         """
         conditions = spread_twin.conditions_of(claim.spec.selector)
         if reason := reason_against(conditions):
-            raise Broken(reason)
+            raise Broken(f"{SELECTOR_PROBLEM}: {key(claim)}: {reason}")
         return super().smallest(claim, node, taken)
 
 

@@ -19,9 +19,11 @@ from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
 from mooring.config.types import UtilizationShapePoint, VolumeBindingArgs
+from mooring.errors import PluginError
 from mooring.framework import NodeView
 from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
 from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
+from mooring.framework.status import Status
 from mooring.objects.pod import Pod
 from mooring.objects.storage import CSIDriver
 from mooring.plugins import VolumeBinding
@@ -68,6 +70,8 @@ SPOILED_SHARES: Final = (0.0, 0.0, 0.15, 0.4)
 #: In so many runs of VolumeBinding most claims fit; so many pods name a claim twice.
 FAVORED_SHARE: Final = 0.6
 TWICE_SHARE: Final = 0.25
+#: What follows in a text is not modelled.
+REGION_PROBLEM: Final = "failed to get region from zones"
 KEYS_GATE: Final = "MatchLabelKeysInPodTopologySpread"
 #: The parts in which a pod differs from another one.
 PARTS: Final = (
@@ -178,6 +182,20 @@ class TwinsRun(ScalarRun):
         if self._draws.random() < self._spoiled_share:
             obj = spoiled_object(self._draws, obj)
         super()._put_object(facts, obj)
+
+    # -- texts ------------------------------------------------------------------------------------
+
+    def _plain(self, status: Status | None) -> Any:
+        """Returns a status with its text, also that of an error."""
+        if status is None or self._is_exact:
+            return status
+        if status.is_rejection:
+            return status.code, sorted(status.reasons)
+        return status.code, status.message.split(REGION_PROBLEM)[0]
+
+    def _error(self, error: PluginError) -> str:
+        """Returns the text of an error, whatever raised it."""
+        return error.problem.removeprefix("SelectorError: ").removeprefix("Broken: ")
 
     # -- victims ----------------------------------------------------------------------------------
 
