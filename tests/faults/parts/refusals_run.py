@@ -20,7 +20,13 @@ from mooring.errors import ConfigError, InvariantViolation, PluginError
 from mooring.framework import NodeView
 from mooring.objects.codec.decode import convert
 from mooring.objects.selectors import SelectorError
-from mooring.plugins import DefaultPreemption, InterPodAffinity, NodeAffinity, NodeResourcesFit
+from mooring.plugins import (
+    DefaultPreemption,
+    InterPodAffinity,
+    NodeAffinity,
+    NodeResourcesFit,
+    PodTopologySpread,
+)
 from mooring.plugins.dynamic_resources.binding_conditions import (
     failure_of,
     has_timed_out,
@@ -162,6 +168,67 @@ def check_pod_affinity_hint(rng: Rng) -> None:
             assert hint(pod, None, other).name == expected, f"{term}"
     signature = plugin.sign(pod)
     assert (signature is None) == is_refused, f"{term} has the signature {signature}"
+
+
+def check_first_of_series(rng: Rng) -> None:
+    """Compares that a node without a domain any more queues a pod that may be the first one."""
+    labels = {"app": rng.choice(("web", "db"))}
+    apps = [rng.choice(("web", "db")) for _ in range(rng.choice((1, 1, 2)))]
+    terms = [
+        {"topologyKey": rng.choice(("zone", "zone", "rack")), "labelSelector": _of_app(app)}
+        for app in apps
+    ]
+    pod = PodInfo(
+        make_pod("web", labels=labels, spec={"affinity": {"podAffinity": {REQUIRED: terms}}})
+    )
+    old = {key: "1" for key in ("zone", "rack") if rng.random() < 0.7}
+    new = {key: rng.choice("12") for key in ("zone", "rack") if rng.random() < 0.5}
+    nodes = make_node("a", labels=old), make_node("a", labels=new)
+    own = [term["topologyKey"] for term in terms]
+    moves = any(key in new and old.get(key) != new[key] for key in own)
+    leaves = any(key in old and key not in new for key in own)
+    is_first = all(app == labels["app"] for app in apps)
+    expected = "QUEUE" if moves or (leaves and is_first) else "SKIP"
+    (hint,) = (it for (kind, _), it in hints(InterPodAffinity()).items() if kind == "Node")
+    actual = hint(pod, *nodes).name
+    assert actual == expected, f"{labels}, {terms}: {actual} after {old} and {new}"
+
+
+def _of_app(app: str) -> dict[str, Any]:
+    return {"matchLabels": {"app": app}}
+
+
+def check_own_tolerations(rng: Rng) -> None:
+    """Compares that new tolerations of a pod queue it if its constraints honor taints."""
+    constraints = [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
+            "labelSelector": _of_app("web"),
+            "nodeTaintsPolicy": rng.choice(("Honor", "Ignore")),
+        }
+        for _ in range(rng.choice((1, 1, 2)))
+    ]
+    spec = {"topologySpreadConstraints": constraints}
+    old = make_pod("web", uid="web", labels={"app": "db"}, spec=spec)
+    tolerations = rng.choice(((), ("gpu",)))
+    new = make_pod(
+        "web",
+        uid=rng.choice(("web", "web", "other")),
+        labels={"app": rng.choice(("db", "db", "web"))},
+        spec=spec,
+        tolerations=tolerations,
+    )
+    hard = [it for it in constraints if it["whenUnsatisfiable"] == "DoNotSchedule"]
+    is_own = new.metadata.uid == "web"
+    is_tolerant = is_own and tolerations and any(it["nodeTaintsPolicy"] == "Honor" for it in hard)
+    is_relabeled = is_own and hard and new.metadata.labels == {"app": "web"}
+    expected = "QUEUE" if is_tolerant or is_relabeled else "SKIP"
+    for (kind, _), hint in hints(PodTopologySpread()).items():
+        if kind == "Pod":
+            actual = hint(PodInfo(old), old, new).name
+            assert actual == expected, f"{constraints}: {actual} for {new}"
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -363,6 +430,8 @@ CHECKS: Final[tuple[Callable[[Rng], None], ...]] = (
     check_strategy,
     check_affinity_hint,
     check_pod_affinity_hint,
+    check_first_of_series,
+    check_own_tolerations,
     check_nodes,
     check_pods,
     check_storage,
