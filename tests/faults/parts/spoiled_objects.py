@@ -7,6 +7,7 @@ before they use it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -44,6 +45,8 @@ INVALID: Final = (
 )
 REASONS: Final = dict(INVALID)
 SELECTOR_PROBLEM: Final = "error creating internal label selector for claim"
+#: Changes a selector.
+Change = Callable[[Rng, LabelSelector | None], LabelSelector]
 #: The sorts of terms of the scalar plugin, and their names in messages.
 SORTS: Final = {
     "near": "requiredAffinityTerms",
@@ -72,12 +75,19 @@ def spoiled_selector(rng: Rng, selector: LabelSelector | None) -> LabelSelector:
 # -- pods -----------------------------------------------------------------------------------------
 
 
-def spoiled_pod(rng: Rng, pod: Pod) -> Pod:
-    """Returns a pod in which a selector of a term or of a constraint is spoiled."""
+def two_values(rng: Rng, selector: LabelSelector | None) -> LabelSelector:
+    """Returns a selector of two values of one label, and no others."""
+    del rng, selector
+    values = LabelSelectorRequirement(key="tier", operator="In", values=("1", "2"))
+    return LabelSelector(match_expressions=(values,))
+
+
+def spoiled_pod(rng: Rng, pod: Pod, change: Change = spoiled_selector) -> Pod:
+    """Returns a pod in which a selector of a term or of a constraint is changed."""
     constraints = pod.spec.topology_spread_constraints
     if constraints:
         at = rng.randrange(len(constraints))
-        selector = spoiled_selector(rng, constraints[at].label_selector)
+        selector = change(rng, constraints[at].label_selector)
         changed = [*constraints]
         changed[at] = replace(changed[at], label_selector=selector)
         return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(changed)))
@@ -86,12 +96,12 @@ def spoiled_pod(rng: Rng, pod: Pod) -> Pod:
     if not names:
         return pod
     name = rng.choice(names)
-    spoiled = replace(affinity, **{name: _spoiled_terms(rng, getattr(affinity, name))})
+    spoiled = replace(affinity, **{name: _spoiled_terms(rng, getattr(affinity, name), change)})
     return replace(pod, spec=replace(pod.spec, affinity=spoiled))
 
 
-def _spoiled_terms(rng: Rng, part: Any) -> Any:
-    """Returns the terms of one part, of which some are spoiled."""
+def _spoiled_terms(rng: Rng, part: Any, change: Change) -> Any:
+    """Returns the terms of one part, of which some are changed."""
     fields = {}
     for name in (
         "required_during_scheduling_ignored_during_execution",
@@ -104,7 +114,7 @@ def _spoiled_terms(rng: Rng, part: Any) -> Any:
             term = terms[at].pod_affinity_term if is_weighted else terms[at]
             selector = rng.choice(("label_selector", "namespace_selector"))
             old = getattr(term, selector)
-            term = replace(term, **{selector: spoiled_selector(rng, old)})
+            term = replace(term, **{selector: change(rng, old)})
             terms[at] = replace(terms[at], pod_affinity_term=term) if is_weighted else term
         fields[name] = tuple(terms)
     return replace(part, **fields)

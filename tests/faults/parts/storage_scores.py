@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from mooring.clock import Rng
 from mooring.framework import SKIP, Cycle, NodeInfo, NodeView
 from mooring.framework.status import Skip
 from mooring.objects.meta import LabelSelector, key
+from mooring.objects.pod import Pod
 from mooring.objects.quantity import Quantity
 from mooring.objects.storage import (
     CSIDriver,
@@ -27,11 +29,12 @@ from mooring.objects.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from mooring.state.tables.nodes import NodeTable
 from tests.faults.parts.spoiled_objects import SpoiledBindingTwin, reason_against
 from tests.plugins.spread_twin import conditions_of
 from tests.plugins.volume_binding_twin import has_room
 from tests.plugins.volume_clusters import DISK, NET, VOLUMES, made
-from tests.plugins.volume_twins import Facts, class_of
+from tests.plugins.volume_twins import Facts, claim_of, class_of, is_bound
 
 SHAPES: Final = (
     ((0, 0), (100, 10)),
@@ -83,6 +86,23 @@ class StorageScores(SpoiledBindingTwin):
             for requested, size in by_class.values()
         ]
         return math.floor(sum(scores) / len(scores) + 0.5) if scores else 0
+
+    def assumed(self, pod: Pod, nodes: NodeTable, node_name: str) -> tuple[list[str], list[str]]:
+        """Returns the volumes and claims that Reserve assumes on a node."""
+        names = [claim_of(pod, volume) for volume in pod.spec.volumes]
+        claims = [
+            self.facts.get("PersistentVolumeClaim", f"{pod.metadata.namespace}/{name}")
+            for name in names
+            if name is not None
+        ]
+        node: Any = SimpleNamespace(labels=nodes.node(nodes.row(node_name)).metadata.labels)
+        bindings, provisions = self._plan([it for it in claims if not is_bound(it)], node)
+        volumes = [
+            volume.metadata.name
+            for claim, volume in bindings
+            if volume.spec.claim_ref is None or volume.spec.claim_ref.uid != claim.metadata.uid
+        ]
+        return sorted(set(volumes)), sorted({key(claim) for claim in provisions})
 
     def _plan(self, claims: Sequence[Any], node: NodeInfo) -> tuple[list[Any], list[Any]]:
         """Returns the pairs of claim and volume, and the claims whose volumes are provisioned."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from mooring.clock import Rng, seeded_random
 from mooring.config.types import UtilizationShapePoint, VolumeBindingArgs
 from mooring.errors import PluginError
-from mooring.framework import NodeView
+from mooring.framework import Cycle, NodeView
 from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
 from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.framework.status import Status
@@ -39,6 +39,7 @@ from tests.faults.parts.spoiled_objects import (
     SpoiledSpreadTwin,
     spoiled_object,
     spoiled_pod,
+    two_values,
 )
 from tests.faults.parts.storage_scores import (
     SHAPES,
@@ -72,6 +73,8 @@ FAVORED_SHARE: Final = 0.6
 TWICE_SHARE: Final = 0.25
 #: What follows in a text is not modelled.
 REGION_PROBLEM: Final = "failed to get region from zones"
+#: So many pods have a selector of two values.
+TWO_VALUES_SHARE: Final = 0.25
 KEYS_GATE: Final = "MatchLabelKeysInPodTopologySpread"
 #: The parts in which a pod differs from another one.
 PARTS: Final = (
@@ -168,6 +171,8 @@ class TwinsRun(ScalarRun):
             if self._pods_have_constraints and "node" not in options:
                 options["constraints"] = rng.choice((0, 1, 1, 2, 3))
             pod = pods(rng, name, **options)
+            if rng.random() < TWO_VALUES_SHARE:
+                pod = spoiled_pod(rng, pod, two_values)
             is_spoiled = rng.random() < self._spoiled_share
             return spoiled_pod(rng, pod) if is_spoiled else pod
 
@@ -256,8 +261,26 @@ class TwinsRun(ScalarRun):
         fitting = [at for at, status in enumerate(statuses) if status is None]
         if seeded_random(self._seed + len(fitting)).random() < 0.3:
             cycle, view, _ = harness.begin(self._pod)  # as if results of nodes were cached
+        elif fitting and harness is self._ours:
+            self._reserve(cycle, view.names[fitting[0]])
         part = view.subset(np.array(fitting, dtype=np.intp))
         return harness.raw_scores_in(cycle, part, plugin)
+
+    def _reserve(self, cycle: Cycle, node_name: str) -> None:
+        """Compares what Reserve assumes, and that Unreserve takes it back."""
+        plugin: Any = self._ours.plugins[0]
+        twin: Any = self._theirs.plugins[0]
+        storage = self._ours.cache.storage
+        plugin.reserve(cycle, node_name)
+        actual = _sorted(storage.assumed())
+        expected = twin.assumed(cycle.pod.pod, self._ours.cache.nodes, node_name)
+        if actual != expected:
+            self.problems.append(f"{actual} are assumed on {node_name}, not {expected}")
+        for _ in range(2):
+            plugin.unreserve(cycle, node_name)
+            left = _sorted(storage.assumed())
+            if any(left):
+                self.problems.append(f"{left} are assumed after Unreserve")
 
     # -- signatures -------------------------------------------------------------------------------
 
@@ -293,6 +316,10 @@ def _with_defaults(plugin: PodTopologySpread, constraints: Any) -> PodTopologySp
     own.defaults = constraints.defaults
     own._defaults_of = constraints._defaults_of
     return plugin
+
+
+def _sorted(assumed: Any) -> tuple[list[str], ...]:
+    return tuple(sorted(names) for names in assumed)
 
 
 def _with_more_claims(rng: Rng, pod: Pod) -> Pod:
