@@ -34,6 +34,7 @@ from mooring.state.kinds.namespaces import Namespaces
 from mooring.state.listers import Lister, Listers
 from mooring.state.tables import affinity_terms
 from mooring.state.tables.shared_parts import InternPool
+from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.testing import make_node, make_pod
 from tests.faults.parts.limits import set_limit
 from tests.faults.parts.tables_checks import CHECKS
@@ -63,6 +64,9 @@ NODE_VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "declaredFeatures": ([], ["A"]),
     "images": ([], [{"names": ["web:1"], "sizeBytes": 7}], [{"names": ["db:1"], "sizeBytes": 7}]),
 }
+DRIVERS: Final = ("a.csi.test", "b.csi.test")
+#: Limits of a driver; None = it has none.
+COUNTS: Final = (None, 0, 1, 5, -1)
 AT: Final = "2026-01-01T00:00:00Z"
 #: Specs of pods: of a few templates, with volumes that nothing reads.
 POD_SPECS: Final[tuple[dict[str, Any], ...]] = (
@@ -343,6 +347,64 @@ def _compare_amounts(info: PodInfo, own: PodInfo) -> None:
         assert actual == own.score_request(resource, exact=False), f"{resource} of {info.pod}"
 
 
+def check_csi_nodes(rng: Rng) -> None:
+    """Compares what is said of the drivers of nodes, and how many disks are in use."""
+    cache, stored = Cache(), dict[str, dict[str, int | None]]()
+    names = rng.sample(NAMES, rng.randint(1, 3))
+    for name in names:
+        cache.put_node(make_node(name))
+    csi_nodes, use = cache.storage.csi_nodes, cache.storage.use
+    disks: dict[str, str] = {}
+    for number in range(CALLS):
+        name, draw = rng.choice(NAMES), rng.random()
+        if draw < 0.4:
+            counts = {it: rng.choice(COUNTS) for it in DRIVERS if rng.random() < 0.7}
+            stored[name] = counts
+            cache.put_object("CSINode", convert(_csi_node(name, counts), "CSINode"))
+        elif draw < 0.6:
+            stored.pop(name, None)
+            cache.remove_object("CSINode", name)
+        elif draw < 0.8:
+            disk = disks[f"p{number}"] = rng.choice("xyz")
+            volume = {"name": "v", "gcePersistentDisk": {"pdName": disk}}
+            uid, spec = f"p{number}", {"volumes": [volume]}
+            cache.put_pod(make_pod(uid, uid=uid, node=rng.choice(names), spec=spec))
+        elif disks:
+            uid = rng.choice(list(disks))
+            del disks[uid]
+            cache.remove_pod(uid)
+        assert len(use.disks) == len(set(disks.values())), f"{disks}: {len(use.disks)} in use"
+        listed = sorted(it for it, _ in csi_nodes.items())
+        assert listed == sorted(stored), f"{listed}, not {sorted(stored)}"
+        for it in NAMES:
+            assert (csi_nodes.get(it) is not None) == (it in stored), f"{it} of {stored}"
+        _compare_limits(csi_nodes, stored, {it: cache.nodes.row(it) for it in names})
+
+
+def _compare_limits(
+    csi_nodes: Any, stored: dict[str, dict[str, int | None]], rows: dict[str, int]
+) -> None:
+    for name, row in rows.items():
+        counts = stored.get(name, {})
+        limits = {it: max(0, count) for it, count in counts.items() if count is not None}
+        for driver in DRIVERS:
+            limit = csi_nodes.limit(driver, name)
+            assert limit == limits.get(driver, NO_LIMIT), f"{driver} on {name}: {limit}, {counts}"
+            has_driver = bool(csi_nodes.have_driver(driver)[row])
+            assert has_driver == (driver in counts), f"{driver} on {name}: {has_driver}, {counts}"
+        actual = bool(csi_nodes.has_limits()[row]), bool(csi_nodes.has_csi_node_by_row()[row])
+        assert actual == (bool(limits), name in stored), f"{name}: {actual}, {stored}"
+
+
+def _csi_node(name: str, counts: dict[str, int | None]) -> dict[str, Any]:
+    drivers = [
+        {"name": driver, "nodeID": name}
+        | ({} if count is None else {"allocatable": {"count": count}})
+        for driver, count in counts.items()
+    ]
+    return {"metadata": {"name": name}, "spec": {"drivers": drivers}}
+
+
 def _node(name: str, parts: dict[str, Any]) -> dict[str, Any]:
     """Returns a node as a document."""
     status = {it: parts[it] for it in ("allocatable", "conditions", "declaredFeatures", "images")}
@@ -358,6 +420,7 @@ STORES: Final[tuple[Callable[[Rng], None], ...]] = (
     check_watched_kinds,
     check_node_changes,
     check_shared_parts,
+    check_csi_nodes,
 )
 
 
