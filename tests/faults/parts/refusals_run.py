@@ -308,6 +308,35 @@ def check_amounts(rng: Rng) -> None:
     assert requested == (total + 2**63) % 2**64 - 2**63, f"{requested}, not {total}"
 
 
+def check_resized_amounts(rng: Rng) -> None:
+    """Compares what a pod uses while some of its containers are resized: the largest amount."""
+    containers: dict[str, list[dict[str, Any]]] = {"initContainers": [], "containers": []}
+    statuses: dict[str, list[dict[str, Any]]] = {}
+    requested = used = 0
+    for kind, more in (("initContainers", {"restartPolicy": "Always"}), ("containers", {})):
+        for number in range(rng.choice((1, 1, 2))):
+            name = f"{kind.lower()}-{number}"
+            amounts = [rng.choice((1, 2, 3)) for _ in range(3)]
+            own = {"requests": {"cpu": str(amounts[0])}}
+            containers[kind].append({"name": name, "resources": own, **more})
+            requested += amounts[0]
+            if rng.random() < 0.6:
+                used += amounts[0]
+                continue
+            used += max(amounts)
+            statuses.setdefault(kind.replace("ainers", "ainerStatuses"), []).append(
+                {
+                    "name": name,
+                    "resources": {"requests": {"cpu": str(amounts[1])}},
+                    "allocatedResources": {"cpu": str(amounts[2])},
+                }
+            )
+    pod = PodInfo(make_pod("web", spec=containers, status=statuses))
+    actual = pod.requests["cpu"], pod.usage["cpu"], pod.nonzero_usage[0]
+    expected = 1000 * requested, 1000 * used, 1000 * used
+    assert actual == expected, f"{containers}, {statuses}: {actual}, not {expected}"
+
+
 # -- devices --------------------------------------------------------------------------------------
 
 
@@ -436,6 +465,7 @@ CHECKS: Final[tuple[Callable[[Rng], None], ...]] = (
     check_pods,
     check_storage,
     check_amounts,
+    check_resized_amounts,
     check_conditions,
     check_extended,
     check_writer,

@@ -89,20 +89,27 @@ class StorageScores(SpoiledBindingTwin):
 
     def assumed(self, pod: Pod, nodes: NodeTable, node_name: str) -> tuple[list[str], list[str]]:
         """Returns the volumes and claims that Reserve assumes on a node."""
-        names = [claim_of(pod, volume) for volume in pod.spec.volumes]
-        claims = [
-            self.facts.get("PersistentVolumeClaim", f"{pod.metadata.namespace}/{name}")
-            for name in names
-            if name is not None
-        ]
         node: Any = SimpleNamespace(labels=nodes.node(nodes.row(node_name)).metadata.labels)
-        bindings, provisions = self._plan([it for it in claims if not is_bound(it)], node)
+        bindings, provisions = self._plan(self._unbound(pod), node)
         volumes = [
             volume.metadata.name
             for claim, volume in bindings
             if volume.spec.claim_ref is None or volume.spec.claim_ref.uid != claim.metadata.uid
         ]
         return sorted(set(volumes)), sorted({key(claim) for claim in provisions})
+
+    def binds(self, pod: Pod) -> bool:
+        """Returns whether PreBind has claims to bind."""
+        return bool(self._unbound(pod))
+
+    def _unbound(self, pod: Pod) -> list[Any]:
+        names = [claim_of(pod, volume) for volume in pod.spec.volumes]
+        claims = [
+            self.facts.get("PersistentVolumeClaim", f"{pod.metadata.namespace}/{name}")
+            for name in names
+            if name is not None
+        ]
+        return [claim for claim in claims if not is_bound(claim)]
 
     def _plan(self, claims: Sequence[Any], node: NodeInfo) -> tuple[list[Any], list[Any]]:
         """Returns the pairs of claim and volume, and the claims whose volumes are provisioned."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from mooring.clock import Rng, seeded_random
 from mooring.config.types import UtilizationShapePoint, VolumeBindingArgs
 from mooring.errors import PluginError
-from mooring.framework import Cycle, NodeView
+from mooring.framework import SKIP, Cycle, NodeView
 from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
 from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.framework.status import Status
@@ -254,8 +254,10 @@ class TwinsRun(ScalarRun):
     def _scores_of_fitting(self, harness: Harness) -> Any:
         """Returns the scores of nodes that fit: those of others are never computed."""
         cycle, view, refusal = harness.begin(self._pod)
-        plugin = harness.plugins[0]
+        plugin: Any = harness.plugins[0]
         if refusal is not None or plugin.name in cycle.skipped:
+            if harness is self._ours and plugin.pre_bind_pre_flight(cycle, "node-0") is not SKIP:
+                self.problems.append(f"PreBind is due for {self._pod}")
             return None
         statuses = filter_one(harness.framework, cycle, plugin, view).to_list()
         fitting = [at for at, status in enumerate(statuses) if status is None]
@@ -271,7 +273,11 @@ class TwinsRun(ScalarRun):
         plugin: Any = self._ours.plugins[0]
         twin: Any = self._theirs.plugins[0]
         storage = self._ours.cache.storage
+        is_due = [plugin.pre_bind_pre_flight(cycle, node_name) is None]
         plugin.reserve(cycle, node_name)
+        is_due.append(plugin.pre_bind_pre_flight(cycle, node_name) is None)
+        if is_due != [False, twin.binds(cycle.pod.pod)]:
+            self.problems.append(f"PreBind is due before and after Reserve: {is_due}")
         actual = _sorted(storage.assumed())
         expected = twin.assumed(cycle.pod.pod, self._ours.cache.nodes, node_name)
         if actual != expected:
