@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.config.types import UtilizationShapePoint, VolumeBindingArgs
+from mooring.framework.runtime.evaluate import score_nodes
 from mooring.plugins import VolumeBinding
 from mooring.testing import Harness, make_node
 from tests.helpers.volume_objects import (
@@ -51,6 +52,18 @@ def test_a_new_volume_counts_with_the_capacity_of_its_node() -> None:
     wanted = claim("x", storage_class="made", size="10Gi")
     assert scores(wanted) == {"a": 10, "b": 20, "c": 100}
     assert scores(wanted, shape=FALLING) == {"a": 90, "b": 80, "c": 0}
+
+
+def test_nodes_are_scored_in_any_order() -> None:
+    nodes = [make_node(name, labels={"host": name}) for name in SIZES]
+    harness = Harness(nodes, [VolumeBinding(VolumeBindingArgs(shape=RISING), None, GATES)])
+    put(harness.cache, storage_class("local"), claim("x", size="10Gi"))
+    for name, size in SIZES.items():
+        put(harness.cache, volume(f"v-{name}", size=size, near={"host": name}))
+
+    for order in (["c", "a", "b"], ["b", "c", "a"]):
+        scores_of = score_nodes(harness.framework, harness.open(user("pod", "x"))[0], order)
+        assert scores_of == {"a": 10, "b": 20, "c": 100}
 
 
 def test_claims_of_one_class_share_the_capacity() -> None:

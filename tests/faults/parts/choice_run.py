@@ -51,6 +51,8 @@ EXTREMES: Final = {
     50: 10**9,
     100: 2**31 - 1,
 }
+#: The text of a failure of a filter, before the name of the node.
+FAILED: Final = 'running "FailingFilter" filter plugin: ValueError: injected failure on'
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 #: In such seeds, modulo four, pods have host ports; so many of them do.
 WITH_PORTS: Final = 3
@@ -106,8 +108,8 @@ class FailingFilter:
             ValueError: pods are removed from one of the failing nodes.
         """
         del cycle
-        if self.nodes.intersection(nodes.names) and any(nodes.removed):
-            raise ValueError("injected failure of a filter")
+        if (failing := self.nodes.intersection(nodes.names)) and any(nodes.removed):
+            raise ValueError(f"injected failure on {min(failing)}")
         return FilterStatuses.feasible(len(nodes))
 
 
@@ -319,10 +321,19 @@ class ChoiceRun:
         has_candidates = any(cluster.victims_on(pod, name) for name in helpful)
         without = cluster._replace(failing=())
         failing = self._failing.nodes.intersection(helpful)
-        has_failed = any(without.victims_on(pod, name) for name in failing)
+        failed = [name for name in failing if without.victims_on(pod, name)]
         is_error = result.status is not None and result.status.code is Code.ERROR
-        if is_error is not (has_failed and not has_candidates):
+        if is_error is not (bool(failed) and not has_candidates):
             self.problems.append(f"{pod.metadata.name}: {result.status}, failing {failing}")
+        elif is_error:
+            texts = {f"{FAILED} {name}" for name in failed}
+            message = result.status.message.removeprefix("preemption: ")
+            if len(texts) > 1 and message[:1] == "[" and message[-1:] == "]":
+                actual = set(message[1:-1].split(", "))
+            else:
+                actual = {message}
+            if actual != texts:
+                self.problems.append(f"{pod.metadata.name}: {message!r}, not {texts}")
 
     def _check_reasons(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
         """Compares the reasons why no node is a candidate: each node has one, cpu is short."""

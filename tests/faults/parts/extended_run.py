@@ -11,6 +11,7 @@ extendeddynamicresources.go (createRequestsAndMappings).
 
 from __future__ import annotations
 
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ TRIALS: Final = 20
 RESOURCES: Final = ("a.example/gpu", "b.example/nic", "c.example/other")
 #: The device classes of the resources, in any order; one has none.
 CLASSES: Final = ("gpu", "nic", None)
+#: Amounts in other units, most of which are no whole number of devices; so many are drawn.
+FRACTIONS: Final = ("500m", "1500m", "2000m", "0", "3e0", "1.0", "0.25")
+FRACTIONS_SHARE: Final = 0.15
 
 
 class ExtendedRun:
@@ -34,6 +38,7 @@ class ExtendedRun:
     def __init__(self, seed: int) -> None:
         self.problems: list[str] = []
         self._rng = seeded_random(seed)
+        self._fractions = seeded_random(seed + 2_000_000)
         self._classes = dict(
             zip(RESOURCES, seeded_random(seed + 1_000_000).sample(CLASSES, 3), strict=True)
         )
@@ -71,6 +76,11 @@ class ExtendedRun:
         requests = {
             resource: str(rng.randrange(1, 5)) for resource in RESOURCES if rng.random() < 0.6
         }
+        requests |= {
+            resource: self._fractions.choice(FRACTIONS)
+            for resource in requests
+            if self._fractions.random() < FRACTIONS_SHARE
+        }
         if rng.random() < 0.5:
             requests["cpu"] = "1"
         container: dict[str, Any] = {"name": name, "resources": {"requests": requests}}
@@ -86,7 +96,7 @@ class ExtendedRun:
         counts: dict[str, int],
         uses: list[tuple[str, str]],
     ) -> None:
-        amounts = [int(it["resources"]["requests"].get(resource, 0)) for it in containers]
+        amounts = [_whole(it["resources"]["requests"].get(resource, "0")) for it in containers]
         is_short = [
             it["name"].startswith("init") and "restartPolicy" not in it for it in containers
         ]
@@ -118,6 +128,12 @@ class ExtendedRun:
                 self.problems.append(f"{containers[index]['name']} uses {names} for {amount}")
             if len(set(names)) != len(names):
                 self.problems.append(f"{containers[index]['name']} uses {names}")
+
+
+def _whole(amount: str) -> int:
+    """Returns an amount in units; 0 if it is no whole number, which counts as no request."""
+    exact = Decimal(amount.removesuffix("m")) / (1000 if amount.endswith("m") else 1)
+    return int(exact) if exact == int(exact) else 0
 
 
 def run_extended(seed: int) -> None:

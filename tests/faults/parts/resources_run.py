@@ -51,6 +51,9 @@ REQUESTS: Final = {"cpu": (0, 100, 300), "memory": (0, 100 << 20, 1 << 30)}
 SMALL_SIZES: Final = (0, 1, 2, 5)
 SMALL_REQUESTS: Final = (0, 1, 1, 2, 4)
 SHAPES: Final = (((0, 0), (100, 10)), ((0, 10), (50, 3), (100, 0)), ((20, 1), (70, 9)), ((50, 4),))
+#: In such seeds, modulo five, scores are small, and many of them are 0 or 1.
+FLAT: Final = 2
+FLAT_SHAPES: Final = (((0, 0), (100, 1)), ((30, 0), (60, 1), (100, 0)), ((0, 1), (90, 0)))
 TYPES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 FIT_WEIGHT: Final = 3
 BEST: Final = 100
@@ -82,6 +85,8 @@ class ResourcesCluster:
         self._names = (*PLAIN, *self._scalars)
         self._weights = self._drawn_weights()
         self._type, self._shape = rng.choice(TYPES), rng.choice(SHAPES)
+        if seed % 5 == FLAT:
+            self._type, self._shape = "RequestedToCapacityRatio", FLAT_SHAPES[seed % 3]
         #: Each counts once, whatever its weight.
         self._balanced = tuple(rng.sample(self._names, rng.choice((1, 2, 2, 3))))
         self._ignored = frozenset(rng.sample(self._scalars, rng.choice((0, 0, 1))))

@@ -229,7 +229,7 @@ class Drawn:
                 }
                 for _ in range(rng.choice((1, 2)))
             ]
-        if self._is_drawn(0.1):
+        if self._is_drawn(0.25):
             action = rng.choice(("Restart", "RestartAllContainers"))
             container["restartPolicyRules"] = [{"action": action}]
         return container
@@ -238,15 +238,15 @@ class Drawn:
         rng = self._rng
         spec["volumes"] = [
             {"name": name, "persistentVolumeClaim": {"claimName": name}}
-            for name in rng.sample(CLAIMS, rng.choice((0, 0, 0, 1, 2)))
+            for name in rng.sample((*CLAIMS, *CLAIMS, ""), rng.choice((0, 0, 0, 1, 2)))
         ]
         if self._is_drawn(0.15):
             spec["volumes"].append({"name": "model", "image": {"reference": rng.choice(IMAGES)}})
 
     def _users(self, spec: Document) -> None:
-        spec["hostNetwork"] = self._is_drawn(0.2)
+        spec["hostNetwork"] = self._is_drawn(0.4)
         spec.pop("hostUsers", None)
-        if self._is_drawn(0.4):
+        if self._is_drawn(0.6):
             spec["hostUsers"] = self._is_drawn(0.3)
 
     # -- volumes ----------------------------------------------------------------------------------
@@ -280,12 +280,10 @@ class Drawn:
 
     def storage_class(self, name: str) -> Document:
         """Returns a class."""
-        mode = self._rng.choice(("WaitForFirstConsumer", "WaitForFirstConsumer", "Immediate"))
-        return {
-            "metadata": {"name": name},
-            "provisioner": "example.com/disks",
-            "volumeBindingMode": mode,
-        }
+        mode = self._rng.choice((*("WaitForFirstConsumer",) * 3, "Immediate", None))
+        storage_class = {"metadata": {"name": name}, "provisioner": "example.com/disks"}
+        # No API server stores one without a mode.
+        return storage_class if mode is None else {**storage_class, "volumeBindingMode": mode}
 
 
 def _set_fields(term: Document, fields: list[Document]) -> None:

@@ -149,6 +149,9 @@ class RulesModel:
     def _volumes(self, pod: Document) -> Iterator[Document | str]:
         """Yields the volumes of a pod's claims, or why one is missing; then nothing."""
         for name in claim_names(pod):
+            if not name:
+                yield "PersistentVolumeClaim had no name"
+                return
             claim = self._objects.claims.get((pod["metadata"]["namespace"], name))
             if claim is None:
                 yield f'persistentvolumeclaim "{name}" not found'
@@ -171,7 +174,9 @@ class RulesModel:
             return "PersistentVolumeClaim had no pv name and storageClass name"
         if name not in self._objects.classes:
             return f'storageclass.storage.k8s.io "{name}" not found'
-        mode = self._objects.classes[name]["volumeBindingMode"]
+        mode = self._objects.classes[name].get("volumeBindingMode")
+        if mode is None:
+            return f'VolumeBindingMode not set for StorageClass "{name}"'
         return "" if mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
 
     def _is_outside(self, pod: Document, node: Document) -> bool:
@@ -284,7 +289,7 @@ def queues(model: RulesModel, plugin: str, pod: Document, change: Changed) -> bo
     new = change.new
     match change.kind:
         case "StorageClass":
-            return change.old is None and new["volumeBindingMode"] == "WaitForFirstConsumer"
+            return change.old is None and new.get("volumeBindingMode") == "WaitForFirstConsumer"
         case "PersistentVolumeClaim":
             is_near = new["metadata"]["namespace"] == pod["metadata"]["namespace"]
             return is_near and new["metadata"]["name"] in claim_names(pod)
@@ -393,6 +398,22 @@ def _host_ports(pod: Document) -> Iterator[tuple[str, str, int]]:
             if port.get("hostPort"):
                 address = port.get("hostIP") or "0.0.0.0"
                 yield address, port.get("protocol") or "TCP", port["hostPort"]
+
+
+def batch_signature(plugin: str, pod: Document) -> Any:
+    """Returns what pods of a batch must have in common; None = anything.
+
+    As upstream, ports are numbers alone, and those of all init containers count.
+    """
+    spec = pod["spec"]
+    if plugin == "NodePorts":
+        containers = [*spec["containers"], *spec.get("initContainers", ())]
+        ports = (port["hostPort"] for it in containers for port in it.get("ports", ()))
+        return {port for port in ports if port}
+    if plugin == "VolumeZone":
+        keys = ("persistentVolumeClaim", "image")
+        return sorted(str([it.get(key) for key in keys]) for it in spec["volumes"])
+    return None
 
 
 def zones(volume: Document) -> list[tuple[str, set[str]]]:

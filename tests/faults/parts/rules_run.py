@@ -11,7 +11,7 @@ plugins, the totals and each hint are those of ``rules_model.py``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, Final
 
@@ -45,10 +45,17 @@ from tests.faults.parts.rules_documents import (
     Drawn,
 )
 from tests.faults.parts.rules_hints import Plain, PluginHints, plain
-from tests.faults.parts.rules_model import Changed, Options, Rejected, RulesModel
+from tests.faults.parts.rules_model import (
+    Changed,
+    Options,
+    Rejected,
+    RulesModel,
+    batch_signature,
+)
 from tests.faults.parts.rules_objects import Document, Objects
 
 STEPS: Final = 40
+PAIRS_SEED: Final = 1 << 42
 KINDS: Final = (3, 6, 12)
 WAITING: Final = 3
 GATES: Final = (("first",), ("first", "second"), ())
@@ -67,6 +74,8 @@ class RulesRun:
         self.problems: list[str] = []
         self.paths: Counter[str] = Counter()
         self._rng = rng = seeded_random(seed)
+        #: Draws the pods whose signatures are compared.
+        self._pairs = seeded_random(seed + PAIRS_SEED)
         self._drawn = Drawn(rng)
         self._objects = Objects()
         added = self._drawn.affinity() if rng.random() < 0.3 else {}
@@ -227,6 +236,7 @@ class RulesRun:
     def _attempt(self, pod: Document) -> None:
         parsed = convert(pod, "Pod")
         self._check_statuses(pod, parsed)
+        self._check_signatures(pod, self._new_pod(self._pairs.randrange(len(self._specs))))
         snapshot, framework = self._harness.cache.snapshot(), self._harness.framework
         attempt = Attempt(snapshot)
         result = schedule_pod(framework, framework.new_cycle(PodInfo(parsed), snapshot), attempt)
@@ -264,6 +274,12 @@ class RulesRun:
                 if plain(status) != (expected and (*expected[:2], "")):
                     self.problems.append(f"{node}: {plain(status)}, not {expected}, for {pod}")
 
+    def _check_signatures(self, pod: Document, other: Document) -> None:
+        """Compares the signatures of two pods of a namespace."""
+        if pod["metadata"]["namespace"] == other["metadata"]["namespace"]:
+            for plugin in self._plugins:
+                self.problems += _signature_problems(self._model, plugin, pod, other)
+
     def _check_diagnosis(self, pod: Document, diagnosis: Diagnosis) -> None:
         expected = self._model.decided(self._names, pod)
         refusal, left = self._model.before_filter(self._names, pod)
@@ -295,6 +311,24 @@ class RulesRun:
         totals = totals_of(attempt) if has_scores else expected
         if totals != expected:
             self.problems.append(f"{totals}, not {expected}, for {pod}")
+
+
+def _signature_problems(
+    model: RulesModel, plugin: Any, pod: Document, other: Document
+) -> Iterator[str]:
+    """Yields a problem if pods with equal signatures differ, or those of a batch do not agree."""
+    pods, infos = (pod, other), [PodInfo(convert(it, "Pod")) for it in (pod, other)]
+    if hasattr(plugin, "sign") and hasattr(plugin, "reads"):
+        signed = [plugin.sign(it) for it in infos]
+        results = [model.decided([plugin.name], it) for it in pods]
+        scores = [model.scores(plugin.name, it, list(results[0])) for it in pods]
+        if signed[0] == signed[1] and (results[0] != results[1] or scores[0] != scores[1]):
+            yield f"{plugin.name}: equal signatures of {pod} and {other}"
+    expected = [batch_signature(plugin.name, it) for it in pods]
+    if hasattr(plugin, "batch_signature") and expected[0] is not None:
+        signed = [plugin.batch_signature(it) for it in infos]
+        if None in signed or (signed[0] == signed[1]) != (expected[0] == expected[1]):
+            yield f"{plugin.name}: {signed}, not {expected}"
 
 
 def _new_plugins(rng: Rng, options: Options) -> list[Any]:

@@ -10,6 +10,7 @@ from tests.faults.parts.allocator_run import run_allocator
 from tests.faults.parts.audit_run import run_audit
 from tests.faults.parts.batch_run import run_batch
 from tests.faults.parts.batched_run import run_batched
+from tests.faults.parts.bind_progress_run import run_bind_progress
 from tests.faults.parts.binding_run import run_binding
 from tests.faults.parts.broken_run import run_broken
 from tests.faults.parts.budgets_run import run_budgets
@@ -58,6 +59,7 @@ from tests.faults.parts.profiles_run import run_profiles
 from tests.faults.parts.proxied_run import run_proxied
 from tests.faults.parts.queue_run import run_queue
 from tests.faults.parts.recorder_run import run_recorder
+from tests.faults.parts.refusals_run import run_refusals
 from tests.faults.parts.rejections_run import run_rejections
 from tests.faults.parts.removal_run import run_removal
 from tests.faults.parts.reports_run import run_reports
@@ -78,6 +80,12 @@ from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.trust_run import run_trust
 from tests.faults.parts.turns_run import run_turns
+from tests.faults.parts.twins_run import (
+    run_twin_affinity,
+    run_twin_binding,
+    run_twin_spreading,
+    run_twin_volumes,
+)
 from tests.faults.parts.verbs_run import run_verbs
 from tests.faults.parts.verify_run import run_verify
 from tests.faults.parts.views_run import run_views
@@ -171,6 +179,12 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "waiting": run_waiting,
     "trust": run_trust,
     "proxied": run_proxied,
+    "twin_affinity": run_twin_affinity,
+    "twin_spreading": run_twin_spreading,
+    "twin_binding": run_twin_binding,
+    "twin_volumes": run_twin_volumes,
+    "bind_progress": run_bind_progress,
+    "refusals": run_refusals,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -191,6 +205,10 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "cycle",
         "tight",
         "rules",
+        "refusals",
+        "twin_affinity",
+        "twin_binding",
+        "twin_volumes",
     ),
     "framework": (
         "contract",
@@ -264,6 +282,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "coordinated",
     ),
     "plugins/dynamic_resources": (
+        "refusals",
         "extended",
         "node_devices",
         "shared_devices",
@@ -279,20 +298,33 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/priority_sort": ("contrib",),
     "plugins/default_preemption": ("choice", "limited_choice", "hint_rules"),
     "plugins/image_locality": ("rules",),
-    "plugins/node_affinity": ("rules", "scores", "hints"),
+    "plugins/node_affinity": ("refusals", "rules", "scores", "hints"),
     "plugins/node_declared_features": ("rules",),
     "plugins/node_name": ("rules",),
     "plugins/node_ports": ("rules", "choice"),
     "plugins/node_unschedulable": ("rules",),
     "plugins/scheduling_gates": ("rules",),
     "plugins/taint_toleration": ("rules", "scores", "hints"),
-    "plugins/volume_zone": ("rules", "scalar", "hints"),
-    "plugins/inter_pod_affinity": ("scores", "scalar", "hint_rules", "hints"),
+    "plugins/volume_zone": ("twin_volumes", "rules", "scalar", "hints"),
+    "plugins/inter_pod_affinity": ("twin_affinity", "scores", "scalar", "hint_rules", "hints"),
     "plugins/node_resources": ("resources", "scores", "device_scores", "hint_rules", "hints"),
-    "plugins/node_volume_limits": ("scalar", "hint_rules", "hints"),
-    "plugins/pod_topology_spread": ("spreading", "scalar", "hint_rules", "hints"),
-    "plugins/volume_binding": ("volumes", "scalar", "hint_rules", "hints"),
-    "plugins/volume_restrictions": ("restrictions", "scalar", "hint_rules", "hints"),
+    "plugins/node_volume_limits": ("twin_volumes", "scalar", "hint_rules", "hints"),
+    "plugins/pod_topology_spread": ("twin_spreading", "spreading", "scalar", "hint_rules", "hints"),
+    "plugins/volume_binding": (
+        "bind_progress",
+        "twin_binding",
+        "volumes",
+        "scalar",
+        "hint_rules",
+        "hints",
+    ),
+    "plugins/volume_restrictions": (
+        "twin_volumes",
+        "restrictions",
+        "scalar",
+        "hint_rules",
+        "hints",
+    ),
     "extenders": (
         "bind_extender",
         "preempt_extender",

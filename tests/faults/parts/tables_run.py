@@ -9,10 +9,14 @@ are as small as possible, so that each is met.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
 from mooring.cluster_event import EventResource
@@ -21,12 +25,16 @@ from mooring.objects.codec.decode import convert
 from mooring.objects.meta import Namespace, ObjectMeta
 from mooring.objects.selectors import Selector, requirement, selector_of
 from mooring.queue.watched_kinds import follow_kinds, watched_kinds
+from mooring.state import Change, PodInfo
+from mooring.state.cache import Cache
 from mooring.state.devices import changes
 from mooring.state.kinds import namespaces as namespaces_module
 from mooring.state.kinds.device_classes import RESOURCE_PREFIX, DeviceClasses
 from mooring.state.kinds.namespaces import Namespaces
 from mooring.state.listers import Lister, Listers
 from mooring.state.tables import affinity_terms
+from mooring.state.tables.shared_parts import InternPool
+from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.testing import make_node, make_pod
 from tests.faults.parts.limits import set_limit
 from tests.faults.parts.tables_checks import CHECKS
@@ -44,6 +52,45 @@ MEMBERS: Final = {
     EventResource.PERSISTENT_VOLUME: "PersistentVolume",
     EventResource.CSI_NODE: "CSINode",
     EventResource.RESOURCE_SLICE: "ResourceSlice",
+}
+#: The parts of a node, some values of each, and the columns in which they are.
+NODE_VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "labels": ({}, {"a": "x"}, {"a": "y"}),
+    "annotations": ({}, {"a": "x"}),
+    "taints": ([], [{"key": "a", "effect": "NoSchedule"}], [{"key": "b", "effect": "NoExecute"}]),
+    "unschedulable": (False, True),
+    "allocatable": ({"cpu": "1"}, {"cpu": "2"}, {"cpu": "1", "pods": "5"}),
+    "conditions": ([], [{"type": "Ready", "status": "True"}], [{"type": "Ready", "status": "?"}]),
+    "declaredFeatures": ([], ["A"]),
+    "images": ([], [{"names": ["web:1"], "sizeBytes": 7}], [{"names": ["db:1"], "sizeBytes": 7}]),
+}
+DRIVERS: Final = ("a.csi.test", "b.csi.test")
+#: Limits of a driver; None = it has none.
+COUNTS: Final = (None, 0, 1, 5, -1)
+AT: Final = "2026-01-01T00:00:00Z"
+#: Specs of pods: of a few templates, with volumes that nothing reads.
+POD_SPECS: Final[tuple[dict[str, Any], ...]] = (
+    {},
+    {"volumes": [{"name": "bare"}]},
+    {"volumes": [{"name": "bare"}, {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+    {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+    {"containers": [{"name": "c", "ports": [{"hostPort": 80}]}], "hostNetwork": True},
+    {"containers": [{"name": "c"}], "overhead": {"cpu": "250m"}},
+    {
+        "containers": [{"name": "c", "resources": {"requests": {"memory": "1Gi"}}}],
+        "resources": {"requests": {"cpu": "2"}},
+    },
+)
+NODE_PARTS: Final = tuple(NODE_VALUES)
+KINDS_OF_PARTS: Final = {
+    "labels": Change.LABELS,
+    "annotations": Change.OTHER,
+    "taints": Change.TAINTS,
+    "unschedulable": Change.TAINTS,
+    "allocatable": Change.ALLOCATABLE,
+    "conditions": Change.OTHER,
+    "declaredFeatures": Change.OTHER,
+    "images": Change.IMAGES,
 }
 
 
@@ -225,11 +272,155 @@ def check_watched_kinds(rng: Rng) -> None:
             follow_kinds(profiles, [resource], Listers())
 
 
+def check_node_changes(rng: Rng) -> None:
+    """Compares the columns that change with a node, or with a pod on it."""
+    cache, stored = Cache(), dict[str, dict[str, Any]]()
+    for number in range(CALLS):
+        name = rng.choice(NAMES)
+        old, generation = stored.get(name), cache.nodes.log.generation
+        if old is not None and rng.random() < 0.3:
+            ports = [{"hostPort": 80 + number}] if rng.random() < 0.5 else []
+            requests = rng.choice(({}, {"cpu": "1"}))
+            container = {"name": "c", "ports": ports, "resources": {"requests": requests}}
+            cache.put_pod(make_pod(f"p{number}", node=name, spec={"containers": [container]}))
+            expected = Change.USAGE | (Change.PORTS if ports else 0)
+        else:
+            parts = NODE_PARTS if old is None else rng.sample(NODE_PARTS, rng.choice((0, 1, 1, 2)))
+            drawn = {it: rng.choice(NODE_VALUES[it]) for it in parts}
+            new = stored[name] = {**(old or {}), **drawn}
+            cache.put_node(convert(_node(name, new), "Node"))
+            expected = Change.ALL
+            if old is not None:
+                changed = [KINDS_OF_PARTS[it] for it in parts if old[it] != new[it]]
+                expected = reduce(or_, changed, Change(0))
+        changes = cache.nodes.log.since(generation)
+        assert changes is not None
+        rows, kinds = (column.tolist() for column in changes)
+        assert set(rows) <= {cache.nodes.row(name)}, f"{rows} change with {name}"
+        actual = reduce(or_, kinds, 0)
+        assert actual == expected, f"{old} and {stored[name]}: {Change(actual)}, not {expected}"
+
+
+def check_shared_parts(rng: Rng) -> None:
+    """Compares pods of shared parts with what they were made of, in a pool of any size."""
+    size = rng.choice((1, 3, 20, 1000))
+    pool = InternPool(size)
+    before: dict[int, PodInfo] = {}
+    for number in range(CALLS):
+        at = rng.randrange(len(POD_SPECS))
+        conditions = [{"type": "A", "status": "True", "lastTransitionTime": AT}]
+        status: dict[str, Any] = {"conditions": conditions}
+        status |= dict(rng.choice(((), (("startTime", AT),), (("phase", "Running"),))))
+        name, spec = f"p{number}", deepcopy(POD_SPECS[at])
+        node = rng.choice(("", "a"))
+        pod = make_pod(name, uid=name, labels={"app": "x"}, node=node, spec=spec, status=status)
+        if rng.random() < 0.4:
+            pending = pool.pending_info(pod)
+            assert pending.pod is pod, f"{pod} is pending as another pod"
+            _compare_amounts(pending, PodInfo(pod))
+            continue
+        info = pool.pod_info(pod)
+        condition = replace(pod.status.conditions[0], last_transition_time=None)
+        volumes = tuple(it for it in pod.spec.volumes if it.name != "bare")
+        expected = replace(
+            pod,
+            spec=replace(pod.spec, volumes=volumes),
+            status=replace(pod.status, conditions=(condition,)),
+        )
+        assert info.pod == expected, f"{info.pod}, not {expected}"
+        _compare_amounts(info, PodInfo(pod))
+        assert len(pool) <= pool.limit == 2 * size, f"{len(pool)} parts of {2 * size}"
+        earlier = before.get(at)
+        if earlier is not None and size == 1000:
+            parts = [(it.pod.spec.containers, it.pod.metadata.labels) for it in (earlier, info)]
+            is_shared = [old is new for old, new in zip(*parts, strict=True)]
+            assert all(is_shared), f"{at}: {is_shared} are shared"
+        before[at] = info
+
+
+def _compare_amounts(info: PodInfo, own: PodInfo) -> None:
+    for name in ("requests", "usage", "nonzero_usage", "host_ports", "start_s"):
+        actual, expected = getattr(info, name), getattr(own, name)
+        assert actual == expected, f"{name} of {info.pod}: {actual}, not {expected}"
+    for resource in ("cpu", "memory"):
+        actual = info.score_request(resource, exact=False)
+        assert actual == own.score_request(resource, exact=False), f"{resource} of {info.pod}"
+
+
+def check_csi_nodes(rng: Rng) -> None:
+    """Compares what is said of the drivers of nodes, and how many disks are in use."""
+    cache, stored = Cache(), dict[str, dict[str, int | None]]()
+    names = rng.sample(NAMES, rng.randint(1, 3))
+    for name in names:
+        cache.put_node(make_node(name))
+    csi_nodes, use = cache.storage.csi_nodes, cache.storage.use
+    disks: dict[str, str] = {}
+    for number in range(CALLS):
+        name, draw = rng.choice(NAMES), rng.random()
+        if draw < 0.4:
+            counts = {it: rng.choice(COUNTS) for it in DRIVERS if rng.random() < 0.7}
+            stored[name] = counts
+            cache.put_object("CSINode", convert(_csi_node(name, counts), "CSINode"))
+        elif draw < 0.6:
+            stored.pop(name, None)
+            cache.remove_object("CSINode", name)
+        elif draw < 0.8:
+            disk = disks[f"p{number}"] = rng.choice("xyz")
+            volume = {"name": "v", "gcePersistentDisk": {"pdName": disk}}
+            uid, spec = f"p{number}", {"volumes": [volume]}
+            cache.put_pod(make_pod(uid, uid=uid, node=rng.choice(names), spec=spec))
+        elif disks:
+            uid = rng.choice(list(disks))
+            del disks[uid]
+            cache.remove_pod(uid)
+        assert len(use.disks) == len(set(disks.values())), f"{disks}: {len(use.disks)} in use"
+        listed = sorted(it for it, _ in csi_nodes.items())
+        assert listed == sorted(stored), f"{listed}, not {sorted(stored)}"
+        for it in NAMES:
+            assert (csi_nodes.get(it) is not None) == (it in stored), f"{it} of {stored}"
+        _compare_limits(csi_nodes, stored, {it: cache.nodes.row(it) for it in names})
+
+
+def _compare_limits(
+    csi_nodes: Any, stored: dict[str, dict[str, int | None]], rows: dict[str, int]
+) -> None:
+    for name, row in rows.items():
+        counts = stored.get(name, {})
+        limits = {it: max(0, count) for it, count in counts.items() if count is not None}
+        for driver in DRIVERS:
+            limit = csi_nodes.limit(driver, name)
+            assert limit == limits.get(driver, NO_LIMIT), f"{driver} on {name}: {limit}, {counts}"
+            has_driver = bool(csi_nodes.have_driver(driver)[row])
+            assert has_driver == (driver in counts), f"{driver} on {name}: {has_driver}, {counts}"
+        actual = bool(csi_nodes.has_limits()[row]), bool(csi_nodes.has_csi_node_by_row()[row])
+        assert actual == (bool(limits), name in stored), f"{name}: {actual}, {stored}"
+
+
+def _csi_node(name: str, counts: dict[str, int | None]) -> dict[str, Any]:
+    drivers = [
+        {"name": driver, "nodeID": name}
+        | ({} if count is None else {"allocatable": {"count": count}})
+        for driver, count in counts.items()
+    ]
+    return {"metadata": {"name": name}, "spec": {"drivers": drivers}}
+
+
+def _node(name: str, parts: dict[str, Any]) -> dict[str, Any]:
+    """Returns a node as a document."""
+    status = {it: parts[it] for it in ("allocatable", "conditions", "declaredFeatures", "images")}
+    metadata = {"name": name, "labels": parts["labels"], "annotations": parts["annotations"]}
+    spec = {"taints": parts["taints"], "unschedulable": parts["unschedulable"]}
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
 STORES: Final[tuple[Callable[[Rng], None], ...]] = (
     check_listers,
     check_namespaces,
     check_device_classes,
     check_watched_kinds,
+    check_node_changes,
+    check_shared_parts,
+    check_csi_nodes,
 )
 
 

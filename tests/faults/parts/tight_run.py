@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.dra import selectors
 from mooring.framework import equal_nodes, selector_matching
 from mooring.framework.runtime import (
@@ -36,7 +36,8 @@ from mooring.state.devices import signatures as device_signatures
 from mooring.state.tables import affinity_terms, counters, shared_parts
 from mooring.state.tables.nodes import NodeTable
 from mooring.state.tables.pods import PodTable
-from mooring.state.volumes import node_columns, topology
+from mooring.state.tables.shared_parts import InternPool
+from mooring.state.volumes import node_columns, topology, usage
 from mooring.state.volumes.free_index import first_match, free_volumes, sorted_list
 from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.choice_run import run_choice
@@ -105,8 +106,15 @@ LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
     spreading_domains: {"LAYOUTS_MAX": 1},
     topology: {"MASKS_MAX": 1, "_AFFINITIES_MAX": 1},
 }
+#: The same, drawn after all others.
+MORE_LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
+    counters: {"FIRST_SLOTS": 1},
+    usage: {"FIRST_SLOTS": 1},
+}
 #: A table or log -> the smallest number of entries that it begins with.
 CAPACITIES: Final[Mapping[type, int]] = {NodeTable: 1, PodTable: 1, ChangeLog: 1}
+#: The same, drawn after all others.
+MORE_CAPACITIES: Final[Mapping[type, int]] = {InternPool: 1}
 #: Above the smallest limit.
 MORE: Final = (0, 0, 1, 3)
 #: So many of the limits of a run are small.
@@ -123,12 +131,24 @@ def run_tight(seed: int) -> None:
     run = RUNS[seed % len(RUNS)]
     share = rng.choice(SHARES)
     with pytest.MonkeyPatch.context() as patch:
-        limits = [(module, *limit) for module, of in LIMITS.items() for limit in of.items()]
-        for module, name, least in limits:
+        small_limits(patch, rng, share)
+        run(seed // len(RUNS))
+
+
+def small_limits(patch: pytest.MonkeyPatch, rng: Rng, share: float) -> None:
+    """Makes a share of the limits and of the first sizes of tables small."""
+    limits = [(module, *limit) for module, of in LIMITS.items() for limit in of.items()]
+    for module, name, least in limits:
+        if rng.random() < share:
+            set_limit(patch, module, name, least + rng.choice(MORE))
+    for table, least in CAPACITIES.items():
+        if rng.random() < share:
+            defaults = (least + rng.choice(MORE),)
+            patch.setattr(vars(table)["__init__"], "__defaults__", defaults)
+    for table, least in MORE_CAPACITIES.items():
+        if rng.random() < share:
+            patch.setattr(vars(table)["__init__"], "__defaults__", (least + rng.choice(MORE),))
+    for module, of in MORE_LIMITS.items():
+        for name, least in of.items():
             if rng.random() < share:
                 set_limit(patch, module, name, least + rng.choice(MORE))
-        for table, least in CAPACITIES.items():
-            if rng.random() < share:
-                defaults = (least + rng.choice(MORE),)
-                patch.setattr(vars(table)["__init__"], "__defaults__", defaults)
-        run(seed // len(RUNS))

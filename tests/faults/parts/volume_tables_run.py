@@ -37,6 +37,8 @@ from tests.faults.parts.limits import set_limit
 from tests.faults.parts.volumes_model import reaches
 
 CALLS: Final = 40
+#: Added to the seed: volumes of which all are in zones.
+ZONES_SEED: Final = 1 << 44
 GI: Final = 1 << 30
 NANOS: Final = 10**9
 NODES: Final = ("n0", "n1", "n2", "n3")
@@ -76,8 +78,10 @@ Counted = dict[str, str]
 class FreeVolumesRun:
     """The free volumes of a class, and the nodes that reach them."""
 
-    def __init__(self, rng: Rng) -> None:
+    def __init__(self, rng: Rng, zones: Rng | None = None) -> None:
+        """Creates nodes; ``zones`` draws the zones of volumes that all are in some zones."""
         self._rng = rng
+        self._zones = zones
         self._nodes = NodeTable()
         self._objects: dict[str, Any] = {}
         self._free = FreeVolumes(self._nodes, TopologyMasks(self._nodes))
@@ -126,6 +130,9 @@ class FreeVolumesRun:
         terms: list[list[dict[str, Any]]] = rng.choice(
             ([[zone]], [[zone]], [[host]], [], [[other]], [[zone, host]], [[zone], [host]])
         )
+        if self._zones is not None:
+            values = self._zones.sample("abcd", self._zones.choice((1, 1, 2)))
+            terms = [[{"key": "zone", "operator": "In", "values": values}]]
         spec: dict[str, Any] = {
             "capacity": {"storage": f"{rng.choice((1, 2, 2, 3))}Gi"},
             "accessModes": rng.choice(([MODES[0]], list(MODES))),
@@ -532,5 +539,8 @@ def run_volume_tables(seed: int) -> None:
             if rng.random() < 0.6:
                 set_limit(patch, module, name, least + rng.choice((0, 1, 2)))
         FreeVolumesRun(rng).run()
+        # All volumes in one group, by the same label.
+        zones = seeded_random(seed + ZONES_SEED)
+        FreeVolumesRun(seeded_random(seed + ZONES_SEED + 1), zones).run()
         CapacitiesRun(rng).run()
         CountedRun(rng).run()

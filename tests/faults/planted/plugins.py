@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.plugins.default_preemption import plugin as default_preemption
+from mooring.plugins.dynamic_resources import claims as dynamic_claims
+from mooring.plugins.dynamic_resources import extended_resources
 from mooring.plugins.inter_pod_affinity import domains
 from mooring.plugins.node_resources import fit, scoring
 from mooring.plugins.node_resources.device_totals import DeviceTotals
+from mooring.plugins.node_volume_limits import plugin as node_volume_limits
 from mooring.plugins.pod_topology_spread import domains as spreading_domains
 from mooring.plugins.pod_topology_spread import hints as spreading_hints
 from mooring.plugins.pod_topology_spread import scoring as pod_topology_spread_scoring
+from mooring.plugins.pod_topology_spread.constraints import Constraints
 from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
+from mooring.plugins.volume_binding import capacity_score
+from mooring.plugins.volume_binding.bind_volumes import BindProgress
+from mooring.plugins.volume_binding.find_volumes import _Search
+from mooring.plugins.volume_binding.plugin import VolumeBinding
+from mooring.state.tables import nodes
+from mooring.state.tables.affinity_terms import PodTermTable
 from mooring.state.tables.pod_terms import Term
+from mooring.state.volumes.free_index.first_match import FirstMatchIndex
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -164,5 +176,135 @@ BUGS: Final = [
         "if not self.namespaces and not self.namespace_selector.matches(",
         runs="choice",
         seed=64,
+    ),
+    PlantedBug(
+        "scores_in_order_of_rows",
+        "Scores by the capacity of storage are looked up as if nodes came in the order of rows",
+        VolumeBinding,
+        "score",
+        "np.unique(rows)",
+        "rows",
+        runs="twin_binding",
+        seed=10,
+    ),
+    PlantedBug(
+        "shared_capacity_is_a_sum",
+        "Claims that are provisioned add up the capacity that they share",
+        capacity_score,
+        "_requests",
+        "requested, _ = by_class.get(claim_class(claim), (0, 0))",
+        "requested, before = by_class.get(claim_class(claim), (0, 0))\n            size += before",
+        runs="twin_binding",
+        seed=0,
+    ),
+    PlantedBug(
+        "refused_selector_selects_all",
+        "A claim whose selector cannot be compiled gets any volume",
+        _Search,
+        "match_unbound",
+        "self._fail(self._without_final(), problem)",
+        "pass",
+        runs="twin_binding",
+        seed=3,
+    ),
+    PlantedBug(
+        "reset_claim_is_bound",
+        "A volume whose claimRef has lost its UID counts as bound",
+        BindProgress,
+        "_check_binding",
+        "volume.spec.claim_ref is None or not volume.spec.claim_ref.uid",
+        "volume.spec.claim_ref is None",
+        runs="bind_progress",
+        seed=0,
+    ),
+    PlantedBug(
+        "moved_node_keeps_volume",
+        "A provisioned volume is not compared with the labels of its node",
+        BindProgress,
+        "_check_provision",
+        'self._check_affinity(snapshot, volume, "")',
+        "pass",
+        runs="bind_progress",
+        seed=0,
+    ),
+    PlantedBug(
+        "other_sorts_are_lost",
+        "A pod with one sort of terms that cannot be compiled is counted without the others",
+        PodTermTable,
+        "add",
+        "terms = terms._replace(problems=())",
+        "terms = NO_TERMS",
+        runs="twin_affinity",
+        seed=22,
+    ),
+    PlantedBug(
+        "reprieved_volumes_are_not_counted",
+        "Of possible victims with volumes none changes the limits of a node",
+        node_volume_limits,
+        "_concern_limits",
+        '"counted volumes") > 0',
+        '"counted volumes") > 1',
+        runs="twin_volumes",
+        seed=33,
+    ),
+    PlantedBug(
+        "keys_of_labels_are_read",
+        "Without its gate matchLabelKeys count all the same",
+        Constraints,
+        "of",
+        "if not self._reads_match_label_keys:",
+        "if self._reads_match_label_keys:",
+        runs="twin_spreading",
+        seed=7,
+    ),
+    PlantedBug(
+        "fraction_is_a_device",
+        "Half of a device is requested as a whole one",
+        extended_resources,
+        "_whole",
+        "amount.value() if amount == Quantity.of_value(amount.value()) else 0",
+        "amount.value()",
+        runs="extended",
+        seed=0,
+    ),
+    PlantedBug(
+        "conditions_are_no_change",
+        "New conditions of a node change none of its columns",
+        nodes,
+        "_differences",
+        "        or before.status.conditions != after.status.conditions\n",
+        "",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "one_volume_of_a_label",
+        "Of volumes that are all in zones the last position stands for one",
+        FirstMatchIndex,
+        "_update",
+        "position if position < len(self._list.order) else NONE",
+        "position",
+        runs="volume_tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "empty_class_is_absent",
+        "A request without a class names a class that does not exist",
+        dynamic_claims,
+        "_check_requests",
+        "if not class_name:",
+        "if False:",
+        runs="pod_claims",
+        seed=2,
+    ),
+    PlantedBug(
+        "cost_of_best_alone",
+        "A recorded decision accepts the first of equal candidates alone",
+        default_preemption,
+        "_record",
+        "if candidate.rank == best.rank",
+        "if candidate is best",
+        runs="choice",
+        seed=3,
     ),
 ]

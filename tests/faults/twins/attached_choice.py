@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from mooring.decision import Preemption, PreemptionCandidate
 from mooring.framework import Code, Cycle, Diagnosis, PostFilterResult
 from mooring.objects.pod import Pod
 from mooring.scheduler.service import Service
@@ -94,6 +95,9 @@ class AttachedChoice:
         expected = [(it.node, _names(it.victims), it.violations) for it in candidates]
         if (offered := _offered(result)) != expected:
             self._report(f"{key} has the candidates {offered}, not {expected}")
+        record = result.record() if result.record is not None else None
+        if record is not None and record != (due := _recorded(candidates, best)):
+            self._report(f"{key} is recorded with {record}, not {due}")
         if best is None:
             if victims:
                 self._report(f"{key} evicts {_names(victims)} on {chosen}, but must not")
@@ -166,6 +170,24 @@ def _leaves(pod: Pod) -> bool:
     is_evicted = target is not None and target.reason == "PreemptionByScheduler"
     is_true = target is not None and target.status == "True"
     return pod.metadata.deletion_timestamp is not None and is_evicted and is_true
+
+
+def _recorded(candidates: list[Choice], best: Choice | None) -> Preemption:
+    """Returns what a recording of the decision has of the candidates."""
+    if best is None:
+        return Preemption(None, (), {}, ())
+    in_order = sorted(candidates, key=lambda choice: choice.node)
+    keys = {it.node: tuple(sorted(map(_key, it.victims))) for it in in_order}
+    return Preemption(
+        best.node,
+        keys[best.node],
+        {it.node: PreemptionCandidate(keys[it.node], it.violations) for it in in_order},
+        tuple(it.node for it in in_order if it.cost == best.cost),
+    )
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def _offered(result: PostFilterResult) -> list[tuple[str, list[str], int]]:

@@ -29,6 +29,7 @@ _LEAVES: Final = ("mooring.objects.", "mooring.clock", "mooring.metrics")
 #: What stays by intention: columns of label keys that were read, and what has a limit of its own.
 CACHE_EXEMPT: Final = (
     "._parts._recent",
+    "._parts._previous",
     "._parts._recent_specs",
     "._listeners",
     "._columns",

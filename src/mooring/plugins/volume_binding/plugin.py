@@ -168,7 +168,8 @@ class VolumeBinding:
             return np.zeros(len(nodes), dtype=np.int64)
         matches = state.matches
         if matches is None or not all(matches.covers_row(snapshot, row) for row in rows.tolist()):
-            matches = find_pod_volumes(state.claims, snapshot, rows, self._checks)
+            # Plans are looked up by bisection, and views may have their nodes in any order.
+            matches = find_pod_volumes(state.claims, snapshot, np.unique(rows), self._checks)
         return self._capacity_score.scores(matches, snapshot, rows)
 
     # -- reserve ----------------------------------------------------------------------------------

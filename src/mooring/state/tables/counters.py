@@ -41,6 +41,9 @@ OBJECT_BYTES: Final = 3072
 #: Counters cached at least, in a cluster of any size: enough for the terms of several pods.
 COUNTERS_MIN: Final = 64
 
+#: Length of the column by slot at first; it grows with the table of pods.
+FIRST_SLOTS: Final = 64
+
 #: With more conditions than this, the selector is evaluated for all label classes at once.
 FEW_CONDITIONS: Final = 16
 
@@ -143,7 +146,7 @@ class PodCounters:
         self._pods = pods
         self._capacity = capacity
         self._classes: Interner[PodLabelClass] = Interner()
-        self._class_of_slot: npt.NDArray[np.int32] = np.full(64, -1, dtype=np.int32)
+        self._class_of_slot: npt.NDArray[np.int32] = np.full(FIRST_SLOTS, -1, dtype=np.int32)
         #: By label class id: the counters that count it.
         self._counted_by: list[dict[CounterKey, PodCounter]] = []
         #: Namespace -> the ids of its label classes.

@@ -13,7 +13,7 @@ evaluated again.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,9 @@ from mooring.state.volumes.limits import (
 )
 
 Key = TypeVar("Key")
+
+#: Length of the mask by slot at first; it grows with the table of pods.
+FIRST_SLOTS: Final = 64
 
 #: A key -> the names that belong to it, never empty.
 Index = dict[str, dict[str, None]]
@@ -84,7 +87,7 @@ class VolumeUse:
         #: The pod evaluated last, with its counted volumes: it may be placed next.
         self._last: tuple[Pod, Counted] | None = None
         #: By slot of the pod table: True if the pod there counts; grows with the table.
-        self._counting: npt.NDArray[np.bool_] = np.zeros(64, dtype=np.bool_)
+        self._counting: npt.NDArray[np.bool_] = np.zeros(FIRST_SLOTS, dtype=np.bool_)
 
     # -- queries ----------------------------------------------------------------------------------
 
