@@ -73,6 +73,7 @@ from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.tables_run import run_tables
+from tests.faults.parts.taint_rules_run import run_taint_rules
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.turns_run import run_turns
@@ -167,12 +168,14 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "scalar": run_scalar,
     "views": run_views,
     "waiting": run_waiting,
+    "taint_rules": run_taint_rules,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue", "diffs", "hints", "tables"),
     "state": (
         "tables",
+        "taint_rules",
         "volume_tables",
         "state",
         "budgets",
