@@ -36,6 +36,7 @@ from tests.faults.parts.points_model import (
     WAITS,
     reason_of,
 )
+from tests.faults.parts.timed_points import PluginCalls
 
 NODES_MAX: Final = 5
 WAIT_S: Final = 7.0
@@ -283,6 +284,7 @@ class DrawnPlugins:
     Attributes:
         problems: Differences to the model.
         called: The calls of this attempt from Reserve on: extension point and plugin.
+        calls: All calls of this attempt, and those that are timed.
         values: Node -> what the plugins read of it.
         weights: Of the scores of each plugin.
         is_reversed: Of the plugins that normalize scores: whether the order is reversed.
@@ -296,6 +298,7 @@ class DrawnPlugins:
     def __init__(self, rng: Rng, more: Rng, kinds: list[str]) -> None:
         self.problems: list[str] = []
         self.called: list[tuple[str, str]] = []
+        self.calls = PluginCalls()
         self.values: dict[str, str] = {}
         self.weights: dict[str, int] = {}
         self.is_reversed: dict[str, bool] = {}
@@ -317,6 +320,7 @@ class DrawnPlugins:
         self._kind, self._number = kind, number
         self._of_attempt.clear()
         self.called.clear()
+        self.calls.clear()
 
     def _new_plugin(self, name: str) -> PointsPlugin:
         rng = self._rng
@@ -352,7 +356,7 @@ class DrawnPlugins:
         if rng.random() < 0.4:
             methods.append("applies_to")
             self._idle_for[name] = {kind for kind in self._kinds if rng.random() < 0.6}
-        attributes |= {method: METHODS[method] for method in methods}
+        attributes |= {method: self.calls.noted(method, METHODS[method]) for method in methods}
         plugin: PointsPlugin = type("DrawnPlugin", (PointsPlugin,), attributes)(name, self)
         return plugin
 

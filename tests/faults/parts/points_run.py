@@ -127,8 +127,12 @@ class PointsRun:
         self._errors = ErrorCounts(self.error_pairs)
         self._framework.timed_every = rng.choice((0, 1, 3))
         self._evaluations = Evaluations(self._by_point, self._clock, is_counting=seed % 2 == 0)
-        self._recorder = PointRecorder(self._evaluations.recorder)
+        self._recorder = PointRecorder(self._evaluations.recorder, self._plugins.calls)
         self._framework.recorder = self._recorder
+        # Given nodes are filtered in attempts of their own.
+        self._has_timed_calls = bool(seed % GIVEN_EVERY)
+        if self._has_timed_calls:
+            self._framework.timings.recorder = self._recorder
         framework = self._framework
         regarding = partial(given_problems, seeded_random(seed + 9), framework)
         self._given = regarding if seed % GIVEN_EVERY == 0 else None
@@ -153,6 +157,8 @@ class PointsRun:
             self.problems += self._snapshots.problems()
             self.problems += self._recorder.problems
             self.problems += self._timed.problems(self._framework.timings)
+            if self._has_timed_calls:
+                self.problems += self._plugins.calls.problems(is_timed=self._framework.is_timed)
             if self.problems:
                 return
         for name in self._plugins.values:
