@@ -40,6 +40,7 @@ from mooring.state.volumes import node_columns, topology
 from mooring.state.volumes.free_index import first_match, free_volumes, sorted_list
 from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.choice_run import run_choice
+from tests.faults.parts.containers import limited_containers
 from tests.faults.parts.device_columns_run import run_device_columns
 from tests.faults.parts.device_scores_run import run_device_scores
 from tests.faults.parts.hints_run import run_hints
@@ -131,4 +132,7 @@ def run_tight(seed: int) -> None:
             if rng.random() < share:
                 defaults = (least + rng.choice(MORE),)
                 patch.setattr(vars(table)["__init__"], "__defaults__", defaults)
-        run(seed // len(RUNS))
+        problems: list[str] = []
+        with limited_containers(problems.append):
+            run(seed // len(RUNS))
+        assert not problems, problems[0]
