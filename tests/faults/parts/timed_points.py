@@ -46,6 +46,8 @@ class PluginCalls:
         recorded: As metrics get them.
         raised: (plugin, point) of the calls that have raised.
         failed: The same, as metrics get them.
+        wrong: A plugin, its method, and what that returns instead; None = nothing is wrong.
+        n_wrong: How often it was returned.
     """
 
     def __init__(self) -> None:
@@ -54,6 +56,8 @@ class PluginCalls:
         self.recorded: Counter[Call] = Counter()
         self.raised: Counter[tuple[str, str]] = Counter()
         self.failed: Counter[tuple[str, str]] = Counter()
+        self.wrong: tuple[str, str, Any] | None = None
+        self.n_wrong = 0
 
     def clear(self) -> None:
         """Begins an attempt."""
@@ -67,7 +71,7 @@ class PluginCalls:
             @wraps(method)
             def of_node(plugin: Any, *arguments: Any) -> Any:
                 self.of_nodes.add((plugin.name, OF_NODES[name]))
-                return method(plugin, *arguments)
+                return self._or_wrong(plugin.name, name, method(plugin, *arguments))
 
             return of_node
         if name not in POINTS:
@@ -90,11 +94,17 @@ class PluginCalls:
             code = RAISED
             try:
                 code = _code(result := method(plugin, *arguments))
-                return result
+                return self._or_wrong(plugin.name, name, result)
             finally:
                 self._note(plugin.name, name, code)
 
         return called
+
+    def _or_wrong(self, plugin: str, method: str, result: Any) -> Any:
+        if self.wrong is None or self.wrong[:2] != (plugin, method):
+            return result
+        self.n_wrong += 1
+        return self.wrong[2]
 
     def _note(self, plugin: str, method: str, code: str) -> None:
         point = POINTS[method]
