@@ -15,9 +15,11 @@ import numpy as np
 
 from mooring.clock import Rng, seeded_random
 from mooring.state import audit
+from tests.faults.parts.corrupted_values import value_damages
 from tests.faults.parts.node_devices_run import NodeDevicesRun
 from tests.faults.parts.restrictions_run import RestrictionsRun
 from tests.faults.parts.state_run import StateRun
+from tests.faults.parts.taint_rules_run import TaintRulesRun
 from tests.faults.parts.volume_tables_run import CountedRun
 from tests.faults.twins.leftovers import parts_of
 
@@ -100,6 +102,7 @@ class CorruptedRun:
         self.problems: list[str] = []
         self.paths: Counter[str] = Counter()
         self._rng = seeded_random(seed + 7)
+        self._values = seeded_random(seed + 8)
         self._state = StateRun(seed)
         if seed % 2:
             self._state._weights["count"] = 0.0  # pods have classes without any counter, too
@@ -112,6 +115,7 @@ class CorruptedRun:
         self.problems += self._state.problems
         self._damage_all(TABLES, SLOT_ARRAYS)
         self._check("the class of a pod", self._damage_class())
+        self._damage_values()
         if self._seed % 3 == WITH_OTHERS:
             self._damage_others()
 
@@ -122,6 +126,11 @@ class CorruptedRun:
             devices.run()
             self._cache = devices.cache
             self._damage_all(DEVICE_TABLES, ())
+            self._damage_values()
+            rules = TaintRulesRun(self._seed)
+            rules.change()
+            self._cache = rules.cache
+            self._damage_values()
             return
         counted = CountedRun(seeded_random(self._seed))
         counted.run()
@@ -130,6 +139,18 @@ class CorruptedRun:
         for cache in (counted.cache, restrictions.cache):
             self._cache = cache
             self._damage_all(VOLUME_TABLES, VOLUME_SLOTS)
+            self._damage_values()
+
+    def _damage_values(self) -> None:
+        """Puts other values in the place of some."""
+        for damage in value_damages(self._cache, self._values):
+            self.paths[damage.what] += 1
+            if not damage.problems():
+                self.problems.append(f"the audit does not see that {damage.what} is wrong")
+            damage.undo()
+            if problems := damage.problems():
+                self.problems.append(f"{damage.what} is right again, but {problems[0]}")
+        self.problems += audit(self._cache)
 
     def _damage_all(self, tables: Sequence[str], slot_arrays: Sequence[str]) -> None:
         for path, part in list(parts_of(self._cache)):

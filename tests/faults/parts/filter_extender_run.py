@@ -229,6 +229,12 @@ class FilterExtenderRun:
         reasons = Counter(reason for _, reason in self._rejections.values())
         if diagnosis.reasons != reasons:
             self.problems.append(f"{name} has the reasons {diagnosis.reasons}, not {reasons}")
+        # The nodes that the plugin left were rejected by extenders.
+        plugins = {"Extender"} if len(self._plugin.rejections) < len(NODES) else set()
+        plugins |= {self._plugin.name} if self._plugin.rejections else set()
+        if diagnosis.unschedulable_plugins != plugins:
+            by = diagnosis.unschedulable_plugins
+            self.problems.append(f"{name} was rejected by {by}, not {plugins}")
 
     # -- the extenders ----------------------------------------------------------------------------
 

@@ -242,19 +242,34 @@ def allocation_of(taken: Sequence[Taken], node: str) -> AllocationResult:
         }
         for number, item in enumerate(taken)
     ]
-    zones = [
-        {"key": "zone", "operator": "In", "values": [value]}
-        for kind, value in (item.device.reach for item in taken)
-        if kind == "zone"
-    ]
-    term: dict[str, Any] = {"matchExpressions": zones}
-    if any(item.device.reach[0] == "node" for item in taken):
-        field = {"key": "metadata.name", "operator": "In", "values": [node]}
-        term = {"matchFields": [field]}
     body: dict[str, Any] = {"devices": {"results": results}}
-    if zones or "matchFields" in term:
+    if term := _term_of(taken, node):
         body["nodeSelector"] = {"nodeSelectorTerms": [term]}
     return msgspec.convert(body, AllocationResult)
+
+
+def _term_of(taken: Sequence[Taken], node: str) -> dict[str, Any]:
+    """Returns the term for the nodes that can use all of some devices; empty = all nodes."""
+    reach = [item.device.reach for item in taken]
+    if any(kind == "node" for kind, _ in reach):
+        return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    # Each requirement once, whatever the order of its values.
+    names = dict.fromkeys(value for kind, value in reach if kind == "field")
+    zones: dict[frozenset[str], str] = {}
+    for kind, value in reach:
+        if kind in ("zone", "zones"):
+            zones.setdefault(frozenset(value.split(",")), value)
+    term: dict[str, Any] = {}
+    if names:
+        term["matchFields"] = [
+            {"key": "metadata.name", "operator": "In", "values": [name]} for name in names
+        ]
+    if zones:
+        term["matchExpressions"] = [
+            {"key": "zone", "operator": "In", "values": value.split(",")}
+            for value in zones.values()
+        ]
+    return term
 
 
 def _share(number: int, consumed: Amounts | None) -> dict[str, Any]:

@@ -30,6 +30,8 @@ WITH_CONFIGS: Final = 3
 #: In such seeds, modulo four, pools have every state, and many claims are for all devices.
 ODD_POOLS: Final = 1
 OFTEN_ALL: Final = 0.4
+#: In such seeds, modulo six, slices and devices select nodes by name, or several zones.
+ODD_SELECTORS: Final = 5
 #: More than a new table of nodes has rows.
 MORE_NODES: Final = 70
 RESOURCE: Final = "example.com/gpu"
@@ -58,6 +60,7 @@ class DeviceCluster:
         #: Draws configurations, which are only passed on.
         self._more = seeded_random(seed + 1)
         self._has_configs = seed % 4 == WITH_CONFIGS
+        self._odd_selectors = seeded_random(seed + 11) if seed % 6 == ODD_SELECTORS else None
         #: Class -> its configurations.
         self._configs: dict[str, list[str]] = {}
         self._cache = Cache(DeviceFeatures(has_taint_rules=True))
@@ -91,6 +94,8 @@ class DeviceCluster:
         self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
+        if self._odd_selectors is not None:
+            self._pools = ["own-n0", "mixed", "mixed-2", "zone"]
         for name, where in CLASSES.items():
             resource = RESOURCE if name == "gpu" and self._has_resource else None
             self._configs[name] = []
@@ -208,8 +213,20 @@ class DeviceCluster:
         if pool.startswith("own-"):
             return {"nodeName": pool.removeprefix("own-")}
         if pool == "zone":
-            return _in_zone(self._rng.choice(ZONES))
+            return self._selecting(self._rng.choice(ZONES))
         return {"allNodes": True} if pool == "all" else {"perDeviceNodeSelection": True}
+
+    def _selecting(self, zone: str) -> dict[str, Any]:
+        """Returns a selector of a zone, or, in some runs, of all zones in any order, or a node."""
+        zones, odd = [zone], self._odd_selectors
+        if odd is not None and odd.random() < 0.2:
+            field = {"key": "metadata.name", "operator": "In", "values": [odd.choice(NODES)]}
+            return _with_term({"matchFields": [field]})
+        if odd is not None and odd.random() < 0.9:
+            zones = odd.sample(ZONES, len(ZONES))
+        return _with_term(
+            {"matchExpressions": [{"key": "zone", "operator": "In", "values": zones}]}
+        )
 
     def _device(self, name: str, pool: str) -> dict[str, Any]:
         rng = self._rng
@@ -220,7 +237,11 @@ class DeviceCluster:
         reach: dict[str, Any] = {}
         if pool.startswith("mixed"):
             reach = rng.choice(
-                ({"nodeName": rng.choice(NODES)}, _in_zone(rng.choice(ZONES)), {"allNodes": True})
+                (
+                    {"nodeName": rng.choice(NODES)},
+                    self._selecting(rng.choice(ZONES)),
+                    {"allNodes": True},
+                )
             )
         attributes = {key: {"string": text} for key, text in texts.items()}
         taints = [self._taint()] if self._has_taints and rng.random() < 0.15 else []
@@ -281,9 +302,8 @@ class DeviceCluster:
             self._publish(pool, generation)
 
 
-def _in_zone(zone: str) -> dict[str, Any]:
-    expression = {"key": "zone", "operator": "In", "values": [zone]}
-    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+def _with_term(term: dict[str, Any]) -> dict[str, Any]:
+    return {"nodeSelector": {"nodeSelectorTerms": [term]}}
 
 
 def device_class(

@@ -84,19 +84,27 @@ class Taken(NamedTuple):
 
 
 def reach_of(spec: Document) -> tuple[str, str]:
-    """Returns the nodes that a slice or device is for: ("node", name), ("zone", zone), or all."""
+    """Returns the nodes that a slice or device is for.
+
+    They are ("node", name), ("field", name) by a selector, ("zone", zone), ("zones", several), or
+    all.
+    """
     if "nodeName" in spec:
         return "node", spec["nodeName"]
-    if "nodeSelector" in spec:
-        return "zone", spec["nodeSelector"]["nodeSelectorTerms"][0]["matchExpressions"][0][
-            "values"
-        ][0]
-    return "all", ""
+    if "nodeSelector" not in spec:
+        return "all", ""
+    term = spec["nodeSelector"]["nodeSelectorTerms"][0]
+    if "matchFields" in term:
+        return "field", term["matchFields"][0]["values"][0]
+    zones = term["matchExpressions"][0]["values"]
+    return ("zone" if len(zones) == 1 else "zones"), ",".join(zones)
 
 
 def reaches(reach: tuple[str, str], node: str, zone: str) -> bool:
     """Returns whether a node is one of those."""
-    return {"node": node, "zone": zone, "all": ""}[reach[0]] == reach[1]
+    if reach[0] == "zones":
+        return zone in reach[1].split(",")
+    return {"node": node, "field": node, "zone": zone, "all": ""}[reach[0]] == reach[1]
 
 
 def pools_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelPool]:

@@ -289,6 +289,14 @@ class NodeDevicesRun(ClaimsInUse):
         if actual != due:
             self.problems.append(f"{reserved.pod.metadata.name} gets {actual}, not {due}")
             return
+        selectors = [_selector(claim) for claim in attempt.reserved]
+        due_selectors = [
+            allocation_of(due_of(expected, number), node).node_selector
+            for number in range(len(free))
+        ]
+        if selectors != due_selectors:
+            name = reserved.pod.metadata.name
+            self.problems.append(f"{name} gets the nodes {selectors}, not {due_selectors}")
         of_claims = [
             configs_of(claim.spec, due_of(expected, number), self._configs)
             for number, claim in enumerate(free)
@@ -467,6 +475,11 @@ def _results(claim: ResourceClaim) -> list[Result]:
         )
         for result in claim.status.allocation.devices.results
     ]
+
+
+def _selector(claim: ResourceClaim) -> Any:
+    assert claim.status.allocation is not None
+    return claim.status.allocation.node_selector
 
 
 def _configs(claim: ResourceClaim) -> list[Config]:

@@ -36,8 +36,17 @@ from tests.faults.parts.points_model import (
     WAITS,
     reason_of,
 )
+from tests.faults.parts.timed_points import PluginCalls
 
 NODES_MAX: Final = 5
+#: Results of a wrong type, which count as an exception of the plugin: so often they are returned
+#: in its place.
+WRONG: Final = ("nonsense", 7, (), False, NodeError("no result"))
+WRONG_SHARE: Final = 0.4
+#: The extension points that return nothing, and the one whose result has a status.
+UNCHECKED: Final = ("unreserve", "post_bind", "post_filter")
+#: What the plugins read of a node.
+VALUES: Final = ("0", "1", "2")
 WAIT_S: Final = 7.0
 #: Extension point -> the results that are drawn, with their weights.
 DRAWN: Final[dict[str, tuple[tuple[str | None, float], ...]]] = {
@@ -118,6 +127,8 @@ class PointsPlugin:
         if kind == WAITS:
             return Wait(WAIT_S)
         if kind == RAISED:
+            if point not in UNCHECKED and self.run.wrong.random() < WRONG_SHARE:
+                return self.run.wrong.choice(WRONG)
             raise ValueError(f"drawn in {point}")
         reason = reason_of(self.name, kind)
         if kind == FAILED:
@@ -195,6 +206,9 @@ class Methods:
         """Nominates the pod, or not."""
         del cycle, diagnosis
         kind = self.run.result(self.name, "post_filter")
+        if kind == RAISED and self.run.wrong.random() < WRONG_SHARE:
+            wrong: PostFilterResult = self.run.wrong.choice(WRONG)
+            return wrong
         more: Any = {
             "record": self.run.record_of(self.name),
             "claim_change": self.run.claim_change_of(self.name),
@@ -283,6 +297,7 @@ class DrawnPlugins:
     Attributes:
         problems: Differences to the model.
         called: The calls of this attempt from Reserve on: extension point and plugin.
+        calls: All calls of this attempt, and those that are timed.
         values: Node -> what the plugins read of it.
         weights: Of the scores of each plugin.
         is_reversed: Of the plugins that normalize scores: whether the order is reversed.
@@ -291,11 +306,14 @@ class DrawnPlugins:
         rng: Draws all but the points in ``LATER``.
         more: Draws these.
         kinds: The kinds of pods.
+        wrong: Draws results of a wrong type.
     """
 
-    def __init__(self, rng: Rng, more: Rng, kinds: list[str]) -> None:
+    def __init__(self, rng: Rng, more: Rng, kinds: list[str], wrong: Rng) -> None:
+        self.wrong = wrong
         self.problems: list[str] = []
         self.called: list[tuple[str, str]] = []
+        self.calls = PluginCalls()
         self.values: dict[str, str] = {}
         self.weights: dict[str, int] = {}
         self.is_reversed: dict[str, bool] = {}
@@ -317,6 +335,7 @@ class DrawnPlugins:
         self._kind, self._number = kind, number
         self._of_attempt.clear()
         self.called.clear()
+        self.calls.clear()
 
     def _new_plugin(self, name: str) -> PointsPlugin:
         rng = self._rng
@@ -352,7 +371,7 @@ class DrawnPlugins:
         if rng.random() < 0.4:
             methods.append("applies_to")
             self._idle_for[name] = {kind for kind in self._kinds if rng.random() < 0.6}
-        attributes |= {method: METHODS[method] for method in methods}
+        attributes |= {method: self.calls.noted(method, METHODS[method]) for method in methods}
         plugin: PointsPlugin = type("DrawnPlugin", (PointsPlugin,), attributes)(name, self)
         return plugin
 

@@ -42,14 +42,20 @@ from tests.faults.parts.points_model import (
     PostFilterOutcome,
     Rejection,
 )
-from tests.faults.parts.points_plugins import NODES_MAX, WAIT_S, DrawnPlugins, normalized
+from tests.faults.parts.points_plugins import (
+    NODES_MAX,
+    VALUES,
+    WAIT_S,
+    DrawnPlugins,
+    normalized,
+)
 from tests.faults.parts.points_profile import drawn_profile
 from tests.faults.parts.reported_points import PointRecorder, TimedCalls, expected_reports
 from tests.faults.parts.snapshots import Snapshots
+from tests.faults.parts.wrong_results import wrong_result_problems
 from tests.helpers.virtual_loop import run_virtually
 
 ATTEMPTS: Final = 24
-VALUES: Final = ("0", "1", "2")
 KINDS: Final = 3
 #: In such seeds, modulo four, there are more kinds than cached results: entries are reused.
 MANY: Final = 3
@@ -105,7 +111,7 @@ class PointsRun:
         count = MANY_KINDS if self.has_many_kinds else KINDS
         self._kinds = [str(number) for number in range(count)]
         more = seeded_random(seed + 3_000_000)
-        self._plugins = DrawnPlugins(rng, more, self._kinds)
+        self._plugins = DrawnPlugins(rng, more, self._kinds, seeded_random(seed + 4_000_000))
         self.problems = self._plugins.problems
         #: Node -> the pods that are nominated to it.
         self._nominated: dict[str, list[PodInfo]] = {}
@@ -127,11 +133,14 @@ class PointsRun:
         self._errors = ErrorCounts(self.error_pairs)
         self._framework.timed_every = rng.choice((0, 1, 3))
         self._evaluations = Evaluations(self._by_point, self._clock, is_counting=seed % 2 == 0)
-        self._recorder = PointRecorder(self._evaluations.recorder)
+        self._recorder = PointRecorder(self._evaluations.recorder, self._plugins.calls)
         self._framework.recorder = self._recorder
         framework = self._framework
         regarding = partial(given_problems, seeded_random(seed + 9), framework)
+        # Such nodes are filtered in attempts of their own, whose calls are not compared.
         self._given = regarding if seed % GIVEN_EVERY == 0 else None
+        if self._given is None:
+            framework.timings.recorder = self._recorder
         self._snapshots = Snapshots(
             framework.errors.statistics, framework.timings.statistics, framework.cache_statistics
         )
@@ -153,8 +162,12 @@ class PointsRun:
             self.problems += self._snapshots.problems()
             self.problems += self._recorder.problems
             self.problems += self._timed.problems(self._framework.timings)
+            if self._given is None:
+                self.problems += self._plugins.calls.problems(is_timed=self._framework.is_timed)
             if self.problems:
                 return
+        parts = self._framework, self._plugins, self._cache, self._kinds
+        self.problems += wrong_result_problems(self._more, *parts)
         for name in self._plugins.values:
             self._cache.remove_node(name)
         self._recorder.reports.clear()

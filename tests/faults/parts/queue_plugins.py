@@ -24,12 +24,17 @@ class SortWithoutKey:
 
 
 class HintCalls(SchedulerRecorder):
-    """Compares the calls of hints that the recorder of metrics gets with what they return."""
+    """Compares the calls of hints that the recorder of metrics gets with what they return.
 
-    __slots__ = ("_called", "_is_real", "_recorded", "_wrong")
+    Attributes:
+        errors: Plugin -> how many of its hints failed.
+    """
+
+    __slots__ = ("_called", "_is_real", "_recorded", "_wrong", "errors")
 
     def __init__(self, plugins: Sequence[Any]) -> None:
         super().__init__()
+        self.errors: Counter[str] = Counter()
         self._called: Counter[tuple[str, str]] = Counter()
         self._recorded: Counter[tuple[str, str]] = Counter()
         self._wrong = ""
@@ -56,6 +61,7 @@ class HintCalls(SchedulerRecorder):
                 return result
             finally:
                 self._called[plugin, label] += self._is_real()
+                self.errors[plugin] += self._is_real() and label == "Error"
 
         return ClusterEventWithHint(item.event, followed, pure=item.pure)
 

@@ -6,6 +6,7 @@ with the model (``tests/faults/twins/queue_twin.py``), and the heaps keep no mor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -54,6 +55,11 @@ WEIGHTS: Final = {
 }
 #: In such seeds, modulo seven, hints raise instead of queueing a pod, and gates too.
 RAISES: Final = 6
+#: In such seeds, modulo three, extenders reject pods, too.
+EXTENDED: Final = 1
+EXTENDED_SHARE: Final = 0.2
+#: In such seeds, modulo eight, a plugin raises at many of the first pods, and so is broken.
+BROKEN: Final = 3
 #: In such seeds, modulo six, the plugin that sorts pods has no key.
 WITHOUT_KEY: Final = 1
 #: In such seeds, modulo four, pods have one of two profiles; the second one has fewer plugins.
@@ -63,8 +69,8 @@ OTHER: Final = "other"
 QUARANTINED_SHARE: Final = 0.4
 
 
-class QueueRun:
-    """One run.
+class QueueUsers:
+    """A queue with its model, and what changes it but for attempts: users and the cluster.
 
     Attributes:
         problems: What the queue did, and its model did not.
@@ -90,17 +96,35 @@ class QueueRun:
         if self._raises:
             for plugin in (it for it in plugins if hasattr(it, "registrations")):
                 plugin.registrations = tuple(_raising(item) for item in plugin.registrations)
+                if isinstance(plugin, Signer):
+                    signer: Any = plugin
+                    signer.sign = self._raising_sign(plugin)
+        self._extended = seeded_random(seed + 3_000_000) if seed % 3 == EXTENDED else None
+        self._is_broken = seed % 8 == BROKEN
+        self._unsigned = seeded_random(seed + 4_000_000)
+        self._unsigned_share = self._unsigned.choice((0.0, 0.0, 0.3))
+        if self._raises:
+            self._unsigned_share = 0.4
+        #: How often a gate raised, and the sign of each plugin.
+        self._n_gate_errors = 0
+        self._sign_errors = Counter[str]()
         self._more, self._hints = seeded_random(seed + 2_000_000), HintCalls(plugins)
         self._schedulers = ("default-scheduler", OTHER)[: 1 + (seed % 4 == PROFILES)]
+        sort = SortWithoutKey() if seed % 6 == WITHOUT_KEY else None
+        frameworks = {"default-scheduler": framework_of(*plugins, sort=sort)}
+        frameworks |= {name: framework_of(*plugins[:5]) for name in self._schedulers[1:]}
+        if self._extended is not None:
+            extender: Any = RejectingExtender()
+            for framework in frameworks.values():
+                framework.set_extenders([extender], self._extended.random)
         self._bench = Bench(
-            *plugins,
-            sort=SortWithoutKey() if seed % 6 == WITHOUT_KEY else None,
-            others={name: framework_of(*plugins[:5]) for name in self._schedulers[1:]},
+            schedulers=(),
+            others=frameworks,
             recorder=self._hints,
             **options,
         )
         self._queue, self._clock = self._bench.queue, self._bench.clock
-        twin = QueueTwin(self._bench.profiles, self._clock, QueueOptions(**options))
+        self._twin = twin = QueueTwin(self._bench.profiles, self._clock, QueueOptions(**options))
         self._attached = AttachedQueue(self._queue, twin, self.problems.append)
         self._hints.follow(self._clock, lambda: self._attached._is_inside)
         self._pods_max = rng.choice((4, 4, 10, 150))  # so that heaps drop stale entries, or few
@@ -111,22 +135,9 @@ class QueueRun:
         self._weights = {name: weight * rng.choice((0.3, 1, 1, 3)) for name, weight in _WEIGHTS}
         self._weights["create"] *= 1 + self._pods_max // 10
         self._failing_share = rng.choice((0.1, 0.3, 0.9))
+        if self._raises:
+            self._failing_share = 0.1  # what raises matters to pods that are rejected
         self._plugins = rng.choice((["First"], ["First", "First", "Second"]))
-
-    def run(self) -> None:
-        """Makes all calls, until one differs."""
-        names, weights = list(self._weights), list(self._weights.values())
-        for _ in range(CALLS):
-            action: Callable[[], None] = getattr(self, f"_{self._rng.choices(names, weights)[0]}")
-            for _ in range(BURST if self._rng.random() < BURST_SHARE else 1):
-                stale = self._stale()
-                action()
-                self._check_heaps(stale)
-            self._attached.compare_metrics()
-            self.problems += self._hints.problems()
-            self._attached.compare_attempted()
-            if self.problems:
-                return
 
     # -- pods -------------------------------------------------------------------------------------
 
@@ -147,6 +158,8 @@ class QueueRun:
         rng = self._rng
         gates = rng.choice((0, 0, 0, 1, 2))
         labels = {"wants": rng.choice(WANTS), **({"door": ""} if rng.random() < 0.2 else {})}
+        if self._unsigned.random() < self._unsigned_share:
+            labels["secret"] = ""  # plugins do not sign it
         return pod(
             name,
             uid=f"{name}-{self._count}",
@@ -224,8 +237,21 @@ class QueueRun:
     def _door(self, info: PodInfo) -> Any:
         is_shut = "door" in info.metadata.labels and not self._is_door_open
         if is_shut and self._raises and _is_even(info):
+            self._n_gate_errors += self._attached._is_inside
             raise ValueError("the door is broken")
         return Reject("shut") if is_shut else None
+
+    def _raising_sign(self, plugin: Signer) -> Callable[[PodInfo], Any]:
+        """Returns a function that signs a pod, or raises: such a pod is in no group."""
+        sign = plugin.sign
+
+        def broken(info: PodInfo) -> Any:
+            if "secret" in info.metadata.labels:
+                self._sign_errors[plugin.name] += self._attached._is_inside
+                raise ValueError("sign is broken")
+            return sign(info)
+
+        return broken
 
     def _activate(self) -> None:
         chosen = [info for _ in range(self._rng.randrange(1, 5)) if (info := self._any_pod())]
@@ -243,6 +269,56 @@ class QueueRun:
         self._clock.advance(self._rng.choice((0.1, 0.3, 1.0, 1.0, 2.0, 6.0, 31.0, 301.0)))
         if self._rng.random() < 0.8 and self._queue.next_flush_at_s() <= self._clock.monotonic_s():
             self._queue.flush()
+
+    def _any_pod(self) -> PodInfo | None:
+        return self._rng.choice(list(self._pods.values())) if self._pods else None
+
+
+class QueueRun(QueueUsers):
+    """One run."""
+
+    def run(self) -> None:
+        """Makes all calls, until one differs."""
+        if self._queue.resources() != self._twin.resources():
+            self.problems.append(f"events of {self._queue.resources()} matter")
+        if self._is_broken:
+            self._break()
+        names, weights = list(self._weights), list(self._weights.values())
+        for _ in range(CALLS):
+            action: Callable[[], None] = getattr(self, f"_{self._rng.choices(names, weights)[0]}")
+            for _ in range(BURST if self._rng.random() < BURST_SHARE else 1):
+                stale = self._stale()
+                action()
+                self._check_heaps(stale)
+            self._attached.compare_metrics()
+            self.problems += self._hints.problems()
+            self._attached.compare_attempted()
+            self._compare_errors()
+            if self.problems:
+                return
+
+    def _break(self) -> None:
+        """Lets a plugin raise at many of the first pods, mostly around half of them."""
+        share = self._more.choice((0.7, 0.8, 1.0))
+        for number in range(self._more.choice((20, 30, 40))):
+            self._queue.add(self._new(f"broken-{number}"))
+            while (entry := self._queue.pop()) is not None:
+                with self._queue.in_flight(entry):
+                    raises = self._more.random() < share
+                    error = _plugin_error(self._more, ["First"]) if raises else None
+                    self._queue.quarantine.failed(entry, error)
+                self._attached.compare_attempted()
+
+    def _compare_errors(self) -> None:
+        """Compares how many errors of hints and of gates are counted."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for framework in self._bench.profiles.values():
+            counts.update(framework.errors.statistics())
+        expected = Counter({("Door", "PreEnqueue"): self._n_gate_errors})
+        expected.update({(it, "QueueingHint"): n for it, n in self._hints.errors.items()})
+        expected.update({(it, "Sign"): n for it, n in self._sign_errors.items()})
+        if counts != +expected:
+            self.problems.append(f"errors {dict(counts)}, not {dict(expected)}")
 
     # -- attempts ---------------------------------------------------------------------------------
 
@@ -279,6 +355,8 @@ class QueueRun:
         refusing = rng.sample(REJECTORS, rng.choice((1, 1, 1, 2, 3)))
         if self._mixed is not None and self._mixed.random() < MIXED_SHARE:
             refusing.append("Mixed")
+        if self._extended is not None and self._extended.random() < EXTENDED_SHARE:
+            refusing = self._extended.choice((["Extender"], [*refusing, "Extender"]))
         n_pending = rng.choice((0, 0, 0, 1, 2))
         self._queue.add_unschedulable(
             entry, newest, refused_by=refusing[n_pending:], pending_on=refusing[:n_pending]
@@ -302,11 +380,6 @@ class QueueRun:
         self._requeue(entry, newest)
         self._pop()
         flight.done()
-
-    # -- parts ------------------------------------------------------------------------------------
-
-    def _any_pod(self) -> PodInfo | None:
-        return self._rng.choice(list(self._pods.values())) if self._pods else None
 
     def _stale(self) -> list[int]:
         return [len(heap._items) - len(heap) for heap in _heaps(self._queue)]
@@ -350,6 +423,21 @@ def _raising(item: ClusterEventWithHint) -> ClusterEventWithHint:
         return None
 
     return ClusterEventWithHint(item.event, broken, pure=item.pure)
+
+
+class RejectingExtender:
+    """An extender: the run says which pods it rejects, so it is not called."""
+
+    name = "http://extender"
+    is_ignorable = False
+    weight = 1
+    has_filter = True
+    has_prioritize = has_preempt = has_bind = False
+
+    def is_interested(self, pod: PodInfo) -> bool:
+        """Returns True for each pod."""
+        del pod
+        return True
 
 
 def _is_even(info: PodInfo) -> bool:

@@ -24,6 +24,7 @@ from tests.faults.parts.points_model import (
     WAITS,
     PointsModel,
 )
+from tests.faults.parts.timed_points import PluginCalls
 
 #: A pod is signed whenever results are looked for.
 NOT_COMPARED: Final = "Sign"
@@ -55,12 +56,14 @@ class PointRecorder(FrameworkRecorder):
 
     Args:
         counting: Counts the evaluations of plugins.
+        calls: Gets the timed calls of plugins.
     """
 
-    __slots__ = ("_last_s", "_time_s", "problems", "reports", *COUNTED)
+    __slots__ = ("_calls", "_last_s", "_time_s", "problems", "reports", *COUNTED)
 
-    def __init__(self, counting: FrameworkRecorder) -> None:
+    def __init__(self, counting: FrameworkRecorder, calls: PluginCalls) -> None:
         super().__init__()
+        self._calls = calls
         self.counts_refused = counting.counts_refused
         for name in COUNTED:
             setattr(self, name, getattr(counting, name))
@@ -92,6 +95,16 @@ class PointRecorder(FrameworkRecorder):
             times = f"from {started_s} to {self._time_s} s, and the last one ended at"
             self.problems.append(f"{point} takes {times} {self._last_s} s")
         self._last_s = self._time_s
+
+    def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """Keeps a timed call, which takes from one reading of the clock to the next one."""
+        self._calls.recorded[plugin, point, status] += 1
+        if seconds != TICK_S:
+            self.problems.append(f"{point} of {plugin} takes {seconds} s")
+
+    def plugin_failed(self, plugin: str, point: str) -> None:
+        """Keeps an error."""
+        self._calls.failed[plugin, point] += 1
 
     def point(self, point: str, status: str, started_s: float) -> None:
         """Keeps a report."""

@@ -76,6 +76,7 @@ from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
 from tests.faults.parts.status_run import run_status
 from tests.faults.parts.tables_run import run_tables
+from tests.faults.parts.taint_rules_run import run_taint_rules
 from tests.faults.parts.tight_run import run_tight
 from tests.faults.parts.tokens_run import run_tokens
 from tests.faults.parts.trust_run import run_trust
@@ -185,12 +186,14 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "twin_volumes": run_twin_volumes,
     "bind_progress": run_bind_progress,
     "refusals": run_refusals,
+    "taint_rules": run_taint_rules,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "queue": ("queue", "diffs", "hints", "tables"),
     "state": (
         "tables",
+        "taint_rules",
         "volume_tables",
         "state",
         "budgets",

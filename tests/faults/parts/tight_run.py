@@ -41,6 +41,7 @@ from mooring.state.volumes import node_columns, topology, usage
 from mooring.state.volumes.free_index import first_match, free_volumes, sorted_list
 from tests.faults.parts.cached_run import run_cached
 from tests.faults.parts.choice_run import run_choice
+from tests.faults.parts.containers import limited_containers
 from tests.faults.parts.device_columns_run import run_device_columns
 from tests.faults.parts.device_scores_run import run_device_scores
 from tests.faults.parts.hints_run import run_hints
@@ -132,7 +133,10 @@ def run_tight(seed: int) -> None:
     share = rng.choice(SHARES)
     with pytest.MonkeyPatch.context() as patch:
         small_limits(patch, rng, share)
-        run(seed // len(RUNS))
+        problems: list[str] = []
+        with limited_containers(problems.append):
+            run(seed // len(RUNS))
+        assert not problems, problems[0]
 
 
 def small_limits(patch: pytest.MonkeyPatch, rng: Rng, share: float) -> None:

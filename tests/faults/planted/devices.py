@@ -251,8 +251,8 @@ BUGS: Final = [
         "if self.matches(choice, device) and has_capacity(choice, device)",
         "if self.matches(choice, device)\n                and has_capacity(choice, device)\n"
         "                and not device.taints",
-        runs="node_devices",
-        seed=77,
+        runs="allocator",
+        seed=18,
     ),
     PlantedBug(
         "static_of_old_pools",

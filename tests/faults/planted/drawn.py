@@ -9,10 +9,13 @@ from mooring.client.rest import responses
 from mooring.client.transport import exec_plugin
 from mooring.client.transport.auth import Credentials
 from mooring.client.transport.http1_pool import _Connection
+from mooring.dra import results
 from mooring.dra.slices import Slices
 from mooring.framework import pod_deltas, selector_matching
-from mooring.framework.runtime import score
+from mooring.framework.runtime import all_rejections, bind, score, with_extenders
 from mooring.framework.runtime.filter_results import FilterResults
+from mooring.framework.runtime.framework import Framework
+from mooring.framework.runtime.signatures import Signatures
 from mooring.plugins import volume_zone
 from mooring.plugins.node_resources import fit
 from mooring.plugins.node_volume_limits import plugin as node_volume_limits
@@ -26,6 +29,7 @@ from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.service import Service
+from mooring.state.audit import devices as audit_of_devices
 from mooring.state.columns.visit_order import VisitOrder
 from mooring.state.devices.taint_rules import SlicesWithRules
 from mooring.state.kinds.budgets import Budgets
@@ -330,6 +334,97 @@ BUGS: Final = [
         "_changed",
         "for listener in self._listeners:",
         "for listener in self._listeners[:1]:",
+        runs="taint_rules",
+        seed=0,
+    ),
+    PlantedBug(
+        "rule_of_last_taint",
+        "The taint of a single rule counts as one of the driver",
+        SlicesWithRules,
+        "rule_of",
+        "if index >= from_driver else",
+        "if index > from_driver else",
+        runs="taint_rules",
+        seed=1,
+    ),
+    PlantedBug(
+        "extenders_requeue_nothing",
+        "Pods that extenders have rejected wait for the flush",
+        Framework,
+        "rejecting_plugins",
+        "[_ANY_EXTENDER] if self.extenders else []",
+        "[]",
+        runs="queue",
+        seed=1,
+    ),
+    PlantedBug(
+        "idle_plugins_reject",
+        "Plugins that do not apply to a pod are among those that reject it",
+        all_rejections,
+        "all_rejections",
+        "cycle.skipped = cycle.idle_plugins",
+        "cycle.skipped = frozenset()",
+        runs="rejections",
+        seed=0,
+    ),
+    PlantedBug(
+        "extender_is_no_rejector",
+        "A pod that extenders have rejected is not one that they rejected",
+        with_extenders,
+        "_filter",
+        "if names:\n        diagnosis.unschedulable_plugins",
+        "if not names:\n        diagnosis.unschedulable_plugins",
+        runs="filter_extender",
+        seed=1,
+    ),
+    PlantedBug(
+        "scores_of_any_shape",
+        "Scores of a wrong type are used as they are",
+        score,
+        "_check_shape",
+        "or scores.dtype != np.int64",
+        "",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "waits_take_all_time",
+        "The duration of PreBind and Bind of a plugin is the time of its end",
+        bind,
+        "_wait",
+        "recorder.now() - started_s",
+        "recorder.now()",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "templates_are_kept",
+        "The signatures of templates are never dropped",
+        Signatures,
+        "_clear_if_full",
+        "self._by_template.clear()",
+        "pass",
+        runs="tight",
+        seed=10,
+    ),
+    PlantedBug(
+        "order_of_zones_counts",
+        "Selectors that list the same zones in another order are two requirements",
+        results,
+        "_is_same",
+        "set(a.values)) == (b.key, b.operator, set(b.values))",
+        "a.values) == (b.key, b.operator, b.values)",
         runs="shared_devices",
+        seed=11,
+    ),
+    PlantedBug(
+        "audit_of_capacity",
+        "The audit compares which devices have consumed capacity, not how much",
+        audit_of_devices,
+        "_audit_in_use",
+        "if shared not in contested and +Counter(actual) != +amounts:",
+        "if False:",
+        runs="corrupted",
+        seed=13,
     ),
 ]

@@ -26,7 +26,7 @@ BUGS: Final = [
         " + len(self._quarantined)",
         "",
         runs="queue",
-        seed=6,
+        seed=8,
     ),
     PlantedBug(
         "failed_is_refused",
@@ -185,7 +185,7 @@ BUGS: Final = [
         "count <= BROKEN_SHARE * pods",
         "count < BROKEN_SHARE * pods",
         runs="queue",
-        seed=6,
+        seed=11,
     ),
     PlantedBug(
         "early_quarantine",
@@ -225,7 +225,7 @@ BUGS: Final = [
         "or before.annotations != after.annotations",
         "",
         runs="queue",
-        seed=35,
+        seed=25,
     ),
     PlantedBug(
         "flushed_for_ever",

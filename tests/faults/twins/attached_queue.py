@@ -176,6 +176,7 @@ class AttachedQueue:
             ("rejected", rejected, dict(twin.rejected())),
             ("incoming", dict(statistics.incoming), dict(+twin.incoming)),
             ("in flight", +statistics.in_flight, +(events + Counter(PodPopped=len(twin.flying)))),
+            ("quarantined", self._queue.quarantined_count, twin.quarantined_count()),
         ):
             if actual != expected and not self._differs:
                 self._differ(f"{what} pods: {actual}, not {expected}")

@@ -79,6 +79,11 @@ def changes_of_node(old: Node, new: Node) -> Iterator[ClusterEvent]:
             yield ClusterEvent(EventResource.NODE, action)
 
 
+#: The extension points whose plugins can reject a pod.
+REJECTING: Final = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
+EXTENDER: Final = "Extender"
+
+
 class Registered:
     """The events that each plugin of each profile registers for.
 
@@ -90,8 +95,19 @@ class Registered:
         self._events: dict[tuple[str, str], list[ClusterEventWithHint]] = {
             (name, plugin.name): _events_of(plugin)
             for name, framework in profiles.items()
-            for plugin in framework.rejecting_plugins()
+            for point in REJECTING
+            for plugin in framework.plugins(point)
         }
+        # An extender registers nothing: any event requeues the pods that it rejected.
+        self._events |= {
+            (name, EXTENDER): _events_of(None)
+            for name, framework in profiles.items()
+            if framework.extenders
+        }
+
+    def resources(self) -> set[EventResource | str]:
+        """Returns the resources of all registered events."""
+        return {item.event.resource for events in self._events.values() for item in events}
 
     def has(self, event: ClusterEvent) -> bool:
         """Returns whether any plugin registers for the event."""

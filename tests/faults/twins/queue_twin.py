@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from mooring.clock import Clock
-from mooring.cluster_event import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, ClusterEvent
+from mooring.cluster_event import (
+    FORCE_ACTIVATE,
+    UNSCHEDULABLE_TIMEOUT,
+    ClusterEvent,
+    EventResource,
+)
 from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Framework
 from mooring.queue import QueuedPod, QueueName, QueueOptions
@@ -129,6 +134,14 @@ class QueueState:
     def recorded(self) -> list[tuple[ClusterEvent, Any, Any]]:
         """Returns the events that the oldest attempt needs."""
         return max((queued.events for queued in self.flying.values()), key=len, default=[])
+
+    def quarantined_count(self) -> int:
+        """Returns the number of quarantined pods that wait for the end of their backoff."""
+        return sum(queued.heap == QUARANTINED for queued in self._in(BACKOFF))
+
+    def resources(self) -> set[EventResource | str]:
+        """Returns the resources that plugins register for."""
+        return self._registered.resources()
 
     def rejected(self) -> Counter[tuple[str, str]]:
         """Returns (plugin, profile) -> pods in the queues that it rejected."""
