@@ -168,6 +168,10 @@ class BatchedRun:
         points = {"pre_filter": pre_filters, "filter": [fit], "score": [rank]}
         self._framework = Framework(Profile("batched", points, {}), clock=self._clock)
         _batch_pods(self._framework, self._clock)
+        drawing = Framework(self._framework.profile, clock=self._clock, tie_break=min)
+        _batch_pods(drawing, self._clock)
+        if drawing.batch is not None:  # the next pod would not draw among its nodes
+            self.problems.append("pods are batched, though the profile selects among ties itself")
         self._framework.recorder = self._recorder
         self._model, self._nodes = BatchModel(), dict[str, Machine]()
         #: Node -> the priorities of the pods that are nominated to it; each requests one cpu.

@@ -36,6 +36,9 @@ MESSAGES: Final = ("no licence", "no disk")
 SILENT: Final = 3
 #: In such seeds, modulo five, extenders give few different scores: many nodes tie.
 TIED: Final = 1
+#: In such seeds, modulo five, scores are so large that their sums wrap around.
+LARGE: Final = 4
+LARGE_SCORES: Final = (0, 5, 2**62, -(2**62), 2**63 - 1, -(2**63))
 NONSENSE: Final = (
     b"<html>",
     b"[]",
@@ -45,6 +48,11 @@ NONSENSE: Final = (
 )
 #: Node -> whether a preemption may help there, and the reason.
 Rejections = dict[str, tuple[bool, str]]
+
+
+def as_int64(value: int) -> int:
+    """Returns what Go's int64 has after an overflow."""
+    return (value + 2**63) % 2**64 - 2**63
 
 
 class Scripted:
@@ -120,7 +128,9 @@ class FilterExtenderRun:
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = seeded_random(seed)
-        self._scores = (0, 0, 5, 10) if seed % 5 == TIED else range(11)
+        self._scores: Sequence[int] = (0, 0, 5, 10) if seed % 5 == TIED else range(11)
+        if seed % 5 == LARGE:
+            self._scores = LARGE_SCORES
         self._silent = seeded_random(seed + 1_000_000) if seed % 5 == SILENT else None
         self.problems: list[str] = []
         self.paths: Counter[str] = Counter()
@@ -196,7 +206,7 @@ class FilterExtenderRun:
 
     def _check_placement(self, name: str, node: str) -> None:
         self.paths["placed"] += 1
-        totals = {it: self._plugin.scores[it] + 10 * self._sums[it] for it in self._left}
+        totals = {it: as_int64(self._plugin.scores[it] + 10 * self._sums[it]) for it in self._left}
         is_drawn = self._is_nominated or len(self._left) == 1
         if node not in totals or (not is_drawn and totals[node] < max(totals.values())):
             self.problems.append(f"{name} is placed on {node}, of {totals}")
@@ -302,7 +312,7 @@ class FilterExtenderRun:
         if listed and rng.random() < 0.2:
             listed.append((listed[0][0], rng.choice(self._scores)))
         for name, score in listed:
-            self._sums[name] += score * play.weight
+            self._sums[name] = as_int64(self._sums[name] + score * play.weight)
             self._scored.add(name)
         return json.dumps([{"Host": name, "Score": score} for name, score in listed]).encode()
 

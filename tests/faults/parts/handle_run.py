@@ -17,6 +17,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import ApiError, PluginError
 from mooring.objects.pod import Pod
 from mooring.scheduler.plugin_handle import PluginHandle
+from mooring.scheduler.read_only_handle import ReadOnlyHandle
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
@@ -25,6 +26,8 @@ from tests.helpers.virtual_loop import run_virtually
 
 STEPS: Final = 120
 STEP_S: Final = 0.5
+#: Lists that select by two labels.
+SEVERAL_LABELS: Final = 0.5
 #: Kind -> its other name; the last ones are not watched.
 WATCHED: Final = {"Pod": "Pod", "Node": "Node", "StorageClass": "storageclasses.v1.storage.k8s.io"}
 UNWATCHED: Final = {"Lease": "Lease", "CSIDriver": "csidrivers.v1.storage.k8s.io"}
@@ -84,6 +87,7 @@ class HandleRun:
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
         self.problems: list[str] = []
         self._rng: Rng = seeded_random(seed)
+        self._more = seeded_random(seed + 2_000_000)
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._backend = Backend()
@@ -96,6 +100,7 @@ class HandleRun:
             rng=self._rng,
             backend=self._backend,
         )
+        self._offline = ReadOnlyHandle(Cache(), LoopClock(self._loop), self._rng)
         self._listers = {name: self._handle.lister(name) for name in WATCHED}
         self._handle.is_complete = True
         self._count = 0
@@ -131,7 +136,7 @@ class HandleRun:
             obj = objects.pop(key)
             lister.remove(key)
         else:
-            labels = {"round": str(rng.randrange(4))}
+            labels = {"round": str(rng.randrange(4)), "tier": self._more.choice("xy")}
             make: Any = make_pod if kind == "Pod" else make_node
             obj = objects[key] = make(name, labels=labels)
             lister.put(obj)
@@ -149,11 +154,15 @@ class HandleRun:
             if kind in WATCHED:
                 self.problems.append(f"no lister for {name}")
             return
+        if {self._offline.lister(it) for it in (kind, name)} != {self._offline.lister(kind)}:
+            self.problems.append(f"{kind} and {name} have several listers without a server")
         if lister is not self._listers.get(kind):
             self.problems.append(f"another lister for {name}")
             return
         objects = self._backend.objects.get(kind, {})
         label = {"round": str(self._rng.randrange(4))}
+        if self._more.random() < SEVERAL_LABELS:
+            label["tier"] = self._more.choice("xy")
         expected = [obj for obj in objects.values() if label.items() <= obj.metadata.labels.items()]
         if {id(obj) for obj in lister.list(labels=label)} != {id(obj) for obj in expected}:
             self.problems.append(f"{name}: {lister.list(labels=label)}, not {expected}")

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 SKIPPED, REJECTED, UNRESOLVABLE, PENDING = "skip", "reject", "unresolvable", "pending"
+#: Stands for DefaultPreemption, and what its calls are reported as.
+PREEMPTING: Final = "P1"
+PREEMPTION: Final = ("preemption", "attempted")
 RAISED, NARROWED, WAITS, FAILED, NOMINATED = "raise", "narrow", "wait", "error", "nominate"
 #: A PostFilter plugin has a record, or a claim to be changed.
 RECORDED, CHANGED = "record", "change"
@@ -271,6 +274,7 @@ class RulesOfAttempts:
         if not plugins:
             return PostFilterOutcome(None, "")
         for plugin in plugins:
+            self.reports += [PREEMPTION] * (plugin == PREEMPTING)
             kind = self._result(plugin, "post_filter", "")
             if kind == RAISED:
                 self.logged.append((plugin, "PostFilter"))

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
+import pytest
+
 from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.errors import PluginError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Profile
@@ -33,6 +35,7 @@ from tests.faults.parts.evaluations import Evaluations
 from tests.faults.parts.given_nodes import given_problems
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
 from tests.faults.parts.points_model import (
+    PREEMPTING,
     RAISED,
     REJECTED,
     SUCCESS,
@@ -452,6 +455,11 @@ def run_points(seed: int) -> None:
         AssertionError: an attempt differs from the model.
     """
     run = PointsRun(seed)
-    with few_cached_results(only_if=run.has_many_kinds), few_error_pairs(run.error_pairs):
+    with (
+        few_cached_results(only_if=run.has_many_kinds),
+        few_error_pairs(run.error_pairs),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(post_filtering, "PREEMPTION", PREEMPTING)
         run_virtually(run.run(), seeded_random(seed + 1_000_000))
     assert not run.problems, run.problems[0]

@@ -16,6 +16,7 @@ from mooring.metrics.recorders import POINTS, FrameworkRecorder
 from tests.faults.parts.points_model import (
     CODES,
     ERROR,
+    PREEMPTION,
     RAISED,
     SKIP,
     SKIPPED,
@@ -41,7 +42,7 @@ COUNTED: Final = (
     "pre_filter_stopped",
     "scored",
 )
-#: An extension point, and the code of its status.
+#: An extension point, and the code of its status; or an attempt of preemption.
 Report = tuple[str, str]
 
 
@@ -59,7 +60,14 @@ class PointRecorder(FrameworkRecorder):
         calls: Gets the timed calls of plugins.
     """
 
-    __slots__ = ("_calls", "_last_s", "_time_s", "problems", "reports", *COUNTED)
+    __slots__ = (
+        "_calls",
+        "_last_s",
+        "_time_s",
+        "problems",
+        "reports",
+        *COUNTED,
+    )
 
     def __init__(self, counting: FrameworkRecorder, calls: PluginCalls) -> None:
         super().__init__()
@@ -101,6 +109,10 @@ class PointRecorder(FrameworkRecorder):
         self._calls.recorded[plugin, point, status] += 1
         if seconds != TICK_S:
             self.problems.append(f"{point} of {plugin} takes {seconds} s")
+
+    def preemption_attempted(self) -> None:
+        """Keeps that an attempt of preemption is counted."""
+        self.reports.append(PREEMPTION)
 
     def plugin_failed(self, plugin: str, point: str) -> None:
         """Keeps an error."""

@@ -1,7 +1,7 @@
 """NodeResourcesFit and NodeResourcesBalancedAllocation on all nodes, in columns and node by node.
 
-Nodes have up to twelve resources, some of none, and some amounts near the largest; pods request
-many of them or none. Pods are placed, also more than a node has room for. One of the resources
+Nodes have up to twelve resources, at times 24, some of none, and some amounts near the largest;
+pods request many of them or none. Pods are placed, also more than a node has room for. One of them
 stands for a class of devices at times: nodes without it have devices of their own instead, some of
 them allocated. Strategies, weights and the balanced resources are drawn. The status of each node by
 both forms of the filter, and each score by both forms, are those of plain numbers, as Go computes
@@ -42,6 +42,11 @@ NODES: Final = ("a", "b", "c", "d")
 CLASS: Final = "example.com/gpu"
 OTHER_CLASS: Final = "example.com/tpu"
 SCALARS: Final = (CLASS, OTHER_CLASS, *(f"vendor.io/{name}" for name in "hgfedcb"))
+#: In such seeds, modulo seven, there are many resources and nodes, so that many combinations of
+#: reasons occur.
+MANY: Final = 3
+MANY_SCALARS: Final = (*SCALARS, *(f"vendor.io/{number}" for number in range(12)))
+MANY_NODES: Final = (*NODES, *(f"node-{number}" for number in range(20)))
 PLAIN: Final = ("cpu", "memory", "ephemeral-storage")
 #: Resource -> what pods without a request of it count for in a score: millicores, and bytes.
 DEFAULTS: Final = {"cpu": 100, "memory": 200 << 20}
@@ -81,7 +86,9 @@ class ResourcesCluster:
         self._rng = rng = seeded_random(seed)
         self._count = 0
         count = rng.choice((2, 4, len(SCALARS)))
-        self._scalars = SCALARS[:count]
+        self._is_large = seed % 7 == MANY
+        self._scalars = MANY_SCALARS if self._is_large else SCALARS[:count]
+        self._nodes = MANY_NODES if self._is_large else NODES
         self._names = (*PLAIN, *self._scalars)
         self._weights = self._drawn_weights()
         self._type, self._shape = rng.choice(TYPES), rng.choice(SHAPES)
@@ -100,12 +107,13 @@ class ResourcesCluster:
         self._sizes: dict[str, dict[str, int]] = {}
         self._room: dict[str, int] = {}
         #: Node -> the requests of its pods, by UID.
-        self._placed: dict[str, dict[str, dict[str, int]]] = {name: {} for name in NODES}
+        self._placed: dict[str, dict[str, dict[str, int]]] = {name: {} for name in self._nodes}
         #: Resource -> whether it stands for a class; node -> its devices, and those in use.
         self._backed: set[str] = set()
-        self._devices: dict[str, Fact] = dict.fromkeys(NODES, Fact(0, 0))
+        self._devices: dict[str, Fact] = dict.fromkeys(self._nodes, Fact(0, 0))
         self._kinds = [self._drawn_requests() for _ in range(rng.choice((1, 3)))]
-        for name in NODES[: rng.choice((1, 2, 4))]:
+        nodes = self._nodes if self._is_large else NODES[: rng.choice((1, 2, 4))]
+        for name in nodes:
             self._put_node(name)
 
     def _drawn_weights(self) -> dict[str, int]:
@@ -138,7 +146,7 @@ class ResourcesCluster:
         }
 
     def _drawn_requests(self) -> dict[str, int]:
-        share = self._rng.choice((0.0, 0.4, 0.4, 1.0))
+        share = self._rng.choice((0.6, 1.0) if self._is_large else (0.0, 0.4, 0.4, 1.0))
         requests: dict[str, int] = self._amounts(REQUESTS, SMALL_REQUESTS, share)
         return requests
 
@@ -150,7 +158,7 @@ class ResourcesCluster:
         self._cache.put_node(node)
 
     def _change_node(self) -> None:
-        self._put_node(self._rng.choice(NODES))
+        self._put_node(self._rng.choice(self._nodes))
 
     def _pod(self, requests: dict[str, int], node: str = "") -> Any:
         self._count += 1
@@ -166,7 +174,7 @@ class ResourcesCluster:
         self._cache.put_pod(pod)
 
     def _remove(self) -> None:
-        node = self._rng.choice(NODES)
+        node = self._rng.choice(self._nodes)
         if self._placed[node]:
             uid = self._rng.choice(list(self._placed[node]))
             del self._placed[node][uid]
@@ -191,7 +199,7 @@ class ResourcesCluster:
 
     def _publish(self) -> None:
         """Publishes the devices of a node, which are all of the first class, and allocates some."""
-        node = self._rng.choice(NODES)
+        node = self._rng.choice(self._nodes)
         total = self._rng.choice((0, 1, 3))
         used = self._rng.randint(0, total)
         self._devices[node] = Fact(total, used)

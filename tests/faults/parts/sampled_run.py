@@ -1,9 +1,10 @@
 """Attempts in clusters with more than a hundred nodes, of which some are evaluated.
 
 The profile says which percentage of the nodes is enough. Each attempt begins after the nodes that
-the one before has visited, in an order that takes turns between zones. Nodes come and go, PreFilter
-leaves some of them, and pods are nominated. Which nodes are evaluated, how many are feasible, where
-the next attempt begins, the node, and the message are those of a loop over names.
+the one before has visited, in an order that takes turns between zones. Nodes come, go and change
+their zones, PreFilter leaves some of them or rejects the pod, and pods are nominated. Which nodes
+are evaluated, how many are feasible, where the next attempt begins, the node, and the message are
+those of a loop over names.
 
 Source: pkg/scheduler/schedule_one.go (findNodesThatFitPod, numFeasibleNodesToFind),
 backend/cache/node_tree.go.
@@ -26,6 +27,8 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 
 ATTEMPTS: Final = 16
+#: Attempts before which PreFilter rejects another pod.
+REJECTED: Final = 0.3
 ZONES: Final = ("", "", "east", "west", "north")
 #: As upstream: so many nodes are always enough, and so many percent at least.
 NODES_MIN: Final = 100
@@ -43,9 +46,11 @@ class Table:
     def __init__(self, run: SampledRun) -> None:
         self._run = run
 
-    def pre_filter(self, cycle: Cycle) -> PreFilterResult | None:
-        """Leaves some nodes, or all."""
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult | Status | None:
+        """Leaves some nodes, or all, or rejects the pod."""
         del cycle
+        if self._run.is_rejecting:
+            return Reject("no licence", resolvable=False)
         return None if self._run.left is None else PreFilterResult(frozenset(self._run.left))
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
@@ -73,26 +78,46 @@ class Scorer:
 
 
 class Zones:
-    """The names of nodes by zone, in the order in which they came."""
+    """The names of nodes by zone, in the order in which they came.
+
+    The list of all is made by the first attempt after a node has come or gone; a node that changes
+    its zone has its former place until then.
+    """
 
     def __init__(self) -> None:
         self._zones: dict[str, list[str]] = {}
         self.of: dict[str, str] = {}
+        self._listed: list[str] | None = None
 
     def add(self, name: str, zone: str) -> None:
         """Adds a node."""
+        self._listed = None
         self.of[name] = zone
         self._zones.setdefault(zone, []).append(name)
 
     def remove(self, name: str) -> None:
         """Removes a node, and its zone if that was the last one."""
+        self._listed = None
         zone = self.of.pop(name)
         self._zones[zone].remove(name)
         if not self._zones[zone]:
             del self._zones[zone]
 
-    def order(self) -> Iterator[str]:
-        """Yields the nodes: one of each zone, then the next ones."""
+    def move(self, name: str, zone: str) -> None:
+        """Moves a node to the end of another zone."""
+        if self.of[name] != zone:
+            listed = self._listed
+            self.remove(name)
+            self.add(name, zone)
+            self._listed = listed
+
+    def order(self) -> list[str]:
+        """Returns the nodes of an attempt: one of each zone, then the next ones."""
+        if self._listed is None:
+            self._listed = list(self._ordered())
+        return self._listed
+
+    def _ordered(self) -> Iterator[str]:
         for number in range(max(map(len, self._zones.values()), default=0)):
             for names in self._zones.values():
                 yield from names[number : number + 1]
@@ -104,6 +129,7 @@ class SampledRun:
     Attributes:
         problems: Differences to the loop.
         left: The nodes that PreFilter leaves; None = all.
+        is_rejecting: Whether PreFilter rejects the pod.
         reasons: Node -> why it is rejected.
         scores: Node -> its score.
     """
@@ -111,6 +137,8 @@ class SampledRun:
     def __init__(self, seed: int) -> None:
         self.problems: list[str] = []
         self._rng = rng = seeded_random(seed)
+        self._more = seeded_random(seed + 2_000_000)
+        self.is_rejecting = False
         self._cache, self._zones, self._count = Cache(), Zones(), 0
         self.left: set[str] | None = None
         self.reasons: dict[str, str] = {}
@@ -133,6 +161,10 @@ class SampledRun:
         for number in range(ATTEMPTS):
             for _ in range(self._rng.choice((0, 0, 1, 3))):
                 self._change()
+            if self._more.random() < REJECTED:
+                self._reject(f"rejected-{number}")
+            for _ in range(self._more.choice((0, 0, 1, 5))):
+                self._move()
             self._draw()
             self._attempt(f"pod-{number}")
             if self.problems:
@@ -155,6 +187,26 @@ class SampledRun:
         self._zones.remove(name)
         self._cache.remove_node(name)
 
+    def _move(self) -> None:
+        name, zone = self._more.choice(list(self._zones.of)), self._more.choice(self._zone_names)
+        self._zones.move(name, zone)
+        self._cache.put_node(make_node(name, zone=zone or None))
+
+    def _reject(self, name: str) -> None:
+        """Attempts a pod that PreFilter rejects: no node is visited, but all are listed."""
+        self.is_rejecting = True
+        self._zones.order()
+        snapshot = self._cache.snapshot()
+        pod = PodInfo(make_pod(name, uid=name))
+        cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot, self._start)
+        result = schedule_pod(self._framework, cycle, attempt)
+        if (
+            not isinstance(result, Diagnosis)
+            or attempt.next_start_index(self._start) != self._start
+        ):
+            self.problems.append(f"{name}, which PreFilter rejects: {result}")
+        self.is_rejecting = False
+
     def _draw(self) -> None:
         """Draws which nodes are feasible, and which of them PreFilter leaves."""
         rng, names = self._rng, list(self._zones.of)
@@ -173,6 +225,7 @@ class SampledRun:
             nominated = self._rng.choice((*self._zones.of, "gone"))
         status = {"nominatedNodeName": nominated} if nominated else None
         pod = PodInfo(make_pod(name, uid=name, status=status))
+        self._zones.order()
         snapshot = self._cache.snapshot()
         cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot, self._start)
         result = schedule_pod(self._framework, cycle, attempt)
@@ -187,6 +240,7 @@ class SampledRun:
             else (result.node_name, result.feasible_count, result.evaluated_count)
         )
         outcome, expected_start = expected
+        self._check_sampled(attempt, outcome)
         if not isinstance(real, str) and not isinstance(outcome, str) and real[0] in outcome[0]:
             real, outcome = real[1:], outcome[1:]
         if (real, next_start) != (outcome, expected_start):
@@ -195,6 +249,15 @@ class SampledRun:
                 f"{self._percentage} % of {len(self._zones.of)}"
             )
         self._start = next_start
+
+    def _check_sampled(self, attempt: Attempt, outcome: Any) -> None:
+        """Compares what is recorded as the evaluated nodes, if these are not all."""
+        count = len(self._zones.of if self.left is None else self.left)
+        expected = None if isinstance(outcome, str) or outcome[2] == count else outcome[2]
+        if attempt.choice == "nominated":
+            expected = None
+        if attempt.sampled != expected:
+            self.problems.append(f"{attempt.sampled} of {count} are sampled, not {expected}")
 
     def _expected(self, rejected: str) -> tuple[Any, int]:
         """Returns what an attempt ends with, and where the next one begins.

@@ -29,10 +29,11 @@ from mooring.plugins.inter_pod_affinity import domains as affinity_domains
 from mooring.plugins.node_resources import device_totals
 from mooring.plugins.pod_topology_spread import domains as spreading_domains
 from mooring.plugins.volume_binding import find_volumes, provisioning
-from mooring.state.columns import labels
+from mooring.state.columns import grouped, labels
 from mooring.state.columns.change_log import ChangeLog
 from mooring.state.devices import changes as device_changes
 from mooring.state.devices import signatures as device_signatures
+from mooring.state.kinds import budgets, namespaces
 from mooring.state.tables import affinity_terms, counters, shared_parts
 from mooring.state.tables.nodes import NodeTable
 from mooring.state.tables.pods import PodTable
@@ -111,6 +112,10 @@ LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
 MORE_LIMITS: Final[Mapping[ModuleType, Mapping[str, int]]] = {
     counters: {"FIRST_SLOTS": 1},
     usage: {"FIRST_SLOTS": 1},
+    affinity_terms: {"TERMS_MAX": 1},
+    budgets: {"LABEL_CLASSES_CACHED": 1},
+    grouped: {"SUMS_CACHED": 1},
+    namespaces: {"SELECTIONS_CACHED": 1},
 }
 #: A table or log -> the smallest number of entries that it begins with.
 CAPACITIES: Final[Mapping[type, int]] = {NodeTable: 1, PodTable: 1, ChangeLog: 1}

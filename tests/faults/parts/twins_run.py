@@ -9,7 +9,7 @@ compared where a pod has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from mooring.framework import SKIP, Cycle, NodeView
 from mooring.framework.pod_deltas import RemovedPods, VictimMatrix
 from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
 from mooring.framework.status import Status
+from mooring.objects.meta import key
 from mooring.objects.pod import Pod
 from mooring.objects.storage import CSIDriver
 from mooring.plugins import VolumeBinding
@@ -73,6 +74,8 @@ FAVORED_SHARE: Final = 0.6
 TWICE_SHARE: Final = 0.25
 #: What follows in a text is not modelled.
 REGION_PROBLEM: Final = "failed to get region from zones"
+#: So many volumes are attached to nodes that the scheduler does not know.
+UNKNOWN_SHARE: Final = 0.3
 #: So many pods have a selector of two values.
 TWO_VALUES_SHARE: Final = 0.25
 KEYS_GATE: Final = "MatchLabelKeysInPodTopologySpread"
@@ -140,6 +143,15 @@ class TwinsRun(ScalarRun):
                     self._put_object(twin.facts, spoiled_object(self._draws, obj))
                 elif isinstance(obj, CSIDriver):
                     self._put_object(twin.facts, obj)
+        for of_kind in twin.facts.objects.values():
+            self._forget_unwatched(of_kind.values())
+
+    def _forget_unwatched(self, objects: Iterable[Any]) -> None:
+        """Removes what no informer follows: the kinds that the plugin does not need."""
+        watched = {kind for plugin in self._ours.plugins for kind in plugin.needs}
+        for obj in objects:
+            if (kind := type(obj).__name__) not in watched:
+                self._ours.cache.remove_object(kind, key(obj))
 
     def _begin_binding(self, twin: BindingTwin) -> None:
         """Creates VolumeBinding, in most runs with scores by the capacity of storage."""
@@ -187,6 +199,15 @@ class TwinsRun(ScalarRun):
         if self._draws.random() < self._spoiled_share:
             obj = spoiled_object(self._draws, obj)
         super()._put_object(facts, obj)
+        self._forget_unwatched([obj])
+
+    def _attach(self, facts: Any, step: int) -> None:
+        """Attaches a volume to a node, at times to one that the scheduler does not know yet."""
+        super()._attach(facts, step)
+        name = f"attached-{step % 5}"
+        obj = facts.get("VolumeAttachment", name)
+        if obj is not None and self._draws.random() < UNKNOWN_SHARE:
+            self._put_object(facts, replace(obj, spec=replace(obj.spec, node_name="unknown")))
 
     # -- texts ------------------------------------------------------------------------------------
 

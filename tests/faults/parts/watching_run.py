@@ -60,7 +60,7 @@ class BreakingServer:
         sent_s: When the last request was sent.
         due_s: When the next request has to be sent; None = at any time.
         problems: Requests that are too late.
-        on_open: Called when the first line of a stream is awaited.
+        on_open: Called when the first line of a stream is awaited, or the second page of a list.
     """
 
     def __init__(self, rng: Rng, *, may_miss: bool) -> None:
@@ -71,6 +71,7 @@ class BreakingServer:
         self.sent_s = -1.0
         self.problems: list[str] = []
         self.on_open: Callable[[], None] = lambda: None
+        self._n_lists = 0
         self._rng = rng
         self._failing = rng.choice((0.1, 0.5))
         self._codes = [code for code in REASONS if code != 404]
@@ -91,7 +92,10 @@ class BreakingServer:
         return self._rng.choice((0, *self._codes))
 
     async def request(self, request: Request) -> Response:
-        """Answers a list, in one page."""
+        """Answers a list, every third one in two pages."""
+        query = dict(request.query)
+        if "continue" in query:
+            self.on_open()
         code = self._fails()
         await asyncio.sleep(self._rng.random())
         if code == 0:
@@ -101,6 +105,11 @@ class BreakingServer:
         has_version = self.is_healed or self._rng.random() < 0.9
         metadata = {"resourceVersion": str(self.server.version) if has_version else ""}
         items = list(self.server.objects.values())
+        self._n_lists += 1
+        if "continue" in query:
+            items = items[1:]
+        elif has_version and self._n_lists % 3 == 0 and len(items) > 1:
+            items, metadata["continue"] = items[:1], "more"
         return Response(200, {}, json.dumps({"metadata": metadata, "items": items}).encode())
 
     def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
