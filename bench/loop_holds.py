@@ -22,6 +22,8 @@ from mooring.clock import SystemClock, seeded_random
 
 PODS: Final = 50_000
 NODES: Final = 5_000
+#: Large definitions of custom resources.
+DEFINITIONS: Final = 5
 #: The longest time that a request may keep the event loop.
 BAR_MS: Final = 100.0
 
@@ -219,6 +221,10 @@ def _customs() -> Iterator[_Request]:
     }
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     yield _Request("create a definition, the first", "POST", definitions, definition)
+    for of_many in range(DEFINITIONS):
+        yield _Request("create a definition of 1 MB", "POST", definitions, _large(of_many))
+    yield _Request("OpenAPI 2 with these definitions", "GET", "/openapi/v2")
+    yield _Request("delete a definition", "DELETE", f"{definitions}/larges0.example.com")
     shops = "/apis/example.com/v1/namespaces/default/shops"
     about = {"apiVersion": "example.com/v1", "kind": "Shop"}
     specs: dict[str, Any] = {
@@ -228,6 +234,23 @@ def _customs() -> Iterator[_Request]:
     for title, content in specs.items():
         body = {**about, "metadata": {"name": title.replace(" ", "-").lower()}, "spec": content}
         yield _Request(f"create by {title}", "POST", shops, body)
+
+
+def _large(number: int) -> dict[str, Any]:
+    """Returns a definition with thousands of fields."""
+    field = {"type": "object", "description": "a field", "properties": {"a": {"type": "string"}}}
+    spec = {"type": "object", "properties": {f"field{number}": field for number in range(9000)}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    names = {"plural": f"larges{number}", "singular": f"large{number}", "kind": f"Large{number}"}
+    return {
+        "metadata": {"name": f"larges{number}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
 
 
 if __name__ == "__main__":

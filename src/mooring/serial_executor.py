@@ -56,6 +56,8 @@ class SerialExecutor:
         self._paused = 0
         #: Not that of the event loop: the call whose turn it is must find a thread.
         self._threads = ThreadPoolExecutor(PAUSED_MAX + 1, "serial-executor")
+        #: One thread: several would take turns, and compute the same.
+        self._readers = ThreadPoolExecutor(1, "serial-reader")
 
     @property
     def may_run(self) -> bool:
@@ -68,6 +70,12 @@ class SerialExecutor:
             return call()
         async with self._in_turn():
             return call()
+
+    async def read_in_thread(self, call: Callable[[], T]) -> T:
+        """Runs a long call that reads only what never changes, such as the schemas of resources."""
+        if not self.has_threads:
+            return call()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, call)
 
     async def run_in_thread(self, call: Callable[[], T]) -> T:
         """Runs a long call in a thread; its changes are made on the event loop by ``commit``.

@@ -198,7 +198,7 @@ class ApiServer:
             path, query = as_collection_watch(method, path, query, self._resource_at)
             work = partial(self._handle, method, path, query, headers, body)
             target = self._resource_at(path)
-            answer = await wait_and_run(self.store, work, method, target, body)
+            answer = await wait_and_run(self.store, work, method, target or path, body)
             response = await _wait_for(answer)
         except ApiStatusError as error:
             response = error_response(error)

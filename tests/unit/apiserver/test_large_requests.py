@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from mooring.apiserver.custom import openapi as custom_openapi
+from mooring.apiserver.endpoints import openapi
 from mooring.apiserver.endpoints.steps import SLICE_BYTES
 from mooring.apiserver.storage.long_writes import MANY_OBJECTS
 from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, LARGE_BYTES
@@ -305,6 +307,59 @@ def test_reads_are_answered_while_expressions_are_evaluated(
         assert (await writing)[0] in (200, 201)
 
     asyncio.run(main())
+
+
+def test_reads_are_answered_while_openapi_is_made_for_definitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    threads = []
+    make = custom_openapi.custom_definition
+
+    def made(resource: Any) -> Any:
+        threads.append(threading.get_ident())
+        begun.set()
+        go_on.wait()
+        return make(resource)
+
+    async def main() -> None:
+        api = StoppedInThreads()
+        api.go_on()
+        await api.handle("POST", DEFINITIONS, shop_definition())
+        await api.handle("POST", CONFIG_MAPS, config_map("small"))
+        monkeypatch.setattr(openapi, "custom_definition", made)
+        reading = started(api, "GET", "/openapi/v2")
+        await asyncio.get_running_loop().run_in_executor(None, begun.wait)
+        assert (await api.handle("GET", f"{CONFIG_MAPS}/small"))[0] == 200
+        assert (await api.handle("POST", CONFIG_MAPS, config_map("new")))[0] == 201
+        assert not reading.done()
+        go_on.set()
+        status, _, content = await reading
+        assert status == 200
+        assert b"com.example.v1.Shop" in content
+        assert threading.get_ident() not in threads
+
+    asyncio.run(main())
+
+
+def test_a_definition_that_has_not_changed_keeps_its_resource() -> None:
+    api = Api()
+    api.post(DEFINITIONS, shop_definition())
+    first = api.server.store.custom["example.com", "v1", "shops"]
+    other = shop_definition()
+    names = {"plural": "carts", "singular": "cart", "kind": "Cart", "listKind": "CartList"}
+    other["metadata"]["name"] = "carts.example.com"
+    other["spec"]["names"] = names
+    api.post(DEFINITIONS, other)
+    assert set(api.server.store.custom) == {
+        ("example.com", "v1", "carts"),
+        ("example.com", "v1", "shops"),
+    }
+    assert api.server.store.custom["example.com", "v1", "shops"] is first
+    spec = {"versions": shop_definition(maxLength=3)["spec"]["versions"]}
+    api.ask("PATCH", f"{DEFINITIONS}/shops.example.com", {"spec": spec}, content_type=MERGE)
+    assert api.server.store.custom["example.com", "v1", "shops"] is not first
+    assert api.ask("POST", RULED, shop("long-name"))[0] == 422
 
 
 def test_an_object_by_a_plain_schema_is_written_at_once() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mooring.apiserver.custom.decoding import as_read
 from mooring.apiserver.custom.structs import struct_of_schema
@@ -56,15 +56,42 @@ def version_priority(version: str) -> tuple[int, int, int, int, str]:
 def resources_of(definition: Object) -> list[Resource]:
     """Returns the resources of all versions of a definition, the preferred one first."""
     versions = sorted(definition["spec"]["versions"], key=lambda v: version_priority(v["name"]))
-    has_changed = definition["metadata"].get("generation", 1) > 1
-    is_converted = len(versions) > 1 or has_changed
+    is_converted = len(versions) > 1 or _has_changed(definition)
     return [_resource(definition, version, is_converted) for version in versions]
 
 
-def served_resources(definition: Object) -> list[Resource]:
-    """Returns the resources of the served versions."""
-    served = {version["name"] for version in definition["spec"]["versions"] if version["served"]}
-    return [resource for resource in resources_of(definition) if resource.version in served]
+class ServedDefinition(NamedTuple):
+    """The resources of a definition, with what they were made from.
+
+    Attributes:
+        spec: Of the definition.
+        names: The accepted ones.
+        has_changed: Whether the spec has been changed since the definition was created.
+        resources: Those of the served versions, the preferred one first.
+        storage: That of the version in which objects are stored.
+    """
+
+    spec: Object
+    names: Object
+    has_changed: bool
+    resources: list[Resource]
+    storage: Resource
+
+    @classmethod
+    def of(cls, definition: Object, before: ServedDefinition | None) -> ServedDefinition:
+        """Returns the resources of a definition, or ``before`` if these would be equal."""
+        spec, names = definition["spec"], definition["status"]["acceptedNames"]
+        made_from = spec, names, _has_changed(definition)
+        if before is not None and before[:3] == made_from:
+            return before
+        served = {version["name"] for version in spec["versions"] if version["served"]}
+        all_of = resources_of(definition)
+        resources = [resource for resource in all_of if resource.version in served]
+        return cls(*made_from, resources, _storage_of(definition, all_of))
+
+
+def _has_changed(definition: Object) -> bool:
+    return bool(definition["metadata"].get("generation", 1) > 1)
 
 
 def storage_resource(definition: Object) -> Resource:
@@ -73,9 +100,13 @@ def storage_resource(definition: Object) -> Resource:
     Raises:
         ValueError: There is none: only a snapshot can have such a definition.
     """
+    return _storage_of(definition, resources_of(definition))
+
+
+def _storage_of(definition: Object, resources: list[Resource]) -> Resource:
     versions = definition["spec"]["versions"]
     stored = [version["name"] for version in versions if version["storage"]]
-    for resource in resources_of(definition):
+    for resource in resources:
         if resource.version in stored:
             return resource
     name = definition["metadata"]["name"]

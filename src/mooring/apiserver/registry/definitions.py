@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mooring.apiserver.registry.deletion import Deleter
     from mooring.apiserver.registry.registry import Registry
     from mooring.apiserver.storage.store import Collection
+    from mooring.apiserver.storage.stored_object import Stored
     from mooring.apiserver.types import Object
 
 _MANAGER = "kube-apiserver"
@@ -42,6 +43,8 @@ class Definitions:
         self._registry = registry
         self._deleter = deleter
         self._seen: tuple[object, int] = (None, -1)
+        #: Name -> the definition, and its object.
+        self._decoded: dict[str, tuple[Stored, Object]] = {}
 
     def run(self) -> None:
         """Updates status and served resources after changes of definitions."""
@@ -49,12 +52,15 @@ class Definitions:
         self._finish_deleted(collection)
         if (collection, collection.history.end) == self._seen:
             return
-        by_name = {stored.name: stored.object() for stored in collection.in_order()}
+        self._decode(collection)
+        by_name = {name: definition for name, (_, definition) in self._decoded.items()}
         # Names are given in the order of creation.
         order = sorted(by_name, key=lambda name: by_name[name]["metadata"]["creationTimestamp"])
         order.sort(key=lambda name: not by_name[name]["status"]["acceptedNames"]["plural"])
         for name in order:
             definition, before = by_name[name], collection.get(name)
+            if definition["spec"]["names"] == definition["status"]["acceptedNames"]:
+                continue
             self._accept_names(definition, [d for n, d in by_name.items() if n != name])
             assert before is not None
             writer = FieldManager(_MANAGER, DEFINITIONS, "status", self._registry.now())
@@ -65,6 +71,15 @@ class Definitions:
         self._seen = (collection, collection.history.end)
         served = [by_name[name] for name in by_name if is_established(by_name[name])]
         self._registry.store.serve_custom(served)
+
+    def _decode(self, collection: Collection) -> None:
+        """Decodes what is new: a definition may have a megabyte, and there may be many."""
+        before, self._decoded = self._decoded, {}
+        for stored in collection.in_order():
+            decoded = before.get(stored.name)
+            if decoded is None or decoded[0] is not stored:
+                decoded = stored, stored.object()
+            self._decoded[stored.name] = decoded
 
     def _finish_deleted(self, collection: Collection) -> None:
         for stored in list(collection.in_order()):

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 #: Objects from which on their deletion runs in a thread; each takes about 50 microseconds.
 MANY_OBJECTS: Final = 100
+_OPENAPI: Final = "/openapi/"
 _QUOTAS: Final = resource_named("", "resourcequotas")
 _PODS: Final = resource_named("", "pods")
 #: Whose objects have expressions in CEL: each takes milliseconds to compile, and the compiler is
@@ -41,7 +42,7 @@ _WITH_CONTENT: Final = (resource_named("", "namespaces"), DEFINITIONS)
 
 
 async def wait_and_run(
-    store: Store, work: Callable[[], T], method: str, target: ResourcePath | None, body: bytes
+    store: Store, work: Callable[[], T], method: str, target: ResourcePath | str, body: bytes
 ) -> T:
     """Handles a read at once, and a write when no other one runs; a long one in a thread.
 
@@ -49,10 +50,15 @@ async def wait_and_run(
         store: The objects.
         work: Handles the request.
         method: "POST", "DELETE" ...
-        target: The resource, namespace and name of the request; None = no resource.
+        target: The resource, namespace and name of the request; or the path, if it has none.
         body: As sent.
     """
-    if method == "GET" or target is None:
+    if isinstance(target, str):
+        if store.custom and target.startswith(_OPENAPI):
+            # It is made anew for definitions, which may have megabytes of schemas.
+            return await store.writes.read_in_thread(work)
+        return work()
+    if method == "GET":
         return work()
     if not target.resource.is_stored and target.resource is not BINDINGS:
         return work()  # a review, which changes nothing
@@ -66,7 +72,7 @@ def _is_costly(method: str, target: ResourcePath) -> bool:
     resource = target.resource
     if resource.custom is not None:
         return resource.custom.is_costly and method != "DELETE"
-    is_whole = method != "DELETE" and not target.subresource
+    is_whole = method != "DELETE" and (not target.subresource or resource is DEFINITIONS)
     return is_whole and (resource.group, resource.name) in _COSTLY
 
 

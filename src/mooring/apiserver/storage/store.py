@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.apiserver.custom.definition import (
-    is_established,
-    served_resources,
-    storage_resource,
-)
+from mooring.apiserver.custom.definition import ServedDefinition, is_established
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import DEFINITIONS, GATED_BY_PATH, RESOURCES, Resource
 from mooring.apiserver.storage.field_selectors import pod_fields
@@ -323,8 +319,8 @@ class Store:
         self._collections: dict[tuple[str, str], Collection] = {}
         #: (group, version, plural name) -> the resource that a definition has added.
         self.custom: Mapping[tuple[str, str, str], Resource] = {}
-        #: (group, plural name) -> spec and accepted names of the definition that is served.
-        self._served: dict[tuple[str, str], tuple[Object, Object]] = {}
+        #: (group, plural name) -> the definition that is served.
+        self._served: dict[tuple[str, str], ServedDefinition] = {}
         self._make_collections()
 
     def _make_collections(self) -> None:
@@ -342,35 +338,35 @@ class Store:
         Watches of a resource end when its definition is deleted, or the spec or the accepted
         names change.
         """
-        self.writes.commit(lambda: self._serve_custom(definitions))
+        served = [self._served_definition(definition) for definition in definitions]
+        self.writes.commit(lambda: self._serve_custom(served))
 
-    def _serve_custom(self, definitions: list[Object]) -> None:
-        before = {(r.group, r.name) for r in self.custom.values()}
+    def _served_definition(self, definition: Object) -> ServedDefinition:
+        plural = definition["status"]["acceptedNames"].get("plural", "")
+        name = definition["spec"]["group"], plural
+        return ServedDefinition.of(definition, self._served.get(name))
+
+    def _serve_custom(self, definitions: list[ServedDefinition]) -> None:
         self.custom = {
             (resource.group, resource.version, resource.name): resource
-            for definition in definitions
-            for resource in served_resources(definition)
+            for served in definitions
+            for resource in served.resources
         }
-        by_name = {
-            (resource.group, resource.name): (resource, definition)
-            for definition in definitions
-            for resource in (storage_resource(definition),)
-        }
-        for name in before - by_name.keys():
+        by_name = {(served.storage.group, served.storage.name): served for served in definitions}
+        for name in self._served.keys() - by_name.keys():
             self._collections.pop(name).history.end_watches()
-            del self._served[name]
-        for name, (resource, definition) in by_name.items():
+        for name, served in by_name.items():
             collection = self._collections.get(name)
             if collection is None:
-                collection = self._new_collection(resource)
+                collection = self._new_collection(served.storage)
                 # Changes of an earlier resource of this name are gone: clients list again.
                 collection.history.compacted = self.version
                 self._collections[name] = collection
-            served = definition["spec"], definition["status"]["acceptedNames"]
-            if self._served.get(name, served) != served:
+            before = self._served.get(name, served)
+            if before is not served and before[:2] != served[:2]:
                 collection.history.end_watches()
-            self._served[name] = served
-            collection.store_as(resource)
+            collection.store_as(served.storage)
+        self._served = by_name
 
     def custom_collection(self, resource: Resource) -> Collection | None:
         """Returns the objects of a custom resource; None if it is not served."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.custom.definition import served_resources
+from mooring.apiserver.custom.definition import ServedDefinition
 from mooring.apiserver.endpoints import openapi
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import DEVICE_TAINT_RULES, RESOURCES, Resource, resource_at
@@ -306,7 +306,7 @@ def definition_of(schema: dict[str, Any]) -> Any:
     spec: dict[str, Any] = {"group": "example.com", "scope": "Namespaced", "names": names}
     spec["versions"] = [{**version, "schema": {"openAPIV3Schema": schema}}]
     body = {"metadata": {}, "spec": spec, "status": {"acceptedNames": names}}
-    added = tuple(served_resources(body))
+    added = tuple(ServedDefinition.of(body, None).resources)
     answer = openapi.respond("/openapi/v2", {}, added=added)
     assert answer is not None
     definition = json.loads(answer.body)["definitions"]["com.example.v1.Widget"]
