@@ -58,7 +58,7 @@ from mooring.apiserver.registry.default_accounts import DefaultAccounts
 from mooring.apiserver.registry.definitions import Definitions
 from mooring.apiserver.registry.deletion import Deleter
 from mooring.apiserver.registry.endpoint_slices import EndpointSlices
-from mooring.apiserver.registry.event_expiry import EVENT_TTL_S, EventExpiry
+from mooring.apiserver.registry.event_expiry import EVENT_TTL_S, EventExpiry, Expiry
 from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry, Target, check_namespace
 from mooring.apiserver.registry.role_aggregation import RoleAggregation
@@ -139,7 +139,7 @@ class ApiServer:
         self.store = Store(changes_max=history_changes)
         self.registry = Registry(self.store, clock=clock, rng=rng)
         self.deleter = Deleter(self.registry, is_instant=instant_deletion)
-        self._event_expiry = EventExpiry(self.registry, self.deleter, ttl_s=event_ttl_s)
+        events = EventExpiry(self.registry, self.deleter, ttl_s=event_ttl_s)
         self.authorizer = Authorizer(self.store)
         account_tokens = AccountTokens(self.store, clock=clock, rng=rng)
         self.tokens.accept_from(account_tokens.identity_of)
@@ -165,8 +165,9 @@ class ApiServer:
             QuotaStatus(self.registry),
             ServiceRanges(self.registry, self.deleter),
             StorageProtection(self.registry, self.deleter),
-            self._event_expiry,  # it notes when Events are written
+            events,  # it notes when Events are written
         )
+        self._expiry = Expiry(self.registry, self.deleter, events, self._controllers)
         self._create_defaults()
         self._controllers.run()
 
@@ -216,12 +217,7 @@ class ApiServer:
 
     def tick(self) -> int:
         """Deletes pods whose grace period has expired, and old Events; returns their number."""
-        if not self.store.writes.may_run:
-            return 0
-        deleted = self.deleter.tick() + self._event_expiry.run()
-        if deleted:
-            self._controllers.run()
-        return deleted
+        return self._expiry.run()
 
     def snapshot(self) -> bytes:
         """Returns all objects, for ``load``."""

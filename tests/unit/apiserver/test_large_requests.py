@@ -12,11 +12,14 @@ import pytest
 from mooring.apiserver.custom import openapi as custom_openapi
 from mooring.apiserver.endpoints import openapi
 from mooring.apiserver.endpoints.steps import SLICE_BYTES
+from mooring.apiserver.registry.event_expiry import PODS_MAX
+from mooring.apiserver.resources import resource_named
 from mooring.apiserver.storage.long_writes import MANY_OBJECTS
 from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, LARGE_BYTES
 from tests.helpers.api import APPLY, CONFIG_MAPS, MERGE, PODS, Api, config_map, pod
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+PODS_RESOURCE = resource_named("", "pods")
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 LARGE = {"text": "x" * LARGE_BYTES}
 
@@ -371,6 +374,37 @@ def test_an_object_by_a_plain_schema_is_written_at_once() -> None:
         assert (await api.handle("POST", RULED, shop("new")))[0] == 201
 
     asyncio.run(main())
+
+
+def test_pods_whose_grace_periods_end_together_are_removed_in_steps() -> None:
+    async def main() -> None:
+        api = Api()
+        api.server.allow_threads()
+        await api.handle("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
+        for number in range(2 * PODS_MAX + 1):
+            await api.handle("POST", PODS, pod(f"p{number:04}", nodeName="n"))
+        await api.handle("DELETE", PODS)
+        api.clock.advance(31)
+        pods = api.server.registry.collection(PODS_RESOURCE)
+        counts = [len(pods)]
+        await api.handle("GET", f"{CONFIG_MAPS}/none")
+        while counts[-1]:
+            if len(pods) != counts[-1]:
+                counts.append(len(pods))
+            await asyncio.sleep(0)  # the rest is removed without further requests
+        assert counts == [2 * PODS_MAX + 1, PODS_MAX + 1, 1, 0]
+
+    asyncio.run(main())
+
+
+def test_without_threads_all_pods_are_removed_when_they_are_due() -> None:
+    api = Api()
+    api.post("/api/v1/nodes", {"metadata": {"name": "n"}})
+    for number in range(PODS_MAX + 1):
+        api.post(PODS, pod(f"p{number:04}", nodeName="n"))
+    api.ask("DELETE", PODS)
+    api.clock.advance(31)
+    assert api.server.tick() == PODS_MAX + 1
 
 
 @pytest.mark.parametrize("accept", ["application/json", TABLE])
