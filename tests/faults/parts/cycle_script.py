@@ -192,7 +192,7 @@ class Script:
         cause = self.causes.pop(uid, "" if waiting is not None or not has_waited else UNSCHEDULABLE)
         if waiting is not None and isinstance(waiting.status, Status):
             cause = ERROR if waiting.status.code is Code.ERROR else UNSCHEDULABLE
-        if uid in self.cancelled or self.texts.is_broken(uid):
+        if self.texts.is_broken(uid) or uid in self.cancelled:  # the first ends with the attempt
             cause = ERROR
             self.cancelled.discard(uid)
         if not cause:
