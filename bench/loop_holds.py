@@ -209,22 +209,13 @@ def _customs() -> Iterator[_Request]:
         "properties": {"list": number, "text": text},
         "x-kubernetes-validations": [{"rule": f"!has(self.list) || {pairs}"}],
     }
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-    definition = {
-        "metadata": {"name": "shops.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "shops", "singular": "shop", "kind": "Shop"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-        },
-    }
+    definition = _definition("Shop", spec)
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     yield _Request("create a definition, the first", "POST", definitions, definition)
     for of_many in range(DEFINITIONS):
         yield _Request("create a definition of 1 MB", "POST", definitions, _large(of_many))
     yield _Request("OpenAPI 2 with these definitions", "GET", "/openapi/v2")
-    yield _Request("delete a definition", "DELETE", f"{definitions}/larges0.example.com")
+    yield _Request("delete a definition", "DELETE", f"{definitions}/large0s.example.com")
     shops = "/apis/example.com/v1/namespaces/default/shops"
     about = {"apiVersion": "example.com/v1", "kind": "Shop"}
     specs: dict[str, Any] = {
@@ -240,14 +231,19 @@ def _large(number: int) -> dict[str, Any]:
     """Returns a definition with thousands of fields."""
     field = {"type": "object", "description": "a field", "properties": {"a": {"type": "string"}}}
     spec = {"type": "object", "properties": {f"field{number}": field for number in range(9000)}}
+    return _definition(f"Large{number}", spec)
+
+
+def _definition(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Returns a definition whose objects have a spec of this schema."""
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-    names = {"plural": f"larges{number}", "singular": f"large{number}", "kind": f"Large{number}"}
+    plural = f"{kind.lower()}s"
     return {
-        "metadata": {"name": f"larges{number}.example.com"},
+        "metadata": {"name": f"{plural}.example.com"},
         "spec": {
             "group": "example.com",
             "scope": "Namespaced",
-            "names": names,
+            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
         },
     }

@@ -26,7 +26,6 @@ from mooring.queue import watched_kinds
 from mooring.queue.queues import PodQueues
 from mooring.scheduler import reporting
 from mooring.scheduler.binding_cycle import BindingCycle
-from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.service import Service
 from mooring.state.audit import devices as audit_of_devices
@@ -177,16 +176,6 @@ BUGS: Final = [
         "output = (output + chunk)[-bytes_max:]",
         "output = chunk[-bytes_max:]",
         runs="access",
-    ),
-    PlantedBug(
-        "nominated_by_the_status",
-        "A deleted pod frees the node of its status, not of its nomination",
-        EventHandlers,
-        "_on_pod_deleted",
-        "nominated = self._cache.nominator.node_of(uid) or last.status.nominated_node_name",
-        "nominated = last.status.nominated_node_name",
-        runs="handlers",
-        seed=0,
     ),
     PlantedBug(
         "start_goes_on",

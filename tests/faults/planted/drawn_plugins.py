@@ -13,14 +13,12 @@ from mooring.plugins.dynamic_resources import claims, extended_resources
 from mooring.plugins.dynamic_resources.attempt import DeviceAttempt
 from mooring.plugins.dynamic_resources.plugin import DynamicResources
 from mooring.plugins.node_resources import fit
-from mooring.plugins.node_resources.device_totals import DeviceTotals
 from mooring.plugins.node_volume_limits import plugin as node_volume_limits_plugin
 from mooring.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from mooring.plugins.pod_topology_spread import hints as pod_topology_spread_hints
 from mooring.plugins.pod_topology_spread.constraints import Constraints
 from mooring.plugins.pod_topology_spread.domains import Domains
 from mooring.plugins.volume_binding import bind_volumes, matches
-from mooring.plugins.volume_binding.bind_volumes import BindProgress
 from mooring.plugins.volume_binding.capacity_score import CapacityScore
 from mooring.plugins.volume_binding.find_volumes import _Search
 from tests.faults.planted.bug import PlantedBug
@@ -35,16 +33,6 @@ BUGS: Final = [
         "packed = numbers << 4 | packed",
         runs="resources",
         seed=3,
-    ),
-    PlantedBug(
-        "devices_of_the_node_before",
-        "The devices of a node are those of its earlier version",
-        DeviceTotals,
-        "of",
-        "if entry is None or entry[0] is not node:",
-        "if entry is None:",
-        runs="device_scores",
-        seed=7,
     ),
     PlantedBug(
         "provision_is_not_assumed",
@@ -85,16 +73,6 @@ BUGS: Final = [
         "index: (_nodes_of(claim), False)",
         runs="pod_claims",
         seed=8,
-    ),
-    PlantedBug(
-        "volume_without_a_claim_is_bound",
-        "A volume whose claim was reset counts as bound",
-        BindProgress,
-        "_check_binding",
-        "if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:",
-        "if volume.spec.claim_ref is None:",
-        runs="bind_progress",
-        seed=0,
     ),
     PlantedBug(
         "empty_domains_are_others",

@@ -7,7 +7,6 @@ from typing import Final
 from mooring.client.informer.informer import Informer
 from mooring.client.informer.reflector import Reflector
 from mooring.client.transport import http, kubeconfig
-from mooring.client.write_queue import WriteQueue
 from mooring.extenders import wire
 from mooring.extenders.http_extender import HTTPExtender
 from mooring.framework.diagnosis import Diagnosis
@@ -19,28 +18,15 @@ from mooring.framework.runtime import (
 )
 from mooring.framework.runtime import filter as filtering
 from mooring.framework.runtime.framework import Framework
-from mooring.queue import quarantine
-from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler import profiles
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.debugger.audit import CacheAudit
-from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
 from mooring.scheduler.schedule_one import Scheduler
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
-    PlantedBug(
-        "gated_pods_are_nominated",
-        "A gated pod that names a node in its status is nominated",
-        EventHandlers,
-        "_on_pending",
-        "if named and self._queue.queue_of(info.uid) is not QueueName.GATED:",
-        "if named:",
-        runs="handlers",
-        seed=3,
-    ),
     PlantedBug(
         "first_wait_is_not_announced",
         "A binding that begins to wait does not let the next one begin",
@@ -86,17 +72,6 @@ BUGS: Final = [
         "return True",
         runs="audit",
         seed=0,
-    ),
-    PlantedBug(
-        "annotations_are_no_change",
-        "A pod whose annotations change stays in quarantine",
-        quarantine,
-        "is_edited",
-        "        or before.labels != after.labels\n"
-        "        or before.annotations != after.annotations",
-        "        or before.labels != after.labels",
-        runs="queue",
-        seed=25,
     ),
     PlantedBug(
         "the_framework_is_not_timed",
@@ -147,26 +122,6 @@ BUGS: Final = [
         "if not len(cycle.snapshot.nodes):",
         runs="sampled",
         seed=26,
-    ),
-    PlantedBug(
-        "no_leftover_flush",
-        "No time is known for the next flush of unschedulable pods",
-        SchedulingQueue,
-        "next_flush_at_s",
-        "return min(at_s, self._leftover_flush_at_s) if self._queues.unschedulable_pods else at_s",
-        "return at_s",
-        runs="handlers",
-        seed=0,
-    ),
-    PlantedBug(
-        "removed_items_are_dropped",
-        "An item that is removed counts as dropped",
-        WriteQueue,
-        "_make_space",
-        "is_droppable = item.state is not _State.WRITING and not item.is_removed",
-        "is_droppable = item.state is not _State.WRITING",
-        runs="writes",
-        seed=9,
     ),
     PlantedBug(
         "sums_are_too_large",

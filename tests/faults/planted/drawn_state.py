@@ -16,7 +16,6 @@ from mooring.state.columns.grouped import GroupedCounts
 from mooring.state.columns.kind_columns import LabelClassColumns
 from mooring.state.columns.visit_order import VisitOrder
 from mooring.state.devices.allocated import AllocatedDevices
-from mooring.state.devices.claims import Claims
 from mooring.state.devices.signatures import NodeSignatures
 from mooring.state.listers import Lister
 from mooring.state.tables.affinity_terms import PodTermTable
@@ -73,16 +72,6 @@ BUGS: Final = [
         "if row >= 0:",
         "if row > 0:",
         runs="audit",
-        seed=0,
-    ),
-    PlantedBug(
-        "the_same_version_is_out_of_sync",
-        "A claim in the version that is stored is out of sync",
-        Claims,
-        "assume",
-        "stored is not None and new < stored:",
-        "stored is not None and new <= stored:",
-        runs="claim_store",
         seed=0,
     ),
     PlantedBug(
