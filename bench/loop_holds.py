@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl
 from bench.machine import calibration_ms, machine
 from mooring.apiserver.server import ApiServer
 from mooring.clock import SystemClock, seeded_random
+from mooring.garbage import short_collections
 
 PODS: Final = 50_000
 NODES: Final = 5_000
@@ -55,7 +56,8 @@ def main(arguments: Sequence[str] = ()) -> int:
     options = parser.parse_args(list(arguments))
     print(f"{machine()}; calibration {calibration_ms():.0f} ms")
     print(f"{options.pods} pods, {options.nodes} nodes")
-    worst_ms = asyncio.run(_measure(options.pods, options.nodes))
+    with short_collections(time.perf_counter):  # as ``mooring apiserver`` does
+        worst_ms = asyncio.run(_measure(options.pods, options.nodes))
     verdict = "" if worst_ms <= BAR_MS else "  MISSED"
     print(f"the loop waits {worst_ms:.0f} ms at most (bar {BAR_MS:.0f}){verdict}")
     return int(worst_ms > BAR_MS)

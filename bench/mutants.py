@@ -32,7 +32,7 @@ FAILED: Final = (1, 2)
 def main(arguments: list[str]) -> int:
     """Print each mutant and what became of it; 1 if the tests fail without one."""
     parser = argparse.ArgumentParser(prog="python -m bench mutants", description=__doc__)
-    parser.add_argument("rooms", nargs="+", help="folders or modules below src/mooring")
+    parser.add_argument("rooms", nargs="*", help="folders or modules below src/mooring")
     parser.add_argument("--count", type=int, default=20, help="mutants of all rooms together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="+", help="arguments of pytest; default: by folder")
@@ -42,7 +42,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--kinds", nargs="+", default=(), help="kinds of runs; default: all")
     parser.add_argument("--lines", type=Path, help="file for the lines that runs execute")
     parser.add_argument("--again", type=Path, help="an output: only what SURVIVED in it")
+    parser.add_argument("--list", type=Path, help="file of bugs that are tried instead (by seeds)")
     options = parser.parse_args(arguments)
+    if not options.rooms and options.list is None:
+        parser.error("name rooms, or a file of bugs by --list")
+    if options.list is not None and options.by != "seeds":
+        parser.error("--list needs --by seeds")
     print(machine())
     if options.by == "seeds":
         _measure_by_seeds(options)
@@ -61,6 +66,7 @@ def main(arguments: list[str]) -> int:
 
 def _measure_by_seeds(options: argparse.Namespace) -> None:
     # Imports the tests of faults, which only this mode needs.
+    from bench.listed_bugs import read_bugs
     from bench.seed_mutants import Options, measure
 
     package = ROOT / "src" / "mooring"
@@ -68,8 +74,10 @@ def _measure_by_seeds(options: argparse.Namespace) -> None:
     if options.again is not None:
         lines = options.again.read_text().splitlines()
         again = "\n".join(line for line in lines if line.startswith("SURVIVED"))
+    bugs = None if options.list is None else read_bugs(options.list, package)
+    paths = [*modules_of(package, options.rooms), *(path for path, _ in bugs or ())]
     measure(
-        modules_of(package, options.rooms),
+        list(dict.fromkeys(paths)),
         Options(
             seed=options.seed,
             mutant_count=options.count,
@@ -78,6 +86,7 @@ def _measure_by_seeds(options: argparse.Namespace) -> None:
             again=again,
             kinds=tuple(options.kinds),
             lines=options.lines,
+            bugs=bugs,
         ),
         lambda path: path.relative_to(package).as_posix(),
     )

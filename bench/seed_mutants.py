@@ -20,7 +20,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -92,6 +92,7 @@ class Options(NamedTuple):
         kinds: The kinds of runs; empty = all.
         lines: A file with the lines that runs execute: read if it exists, else written; None = no
             file. It fits as long as modules and runs are the same.
+        bugs: Modules and changes that are tried instead of drawn ones; None = draw them.
     """
 
     seed: int
@@ -101,6 +102,7 @@ class Options(NamedTuple):
     again: str | None
     kinds: tuple[str, ...]
     lines: Path | None = None
+    bugs: Sequence[tuple[Path, Mutant]] | None = None
 
 
 def measure(paths: list[Path], options: Options, name: Callable[[Path], str]) -> None:
@@ -116,9 +118,7 @@ def measure(paths: list[Path], options: Options, name: Callable[[Path], str]) ->
     sys.unraisablehook = lambda _: None
     # As they are now: a change of a file meanwhile does not fit the functions that are loaded.
     sources = {path: path.read_bytes() for path in paths}
-    pool = [(path, mutant) for path in paths for mutant in mutants_of(sources[path])]
-    drawn = random.Random(options.seed).sample(pool, min(options.mutant_count, len(pool)))
-    print(f"{len(drawn)} of {len(pool)} mutants, drawn by seed {options.seed}", flush=True)
+    drawn = _drawn(sources, options) if options.bugs is None else list(options.bugs)
     if options.again is not None:
         old = {line.partition(" ")[2].strip() for line in options.again.splitlines()}
         drawn = [it for it in drawn if _label(name(it[0]), sources[it[0]], it[1]) in old]
@@ -133,6 +133,13 @@ def measure(paths: list[Path], options: Options, name: Callable[[Path], str]) ->
         for function in unexecuted(path, traced.kinds):
             print(f"no run executes {name(path)}: {function}")
     print(", ".join(f"{count} {word}" for word, count in results.most_common()))
+
+
+def _drawn(sources: Mapping[Path, bytes], options: Options) -> list[tuple[Path, Mutant]]:
+    pool = [(path, mutant) for path, source in sources.items() for mutant in mutants_of(source)]
+    drawn = random.Random(options.seed).sample(pool, min(options.mutant_count, len(pool)))
+    print(f"{len(drawn)} of {len(pool)} mutants, drawn by seed {options.seed}", flush=True)
+    return drawn
 
 
 def _label(name: str, source: bytes, mutant: Mutant) -> str:

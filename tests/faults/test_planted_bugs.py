@@ -21,6 +21,13 @@ def test_each_bug_has_a_name_of_its_own() -> None:
     assert len(BY_NAME) == len(ALL_BUGS)
 
 
+def test_no_two_bugs_are_equal() -> None:
+    names: dict[str, list[str]] = {}
+    for bug in ALL_BUGS:
+        names.setdefault(bug.planted_source(), []).append(bug.name)
+    assert [equal for equal in names.values() if len(equal) > 1] == []
+
+
 def test_the_page_has_the_numbers_of_bugs_and_of_recorded_seeds() -> None:
     page = (ROOT / "docs/concepts/planted-bugs.md").read_text(encoding="utf-8")
     n_recorded = sum(bug.seed is not None for bug in ALL_BUGS)

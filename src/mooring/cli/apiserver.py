@@ -14,6 +14,7 @@ from mooring.cli.options import feature_gates_option
 from mooring.clock import SystemClock, seeded_random
 from mooring.config.durations import parse_duration_s
 from mooring.errors import ConfigError
+from mooring.garbage import short_collections
 
 if TYPE_CHECKING:
     from mooring.apiserver import ApiServer
@@ -106,10 +107,11 @@ def command(
         health_checks=health_probes(),
     )
     snapshot_file = SnapshotFile(api, data) if data is not None else None
-    if snapshot_file is not None:
-        snapshot_file.load()
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(api, snapshot_file, port, kubeconfig))
+    with short_collections(SystemClock().monotonic_s):
+        if snapshot_file is not None:
+            snapshot_file.load()
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_serve(api, snapshot_file, port, kubeconfig))
     if snapshot_file is not None:
         snapshot_file.save()
         click.echo(f"mooring apiserver: saved to {data}", err=True)

@@ -26,6 +26,7 @@ from mooring.cli.start_page import PageSource, served_page
 from mooring.clock import Clock, SystemClock, seeded_random
 from mooring.config import load
 from mooring.errors import ConfigError
+from mooring.garbage import short_collections
 from mooring.objects.counts import counted
 from mooring.objects.files.paths import STANDARD_INPUT
 from mooring.simulation.inputs.gated_kinds import gated_kinds
@@ -223,7 +224,8 @@ def _check_sources(live: str | None, context: str | None, cluster: tuple[str, ..
 
 def _run(work: Coroutine[Any, Any, None], *, is_virtual: bool) -> None:
     """Runs a coroutine to its end; an error of a task is raised alone."""
-    with asyncio.Runner(loop_factory=loop_factory_for(is_virtual=is_virtual)) as runner:
+    loops = loop_factory_for(is_virtual=is_virtual)
+    with short_collections(SystemClock().monotonic_s), asyncio.Runner(loop_factory=loops) as runner:
         try:
             runner.run(work)
         except BaseExceptionGroup as group:

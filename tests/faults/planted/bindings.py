@@ -267,14 +267,6 @@ BUGS: Final = [
         seed=0,
     ),
     PlantedBug(
-        "announced_is_kept",
-        "A nomination that was written before a binding that failed is not cleared",
-        BindingCycle,
-        "_handle_binding_failure",
-        "binding_ctx.node_name if binding_ctx.is_announced else None",
-        "None",
-    ),
-    PlantedBug(
         "announced_is_forgotten",
         "A nomination that was written before a failed binding is not cleared",
         BindingCycle,

@@ -5,6 +5,7 @@ A bug that no longer fits, since the code has changed, is an error: it has to be
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 import textwrap
@@ -50,12 +51,8 @@ class PlantedBug(NamedTuple):
         """
         module = _module_of(self.owner)
         static = inspect.getattr_static(self.owner, self.function)
-        function: Any = static.fget if isinstance(static, property) else static
-        # A context manager made by a decorator has the function inside; its source has both.
-        source = textwrap.dedent(inspect.getsource(function))
-        assert source.count(self.before) == 1, f"{self.name}: {source.count(self.before)} places"
         # With the module's own names, and with its ``from __future__ import annotations``.
-        text = "from __future__ import annotations\n" + source.replace(self.before, self.after)
+        text = "from __future__ import annotations\n" + self._changed()
         namespace: dict[str, Any] = {}
         code = compile(text, f"<planted {self.name}>", "exec")
         exec(code, vars(module), namespace)
@@ -66,6 +63,22 @@ class PlantedBug(NamedTuple):
             for importer in [module for name, module in sys.modules.items() if _is_ours(name)]:
                 if getattr(importer, self.function, None) is static:
                     patch.setattr(importer, self.function, planted)
+
+    def planted_source(self) -> str:
+        """Returns the changed function with its module, without what changes nothing in it.
+
+        Raises:
+            AssertionError: the source has no such part, or several.
+        """
+        return f"{_module_of(self.owner).__name__} {ast.dump(ast.parse(self._changed()))}"
+
+    def _changed(self) -> str:
+        static = inspect.getattr_static(self.owner, self.function)
+        function: Any = static.fget if isinstance(static, property) else static
+        # A context manager made by a decorator has the function inside; its source has both.
+        source = textwrap.dedent(inspect.getsource(function))
+        assert source.count(self.before) == 1, f"{self.name}: {source.count(self.before)} places"
+        return source.replace(self.before, self.after)
 
 
 def _is_ours(name: str) -> bool:

@@ -95,15 +95,6 @@ BUGS: Final = [
         seed=23,
     ),
     PlantedBug(
-        "conflict_is_certain",
-        "After a conflict the removal of a user goes on with the version that was outdated",
-        Removal,
-        "_note_failure",
-        "isinstance(error, (OutcomeUnknown, Conflict))",
-        "isinstance(error, OutcomeUnknown)",
-        runs="device",
-    ),
-    PlantedBug(
         "conflict_is_not_read",
         "After a conflict the removal of a user is sent again with the same version",
         Removal,

@@ -62,17 +62,6 @@ BUGS: Final = [
         seed=0,
     ),
     PlantedBug(
-        "may_arrive_after_read",
-        "Whether a binding may still arrive is looked up after the pod was read, not before",
-        HTTPExtender,
-        "_is_bound_in_the_end",
-        "        may_arrive = self._clock.monotonic_s() < ends_s\n"
-        "        is_bound = await self._is_bound(pod, node_name)\n",
-        "        is_bound = await self._is_bound(pod, node_name)\n"
-        "        may_arrive = self._clock.monotonic_s() < ends_s\n",
-        runs="extender",
-    ),
-    PlantedBug(
         "arrival_after_read",
         "Whether an extender's binding may arrive is decided after the read",
         HTTPExtender,
@@ -307,16 +296,6 @@ BUGS: Final = [
         seed=61,
     ),
     PlantedBug(
-        "latest_timeout",
-        "Of two timeouts in Permit the later one names the plugin",
-        WaitingPod,
-        "expire",
-        "plugin = min(",
-        "plugin = max(",
-        runs="cycle",
-        seed=14,
-    ),
-    PlantedBug(
         "settled_is_preempted",
         "A victim that Permit has allowed already counts as preempted",
         WaitingPod,
@@ -325,16 +304,6 @@ BUGS: Final = [
         "return True",
         runs="preemption",
         seed=7,
-    ),
-    PlantedBug(
-        "settled_was_waiting",
-        "A victim whose wait in Permit has ended counts as cancelled",
-        WaitingPod,
-        "preempt",
-        "return was_waiting",
-        "return True",
-        runs="preemption",
-        seed=4,
     ),
     PlantedBug(
         "port_of_another_pod",

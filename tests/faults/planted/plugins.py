@@ -138,16 +138,6 @@ BUGS: Final = [
         seed=19,
     ),
     PlantedBug(
-        "ignored_nodes_are_lowest",
-        "Nodes without a topology key count for the lowest score of spreading",
-        PodTopologySpread,
-        "normalize",
-        "normalized(scores, scores[~is_ignored])",
-        "normalized(scores, scores)",
-        runs="spreading",
-        seed=19,
-    ),
-    PlantedBug(
         "host_without_name_counts",
         "A node without the label of its name counts as a host",
         pod_topology_spread_scoring,
@@ -206,16 +196,6 @@ BUGS: Final = [
         "pass",
         runs="twin_binding",
         seed=3,
-    ),
-    PlantedBug(
-        "reset_claim_is_bound",
-        "A volume whose claimRef has lost its UID counts as bound",
-        BindProgress,
-        "_check_binding",
-        "volume.spec.claim_ref is None or not volume.spec.claim_ref.uid",
-        "volume.spec.claim_ref is None",
-        runs="bind_progress",
-        seed=0,
     ),
     PlantedBug(
         "moved_node_keeps_volume",

@@ -369,16 +369,6 @@ BUGS: Final = [
         seed=1,
     ),
     PlantedBug(
-        "assumed_is_nominated",
-        "A pod that is assumed on a node stays nominated",
-        Scheduler,
-        "_prepare_binding_cycle",
-        "self._cache.nominator.remove(pod.uid)",
-        "pass",
-        runs="cycle",
-        seed=1,
-    ),
-    PlantedBug(
         "annotated_in_place",
         "The selected node is written into the annotations that the cache has as well",
         Scheduler,

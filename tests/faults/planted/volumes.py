@@ -51,15 +51,6 @@ BUGS: Final = [
         seed=0,
     ),
     PlantedBug(
-        "reference_without_uid",
-        "A volume whose reference to the claim has lost its UID counts as bound",
-        BindProgress,
-        "_check_binding",
-        " or not volume.spec.claim_ref.uid",
-        "",
-        runs="volume",
-    ),
-    PlantedBug(
         "reset_reference_binds",
         "A volume whose reference has lost its UID is waited for",
         BindProgress,

@@ -367,14 +367,6 @@ BUGS: Final = [
         seed=0,
     ),
     PlantedBug(
-        "announced_of_update",
-        "The nomination before a binding is forgotten when a newer update leaves nominations",
-        StatusWriter,
-        "enqueue",
-        "update.announced or before.announced",
-        "update.announced",
-    ),
-    PlantedBug(
         "replaced_announcement",
         "The nomination before a binding is forgotten with a replaced status",
         StatusWriter,
