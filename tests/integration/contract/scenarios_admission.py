@@ -182,6 +182,81 @@ def invalid_policies_are_refused(api: Api, _namespace: str) -> None:
 
 
 @scenario
+def expressions_of_policies_are_checked(api: Api, namespace: str) -> None:
+    declared = (
+        "type(object) == google.protobuf.Timestamp",
+        "type(1) == int && type(object.a.b) == optional_type",
+        "[1].all(x, x > 0) && [[1]].exists(y, y.exists(z, z == 1))",
+        "[1].map(object, object).size() == 1 && oldObject == null && request.name != ''",
+        "authorizer.group('').resource('pods').check('get').allowed()",
+        "variables.a == 1 && namespaceObject.metadata.name == ''",
+        "sets.contains([1], [1]) && optional.of(1).hasValue() && lists.range(2).size() == 2",
+        "authorizer.requestResource.check('get').reason() == strings.quote('a')",
+        "ip.isCanonical('::1') && format.named('dns1123Label').value().validate('a') == null",
+        "object.a + object.c == 2.0 && object[object.b] in [1, 2]",
+    )
+    for number, expression in enumerate(declared):
+        spec = {
+            **_POLICY,
+            "variables": [{"name": "a", "expression": "1"}],
+            "validations": [{"expression": expression}],
+        }
+        name = f"{namespace}-v{number}"
+        policy = document("ValidatingAdmissionPolicy", ADMISSION, name, spec=spec)
+        created = api.post(VALIDATING, policy, dryRun="All")
+        assert created.code == 201, f"{expression}: {created.message}"
+    undeclared = (
+        "nothing",
+        "object.a == nothing",
+        "type(object) == google.protobuf.Nothing",
+        "type(object) == protobuf.Timestamp",
+        "[1].all(x, x > 0) && x",
+        "[1].all(x, y > 0)",
+        "[x].all(x, x > 0)",
+        "a && b && [c].exists(d, e)",
+        "nothing.greatest(1, 2) == 2",
+        "object.nothing.f(other)",
+        "Object.a.b == {'k': wrong}.k",
+        "math.greatest(1, 2) == 2",
+        "object.a.nothing(1)",
+        "nothing(object)",
+        "1 + 'a' == 2",
+        "size(1) == 1",
+        "object.a + 1 == 2.0",
+        "'a' && true",
+        "authorizer.a == 1",
+        "authorizer.check('get').allowed()",
+        "'a'.matches('[')",
+        "jsonpatch.escapeKey('/') == 'a'",
+        "Object{} == null",
+    )
+    for expression in undeclared:
+        spec = {**_POLICY, "validations": [{"expression": expression}]}
+        _refuse(api, VALIDATING, document("ValidatingAdmissionPolicy", ADMISSION, spec=spec))
+
+
+@scenario
+def expressions_of_mutations_have_declared_variables(api: Api, namespace: str) -> None:
+    declared = (
+        f"type(object) == google.protobuf.Timestamp ? {_OPERATIONS} : []",
+        '[JSONPatch{op: "remove", path: "/a/" + jsonpatch.escapeKey(object.b)}]',
+        '[1].map(x, JSONPatch{op: "test", path: "/a", value: x})',
+    )
+    undeclared = (
+        '[JSONPatch{op: nothing, path: "/a"}]',
+        "type(object) == google.protobuf.Nothing ? [JSONPatch{}] : []",
+        '[x].map(x, JSONPatch{op: "test", path: "/a", value: x})',
+    )
+    for number, expression in enumerate((*declared, *undeclared)):
+        patch = {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
+        spec = {**_MUTATION, "mutations": [patch]}
+        policy = document("MutatingAdmissionPolicy", ADMISSION, f"{namespace}-{number}", spec=spec)
+        answer = api.post(MUTATING, policy, dryRun="All")
+        expected = 201 if expression in declared else 422
+        assert answer.code == expected, f"{expression}: {answer.message}"
+
+
+@scenario
 def invalid_mutations_are_refused(api: Api, _namespace: str) -> None:
     apply = {"expression": "Object{}"}
     deletes = {**_RULE, "operations": ["DELETE"]}

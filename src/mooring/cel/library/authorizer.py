@@ -14,10 +14,10 @@ from mooring.cel.types import BOOL, STRING, struct
 from mooring.cel.values import NO_OVERLOAD, Value
 
 _PREFIX: Final = "kubernetes.authorization."
-_AUTHORIZER: Final = struct(_PREFIX + "Authorizer")
+AUTHORIZER: Final = struct(_PREFIX + "Authorizer")
 _PATH: Final = struct(_PREFIX + "PathCheck")
 _GROUP: Final = struct(_PREFIX + "GroupCheck")
-_RESOURCE: Final = struct(_PREFIX + "ResourceCheck")
+RESOURCE_CHECK: Final = struct(_PREFIX + "ResourceCheck")
 _DECISION: Final = struct(_PREFIX + "Decision")
 
 
@@ -26,18 +26,22 @@ def _refuse(*_args: Value) -> Value:
 
 
 LIBRARY: Final[dict[str, Function | list[Overload]]] = {
-    "path": [method("authorizer_path", (_AUTHORIZER, STRING), _PATH, _refuse)],
-    "group": [method("authorizer_group", (_AUTHORIZER, STRING), _GROUP, _refuse)],
+    "path": [method("authorizer_path", (AUTHORIZER, STRING), _PATH, _refuse)],
+    "group": [method("authorizer_group", (AUTHORIZER, STRING), _GROUP, _refuse)],
     "serviceAccount": [
-        method("authorizer_serviceaccount", (_AUTHORIZER, STRING, STRING), _AUTHORIZER, _refuse)
+        method("authorizer_serviceaccount", (AUTHORIZER, STRING, STRING), AUTHORIZER, _refuse)
     ],
-    "resource": [method("groupcheck_resource", (_GROUP, STRING), _RESOURCE, _refuse)],
-    "subresource": [method("resourcecheck_subresource", (_RESOURCE, STRING), _RESOURCE, _refuse)],
-    "namespace": [method("resourcecheck_namespace", (_RESOURCE, STRING), _RESOURCE, _refuse)],
-    "name": [method("resourcecheck_name", (_RESOURCE, STRING), _RESOURCE, _refuse)],
+    "resource": [method("groupcheck_resource", (_GROUP, STRING), RESOURCE_CHECK, _refuse)],
+    "subresource": [
+        method("resourcecheck_subresource", (RESOURCE_CHECK, STRING), RESOURCE_CHECK, _refuse)
+    ],
+    "namespace": [
+        method("resourcecheck_namespace", (RESOURCE_CHECK, STRING), RESOURCE_CHECK, _refuse)
+    ],
+    "name": [method("resourcecheck_name", (RESOURCE_CHECK, STRING), RESOURCE_CHECK, _refuse)],
     "check": [
         method("pathcheck_check", (_PATH, STRING), _DECISION, _refuse),
-        method("resourcecheck_check", (_RESOURCE, STRING), _DECISION, _refuse),
+        method("resourcecheck_check", (RESOURCE_CHECK, STRING), _DECISION, _refuse),
     ],
     "errored": [method("decision_errored", (_DECISION,), BOOL, _refuse)],
     "error": [method("decision_error", (_DECISION,), STRING, _refuse)],
@@ -46,6 +50,6 @@ LIBRARY: Final[dict[str, Function | list[Overload]]] = {
 }
 
 SELECTORS: Final[dict[str, Function | list[Overload]]] = {
-    name: [method(f"authorizer_{name.lower()}", (_RESOURCE, STRING), _RESOURCE, _refuse)]
+    name: [method(f"authorizer_{name.lower()}", (RESOURCE_CHECK, STRING), RESOURCE_CHECK, _refuse)]
     for name in ("fieldSelector", "labelSelector")
 }

@@ -20,7 +20,10 @@ import msgspec
 #: Structs that have one manager as a whole, as elements of lists.
 #: Source: the marker +structType=atomic in k8s.io/api and k8s.io/apimachinery.
 _ATOMIC_ELEMENTS = frozenset(
-    ("meta.OwnerReference", "core.LocalObjectReference", "core.ObjectReference")
+    {
+        *("meta.OwnerReference", "core.LocalObjectReference", "core.ObjectReference"),
+        "admissionregistration.Variable",
+    }
 )
 
 POINTER, EMPTY, ZERO, ALWAYS, NULL = "pointer", "empty", "zero", "always", "null"

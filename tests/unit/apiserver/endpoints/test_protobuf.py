@@ -302,6 +302,7 @@ def test_without_a_kind_the_path_tells() -> None:
         (b"", "expected prefix [107 56 115 0]"),
         (b"{}", "expected prefix [107 56 115 0]"),
         (envelope("Pod", b"\x0a\x05ab"), "it ends in the middle of a field"),
+        (envelope("Pod", b"\x0a\x04" + field(1, "p")), "it ends in the middle of a field"),
         (envelope("Pod", b"\x0a\xff"), "it ends in the middle of a number"),
         (envelope("Pod", b"\x0a" + b"\xff" * 11), "a number is too long"),
         (envelope("Pod", b"\x02\x00"), "a field has the number 0"),

@@ -142,13 +142,16 @@ def validate_conditions(conditions: Sequence[Object], field: str) -> Errors:
         names_before.add(name)
 
 
-def validate_expression(text: str, field: str, if_empty: str = "") -> Errors:
-    """Validates an expression in CEL: its syntax, and that its variables exist.
+def validate_expression(
+    text: str, field: str, if_empty: str = "", *, with_patch_types: bool = False
+) -> Errors:
+    """Validates an expression in CEL: its syntax, variables, functions and types.
 
-    ``if_empty`` is the message if there is no expression.
+    ``if_empty`` is the message if there is no expression. ``with_patch_types``: it may make
+    objects and patches.
     """
     # Imported late: few clusters have such expressions.
-    from mooring.apiserver.validation.admission.variables import report_undeclared
+    from mooring.apiserver.validation.admission.variables import report_problems
     from mooring.cel.depth import deep_recursion
     from mooring.cel.syntax.parser import parse
     from mooring.cel.syntax.source import Problems, Source
@@ -161,6 +164,6 @@ def validate_expression(text: str, field: str, if_empty: str = "") -> Errors:
     with deep_recursion():
         root = parse(source, problems)
         if not problems:
-            report_undeclared(root, source, problems)
+            report_problems(root, source, problems, with_patch_types=with_patch_types)
     if problems:
         yield invalid(field, text, f"compilation failed: {problems}")

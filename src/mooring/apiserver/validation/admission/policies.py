@@ -181,7 +181,7 @@ def _validate_mutation(mutation: Object, field: str) -> Errors:
         yield required(f"{field}.{own}", f"must be specified when patchType is {kind}")
     else:
         text = mutation[own].get("expression", "").strip()
-        yield from validate_expression(text, f"{field}.{own}.expression")
+        yield from validate_expression(text, f"{field}.{own}.expression", with_patch_types=True)
     if mutation.get(other) is not None:
         problem = f"must not be specified when patchType is {kind}"
         yield invalid(f"{field}.{other}", f"{{{other}}}", problem)

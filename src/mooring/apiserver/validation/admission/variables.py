@@ -1,32 +1,48 @@
 """The variables of expressions in webhooks and admission policies.
 
 Source: k8s.io/apiserver pkg/admission/plugin/cel (what ``mustBuildEnvs`` declares). Differs: the
-types are not checked, nor which functions a type has, nor that ``params`` needs a ``paramKind``.
+fields of ``request``, ``namespaceObject`` and ``variables`` have no types, the type of the result
+may be any, and ``params`` needs no ``paramKind``. Of the expression of a mutation, which makes
+objects such as ``JSONPatch{}``, the variables are checked alone.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mooring.cel.checker import NAMED_TYPES
+from mooring.cel.checker import NAMED_TYPES, check
+from mooring.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
 from mooring.cel.syntax.tree import Call, Comprehension, Ident, Node, Select, children
+from mooring.cel.types import DYN, Type
+from mooring.cel.validators import validate
 
 if TYPE_CHECKING:
     from mooring.cel.syntax.source import Problems, Source
 
-_DECLARED: Final = frozenset(
-    {
-        *("object", "oldObject", "request", "authorizer", "params", "namespaceObject"),
-        *("variables", "Object", "JSONPatch"),
-    }
-)
-#: Names before the dot of a function, as in ``math.greatest``.
-_LIBRARIES: Final = frozenset(
-    {"base64", "format", "jsonpatch", "math", "optional", "regex", "sets", "strings"}
-)
+_UNTYPED: Final = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+_VARIABLES: Final[dict[str, Type]] = {
+    **dict.fromkeys(_UNTYPED, DYN),
+    "authorizer": AUTHORIZER,
+    "authorizer.requestResource": RESOURCE_CHECK,
+}
+_DECLARED: Final = frozenset({*_VARIABLES, "Object", "JSONPatch"})
+#: Names before the dot of a function, as in ``sets.contains``.
+_LIBRARIES: Final = frozenset({"format", "ip", "jsonpatch", "lists", "optional", "sets", "strings"})
 
 
-def report_undeclared(root: Node, source: Source, problems: Problems) -> None:
+def report_problems(
+    root: Node, source: Source, problems: Problems, *, with_patch_types: bool
+) -> None:
+    """Reports variables and functions of an expression that do not exist, and wrong types."""
+    if with_patch_types:
+        _report_undeclared(root, source, problems)
+        return
+    check(root, source, problems, _VARIABLES)
+    if not problems:
+        validate(root, source, problems)
+
+
+def _report_undeclared(root: Node, source: Source, problems: Problems) -> None:
     """Reports the variables of an expression that do not exist, in the order of the checker."""
     pending: list[tuple[Node, frozenset[str]]] = [(root, _DECLARED | NAMED_TYPES.keys())]
     while pending:
