@@ -16,9 +16,18 @@ from mooring.clock import Rng, seeded_random
 from mooring.cluster_event import ClusterEventWithHint, QueueingHint
 from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Reject
-from mooring.queue import InFlightAttempt, QueuedPod, QueueName, QueueOptions
+from mooring.queue import (
+    InFlightAttempt,
+    QueuedPod,
+    QueueName,
+    QueueOptions,
+    quarantine,
+    queueing_hints,
+    queues,
+)
 from mooring.state import PodInfo
-from tests.faults.parts.queue_plugins import HintCalls, SortWithoutKey
+from tests.faults.parts.logged import logged
+from tests.faults.parts.queue_plugins import HintCalls, SortWithoutKey, log_problems
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.queue_twin import QueueTwin
 from tests.helpers.queues import NODE_ADD, QUEUE, SKIP, Bench, Signer, framework_of, on, pod
@@ -65,6 +74,8 @@ WITHOUT_KEY: Final = 1
 #: In such seeds, modulo four, pods have one of two profiles; the second one has fewer plugins.
 PROFILES: Final = 3
 OTHER: Final = "other"
+#: So many events are recorded for pods in flight.
+EVENTS_MAX: Final = (10_000, 10_000, 1, 2, 3, 8, 20)
 #: Of the changes so many are of a quarantined pod, if there is one.
 QUARANTINED_SHARE: Final = 0.4
 
@@ -125,6 +136,7 @@ class QueueUsers:
         )
         self._queue, self._clock = self._bench.queue, self._bench.clock
         self._twin = twin = QueueTwin(self._bench.profiles, self._clock, QueueOptions(**options))
+        self._limit_events(seeded_random(seed + 5_000_000).choice(EVENTS_MAX))
         self._attached = AttachedQueue(self._queue, twin, self.problems.append)
         self._hints.follow(self._clock, lambda: self._attached._is_inside)
         self._pods_max = rng.choice((4, 4, 10, 150))  # so that heaps drop stale entries, or few
@@ -138,6 +150,10 @@ class QueueUsers:
         if self._raises:
             self._failing_share = 0.1  # what raises matters to pods that are rejected
         self._plugins = rng.choice((["First"], ["First", "First", "Second"]))
+
+    def _limit_events(self, limit: int) -> None:
+        """Records so many events for pods in flight."""
+        self._twin.events_max = self._queue._in_flight._max_events = limit
 
     # -- pods -------------------------------------------------------------------------------------
 
@@ -278,7 +294,12 @@ class QueueRun(QueueUsers):
     """One run."""
 
     def run(self) -> None:
-        """Makes all calls, until one differs."""
+        """Makes all calls, until one differs, and compares what was logged."""
+        with logged(quarantine, queueing_hints, queues) as log:
+            self._make_calls()
+        self.problems += log_problems(log.lines, self._errors(), self._twin.quarantines)
+
+    def _make_calls(self) -> None:
         if self._queue.resources() != self._twin.resources():
             self.problems.append(f"events of {self._queue.resources()} matter")
         if self._is_broken:
@@ -314,11 +335,15 @@ class QueueRun(QueueUsers):
         counts: Counter[tuple[str, str]] = Counter()
         for framework in self._bench.profiles.values():
             counts.update(framework.errors.statistics())
-        expected = Counter({("Door", "PreEnqueue"): self._n_gate_errors})
-        expected.update({(it, "QueueingHint"): n for it, n in self._hints.errors.items()})
-        expected.update({(it, "Sign"): n for it, n in self._sign_errors.items()})
-        if counts != +expected:
-            self.problems.append(f"errors {dict(counts)}, not {dict(expected)}")
+        if counts != self._errors():
+            self.problems.append(f"errors {dict(counts)}, not {dict(self._errors())}")
+
+    def _errors(self) -> Counter[tuple[str, str]]:
+        """Returns the errors of hints, gates and signatures by plugin and point."""
+        errors = Counter({("Door", "PreEnqueue"): self._n_gate_errors})
+        errors.update({(it, "QueueingHint"): n for it, n in self._hints.errors.items()})
+        errors.update({(it, "Sign"): n for it, n in self._sign_errors.items()})
+        return +errors
 
     # -- attempts ---------------------------------------------------------------------------------
 

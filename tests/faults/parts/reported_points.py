@@ -27,8 +27,8 @@ from tests.faults.parts.points_model import (
 )
 from tests.faults.parts.timed_points import PluginCalls
 
-#: A pod is signed whenever results are looked for.
-NOT_COMPARED: Final = "Sign"
+#: A pod is signed whenever results are looked for, which is no report of its own.
+SIGN: Final = "Sign"
 #: A reading of the clock.
 TICK_S: Final = 0.125
 #: Points that take no time if no plugin is called.
@@ -63,6 +63,7 @@ class PointRecorder(FrameworkRecorder):
     __slots__ = (
         "_calls",
         "_last_s",
+        "_n_signed",
         "_time_s",
         "problems",
         "reports",
@@ -77,16 +78,23 @@ class PointRecorder(FrameworkRecorder):
             setattr(self, name, getattr(counting, name))
         self.reports: list[Report] = []
         self.problems: list[str] = []
+        self._n_signed = 0
         self._time_s = self._last_s = 0.0
         self.now = self._tick
         self.succeeded = {
-            point: self.succeeded[point] if point == NOT_COMPARED else self._taking(point, SUCCESS)
+            point: self._signed if point == SIGN else self._taking(point, SUCCESS)
             for point in POINTS
         }
         self.pre_flight_skipped = self._taking("PreBindPreFlight", SKIP)
 
     def _taking(self, point: str, code: str) -> Callable[[float], None]:
         return partial(self._report, point, code)
+
+    def _signed(self, seconds: float) -> None:
+        """Counts that a pod was signed, from one reading of the clock to the next one."""
+        self._n_signed += 1
+        if seconds != TICK_S:
+            self.problems.append(f"Sign takes {seconds} s")
 
     def _tick(self) -> float:
         self._time_s += TICK_S
@@ -98,7 +106,13 @@ class PointRecorder(FrameworkRecorder):
         self.reports.append((point, code))
 
     def _check(self, point: str, started_s: float, is_nothing: bool = False) -> None:
-        """Checks that a point has begun after the report before it, and takes time."""
+        """Checks that a point has begun after the report before it, and takes time.
+
+        A pod is signed once before its PreFilter, and not again.
+        """
+        if self._n_signed != (point == "PreFilter"):
+            self.problems.append(f"{point}: the pod was signed {self._n_signed} times before")
+        self._n_signed = 0
         if not self._last_s <= started_s < self._time_s + is_nothing:
             times = f"from {started_s} to {self._time_s} s, and the last one ended at"
             self.problems.append(f"{point} takes {times} {self._last_s} s")
