@@ -76,6 +76,8 @@ PROFILES: Final = 3
 OTHER: Final = "other"
 #: So many events are recorded for pods in flight.
 EVENTS_MAX: Final = (10_000, 10_000, 1, 2, 3, 8, 20)
+#: So many more retries are of a pod that may not be waiting.
+ANY_RETRY_SHARE: Final = 0.3
 #: Of the changes so many are of a quarantined pod, if there is one.
 QUARANTINED_SHARE: Final = 0.4
 
@@ -136,7 +138,7 @@ class QueueUsers:
         )
         self._queue, self._clock = self._bench.queue, self._bench.clock
         self._twin = twin = QueueTwin(self._bench.profiles, self._clock, QueueOptions(**options))
-        self._limit_events(seeded_random(seed + 5_000_000).choice(EVENTS_MAX))
+        self._limited = self._limit_events(seeded_random(seed + 5_000_000))
         self._attached = AttachedQueue(self._queue, twin, self.problems.append)
         self._hints.follow(self._clock, lambda: self._attached._is_inside)
         self._pods_max = rng.choice((4, 4, 10, 150))  # so that heaps drop stale entries, or few
@@ -151,9 +153,10 @@ class QueueUsers:
             self._failing_share = 0.1  # what raises matters to pods that are rejected
         self._plugins = rng.choice((["First"], ["First", "First", "Second"]))
 
-    def _limit_events(self, limit: int) -> None:
-        """Records so many events for pods in flight."""
-        self._twin.events_max = self._queue._in_flight._max_events = limit
+    def _limit_events(self, rng: Rng) -> Rng:
+        """Draws how many events are recorded for pods in flight."""
+        self._twin.events_max = self._queue._in_flight._max_events = rng.choice(EVENTS_MAX)
+        return rng
 
     # -- pods -------------------------------------------------------------------------------------
 
@@ -279,6 +282,10 @@ class QueueUsers:
         waiting = [entry for entry in self._queue.pods() if entry.queue_name.waits_for_event]
         if waiting:
             self._queue.retry_after_backoff(self._rng.choice(waiting).uid)
+        if self._limited.random() < ANY_RETRY_SHARE:
+            # Of any pod, which may be in another queue, in flight, or gone.
+            uids = [*self._twin.pods, *(it.uid for it in self._twin.flying.values()), "unknown"]
+            self._queue.retry_after_backoff(self._limited.choice(uids))
 
     def _wait(self) -> None:
         """Lets time pass; the owner of the queue flushes it when it is due, or late."""
