@@ -33,12 +33,16 @@ from mooring.state.volumes.free_index.free_volumes import FreeVolumes
 from mooring.state.volumes.limits import attach_limit_volumes
 from mooring.state.volumes.topology import TopologyMasks
 from mooring.testing import make_node, make_pod
-from tests.faults.parts.limits import set_limit
+from tests.faults.parts.limits import first_rows, set_limit
+from tests.faults.parts.volume_nodes import FIRST_ROWS, VolumeNodes
 from tests.faults.parts.volumes_model import reaches
+from tests.faults.twins.leftovers import CacheLeftovers, leftovers, sizes_of
 
 CALLS: Final = 40
 #: Added to the seed: volumes of which all are in zones.
 ZONES_SEED: Final = 1 << 44
+#: Added to the seed: nodes that come and go, with CSINodes and attachments.
+NODES_SEED: Final = 1 << 45
 GI: Final = 1 << 30
 NANOS: Final = 10**9
 NODES: Final = ("n0", "n1", "n2", "n3")
@@ -71,6 +75,8 @@ PROVISIONERS: Final = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
     "kubernetes.io/cinder": "cinder.csi.openstack.org",
 }
+#: Of the nodes and their topology, which all capacities read.
+READ_CAPACITIES: Final = ("._nodes", "._reaches", "._column")
 #: "driver/handle" -> driver.
 Counted = dict[str, str]
 
@@ -217,7 +223,8 @@ class CapacitiesRun:
         self._rng = rng
         self._nodes = NodeTable()
         self._labels: dict[str, dict[str, str]] = {}
-        self._capacities = CapacitiesByClass(self._nodes, TopologyMasks(self._nodes))
+        self._reaches = TopologyMasks(self._nodes)
+        self._capacities = CapacitiesByClass(self._nodes, self._reaches)
         #: Name -> class, rules of labels (None = no node), capacity, and the largest volume.
         self._stored: dict[str, tuple[str, Any, int, int | None]] = {}
         for name in NODES:
@@ -236,6 +243,16 @@ class CapacitiesRun:
                 self._put(name)
             for class_name in ("k0", "k1"):
                 self._compare(class_name)
+        before = sizes_of(self._new(), READ_CAPACITIES)
+        surplus = leftovers(self._capacities, before, READ_CAPACITIES)
+        assert not surplus, f"the capacities have more elements than new ones in {surplus}"
+
+    def _new(self) -> CapacitiesByClass:
+        """Returns new tables of the same capacities."""
+        capacities = CapacitiesByClass(self._nodes, self._reaches)
+        for name, parts in self._stored.items():
+            capacities.put(_capacity(name, *parts))
+        return capacities
 
     def _put_node(self, name: str) -> None:
         zones = {"zone": self._rng.choice("ab")} if self._rng.random() < 0.85 else {}
@@ -257,16 +274,7 @@ class CapacitiesRun:
         class_name, size = rng.choice(("k0", "k0", "k1")), rng.randrange(4)
         most = rng.choice((None, None, rng.randrange(4)))
         self._stored[name] = class_name, labels, size, most
-        body: dict[str, Any] = {
-            "metadata": {"name": name, "namespace": "default"},
-            "storageClassName": class_name,
-            "capacity": f"{size}Gi",
-        }
-        if labels is not None:
-            body["nodeTopology"] = {"matchLabels": labels}
-        if most is not None:
-            body["maximumVolumeSize"] = f"{most}Gi"
-        self._capacities.put(convert(body, "CSIStorageCapacity"))
+        self._capacities.put(_capacity(name, class_name, labels, size, most))
 
     def _compare(self, class_name: str) -> None:
         """Compares which nodes can have a new volume, and by which capacity."""
@@ -293,6 +301,20 @@ class CapacitiesRun:
         assert actual == expected, f"{size} of {class_name}: {actual}, not {expected}"
 
 
+def _capacity(name: str, class_name: str, labels: Any, size: int, most: int | None) -> Any:
+    """Returns a CSIStorageCapacity."""
+    body: dict[str, Any] = {
+        "metadata": {"name": name, "namespace": "default"},
+        "storageClassName": class_name,
+        "capacity": f"{size}Gi",
+    }
+    if labels is not None:
+        body["nodeTopology"] = {"matchLabels": labels}
+    if most is not None:
+        body["maximumVolumeSize"] = f"{most}Gi"
+    return convert(body, "CSIStorageCapacity")
+
+
 def _name(volumes: FreeVolumes, position: int) -> str:
     name: str = volumes.at(position).metadata.name
     return name
@@ -309,22 +331,30 @@ class CountedRun:
         cache: Has all of them.
     """
 
-    def __init__(self, rng: Rng) -> None:
+    def __init__(self, rng: Rng, more: Rng | None = None) -> None:
+        """Creates two nodes; ``more`` draws other nodes, CSINodes and attachments instead."""
         self._rng = rng
-        self.cache = Cache()
+        with first_rows(64 if more is None else more.choice(FIRST_ROWS)):
+            self.cache = Cache()
+        self._leftovers = CacheLeftovers(self.cache) if more is not None else None
+        self._nodes = VolumeNodes(self.cache, NODES, more) if more is not None else None
         self._stored: dict[tuple[str, str], dict[str, Any]] = {}
         self._pods: dict[str, Any] = {}
         self._count = 0
-        for name in NODES[:2]:
+        for name in NODES[:2] if more is None else ():
             self.cache.put_node(make_node(name))
 
     def run(self) -> None:
-        """Changes objects and pods, and compares what counts."""
+        """Changes objects and pods, and compares what counts, and at last what is left."""
         rng = self._rng
         for _ in range(CALLS):
             rng.choice((self._change, self._change, self._place, self._remove))()
+            if self._nodes is not None:
+                self._nodes.change()
             self._compare()
         problems = audit(self.cache)
+        if self._leftovers is not None:
+            problems += self._leftovers.problems()
         assert not problems, problems[0]
 
     # -- objects ----------------------------------------------------------------------------------
@@ -402,6 +432,7 @@ class CountedRun:
     def _place(self) -> None:
         """Places a pod; one that was evaluated before keeps its result."""
         pod, node = self._new_pod(), self._rng.choice(NODES[:2])
+        node = node if self._nodes is None else self._nodes.node()
         name = pod.metadata.name
         if self._rng.random() < 0.5:
             self.cache.storage.use.usage_if_scheduled(pod)
@@ -419,6 +450,9 @@ class CountedRun:
     def _compare(self) -> None:
         storage = self.cache.storage
         users: Counter[tuple[str, str]] = Counter()
+        used: dict[str, Counted] = {}
+        claims: dict[str, bool] = {}
+        failing: dict[str, set[str]] = {}
         for pod in self._pods.values():
             placed = self.cache.pods.get(pod.metadata.uid)
             assert placed is not None
@@ -427,12 +461,30 @@ class CountedRun:
             self._check(f"{pod.metadata.name} on a node", actual, expected, problem)
             node = self.cache.nodes.names[placed.row]
             users.update((volume, node) for volume in expected)
+            used.setdefault(node, {}).update(expected)
+            if problem:
+                failing.setdefault(node, set()).add(pod.metadata.uid)
+            for it in pod.spec.volumes:
+                if it.persistent_volume_claim is not None:
+                    name = f"default/{it.persistent_volume_claim.claim_name}"
+                    claims[name] = claims.get(name, False) or bool(
+                        self.cache.nodes.alive[placed.row]
+                    )
             is_counting = bool(expected) or problem
             slot = placed.slot
             mask = storage.use.counting()
             assert bool(slot < len(mask) and mask[slot]) == is_counting, f"{pod.metadata.name}"
         for (volume, node), count in users.items():
             assert storage.use.attached_volumes.pods_on(volume, node) == count, volume
+        uncounted = {node: set(uids) for node, uids in storage.use.problems.items()}
+        assert uncounted == failing, f"not counted are {uncounted}, not {failing}"
+        for name in ("default/c0", "default/c1", "default/c2"):
+            is_used = storage.use.is_claim_used(name)
+            assert is_used == claims.get(name, False), f"{name} is used: {is_used}"
+        if self._nodes is not None:
+            volumes = {name: body for (kind, name), body in self._stored.items() if kind == PV}
+            for difference in self._nodes.problems(used, volumes):
+                raise AssertionError(difference)
         assert storage.listings() == self._listings(), f"lists: {storage.listings()}"
         new = self._new_pod()
         for has_node in (True, False):
@@ -544,3 +596,4 @@ def run_volume_tables(seed: int) -> None:
         FreeVolumesRun(seeded_random(seed + ZONES_SEED + 1), zones).run()
         CapacitiesRun(rng).run()
         CountedRun(rng).run()
+        CountedRun(seeded_random(seed + NODES_SEED), seeded_random(seed + NODES_SEED + 1)).run()
