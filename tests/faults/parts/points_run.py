@@ -114,7 +114,7 @@ class PointsRun:
         count = MANY_KINDS if self.has_many_kinds else KINDS
         self._kinds = [str(number) for number in range(count)]
         more = seeded_random(seed + 3_000_000)
-        self._plugins = DrawnPlugins(rng, more, self._kinds, seeded_random(seed + 4_000_000))
+        self._plugins = DrawnPlugins(rng, more, self._kinds, seed)
         self.problems = self._plugins.problems
         #: Node -> the pods that are nominated to it.
         self._nominated: dict[str, list[PodInfo]] = {}
@@ -160,7 +160,7 @@ class PointsRun:
             if self._rng.random() < 0.3:
                 _nominate(self._rng, self._cache, self._nominated, f"nominated-{number}")
             kind = self._rng.choice(self._kinds)
-            self._plugins.begin(kind, number)
+            self._plugins.begin(kind, number, may_fail=True)
             await self._attempt(f"pod-{number}", kind)
             self.problems += self._snapshots.problems()
             self.problems += self._recorder.problems
@@ -237,14 +237,14 @@ class PointsRun:
         try:
             result: Any = schedule_pod(self._framework, cycle, attempt)
         except PluginError as error:
-            self._check_reports(pod, model)
-            self.problems += self._evaluations.failed(attempt, model.evaluated, crowded)
-            if not isinstance(expected, PluginRaised) or error.plugin not in expected.args:
-                self.problems.append(f"{name}: {error}, not {expected!r}")
-            return
+            result = error
+        expected = model.with_failed_score(self._plugins.failed, expected)
         self._check_reports(pod, model)
-        self.problems += self._evaluations.problems(model.evaluated, crowded)
-        if isinstance(expected, PluginRaised):
+        self.problems += self._evaluations.problems(attempt, model.evaluated, crowded)
+        if isinstance(result, PluginError):
+            if not isinstance(expected, PluginRaised) or result.plugin not in expected.args:
+                self.problems.append(f"{name}: {result}, not {expected!r}")
+        elif isinstance(expected, PluginRaised):
             self.problems.append(f"{name}: {result}, not an error of {expected.args}")
         elif isinstance(result, Diagnosis):
             self._check_diagnosis(pod, attempt, result, expected, model, cycle)

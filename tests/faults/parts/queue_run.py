@@ -76,6 +76,8 @@ PROFILES: Final = 3
 OTHER: Final = "other"
 #: So many events are recorded for pods in flight.
 EVENTS_MAX: Final = (10_000, 10_000, 1, 2, 3, 8, 20)
+#: So many of the rejected pods are rejected by a plugin that gates pods, too.
+GATE_REJECTS_SHARE: Final = 0.1
 #: So many more retries are of a pod that may not be waiting.
 ANY_RETRY_SHARE: Final = 0.3
 #: Of the changes so many are of a quarantined pod, if there is one.
@@ -389,6 +391,9 @@ class QueueRun(QueueUsers):
             refusing.append("Mixed")
         if self._extended is not None and self._extended.random() < EXTENDED_SHARE:
             refusing = self._extended.choice((["Extender"], [*refusing, "Extender"]))
+        if self._limited.random() < GATE_REJECTS_SHARE:
+            # A plugin may reject a pod that it also gates, before the pending ones or after them.
+            refusing.insert(self._limited.choice((0, len(refusing))), "Door")
         n_pending = rng.choice((0, 0, 0, 1, 2))
         self._queue.add_unschedulable(
             entry, newest, refused_by=refusing[n_pending:], pending_on=refusing[:n_pending]
