@@ -6,12 +6,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from mooring.clock import Clock
+from mooring.clock import Clock, Rng
 from mooring.cluster_event import ClusterEventWithHint, QueueingHint
 from mooring.metrics.recorders import SchedulerRecorder
+from mooring.objects.pod import Pod
 from mooring.queue import QueuedPod
 from mooring.state import PodInfo
 from tests.faults.parts.logged import Line
+from tests.helpers.queues import (
+    NODE_ADD,
+    NODE_LABEL,
+    NODE_TAINT,
+    POD_UPDATE,
+    PV_ADD,
+    QUEUE,
+    SKIP,
+    Refuser,
+    on,
+)
 
 #: What is logged of an error, by the extension point.
 MESSAGES: Final = {
@@ -43,6 +55,25 @@ def log_problems(
     ]
     if logged != list(quarantines):
         yield f"logged are the quarantines {logged}, not {list(quarantines)}"
+
+
+def reader(rng: Rng) -> Refuser:
+    """Returns a plugin whose hint queues a pod if an object has become what the pod wants.
+
+    It registers for some events in any order: of new nodes with an event of taints, or without.
+    """
+    events = NODE_ADD, NODE_LABEL, NODE_TAINT, PV_ADD, POD_UPDATE
+    chosen = rng.sample(events, rng.randint(2, len(events)))
+    return Refuser("Reader", *(on(event, _has_become) for event in chosen))
+
+
+def _has_become(info: PodInfo, old: Any, new: Any) -> QueueingHint:
+    was, now = map(_wants_of, (old, new))
+    return QUEUE if was != now == info.metadata.labels["wants"] else SKIP
+
+
+def _wants_of(obj: Any) -> Any:
+    return obj.metadata.labels["wants"] if isinstance(obj, Pod) else obj
 
 
 class SortWithoutKey:

@@ -27,7 +27,7 @@ from mooring.queue import (
 )
 from mooring.state import PodInfo
 from tests.faults.parts.logged import logged
-from tests.faults.parts.queue_plugins import HintCalls, SortWithoutKey, log_problems
+from tests.faults.parts.queue_plugins import HintCalls, SortWithoutKey, log_problems, reader
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.queue_twin import QueueTwin
 from tests.helpers.queues import NODE_ADD, QUEUE, SKIP, Bench, Signer, framework_of, on, pod
@@ -76,8 +76,13 @@ PROFILES: Final = 3
 OTHER: Final = "other"
 #: So many events are recorded for pods in flight.
 EVENTS_MAX: Final = (10_000, 10_000, 1, 2, 3, 8, 20)
-#: So many of the rejected pods are rejected by a plugin that gates pods, too.
-GATE_REJECTS_SHARE: Final = 0.1
+#: In so many events nothing has changed; in others the object was another, or not there.
+SAME_SHARE: Final = 0.6
+OLD: Final = (*WANTS, None)
+#: So many of the rejected pods are rejected by a plugin whose hint compares two versions.
+READER_SHARE: Final = 0.15
+#: So many of the pods that a plugin may gate are rejected by it, too.
+GATE_REJECTS_SHARE: Final = 0.5
 #: So many more retries are of a pod that may not be waiting.
 ANY_RETRY_SHARE: Final = 0.3
 #: Of the changes so many are of a quarantined pod, if there is one.
@@ -107,7 +112,7 @@ class QueueUsers:
         self._mixed = seeded_random(seed + 1_000_000) if seed % 5 == MIXED else None
         mixed = [_mixed_plugin()] if self._mixed is not None else []
         self._raises = seed % 7 == RAISES
-        plugins = [*all_plugins(self._door), *mixed]
+        plugins = [*all_plugins(self._door), *mixed, reader(seeded_random(seed + 6_000_000))]
         if self._raises:
             for plugin in (it for it in plugins if hasattr(it, "registrations")):
                 plugin.registrations = tuple(_raising(item) for item in plugin.registrations)
@@ -250,7 +255,8 @@ class QueueUsers:
         for kind in rng.choices(sorted(EVENTS), k=rng.choice((1, 1, 1, 3))):
             payload, most = rng.choice(WANTS), rng.randrange(3)
             only = (lambda info, most=most: info.priority <= most) if rng.random() < 0.2 else None
-            self._queue.move(EVENTS[kind], payload, payload, only=only)
+            old = payload if self._limited.random() < SAME_SHARE else self._limited.choice(OLD)
+            self._queue.move(EVENTS[kind], old, payload, only=only)
 
     def _turn_door(self) -> None:
         self._is_door_open = not self._is_door_open
@@ -391,7 +397,9 @@ class QueueRun(QueueUsers):
             refusing.append("Mixed")
         if self._extended is not None and self._extended.random() < EXTENDED_SHARE:
             refusing = self._extended.choice((["Extender"], [*refusing, "Extender"]))
-        if self._limited.random() < GATE_REJECTS_SHARE:
+        if self._limited.random() < READER_SHARE:
+            refusing.append("Reader")
+        if "door" in newest.metadata.labels and self._limited.random() < GATE_REJECTS_SHARE:
             # A plugin may reject a pod that it also gates, before the pending ones or after them.
             refusing.insert(self._limited.choice((0, len(refusing))), "Door")
         n_pending = rng.choice((0, 0, 0, 1, 2))
