@@ -31,6 +31,7 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
+from tests.faults.parts.binding_extenders import binding_problems
 from tests.faults.parts.evaluations import Evaluations
 from tests.faults.parts.given_nodes import given_problems
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
@@ -103,7 +104,7 @@ class PointsRun:
     Attributes:
         problems: Differences to the model.
         has_many_kinds: Whether there are more kinds of pods than cached results.
-        error_pairs: So many pairs of plugin and point have a count of errors.
+        errors: The errors that do not fail a pod, of so many pairs of plugin and point.
     """
 
     def __init__(self, seed: int) -> None:
@@ -129,11 +130,10 @@ class PointsRun:
         else:
             self._by_point, self._framework = drawn.by_point, drawn.build(self._timed)
             self._plugins.weights.update(drawn.weights)
-        #: What PreEnqueue and PostFilter draw beside the rest.
-        self._more = more
+        #: What PreEnqueue and PostFilter draw beside the rest, and extenders that bind.
+        self._more, self._binding = more, seeded_random(seed + 6_000_000)
         #: The errors of plugins that did not fail their pod.
-        self.error_pairs = more.choice(ERROR_PAIRS)
-        self._errors = ErrorCounts(self.error_pairs)
+        self.errors = ErrorCounts(more.choice(ERROR_PAIRS))
         self._framework.timed_every = rng.choice((0, 1, 3))
         self._evaluations = Evaluations(self._by_point, self._clock, is_counting=seed % 2 == 0)
         self._recorder = PointRecorder(self._evaluations.recorder, self._plugins.calls)
@@ -171,6 +171,7 @@ class PointsRun:
                 return
         parts = self._framework, self._plugins, self._cache, self._kinds
         self.problems += wrong_result_problems(self._more, *parts)
+        self.problems += await binding_problems(self._binding, *parts)
         for name in self._plugins.values:
             self._cache.remove_node(name)
         self._recorder.reports.clear()
@@ -260,11 +261,11 @@ class PointsRun:
         """Compares the extension points that are recorded, and the errors that are counted."""
         if (reports := self._recorder.reports) != model.reports:
             self.problems.append(f"{pod.key}: {reports} are reported, not {model.reports}")
-        self._errors.count(model.logged)
+        self.errors.count(model.logged)
         model.logged.clear()
         counts = self._framework.errors.statistics()
-        if counts != self._errors.counts:
-            self.problems.append(f"{pod.key}: errors {counts}, not {self._errors.counts}")
+        if counts != self.errors.counts:
+            self.problems.append(f"{pod.key}: errors {counts}, not {self.errors.counts}")
 
     def _check_diagnosis(
         self,
@@ -457,7 +458,7 @@ def run_points(seed: int) -> None:
     run = PointsRun(seed)
     with (
         few_cached_results(only_if=run.has_many_kinds),
-        few_error_pairs(run.error_pairs),
+        few_error_pairs(run.errors.limit),
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(post_filtering, "PREEMPTION", PREEMPTING)

@@ -124,6 +124,7 @@ def check_listers(rng: Rng) -> None:
         for of_kind, expected in stored.items():
             lister = listers.get(of_kind)
             assert lister is not None
+            assert lister.kind == of_kind, f"the lister of {of_kind} is of {lister.kind}"
             _compare_lister(rng, lister, expected)
     for kind in {"Pod", "Node"} - stored.keys():
         assert listers.get(kind) is None, f"{kind} is listed"
