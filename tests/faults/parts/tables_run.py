@@ -36,6 +36,7 @@ from mooring.state.tables import affinity_terms
 from mooring.state.tables.shared_parts import InternPool
 from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.testing import make_node, make_pod
+from tests.faults.parts.allocated_checks import check_allocated
 from tests.faults.parts.limits import set_limit
 from tests.faults.parts.tables_checks import CHECKS
 
@@ -422,6 +423,7 @@ STORES: Final[tuple[Callable[[Rng], None], ...]] = (
     check_node_changes,
     check_shared_parts,
     check_csi_nodes,
+    check_allocated,
 )
 
 
