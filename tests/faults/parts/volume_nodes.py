@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from mooring.clock import Rng
 from mooring.objects.codec.decode import convert
+from mooring.objects.pod import Pod
 from mooring.state.cache import Cache
 from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.testing import make_node
@@ -23,6 +26,8 @@ MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 #: The limit of a driver on a node; None = it has none, "" = the node does not have the driver.
 LIMITS: Final[tuple[Any, ...]] = ("", None, 0, 1, 3, -2)
 FIRST_ROWS: Final = (1, 2, 3, 64)
+#: So many pods are not those that were evaluated last, but have their spec.
+TWIN_SHARE: Final = 0.3
 
 #: Volume -> its driver.
 Volumes = Mapping[str, str]
@@ -56,6 +61,18 @@ class VolumeNodes:
     def node(self) -> str:
         """Returns the node of a pod, which may not be there."""
         return self._rng.choice(self._names)
+
+    def twin(self, pod: Pod) -> tuple[Pod, str]:
+        """Returns a pod and its name, or another pod with the same spec, in a part of the calls."""
+        name = pod.metadata.name
+        if self._rng.random() < TWIN_SHARE:
+            name = f"{name}t"
+            pod = replace(pod, metadata=replace(pod.metadata, name=name, uid=name))
+        return pod, name
+
+    def is_assumed(self) -> bool:
+        """Returns whether the pod is placed by its scheduler, and not by the API server."""
+        return self._rng.random() < 0.5
 
     def _change_node(self) -> None:
         name = self.node()
