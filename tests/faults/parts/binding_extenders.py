@@ -87,7 +87,19 @@ async def binding_problems(
             problems.append(f"{pod.key}: logged are {log.lines}, not {ignored}")
         problems += _called(framework, plugins, is_bound or due is not None)
     framework.set_extenders((), rng.random)
-    return problems
+    return [*problems, *_note_problems(rng, framework)]
+
+
+def _note_problems(rng: Rng, framework: Framework) -> Iterator[str]:
+    """Compares which bind plugin words the event of a bound pod: the first one that does so."""
+    notes = []
+    for plugin in framework.plugins("bind"):
+        note = (lambda pod, node_name: f"{pod.key} {node_name}") if rng.random() < 0.5 else None
+        plugin.scheduled_note = note
+        notes += [note] if note is not None else []
+    actual = framework.profile.scheduled_note()
+    if actual is not (notes[0] if notes else None):
+        yield f"the note is {actual}, of {notes}"
 
 
 def _expected(

@@ -20,6 +20,7 @@ from mooring.errors import PluginError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Profile
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.runtime import bind as bind_points
+from mooring.framework.runtime import plugin_errors
 from mooring.framework.runtime import post_filter as post_filtering
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.framework.status import (
@@ -35,6 +36,7 @@ from tests.faults.parts.binding_extenders import binding_problems
 from tests.faults.parts.evaluations import Evaluations
 from tests.faults.parts.given_nodes import given_problems
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
+from tests.faults.parts.logged import logged
 from tests.faults.parts.points_model import (
     PREEMPTING,
     RAISED,
@@ -54,7 +56,12 @@ from tests.faults.parts.points_plugins import (
     normalized,
 )
 from tests.faults.parts.points_profile import drawn_profile
-from tests.faults.parts.reported_points import PointRecorder, TimedCalls, expected_reports
+from tests.faults.parts.reported_points import (
+    PointRecorder,
+    TimedCalls,
+    expected_reports,
+    log_problems,
+)
 from tests.faults.parts.snapshots import Snapshots
 from tests.faults.parts.wrong_results import wrong_result_problems
 from tests.helpers.virtual_loop import run_virtually
@@ -460,7 +467,9 @@ def run_points(seed: int) -> None:
         few_cached_results(only_if=run.has_many_kinds),
         few_error_pairs(run.errors.limit),
         pytest.MonkeyPatch.context() as patch,
+        logged(plugin_errors) as log,
     ):
         patch.setattr(post_filtering, "PREEMPTION", PREEMPTING)
         run_virtually(run.run(), seeded_random(seed + 1_000_000))
-    assert not run.problems, run.problems[0]
+    problems = [*run.problems, *log_problems(log.lines)]
+    assert not problems, problems[0]

@@ -6,13 +6,14 @@ Source: pkg/scheduler/framework/runtime/framework.go: the deferred observations 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from mooring.clock import VirtualClock
 from mooring.framework.runtime.timings import Timings
 from mooring.metrics.recorders import POINTS, FrameworkRecorder
+from tests.faults.parts.logged import Line
 from tests.faults.parts.points_model import (
     CODES,
     ERROR,
@@ -31,6 +32,9 @@ from tests.faults.parts.timed_points import PluginCalls
 SIGN: Final = "Sign"
 #: A reading of the clock.
 TICK_S: Final = 0.125
+#: What plugins raise, and where.
+RAISED_TEXT: Final = "ValueError: drawn in"
+PLACE: Final = "points_plugins.py"
 #: Points that take no time if no plugin is called.
 MAY_BE_EMPTY: Final = ("Reserve", "Permit", "PreBindPreFlight", "PreBind", "PostBind")
 #: Methods that count evaluations.
@@ -137,6 +141,21 @@ class PointRecorder(FrameworkRecorder):
         self._tick()
         self._check(point, started_s)
         self.reports.append((point, status))
+
+
+def log_problems(lines: Sequence[Line]) -> Iterator[str]:
+    """Yields what is wrong with a line about an error that does not fail its pod.
+
+    It names the plugin, the point and the pod, and where the plugin has raised, if it has.
+    """
+    for _, message, fields in lines:
+        plugin, point, text = fields["plugin"], fields["extension_point"], fields["error"]
+        named = f'"{plugin}" filter plugin' if point == "Filter" else f'{point} plugin "{plugin}"'
+        has_raised = RAISED_TEXT in text
+        place = fields.get("at", "").rpartition(":")[0].endswith(PLACE)
+        parts = text.startswith(f"running {named}: "), "pod" in fields, place == has_raised
+        if message != "a plugin failed" or not all(parts):
+            yield f"{message}: {fields}"
 
 
 class TimedCalls(VirtualClock):
