@@ -64,8 +64,11 @@ def value_damages(cache: Cache, rng: Rng) -> Iterator[Damage]:
     yield from _counters(cache, rng, everything)
     for damage in (*_terms(cache, rng), *_namespaces(cache, rng)):
         yield damage()
-    for images in cache.nodes.images._states.values():
-        yield _changed_item(images.rows, -1, "image", everything)
+    images: Any = cache.nodes.images._states
+    for state in images.values():
+        yield _changed_item(state.rows, -1, "image", everything)
+    for name, state in list(images.items()):
+        yield _changed_item(images, f"{name} of no node", state, everything)
     yield from _volumes(cache, rng)
     yield from _devices(cache, rng)
 
@@ -139,12 +142,15 @@ def _terms(cache: Cache, rng: Rng) -> Iterator[Callable[[], Damage]]:
         if rows._column is None:
             yield partial(_changed_item, table, row, table.get(row, 0) + 1, problems)
             yield partial(_changed_item, table, -1, 1, problems)
-        yield partial(_damaged_sum, rows, rng, problems)
+        yield partial(_damaged_sum, rows, rng.randrange(2), problems)
+        # Terms that differ in their weights alone have sums of their own.
+        for number, other in enumerate(shared):
+            yield partial(_damaged_sum, other.rows, number % 2, problems)
 
 
-def _damaged_sum(rows: Any, rng: Rng, problems: Callable[[], list[str]]) -> Damage:
+def _damaged_sum(rows: Any, place: int, problems: Callable[[], list[str]]) -> Damage:
     groups = EvenRows()
-    sums, place = rows.sums_over(groups), rng.randrange(2)
+    sums = rows.sums_over(groups)
     damage = _changed_item(sums, place, int(sums[place]) - 1, problems)
 
     def undo() -> None:

@@ -18,7 +18,7 @@ from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.plugins.taint_toleration import TaintToleration
 from mooring.testing import Harness, make_node
 from tests.faults.parts.node_devices_claims import ClaimSpecs
-from tests.faults.parts.node_devices_cluster import NODES, RESOURCE, ZONES
+from tests.faults.parts.node_devices_cluster import NODES, RESOURCE, WITH_FORMS, ZONES
 from tests.faults.parts.node_devices_run import NodeDevicesRun
 
 ATTEMPTS: Final = 30
@@ -52,7 +52,11 @@ class DeviceColumnsRun(NodeDevicesRun):
         self._harness.cache = self._cache
         # Mostly claims of one kind, which share a column.
         self._specs = ClaimSpecs(
-            self._rng, n_plain=self._rng.choice((0, 20, 60)), has_all=False, has_taints=False
+            self._rng,
+            n_plain=self._rng.choice((0, 20, 60)),
+            has_all=False,
+            has_taints=False,
+            has_forms=seed % 5 == WITH_FORMS,
         )
         self._closed_rate = self._rng.choice((0.1, 0.3, 0.6))
         self._zone_rate = self._rng.choice((0.0, 0.1))

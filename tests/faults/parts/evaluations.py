@@ -61,10 +61,10 @@ class Evaluations:
         self._expected: Counter[tuple[str, str]] = Counter()
         self._attempts = 0
 
-    def failed(
+    def problems(
         self, attempt: Attempt, evaluated: Evaluated, crowded: Collection[str]
     ) -> Iterator[str]:
-        """Follows an attempt in which a plugin has failed; yields differences.
+        """Follows an attempt; yields differences, those of counts some attempts later.
 
         Nodes are filtered until the first at which a filter fails: there the next attempt begins.
 
@@ -74,15 +74,6 @@ class Evaluations:
             crowded: The nodes with nominated pods that count.
         """
         yield from _next_start(attempt, evaluated)
-        yield from self.problems(evaluated, crowded)
-
-    def problems(self, evaluated: Evaluated, crowded: Collection[str]) -> Iterator[str]:
-        """Follows an attempt; yields a difference, some attempts later.
-
-        Args:
-            evaluated: The calls, by plain rules.
-            crowded: The nodes with nominated pods that count.
-        """
         if self._counting is None:
             return
         self._expected += self._calls(evaluated, crowded)

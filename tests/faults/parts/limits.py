@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.framework.runtime import plugin_errors, result_cache
+from mooring.state.tables.nodes import NodeTable
 
 
 @contextmanager
@@ -31,6 +32,14 @@ def few_error_pairs(count: int) -> Iterator[None]:
     """Counts the errors of so many pairs of plugin and extension point apart."""
     with pytest.MonkeyPatch.context() as patch:
         set_limit(patch, plugin_errors, "PAIRS_MAX", count)
+        yield
+
+
+@contextmanager
+def first_rows(count: int) -> Iterator[None]:
+    """Lets tables of nodes begin with so many rows, so that they are full, or grow."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NodeTable.__init__, "__defaults__", (count,))
         yield
 
 

@@ -7,6 +7,7 @@ A spec has the documents of the API, but ``where`` (attribute and value) for sel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +25,15 @@ Config = tuple[str, tuple[str, ...], str]
 #: The share of the requests that are for all devices.
 ALL_RATE: Final = 0.1
 #: Keys of a request that are not written as they are.
-_OWN_KEYS: Final = ("where", "tolerated", "capacity")
+_OWN_KEYS: Final = ("where", "form", "tolerated", "capacity")
+#: Expressions that are true of the same devices. From the text of some nothing is known of what
+#: they read, so that all that a device has counts.
+_FORMS: Final = (
+    'device.attributes["{driver}"].{name} == "{value}"',
+    'device.attributes["{driver}"]["{name}"] in ["{value}"]',
+    'device.attributes[device.driver].{name} == "{value}"',
+    '["{value}"].exists(it, it == device.attributes["{driver}"].{name})',
+)
 
 
 class ClaimSpecs:
@@ -38,6 +47,7 @@ class ClaimSpecs:
             constraints, which a device may violate.
         has_taints: Whether some tolerate taints.
         has_capacity: Whether some request an amount of a capacity.
+        has_forms: Whether expressions have different forms, in turn.
     """
 
     def __init__(
@@ -49,6 +59,7 @@ class ClaimSpecs:
         has_taints: bool,
         has_capacity: bool = False,
         all_rate: float = ALL_RATE,
+        has_forms: bool = False,
     ) -> None:
         self._rng = rng
         self._n_plain = n_plain
@@ -57,6 +68,7 @@ class ClaimSpecs:
         self._is_often_all = has_all and all_rate > ALL_RATE
         self._has_taints = has_taints
         self._has_capacity = has_capacity
+        self._forms = cycle(range(len(_FORMS) if has_forms else 1))
 
     def draw(self) -> dict[str, Any]:
         """Draws the requests and constraints of a claim; few differ, so that pods share results."""
@@ -121,6 +133,7 @@ class ClaimSpecs:
             "allocationMode": "ExactCount",
             "count": count,
             "where": where,
+            "form": next(self._forms) if where else 0,
             "tolerated": tolerated,
             **self._capacity(),
         }
@@ -156,10 +169,10 @@ def special_of(amount: int) -> dict[str, Any]:
     return {"requests": requests, "constraints": [], "special": True}
 
 
-def selectors_of(where: dict[str, str]) -> list[dict[str, Any]]:
-    """Returns the selectors of devices with these attributes, in CEL."""
+def selectors_of(where: dict[str, str], form: int = 0) -> list[dict[str, Any]]:
+    """Returns the selectors of devices with these attributes, in CEL of a form."""
     return [
-        {"cel": {"expression": f'device.attributes["{DRIVER}"].{name} == "{value}"'}}
+        {"cel": {"expression": _FORMS[form].format(driver=DRIVER, name=name, value=value)}}
         for name, value in where.items()
     ]
 
@@ -173,7 +186,8 @@ def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
             amounts = {name: str(amount) for name, amount in choice["capacity"].items()}
             rest["capacity"] = {"requests": amounts}
         tolerations = [{"key": key, "operator": "Exists"} for key in choice["tolerated"]]
-        return {**rest, "selectors": selectors_of(choice["where"]), "tolerations": tolerations}
+        selectors = selectors_of(choice["where"], choice.get("form", 0))
+        return {**rest, "selectors": selectors, "tolerations": tolerations}
 
     requests: list[dict[str, Any]] = []
     for request in spec["requests"]:

@@ -32,6 +32,8 @@ ODD_POOLS: Final = 1
 OFTEN_ALL: Final = 0.4
 #: In such seeds, modulo six, slices and devices select nodes by name, or several zones.
 ODD_SELECTORS: Final = 5
+#: In such seeds, modulo five, the expressions of requests have several forms.
+WITH_FORMS: Final = 2
 #: More than a new table of nodes has rows.
 MORE_NODES: Final = 70
 RESOURCE: Final = "example.com/gpu"
@@ -90,6 +92,7 @@ class DeviceCluster:
             has_taints=self._has_taints,
             has_capacity=self._has_capacity,
             all_rate=OFTEN_ALL if self._is_odd else ALL_RATE,
+            has_forms=seed % 5 == WITH_FORMS,
         )
         self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 SKIPPED, REJECTED, UNRESOLVABLE, PENDING = "skip", "reject", "unresolvable", "pending"
 #: Stands for DefaultPreemption, and what its calls are reported as.
@@ -258,6 +258,21 @@ class RulesOfAttempts:
         self.evaluated.score = [*scorers, *self.zero_scorers()]
         self.evaluated.n_scored = node_count
         return scorers
+
+    def with_failed_score(self, failed: tuple[str, str] | None, expected: Any) -> Any:
+        """Returns the end of an attempt, ``expected`` but for a score plugin that has failed.
+
+        The plugins up to it have scored one node, unless all scores are there.
+        """
+        if failed is None:
+            return expected
+        plugin, how = failed
+        self.reports[self.reports.index(("Score", SUCCESS))] = ("Score", ERROR)
+        if how == "score":
+            names = [it for it in self._plugins["score"] if it in self.evaluated.score]
+            self.evaluated.score = names[: names.index(plugin) + 1]
+            self.evaluated.n_scored = 1
+        return PluginRaised(plugin)
 
     def zero_scorers(self) -> list[str]:
         """Returns the plugins that count as scoring 0: they do not apply, and no PreScore skips."""

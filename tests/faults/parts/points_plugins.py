@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from mooring.clock import Rng
+from mooring.clock import Rng, seeded_random
 from mooring.framework import Cycle, Diagnosis, NodeView, Reject, Wait
 from mooring.framework.node_info import NodeInfo
 from mooring.framework.status import (
@@ -43,6 +43,11 @@ NODES_MAX: Final = 5
 #: in its place.
 WRONG: Final = ("nonsense", 7, (), False, NodeError("no result"))
 WRONG_SHARE: Final = 0.4
+#: In so many attempts a score plugin fails, in one of these ways.
+FAILING_SHARE: Final = 0.12
+FAILING: Final = ("score", "normalize", "range")
+#: Scores that are none.
+OUT_OF_RANGE: Final = (101, -1, 2**62)
 #: The extension points that return nothing, and the one whose result has a status.
 UNCHECKED: Final = ("unreserve", "post_bind", "post_filter")
 #: What the plugins read of a node.
@@ -231,19 +236,25 @@ class Methods:
     def score(self: Any, cycle: Cycle, nodes: NodeView) -> Any:
         """Returns the score of each node."""
         self.check_state(cycle, "pre_score")
+        self.run.fail(self.name, "score")
         scores = [self.run.score(self.name, node.name) for node in nodes]
+        if not hasattr(self, "normalize"):
+            scores = self.run.out_of_range(self.name, scores)
         return np.array(scores, dtype=np.int64)
 
     def score_node(self: Any, cycle: Cycle, node: NodeInfo) -> int:
         """Returns the score of a node."""
         self.check_state(cycle, "pre_score")
+        self.run.fail(self.name, "score")
         score: int = self.run.score(self.name, node.name)
         return score
 
     def normalize(self: Any, cycle: Cycle, scores: Any, nodes: NodeView) -> Any:
         """Scales the scores, so that the highest is 100, or 0 if the order is reversed."""
         del cycle, nodes
-        return np.array(normalized(scores.tolist(), is_reversed=self.is_reversed))
+        self.run.fail(self.name, "normalize")
+        scaled = normalized(scores.tolist(), is_reversed=self.is_reversed)
+        return np.array(self.run.out_of_range(self.name, scaled))
 
     def sign(self: Any, pod: PodInfo) -> str | None:
         """Returns the kind of the pod; None = its results are not cached."""
@@ -301,16 +312,19 @@ class DrawnPlugins:
         values: Node -> what the plugins read of it.
         weights: Of the scores of each plugin.
         is_reversed: Of the plugins that normalize scores: whether the order is reversed.
+        failed: The score plugin that has failed in this attempt, and how; None = none has.
 
     Args:
         rng: Draws all but the points in ``LATER``.
         more: Draws these.
         kinds: The kinds of pods.
-        wrong: Draws results of a wrong type.
+        seed: Of what draws results of a wrong type, and the score plugins that fail.
     """
 
-    def __init__(self, rng: Rng, more: Rng, kinds: list[str], wrong: Rng) -> None:
-        self.wrong = wrong
+    def __init__(self, rng: Rng, more: Rng, kinds: list[str], seed: int) -> None:
+        self.wrong = seeded_random(seed + 4_000_000)
+        self.failed: tuple[str, str] | None = None
+        self._failing, self._fails = seeded_random(seed + 5_000_000), ("", "")
         self.problems: list[str] = []
         self.called: list[tuple[str, str]] = []
         self.calls = PluginCalls()
@@ -330,8 +344,11 @@ class DrawnPlugins:
         self._counting: set[str] = set()
         self.all = [self._new_plugin(f"P{number}") for number in range(rng.randint(1, 5))]
 
-    def begin(self, kind: str, number: int) -> None:
-        """Begins an attempt for a kind of pods."""
+    def begin(self, kind: str, number: int, *, may_fail: bool = False) -> None:
+        """Begins an attempt for a kind of pods, in which a score plugin may fail."""
+        self.failed, self._fails = None, ("", "")
+        if may_fail and self._failing.random() < FAILING_SHARE:
+            self._fails = self._failing.choice(self.all).name, self._failing.choice(FAILING)
         self._kind, self._number = kind, number
         self._of_attempt.clear()
         self.called.clear()
@@ -374,6 +391,20 @@ class DrawnPlugins:
         attributes |= {method: self.calls.noted(method, METHODS[method]) for method in methods}
         plugin: PointsPlugin = type("DrawnPlugin", (PointsPlugin,), attributes)(name, self)
         return plugin
+
+    def fail(self, plugin: str, how: str) -> None:
+        """Raises, if the plugin fails in this way."""
+        if self._fails == (plugin, how):
+            self.failed = self._fails
+            raise ValueError(f"drawn in {how}")
+
+    def out_of_range(self, plugin: str, scores: list[int]) -> list[int]:
+        """Returns scores of which one is none, if the plugin fails so; cached ones never are."""
+        is_cached = plugin in self._signing and plugin not in self.is_reversed
+        if self._fails != (plugin, "range") or is_cached:
+            return scores
+        self.failed = self._fails
+        return [*scores[1:], self._failing.choice(OUT_OF_RANGE)]
 
     # -- what plugins read ------------------------------------------------------------------------
 

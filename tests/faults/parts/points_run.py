@@ -20,6 +20,7 @@ from mooring.errors import PluginError
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, Profile
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.runtime import bind as bind_points
+from mooring.framework.runtime import plugin_errors
 from mooring.framework.runtime import post_filter as post_filtering
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.framework.status import (
@@ -31,9 +32,11 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
 from tests.faults.parts import decisions
 from tests.faults.parts.attempts import totals_of
+from tests.faults.parts.binding_extenders import binding_problems
 from tests.faults.parts.evaluations import Evaluations
 from tests.faults.parts.given_nodes import given_problems
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
+from tests.faults.parts.logged import logged
 from tests.faults.parts.points_model import (
     PREEMPTING,
     RAISED,
@@ -53,7 +56,12 @@ from tests.faults.parts.points_plugins import (
     normalized,
 )
 from tests.faults.parts.points_profile import drawn_profile
-from tests.faults.parts.reported_points import PointRecorder, TimedCalls, expected_reports
+from tests.faults.parts.reported_points import (
+    PointRecorder,
+    TimedCalls,
+    expected_reports,
+    log_problems,
+)
 from tests.faults.parts.snapshots import Snapshots
 from tests.faults.parts.wrong_results import wrong_result_problems
 from tests.helpers.virtual_loop import run_virtually
@@ -103,7 +111,7 @@ class PointsRun:
     Attributes:
         problems: Differences to the model.
         has_many_kinds: Whether there are more kinds of pods than cached results.
-        error_pairs: So many pairs of plugin and point have a count of errors.
+        errors: The errors that do not fail a pod, of so many pairs of plugin and point.
     """
 
     def __init__(self, seed: int) -> None:
@@ -114,7 +122,7 @@ class PointsRun:
         count = MANY_KINDS if self.has_many_kinds else KINDS
         self._kinds = [str(number) for number in range(count)]
         more = seeded_random(seed + 3_000_000)
-        self._plugins = DrawnPlugins(rng, more, self._kinds, seeded_random(seed + 4_000_000))
+        self._plugins = DrawnPlugins(rng, more, self._kinds, seed)
         self.problems = self._plugins.problems
         #: Node -> the pods that are nominated to it.
         self._nominated: dict[str, list[PodInfo]] = {}
@@ -129,11 +137,10 @@ class PointsRun:
         else:
             self._by_point, self._framework = drawn.by_point, drawn.build(self._timed)
             self._plugins.weights.update(drawn.weights)
-        #: What PreEnqueue and PostFilter draw beside the rest.
-        self._more = more
+        #: What PreEnqueue and PostFilter draw beside the rest, and extenders that bind.
+        self._more, self._binding = more, seeded_random(seed + 6_000_000)
         #: The errors of plugins that did not fail their pod.
-        self.error_pairs = more.choice(ERROR_PAIRS)
-        self._errors = ErrorCounts(self.error_pairs)
+        self.errors = ErrorCounts(more.choice(ERROR_PAIRS))
         self._framework.timed_every = rng.choice((0, 1, 3))
         self._evaluations = Evaluations(self._by_point, self._clock, is_counting=seed % 2 == 0)
         self._recorder = PointRecorder(self._evaluations.recorder, self._plugins.calls)
@@ -160,7 +167,7 @@ class PointsRun:
             if self._rng.random() < 0.3:
                 _nominate(self._rng, self._cache, self._nominated, f"nominated-{number}")
             kind = self._rng.choice(self._kinds)
-            self._plugins.begin(kind, number)
+            self._plugins.begin(kind, number, may_fail=True)
             await self._attempt(f"pod-{number}", kind)
             self.problems += self._snapshots.problems()
             self.problems += self._recorder.problems
@@ -171,6 +178,7 @@ class PointsRun:
                 return
         parts = self._framework, self._plugins, self._cache, self._kinds
         self.problems += wrong_result_problems(self._more, *parts)
+        self.problems += await binding_problems(self._binding, *parts)
         for name in self._plugins.values:
             self._cache.remove_node(name)
         self._recorder.reports.clear()
@@ -237,14 +245,14 @@ class PointsRun:
         try:
             result: Any = schedule_pod(self._framework, cycle, attempt)
         except PluginError as error:
-            self._check_reports(pod, model)
-            self.problems += self._evaluations.failed(attempt, model.evaluated, crowded)
-            if not isinstance(expected, PluginRaised) or error.plugin not in expected.args:
-                self.problems.append(f"{name}: {error}, not {expected!r}")
-            return
+            result = error
+        expected = model.with_failed_score(self._plugins.failed, expected)
         self._check_reports(pod, model)
-        self.problems += self._evaluations.problems(model.evaluated, crowded)
-        if isinstance(expected, PluginRaised):
+        self.problems += self._evaluations.problems(attempt, model.evaluated, crowded)
+        if isinstance(result, PluginError):
+            if not isinstance(expected, PluginRaised) or result.plugin not in expected.args:
+                self.problems.append(f"{name}: {result}, not {expected!r}")
+        elif isinstance(expected, PluginRaised):
             self.problems.append(f"{name}: {result}, not an error of {expected.args}")
         elif isinstance(result, Diagnosis):
             self._check_diagnosis(pod, attempt, result, expected, model, cycle)
@@ -260,11 +268,11 @@ class PointsRun:
         """Compares the extension points that are recorded, and the errors that are counted."""
         if (reports := self._recorder.reports) != model.reports:
             self.problems.append(f"{pod.key}: {reports} are reported, not {model.reports}")
-        self._errors.count(model.logged)
+        self.errors.count(model.logged)
         model.logged.clear()
         counts = self._framework.errors.statistics()
-        if counts != self._errors.counts:
-            self.problems.append(f"{pod.key}: errors {counts}, not {self._errors.counts}")
+        if counts != self.errors.counts:
+            self.problems.append(f"{pod.key}: errors {counts}, not {self.errors.counts}")
 
     def _check_diagnosis(
         self,
@@ -457,9 +465,11 @@ def run_points(seed: int) -> None:
     run = PointsRun(seed)
     with (
         few_cached_results(only_if=run.has_many_kinds),
-        few_error_pairs(run.error_pairs),
+        few_error_pairs(run.errors.limit),
         pytest.MonkeyPatch.context() as patch,
+        logged(plugin_errors) as log,
     ):
         patch.setattr(post_filtering, "PREEMPTION", PREEMPTING)
         run_virtually(run.run(), seeded_random(seed + 1_000_000))
-    assert not run.problems, run.problems[0]
+    problems = [*run.problems, *log_problems(log.lines)]
+    assert not problems, problems[0]

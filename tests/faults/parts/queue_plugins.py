@@ -1,16 +1,79 @@
-"""A plugin that sorts by comparisons, and calls of hints as metrics get them: for ``queue_run``."""
+"""For ``queue_run``: a plugin that sorts by comparisons, calls of hints, and what is logged."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from mooring.clock import Clock
+from mooring.clock import Clock, Rng
 from mooring.cluster_event import ClusterEventWithHint, QueueingHint
 from mooring.metrics.recorders import SchedulerRecorder
+from mooring.objects.pod import Pod
 from mooring.queue import QueuedPod
 from mooring.state import PodInfo
+from tests.faults.parts.logged import Line
+from tests.helpers.queues import (
+    NODE_ADD,
+    NODE_LABEL,
+    NODE_TAINT,
+    POD_UPDATE,
+    PV_ADD,
+    QUEUE,
+    SKIP,
+    Refuser,
+    on,
+)
+
+#: What is logged of an error, by the extension point.
+MESSAGES: Final = {
+    "PreEnqueue": "a PreEnqueue plugin failed",
+    "QueueingHint": "queueing hint failed",
+    "Sign": "plugin failed to sign a pod",
+}
+QUARANTINED: Final = "a pod is quarantined"
+#: The pod, the plugin, its exceptions in a row, and seconds.
+Quarantined = tuple[str, str, int, float]
+
+
+def log_problems(
+    lines: Sequence[Line],
+    errors: Mapping[tuple[str, str], int],
+    quarantines: Sequence[Quarantined],
+) -> Iterator[str]:
+    """Compares what the queue logs with errors by plugin and point, and with quarantines."""
+    expected = Counter[str]()
+    for (_, point), count in errors.items():
+        expected[MESSAGES[point]] += count
+    actual = Counter(message for _, message, _ in lines if message != QUARANTINED)
+    if actual != +expected:
+        yield f"logged are {dict(actual)}, not {dict(expected)}"
+    logged = [
+        (it["pod"], it["plugin"], it["failures"], it["seconds"])
+        for _, message, it in lines
+        if message == QUARANTINED
+    ]
+    if logged != list(quarantines):
+        yield f"logged are the quarantines {logged}, not {list(quarantines)}"
+
+
+def reader(rng: Rng) -> Refuser:
+    """Returns a plugin whose hint queues a pod if an object has become what the pod wants.
+
+    It registers for some events in any order: of new nodes with an event of taints, or without.
+    """
+    events = NODE_ADD, NODE_LABEL, NODE_TAINT, PV_ADD, POD_UPDATE
+    chosen = rng.sample(events, rng.randint(2, len(events)))
+    return Refuser("Reader", *(on(event, _has_become) for event in chosen))
+
+
+def _has_become(info: PodInfo, old: Any, new: Any) -> QueueingHint:
+    was, now = map(_wants_of, (old, new))
+    return QUEUE if was != now == info.metadata.labels["wants"] else SKIP
+
+
+def _wants_of(obj: Any) -> Any:
+    return obj.metadata.labels["wants"] if isinstance(obj, Pod) else obj
 
 
 class SortWithoutKey:

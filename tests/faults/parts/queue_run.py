@@ -16,9 +16,18 @@ from mooring.clock import Rng, seeded_random
 from mooring.cluster_event import ClusterEventWithHint, QueueingHint
 from mooring.errors import PluginError, SchedulerError
 from mooring.framework import Reject
-from mooring.queue import InFlightAttempt, QueuedPod, QueueName, QueueOptions
+from mooring.queue import (
+    InFlightAttempt,
+    QueuedPod,
+    QueueName,
+    QueueOptions,
+    quarantine,
+    queueing_hints,
+    queues,
+)
 from mooring.state import PodInfo
-from tests.faults.parts.queue_plugins import HintCalls, SortWithoutKey
+from tests.faults.parts.logged import logged
+from tests.faults.parts.queue_plugins import HintCalls, SortWithoutKey, log_problems, reader
 from tests.faults.twins.attached_queue import AttachedQueue
 from tests.faults.twins.queue_twin import QueueTwin
 from tests.helpers.queues import NODE_ADD, QUEUE, SKIP, Bench, Signer, framework_of, on, pod
@@ -65,6 +74,17 @@ WITHOUT_KEY: Final = 1
 #: In such seeds, modulo four, pods have one of two profiles; the second one has fewer plugins.
 PROFILES: Final = 3
 OTHER: Final = "other"
+#: So many events are recorded for pods in flight.
+EVENTS_MAX: Final = (10_000, 10_000, 1, 2, 3, 8, 20)
+#: In so many events nothing has changed; in others the object was another, or not there.
+SAME_SHARE: Final = 0.6
+OLD: Final = (*WANTS, None)
+#: So many of the rejected pods are rejected by a plugin whose hint compares two versions.
+READER_SHARE: Final = 0.15
+#: So many of the pods that a plugin may gate are rejected by it, too.
+GATE_REJECTS_SHARE: Final = 0.5
+#: So many more retries are of a pod that may not be waiting.
+ANY_RETRY_SHARE: Final = 0.3
 #: Of the changes so many are of a quarantined pod, if there is one.
 QUARANTINED_SHARE: Final = 0.4
 
@@ -92,7 +112,7 @@ class QueueUsers:
         self._mixed = seeded_random(seed + 1_000_000) if seed % 5 == MIXED else None
         mixed = [_mixed_plugin()] if self._mixed is not None else []
         self._raises = seed % 7 == RAISES
-        plugins = [*all_plugins(self._door), *mixed]
+        plugins = [*all_plugins(self._door), *mixed, reader(seeded_random(seed + 6_000_000))]
         if self._raises:
             for plugin in (it for it in plugins if hasattr(it, "registrations")):
                 plugin.registrations = tuple(_raising(item) for item in plugin.registrations)
@@ -125,6 +145,7 @@ class QueueUsers:
         )
         self._queue, self._clock = self._bench.queue, self._bench.clock
         self._twin = twin = QueueTwin(self._bench.profiles, self._clock, QueueOptions(**options))
+        self._limited = self._limit_events(seeded_random(seed + 5_000_000))
         self._attached = AttachedQueue(self._queue, twin, self.problems.append)
         self._hints.follow(self._clock, lambda: self._attached._is_inside)
         self._pods_max = rng.choice((4, 4, 10, 150))  # so that heaps drop stale entries, or few
@@ -138,6 +159,11 @@ class QueueUsers:
         if self._raises:
             self._failing_share = 0.1  # what raises matters to pods that are rejected
         self._plugins = rng.choice((["First"], ["First", "First", "Second"]))
+
+    def _limit_events(self, rng: Rng) -> Rng:
+        """Draws how many events are recorded for pods in flight."""
+        self._twin.events_max = self._queue._in_flight._max_events = rng.choice(EVENTS_MAX)
+        return rng
 
     # -- pods -------------------------------------------------------------------------------------
 
@@ -229,7 +255,8 @@ class QueueUsers:
         for kind in rng.choices(sorted(EVENTS), k=rng.choice((1, 1, 1, 3))):
             payload, most = rng.choice(WANTS), rng.randrange(3)
             only = (lambda info, most=most: info.priority <= most) if rng.random() < 0.2 else None
-            self._queue.move(EVENTS[kind], payload, payload, only=only)
+            old = payload if self._limited.random() < SAME_SHARE else self._limited.choice(OLD)
+            self._queue.move(EVENTS[kind], old, payload, only=only)
 
     def _turn_door(self) -> None:
         self._is_door_open = not self._is_door_open
@@ -263,6 +290,10 @@ class QueueUsers:
         waiting = [entry for entry in self._queue.pods() if entry.queue_name.waits_for_event]
         if waiting:
             self._queue.retry_after_backoff(self._rng.choice(waiting).uid)
+        if self._limited.random() < ANY_RETRY_SHARE:
+            # Of any pod, which may be in another queue, in flight, or gone.
+            uids = [*self._twin.pods, *(it.uid for it in self._twin.flying.values()), "unknown"]
+            self._queue.retry_after_backoff(self._limited.choice(uids))
 
     def _wait(self) -> None:
         """Lets time pass; the owner of the queue flushes it when it is due, or late."""
@@ -278,7 +309,12 @@ class QueueRun(QueueUsers):
     """One run."""
 
     def run(self) -> None:
-        """Makes all calls, until one differs."""
+        """Makes all calls, until one differs, and compares what was logged."""
+        with logged(quarantine, queueing_hints, queues) as log:
+            self._make_calls()
+        self.problems += log_problems(log.lines, self._errors(), self._twin.quarantines)
+
+    def _make_calls(self) -> None:
         if self._queue.resources() != self._twin.resources():
             self.problems.append(f"events of {self._queue.resources()} matter")
         if self._is_broken:
@@ -314,11 +350,15 @@ class QueueRun(QueueUsers):
         counts: Counter[tuple[str, str]] = Counter()
         for framework in self._bench.profiles.values():
             counts.update(framework.errors.statistics())
-        expected = Counter({("Door", "PreEnqueue"): self._n_gate_errors})
-        expected.update({(it, "QueueingHint"): n for it, n in self._hints.errors.items()})
-        expected.update({(it, "Sign"): n for it, n in self._sign_errors.items()})
-        if counts != +expected:
-            self.problems.append(f"errors {dict(counts)}, not {dict(expected)}")
+        if counts != self._errors():
+            self.problems.append(f"errors {dict(counts)}, not {dict(self._errors())}")
+
+    def _errors(self) -> Counter[tuple[str, str]]:
+        """Returns the errors of hints, gates and signatures by plugin and point."""
+        errors = Counter({("Door", "PreEnqueue"): self._n_gate_errors})
+        errors.update({(it, "QueueingHint"): n for it, n in self._hints.errors.items()})
+        errors.update({(it, "Sign"): n for it, n in self._sign_errors.items()})
+        return +errors
 
     # -- attempts ---------------------------------------------------------------------------------
 
@@ -357,6 +397,11 @@ class QueueRun(QueueUsers):
             refusing.append("Mixed")
         if self._extended is not None and self._extended.random() < EXTENDED_SHARE:
             refusing = self._extended.choice((["Extender"], [*refusing, "Extender"]))
+        if self._limited.random() < READER_SHARE:
+            refusing.append("Reader")
+        if "door" in newest.metadata.labels and self._limited.random() < GATE_REJECTS_SHARE:
+            # A plugin may reject a pod that it also gates, before the pending ones or after them.
+            refusing.insert(self._limited.choice((0, len(refusing))), "Door")
         n_pending = rng.choice((0, 0, 0, 1, 2))
         self._queue.add_unschedulable(
             entry, newest, refused_by=refusing[n_pending:], pending_on=refusing[:n_pending]

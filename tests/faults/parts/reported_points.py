@@ -6,13 +6,14 @@ Source: pkg/scheduler/framework/runtime/framework.go: the deferred observations 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from mooring.clock import VirtualClock
 from mooring.framework.runtime.timings import Timings
 from mooring.metrics.recorders import POINTS, FrameworkRecorder
+from tests.faults.parts.logged import Line
 from tests.faults.parts.points_model import (
     CODES,
     ERROR,
@@ -27,10 +28,13 @@ from tests.faults.parts.points_model import (
 )
 from tests.faults.parts.timed_points import PluginCalls
 
-#: A pod is signed whenever results are looked for.
-NOT_COMPARED: Final = "Sign"
+#: A pod is signed whenever results are looked for, which is no report of its own.
+SIGN: Final = "Sign"
 #: A reading of the clock.
 TICK_S: Final = 0.125
+#: What plugins raise, and where.
+RAISED_TEXT: Final = "ValueError: drawn in"
+PLACE: Final = "points_plugins.py"
 #: Points that take no time if no plugin is called.
 MAY_BE_EMPTY: Final = ("Reserve", "Permit", "PreBindPreFlight", "PreBind", "PostBind")
 #: Methods that count evaluations.
@@ -63,6 +67,7 @@ class PointRecorder(FrameworkRecorder):
     __slots__ = (
         "_calls",
         "_last_s",
+        "_n_signed",
         "_time_s",
         "problems",
         "reports",
@@ -77,16 +82,23 @@ class PointRecorder(FrameworkRecorder):
             setattr(self, name, getattr(counting, name))
         self.reports: list[Report] = []
         self.problems: list[str] = []
+        self._n_signed = 0
         self._time_s = self._last_s = 0.0
         self.now = self._tick
         self.succeeded = {
-            point: self.succeeded[point] if point == NOT_COMPARED else self._taking(point, SUCCESS)
+            point: self._signed if point == SIGN else self._taking(point, SUCCESS)
             for point in POINTS
         }
         self.pre_flight_skipped = self._taking("PreBindPreFlight", SKIP)
 
     def _taking(self, point: str, code: str) -> Callable[[float], None]:
         return partial(self._report, point, code)
+
+    def _signed(self, seconds: float) -> None:
+        """Counts that a pod was signed, from one reading of the clock to the next one."""
+        self._n_signed += 1
+        if seconds != TICK_S:
+            self.problems.append(f"Sign takes {seconds} s")
 
     def _tick(self) -> float:
         self._time_s += TICK_S
@@ -98,7 +110,13 @@ class PointRecorder(FrameworkRecorder):
         self.reports.append((point, code))
 
     def _check(self, point: str, started_s: float, is_nothing: bool = False) -> None:
-        """Checks that a point has begun after the report before it, and takes time."""
+        """Checks that a point has begun after the report before it, and takes time.
+
+        A pod is signed once before its PreFilter, and not again.
+        """
+        if self._n_signed != (point == "PreFilter"):
+            self.problems.append(f"{point}: the pod was signed {self._n_signed} times before")
+        self._n_signed = 0
         if not self._last_s <= started_s < self._time_s + is_nothing:
             times = f"from {started_s} to {self._time_s} s, and the last one ended at"
             self.problems.append(f"{point} takes {times} {self._last_s} s")
@@ -123,6 +141,21 @@ class PointRecorder(FrameworkRecorder):
         self._tick()
         self._check(point, started_s)
         self.reports.append((point, status))
+
+
+def log_problems(lines: Sequence[Line]) -> Iterator[str]:
+    """Yields what is wrong with a line about an error that does not fail its pod.
+
+    It names the plugin, the point and the pod, and where the plugin has raised, if it has.
+    """
+    for _, message, fields in lines:
+        plugin, point, text = fields["plugin"], fields["extension_point"], fields["error"]
+        named = f'"{plugin}" filter plugin' if point == "Filter" else f'{point} plugin "{plugin}"'
+        has_raised = RAISED_TEXT in text
+        place = fields.get("at", "").rpartition(":")[0].endswith(PLACE)
+        parts = text.startswith(f"running {named}: "), "pod" in fields, place == has_raised
+        if message != "a plugin failed" or not all(parts):
+            yield f"{message}: {fields}"
 
 
 class TimedCalls(VirtualClock):

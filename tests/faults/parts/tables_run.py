@@ -36,6 +36,7 @@ from mooring.state.tables import affinity_terms
 from mooring.state.tables.shared_parts import InternPool
 from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.testing import make_node, make_pod
+from tests.faults.parts.allocated_checks import check_allocated
 from tests.faults.parts.limits import set_limit
 from tests.faults.parts.tables_checks import CHECKS
 
@@ -124,6 +125,7 @@ def check_listers(rng: Rng) -> None:
         for of_kind, expected in stored.items():
             lister = listers.get(of_kind)
             assert lister is not None
+            assert lister.kind == of_kind, f"the lister of {of_kind} is of {lister.kind}"
             _compare_lister(rng, lister, expected)
     for kind in {"Pod", "Node"} - stored.keys():
         assert listers.get(kind) is None, f"{kind} is listed"
@@ -421,6 +423,7 @@ STORES: Final[tuple[Callable[[Rng], None], ...]] = (
     check_node_changes,
     check_shared_parts,
     check_csi_nodes,
+    check_allocated,
 )
 
 

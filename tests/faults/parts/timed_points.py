@@ -31,6 +31,8 @@ POINTS: Final = {
 }
 #: Methods that are called for a single node, of which some together are one call.
 OF_NODES: Final = {"filter_node": "Filter", "score_node": "Score"}
+#: Method -> its name in errors, if it has another one there.
+ERROR_POINTS: Final = {"normalize": "NormalizeScore"}
 RAISED: Final = ""
 
 #: Plugin, point, code.
@@ -70,8 +72,14 @@ class PluginCalls:
 
             @wraps(method)
             def of_node(plugin: Any, *arguments: Any) -> Any:
-                self.of_nodes.add((plugin.name, OF_NODES[name]))
-                return self._or_wrong(plugin.name, name, method(plugin, *arguments))
+                pair = plugin.name, OF_NODES[name]
+                self.of_nodes.add(pair)
+                try:
+                    result = method(plugin, *arguments)
+                except Exception:
+                    self.raised[pair] += 1
+                    raise
+                return self._or_wrong(plugin.name, name, result)
 
             return of_node
         if name not in POINTS:
@@ -110,7 +118,7 @@ class PluginCalls:
         point = POINTS[method]
         self.made[plugin, point, "Error" if code == RAISED else code] += 1
         if code == RAISED:
-            self.raised[plugin, point] += 1
+            self.raised[plugin, ERROR_POINTS.get(method, point)] += 1
 
     def problems(self, *, is_timed: bool) -> Iterator[str]:
         """Yields a difference: each call is recorded if the attempt is timed, and none if not."""
@@ -123,6 +131,7 @@ class PluginCalls:
                 del surplus[call]
         if missing or surplus:
             yield f"timed calls {dict(missing)} are missing, {dict(surplus)} were not made"
+        points |= {*ERROR_POINTS.values()}
         failed = Counter({call: n for call, n in self.failed.items() if call[1] in points})
         if failed != self.raised:
             yield f"failed calls {dict(failed)} are counted, not {dict(self.raised)}"

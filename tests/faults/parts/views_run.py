@@ -25,12 +25,17 @@ from mooring.framework.status import Code, NodeError
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node, make_pod
+from tests.faults.parts.limits import first_rows
 
 STEPS: Final = 16
 NODES: Final = ("a", "b", "c", "d", "e")
 RESOURCES: Final = ("cpu", "memory", "example.com/gpu", "example.com/none")
 #: What pods without a request of it count for: millicores, and bytes.
 DEFAULTS: Final = {"cpu": 100, "memory": 200 << 20}
+#: With so many more resources a table has a value in its last line, or grows.
+MORE_RESOURCES: Final = (0, 0, 4, 5, 12, 13)
+#: The rows that a table of nodes begins with.
+FIRST_ROWS: Final = (1, 2, 5, 64)
 IMAGES: Final = {"one:1": 5 << 20, "two:1": 70 << 20, "three:1": 1 << 30}
 KEYS: Final = ("rack", "disk", "absent")
 PORTS: Final = (80, 443, 8080)
@@ -85,7 +90,12 @@ class ViewsCluster:
         self.problems: list[str] = []
         self.paths: Counter[str] = Counter()
         self._rng = seeded_random(seed)
-        self._cache = Cache()
+        #: Draws how full the tables are, and the amounts of more resources.
+        self._more = seeded_random(seed + 1_000_000)
+        count = self._more.choice(MORE_RESOURCES)
+        self._resources = [f"example.com/r{number}" for number in range(count)]
+        with first_rows(self._more.choice(FIRST_ROWS)):
+            self._cache = Cache()
         self._machines: dict[str, Machine] = {}
         self._pods: dict[str, PodFacts] = {}
         self._count = 0
@@ -106,6 +116,7 @@ class ViewsCluster:
             images=[it for it in IMAGES if rng.random() < 0.5],
             pods=old.pods if old is not None else [],
         )
+        new.amounts.update({it: self._more.choice((1, 5, 1000)) for it in self._resources})
         self._machines[name] = new
         node = make_node(
             name,
@@ -142,6 +153,8 @@ class ViewsCluster:
         self._count += 1
         name = f"pod-{self._count}"
         requests = {it: rng.choice((0, 1, 7)) for it in RESOURCES[:3] if rng.random() < 0.5}
+        more = [it for it in self._resources if self._more.random() < 0.2]
+        requests.update({it: self._more.choice((1, 7)) for it in more})
         taken = (
             {it for uid in self._machines[node].pods for it in self._pods[uid].ports}
             if node
@@ -221,7 +234,7 @@ class ViewsRun(ViewsCluster):
         machines = [self._machines[name] for name, _, _ in worlds]
         note = self._note
         note("names", (view.names, len(view)), ([name for name, _, _ in worlds], len(worlds)))
-        for name in RESOURCES:
+        for name in (*RESOURCES, *self._resources[-2:]):
             allocatable = [it.amounts.get(name, 0) for it in machines]
             note(f"allocatable {name}", view.allocatable(name).tolist(), allocatable)
             note(f"requested {name}", view.requested(name).tolist(), self._used(worlds, name))
@@ -303,7 +316,7 @@ class ViewsRun(ViewsCluster):
         note("facts", facts, expected)
         note("pods of node", sorted(it.uid for it in node.pods), sorted(uids))
         note("pod count", node.pod_count, len(uids))
-        for resource in RESOURCES:
+        for resource in (*RESOURCES, *self._resources[-2:]):
             used, size = self._used(world, resource)[0], machine.amounts.get(resource, 0)
             amounts = node.allocatable(resource), node.requested(resource)
             note(

@@ -26,19 +26,25 @@ from mooring.state import PodInfo, audit
 from mooring.state.cache import Cache
 from mooring.state.tables.nodes import NodeTable
 from mooring.state.volumes import topology
-from mooring.state.volumes.capacity import CapacitiesByClass
 from mooring.state.volumes.free_index import first_match, free_volumes, sorted_list
 from mooring.state.volumes.free_index.first_match import NONE, VolumeRequest
 from mooring.state.volumes.free_index.free_volumes import FreeVolumes
 from mooring.state.volumes.limits import attach_limit_volumes
 from mooring.state.volumes.topology import TopologyMasks
 from mooring.testing import make_node, make_pod
-from tests.faults.parts.limits import set_limit
+from tests.faults.parts.limits import first_rows, set_limit
+from tests.faults.parts.volume_capacities import CapacitiesRun
+from tests.faults.parts.volume_nodes import FIRST_ROWS, VolumeNodes
 from tests.faults.parts.volumes_model import reaches
+from tests.faults.twins.leftovers import CacheLeftovers
 
 CALLS: Final = 40
 #: Added to the seed: volumes of which all are in zones.
 ZONES_SEED: Final = 1 << 44
+#: Added to the seed: nodes that come and go, with CSINodes and attachments.
+NODES_SEED: Final = 1 << 45
+#: Added to the seed: capacities without a field.
+CAPACITIES_SEED: Final = 1 << 46
 GI: Final = 1 << 30
 NANOS: Final = 10**9
 NODES: Final = ("n0", "n1", "n2", "n3")
@@ -210,89 +216,6 @@ class FreeVolumesRun:
             assert first.setdefault(group, volumes) == volumes, f"{name} is in group {group}"
 
 
-class CapacitiesRun:
-    """The storage capacities of two classes, and the nodes that they are for."""
-
-    def __init__(self, rng: Rng) -> None:
-        self._rng = rng
-        self._nodes = NodeTable()
-        self._labels: dict[str, dict[str, str]] = {}
-        self._capacities = CapacitiesByClass(self._nodes, TopologyMasks(self._nodes))
-        #: Name -> class, rules of labels (None = no node), capacity, and the largest volume.
-        self._stored: dict[str, tuple[str, Any, int, int | None]] = {}
-        for name in NODES:
-            self._put_node(name)
-
-    def run(self) -> None:
-        """Changes capacities and nodes, and compares where volumes can be provisioned."""
-        for _ in range(CALLS):
-            name = f"c{self._rng.randrange(6)}"
-            if self._rng.random() < 0.2:
-                self._put_node(self._rng.choice(NODES))
-            elif self._rng.random() < 0.25:
-                self._stored.pop(name, None)
-                self._capacities.remove(f"default/{name}")
-            else:
-                self._put(name)
-            for class_name in ("k0", "k1"):
-                self._compare(class_name)
-
-    def _put_node(self, name: str) -> None:
-        zones = {"zone": self._rng.choice("ab")} if self._rng.random() < 0.85 else {}
-        self._labels[name] = {"host": name, "disk": self._rng.choice("xy"), **zones}
-        self._nodes.put(make_node(name, labels=self._labels[name]))
-
-    def _put(self, name: str) -> None:
-        rng = self._rng
-        labels: Any = rng.choice(
-            (
-                {"zone": rng.choice("ab")},
-                {"zone": rng.choice("abc")},
-                {"host": rng.choice(NODES)},
-                {"zone": rng.choice("ab"), "disk": rng.choice("xy")},
-                {},
-                None,
-            )
-        )
-        class_name, size = rng.choice(("k0", "k0", "k1")), rng.randrange(4)
-        most = rng.choice((None, None, rng.randrange(4)))
-        self._stored[name] = class_name, labels, size, most
-        body: dict[str, Any] = {
-            "metadata": {"name": name, "namespace": "default"},
-            "storageClassName": class_name,
-            "capacity": f"{size}Gi",
-        }
-        if labels is not None:
-            body["nodeTopology"] = {"matchLabels": labels}
-        if most is not None:
-            body["maximumVolumeSize"] = f"{most}Gi"
-        self._capacities.put(convert(body, "CSIStorageCapacity"))
-
-    def _compare(self, class_name: str) -> None:
-        """Compares which nodes can have a new volume, and by which capacity."""
-        size = self._rng.randrange(1, 4)
-        rows = np.array([self._nodes.row(name) for name in NODES], dtype=np.intp)
-        expected = []
-        for node in NODES:
-            sizes = [
-                (name, capacity * GI)
-                for name, (of_class, labels, capacity, most) in self._stored.items()
-                if of_class == class_name
-                and labels is not None
-                and labels.items() <= self._labels[node].items()
-                and (capacity if most is None else most) >= size
-            ]
-            expected.append(min(sizes)[1] if sizes else -1)
-        of_class = self._capacities.get(class_name)
-        if of_class is None:
-            assert expected == [-1] * len(NODES), f"{class_name} has no capacities"
-            return
-        can_hold = of_class.can_hold(size * GI, rows).tolist()
-        assert can_hold == [it >= 0 for it in expected], f"{size}: {can_hold}, not {expected}"
-        actual = of_class.sizes(size * GI, rows).tolist()
-        assert actual == expected, f"{size} of {class_name}: {actual}, not {expected}"
-
-
 def _name(volumes: FreeVolumes, position: int) -> str:
     name: str = volumes.at(position).metadata.name
     return name
@@ -309,22 +232,30 @@ class CountedRun:
         cache: Has all of them.
     """
 
-    def __init__(self, rng: Rng) -> None:
+    def __init__(self, rng: Rng, more: Rng | None = None) -> None:
+        """Creates two nodes; ``more`` draws other nodes, CSINodes and attachments instead."""
         self._rng = rng
-        self.cache = Cache()
+        with first_rows(64 if more is None else more.choice(FIRST_ROWS)):
+            self.cache = Cache()
+        self._leftovers = CacheLeftovers(self.cache) if more is not None else None
+        self._nodes = VolumeNodes(self.cache, NODES, more) if more is not None else None
         self._stored: dict[tuple[str, str], dict[str, Any]] = {}
         self._pods: dict[str, Any] = {}
         self._count = 0
-        for name in NODES[:2]:
+        for name in NODES[:2] if more is None else ():
             self.cache.put_node(make_node(name))
 
     def run(self) -> None:
-        """Changes objects and pods, and compares what counts."""
+        """Changes objects and pods, and compares what counts, and at last what is left."""
         rng = self._rng
         for _ in range(CALLS):
             rng.choice((self._change, self._change, self._place, self._remove))()
+            if self._nodes is not None:
+                self._nodes.change()
             self._compare()
         problems = audit(self.cache)
+        if self._leftovers is not None:
+            problems += self._leftovers.problems()
         assert not problems, problems[0]
 
     # -- objects ----------------------------------------------------------------------------------
@@ -402,10 +333,17 @@ class CountedRun:
     def _place(self) -> None:
         """Places a pod; one that was evaluated before keeps its result."""
         pod, node = self._new_pod(), self._rng.choice(NODES[:2])
+        node = node if self._nodes is None else self._nodes.node()
         name = pod.metadata.name
         if self._rng.random() < 0.5:
             self.cache.storage.use.usage_if_scheduled(pod)
-        self.cache.put_pod(replace(pod, spec=replace(pod.spec, node_name=node)))
+            if self._nodes is not None:
+                pod, name = self._nodes.twin(pod)
+        placed = replace(pod, spec=replace(pod.spec, node_name=node))
+        if self._nodes is not None and self._nodes.is_assumed():
+            self.cache.assume(PodInfo(placed), node).keep()
+        else:
+            self.cache.put_pod(placed)
         self._pods[name] = pod
 
     def _remove(self) -> None:
@@ -419,6 +357,9 @@ class CountedRun:
     def _compare(self) -> None:
         storage = self.cache.storage
         users: Counter[tuple[str, str]] = Counter()
+        used: dict[str, Counted] = {}
+        claims: dict[str, bool] = {}
+        failing: dict[str, set[str]] = {}
         for pod in self._pods.values():
             placed = self.cache.pods.get(pod.metadata.uid)
             assert placed is not None
@@ -427,12 +368,30 @@ class CountedRun:
             self._check(f"{pod.metadata.name} on a node", actual, expected, problem)
             node = self.cache.nodes.names[placed.row]
             users.update((volume, node) for volume in expected)
+            used.setdefault(node, {}).update(expected)
+            if problem:
+                failing.setdefault(node, set()).add(pod.metadata.uid)
+            for it in pod.spec.volumes:
+                if it.persistent_volume_claim is not None:
+                    name = f"default/{it.persistent_volume_claim.claim_name}"
+                    claims[name] = claims.get(name, False) or bool(
+                        self.cache.nodes.alive[placed.row]
+                    )
             is_counting = bool(expected) or problem
             slot = placed.slot
             mask = storage.use.counting()
             assert bool(slot < len(mask) and mask[slot]) == is_counting, f"{pod.metadata.name}"
         for (volume, node), count in users.items():
             assert storage.use.attached_volumes.pods_on(volume, node) == count, volume
+        uncounted = {node: set(uids) for node, uids in storage.use.problems.items()}
+        assert uncounted == failing, f"not counted are {uncounted}, not {failing}"
+        for name in ("default/c0", "default/c1", "default/c2"):
+            is_used = storage.use.is_claim_used(name)
+            assert is_used == claims.get(name, False), f"{name} is used: {is_used}"
+        if self._nodes is not None:
+            volumes = {name: body for (kind, name), body in self._stored.items() if kind == PV}
+            for difference in self._nodes.problems(used, volumes):
+                raise AssertionError(difference)
         assert storage.listings() == self._listings(), f"lists: {storage.listings()}"
         new = self._new_pod()
         for has_node in (True, False):
@@ -542,5 +501,6 @@ def run_volume_tables(seed: int) -> None:
         # All volumes in one group, by the same label.
         zones = seeded_random(seed + ZONES_SEED)
         FreeVolumesRun(seeded_random(seed + ZONES_SEED + 1), zones).run()
-        CapacitiesRun(rng).run()
+        CapacitiesRun(rng, seeded_random(seed + CAPACITIES_SEED)).run()
         CountedRun(rng).run()
+        CountedRun(seeded_random(seed + NODES_SEED), seeded_random(seed + NODES_SEED + 1)).run()

@@ -1,4 +1,4 @@
-"""Bugs at lines of the state and of the allocator of devices that a seed drew."""
+"""Bugs at lines of the state, the queue, the framework and the allocator, most of them drawn."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from mooring.dra.candidates import Candidates
 from mooring.dra.ledger import Ledger
 from mooring.dra.search import Search
 from mooring.dra.slices import Slices
+from mooring.framework.node_info import NodeInfo
+from mooring.framework.runtime import bind, score
+from mooring.framework.runtime.combined_results import CombinedResults
+from mooring.framework.runtime.framework import Framework
+from mooring.queue import queueing_hints
+from mooring.queue.in_flight import InFlight
+from mooring.queue.quarantine import Quarantine
+from mooring.queue.queues import PodQueues
+from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.state.audit import columns as audit_columns
 from mooring.state.audit import storage as audit_storage
 from mooring.state.cache import Cache
@@ -17,9 +26,12 @@ from mooring.state.columns.kind_columns import LabelClassColumns
 from mooring.state.columns.visit_order import VisitOrder
 from mooring.state.devices.allocated import AllocatedDevices
 from mooring.state.devices.signatures import NodeSignatures
+from mooring.state.kinds.budgets import Budgets
 from mooring.state.listers import Lister
 from mooring.state.tables.affinity_terms import PodTermTable
 from mooring.state.tables.counters import PodCounter, PodCounters
+from mooring.state.volumes.capacity import Capacities
+from mooring.state.volumes.node_columns import NodeColumns
 from mooring.state.volumes.storage import Storage
 from tests.faults.planted.bug import PlantedBug
 
@@ -231,5 +243,225 @@ BUGS: Final = [
         "",
         runs="volumes",
         seed=1,
+    ),
+    PlantedBug(
+        "names_of_all_are_compared",
+        "A selector that reads all of a device is compared with names",
+        NodeSignatures,
+        "read",
+        "names is not None and",
+        "names is None and",
+        runs="device_columns",
+        seed=2,
+    ),
+    PlantedBug(
+        "a_third_is_dropped",
+        "Of too many events the oldest third is dropped, not the half",
+        InFlight,
+        "record",
+        "// 2",
+        "// 3",
+        runs="queue",
+        seed=0,
+    ),
+    PlantedBug(
+        "dropped_events_are_forgotten",
+        "A pod whose events were dropped is not retried",
+        InFlight,
+        "events_since",
+        "[EVENTS_DROPPED, *self._events]",
+        "[*self._events]",
+        runs="queue",
+        seed=0,
+    ),
+    PlantedBug(
+        "absent_pods_are_retried",
+        "The retry of a pod that is gone is an error",
+        SchedulingQueue,
+        "retry_after_backoff",
+        "entry is not None and ",
+        "",
+        runs="queue",
+        seed=1,
+    ),
+    PlantedBug(
+        "absent_resource_is_the_last",
+        "A node has of an unknown resource what it has of the last one",
+        NodeInfo,
+        "allocatable",
+        " if index >= 0 else 0",
+        "",
+        runs="views",
+        seed=3,
+    ),
+    PlantedBug(
+        "sign_takes_negative_time",
+        "The time of Sign is negative",
+        Framework,
+        "cached_results",
+        "self.recorder.now() - started_s",
+        "started_s - self.recorder.now()",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "labels_of_capacities_stay",
+        "Labels stay in the index when their last capacity is removed",
+        Capacities,
+        "remove",
+        "    if of_key.is_empty:\n        del self._by_label[label.key]",
+        "    pass",
+        runs="volume_tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "row_after_the_column",
+        "A node in the first row of a longer table is set in the old column",
+        NodeColumns,
+        "update",
+        "row < len(column)",
+        "row <= len(column)",
+        runs="volume_tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "one_quarantine_each",
+        "Each plugin has quarantined at most one pod",
+        Quarantine,
+        "failed",
+        "self.counts[plugin] += 1",
+        "self.counts[plugin] = 1",
+        runs="queue",
+        seed=8,
+    ),
+    PlantedBug(
+        "three_failures_are_logged",
+        "A quarantine is logged as that of three failures",
+        Quarantine,
+        "failed",
+        '"failures": entry.plugin_failures',
+        '"failures": FAILURES_MAX',
+        runs="queue",
+        seed=32,
+    ),
+    PlantedBug(
+        "failed_scores_count_nothing",
+        "Plugins are not counted if a score fails",
+        score,
+        "total_scores",
+        "_count_until_error(framework, attempt, skipped, len(view), error)",
+        "pass",
+        runs="points",
+        seed=2,
+    ),
+    PlantedBug(
+        "unnormalized_scores_count_once",
+        "If scores cannot be normalized, one node counts",
+        score,
+        "_count_until_error",
+        "if error.plugin in attempt.raw:",
+        "if error.plugin in attempt.scores:",
+        runs="points",
+        seed=2,
+    ),
+    PlantedBug(
+        "plugins_bind_again",
+        "Plugins bind a pod that an extender has bound",
+        bind,
+        "_bind_with_extender",
+        "return True",
+        "return False",
+        runs="points",
+        seed=0,
+    ),
+    PlantedBug(
+        "indifferent_extender_is_last",
+        "The first extender that is not interested ends the search for one",
+        bind,
+        "_bind_with_extender",
+        "            continue\n        try",
+        "            break\n        try",
+        runs="points",
+        seed=2,
+    ),
+    PlantedBug(
+        "budgets_without_labels",
+        "Pods without labels have budgets",
+        Budgets,
+        "of",
+        "not of_namespace or not labels",
+        "not of_namespace",
+        runs="budgets",
+        seed=0,
+    ),
+    PlantedBug(
+        "pending_gate_counts_twice",
+        "A plugin that gates a pod that is pending on it counts twice",
+        PodQueues,
+        "_passes_pre_enqueue",
+        "refused_by not in entry.rejectors:",
+        "refused_by not in entry.unschedulable_plugins:",
+        runs="queue",
+        seed=0,
+    ),
+    PlantedBug(
+        "first_action_decides",
+        "A plugin is for new nodes if its first event of nodes is",
+        queueing_hints,
+        "_registered_events",
+        "is_for_new_nodes = any(action & ActionType.ADD for action in actions)",
+        "is_for_new_nodes = any(action & ActionType.ADD for action in actions[:1])",
+        runs="queue",
+        seed=33,
+    ),
+    PlantedBug(
+        "old_pod_is_the_new_one",
+        "Of an update in flight the new version is recorded twice",
+        SchedulingQueue,
+        "update",
+        "self._in_flight.record(event, old.pod, new.pod)",
+        "self._in_flight.record(event, new.pod, new.pod)",
+        runs="queue",
+        seed=16,
+    ),
+    PlantedBug(
+        "second_flight_keeps_the_first",
+        "The devices of a claim that is in flight once more stay in use",
+        AllocatedDevices,
+        "begin",
+        "    self.end(uid)\n",
+        "",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "one_capacity_ends_all",
+        "What a device consumes is forgotten once one capacity is free",
+        AllocatedDevices,
+        "_subtract",
+        "if not any(consumed.values()):",
+        "if not all(consumed.values()):",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "limit_is_the_size",
+        "A capacity without a size has its largest volume as size",
+        Capacities,
+        "put",
+        "= 0 if size is None",
+        "= limit.value() if size is None",
+        runs="volume_tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "older_columns_are_current",
+        "The column of a filter is current while its version is no lower",
+        CombinedResults,
+        "update",
+        "column.version != self._version",
+        "column.version < self._version",
+        runs="device_columns",
+        seed=85,
     ),
 ]

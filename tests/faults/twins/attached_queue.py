@@ -192,6 +192,9 @@ class AttachedQueue:
                 expected = f'plugin "{plugin}" raises at {count} of the last {n_pods} pods'
         if (broken := self._queue.quarantine.broken_plugin()) != expected:
             self._differ(f"broken: {broken}, not {expected}")
+        counts = Counter(plugin for _, plugin, _, _ in self._twin.quarantines)
+        if self._queue.quarantine.counts != counts:
+            self._differ(f"quarantines: {self._queue.quarantine.counts}, not {counts}")
 
     def _differ(self, message: str) -> None:
         if not self._differs:

@@ -31,6 +31,8 @@ WINDOW_S: Final = 1.0
 QUARANTINED_FROM: Final = 3
 #: A plugin is broken if it raised at most of so many pods, those attempted last.
 ATTEMPTED_MAX: Final = 100
+#: So many events are recorded; of more the older half is dropped.
+EVENTS_MAX: Final = 10_000
 
 #: The heaps of the pods in backoff, in the order in which they are flushed.
 REFUSED, FAILED, QUARANTINED = 0, 1, 2
@@ -67,6 +69,8 @@ class TwinPod:
     sorted_at: int = 0
     came_at: int = 0
     events: list[tuple[ClusterEvent, Any, Any]] = field(default_factory=list)
+    #: Whether events of its attempt were dropped, since there were too many.
+    lost_events: bool = False
 
     @property
     def uid(self) -> str:
@@ -88,6 +92,8 @@ class QueueState:
         flying: Number of an attempt -> its pod, while events are recorded for it.
         popped: Number of an attempt -> its pod, until it failed or the pod was popped again.
         attempted: (UID, the plugin that raised) of the pods attempted last; "" = none raised.
+        quarantines: Each quarantine: the pod, the plugin, its exceptions in a row, and seconds.
+        events_max: So many events are recorded.
         incoming: (queue, why) -> pods that entered, where the waiting and the gated pods are one
             queue, which an event that does not help a pod in the end takes it out of and back.
     """
@@ -102,6 +108,8 @@ class QueueState:
         self.flying: dict[int, TwinPod] = {}
         self.popped: dict[int, TwinPod] = {}
         self.attempted: list[tuple[str, str]] = []
+        self.quarantines: list[tuple[str, str, int, float]] = []
+        self.events_max = EVENTS_MAX
         self._profiles = profiles
         self._clock = clock
         self._options = options
@@ -208,6 +216,11 @@ class QueueState:
     def _record(self, event: ClusterEvent, old: Any, new: Any) -> None:
         for queued in self.flying.values():
             queued.events.append((event, old, new))
+        if (count := self.event_count()) > self.events_max:
+            left = count - count // 2
+            for queued in self.flying.values():
+                queued.lost_events |= len(queued.events) > left
+                queued.events = queued.events[-left:]
 
     def _next(self) -> int:
         self._order += 1
@@ -334,7 +347,7 @@ class QueueTwin(QueueState):
         self._number += 1
         queued.quarantine_s = 0.0
         queued.attempts += 1
-        queued.events = []
+        queued.events, queued.lost_events = [], False
         others = [pair for pair in self.attempted if pair[0] != queued.uid]
         self.attempted = [*others, (queued.uid, "")][-ATTEMPTED_MAX:]
         self.flying[self._number] = self.popped[self._number] = queued
@@ -371,6 +384,8 @@ class QueueTwin(QueueState):
         minutes = (5, 10, 20, 40, 60)
         number = min(queued.failures - QUARANTINED_FROM, len(minutes) - 1)
         queued.quarantine_s = 60.0 * minutes[number]
+        quarantine = entry.pod.key, plugin, queued.failures, queued.quarantine_s
+        self.quarantines.append(quarantine)
         return True
 
     def add_unschedulable(
@@ -397,6 +412,8 @@ class QueueTwin(QueueState):
         if queued.rejectors and number in self.flying:
             helped = [self._strategy(queued, *happened) for happened in queued.events]
             strategy = max(helped, default=SKIP)
+            if queued.lost_events:
+                strategy = max(strategy, AFTER_BACKOFF)
         self.flying.pop(number, None)
         if pod.uid == entry.uid and self.queue_of(pod.uid) is NONE:
             self._requeue(queued, strategy, "ScheduleAttemptFailure")

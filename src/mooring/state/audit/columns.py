@@ -149,12 +149,12 @@ def _audit_images(nodes: NodeTable) -> list[str]:
         for image in node.status.images if node is not None else ():
             for name in image.names:
                 expected.setdefault(name, set()).add(row)
+    actual = {name: set(state.rows) for name, state in nodes.images.items()}
     problems = []
-    for name, rows in expected.items():
-        state = nodes.images.get(name)
-        actual = set(state.rows) if state is not None else set()
-        if actual != rows:
-            problems.append(f"image {name} is on rows {sorted(actual)}, should be {sorted(rows)}")
+    for name in {**expected, **actual}:
+        of_name, rows = actual.get(name, set()), expected.get(name, set())
+        if of_name != rows:
+            problems.append(f"image {name} is on rows {sorted(of_name)}, should be {sorted(rows)}")
     return problems
 
 

@@ -58,13 +58,14 @@ def _audit_index(
 
 def _audit_sums(cache: Cache) -> list[str]:
     """Audits the cached sums over groups of rows of counters and terms."""
-    counts: dict[str, GroupedCounts] = {
-        f"counter {counter.key}": counter for counter in cache.counters.all()
-    }
+    counts: list[tuple[str, GroupedCounts]] = [
+        (f"counter {counter.key}", counter) for counter in cache.counters.all()
+    ]
     for sort, index in cache.terms.indexes():
-        counts |= {f"{sort} term {shared.term}": shared.rows for shared in index}
+        # A preferred term is there once for each of its weights.
+        counts += [(f"{sort} term {(shared.term, shared.weight)}", shared.rows) for shared in index]
     problems = []
-    for name, of_name in counts.items():
+    for name, of_name in counts:
         for groups, sums in of_name.cached_sums():
             expected = groups.add_up(of_name.column()).tolist()
             if sums.tolist() != expected:

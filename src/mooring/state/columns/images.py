@@ -43,6 +43,10 @@ class ImageTable:
         """Returns the names of the images on the node of ``row``."""
         return self._of_row.get(row, ())
 
+    def items(self) -> list[tuple[str, ImageState]]:
+        """Returns every image with its state, for the audit."""
+        return list(self._states.items())
+
     def put(self, row: int, images: Iterable[ContainerImage]) -> bool:
         """Sets the images of the node of ``row``.
 

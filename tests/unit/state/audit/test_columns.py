@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
 from mooring.state import audit
@@ -155,6 +157,41 @@ def test_an_image_that_nobody_knows_of_is_noticed() -> None:
         cache.nodes.images.put(row, ())
 
     assert audit(cache) == ["image i is on rows [], should be [0, 2]"]
+
+
+def test_an_image_that_no_node_has_is_reported() -> None:
+    cache = healthy()
+    state = cache.nodes.images.get("i")
+    assert state is not None
+    cache.nodes.images._states["old"] = state
+
+    assert audit(cache) == ["image old is on rows [0, 2], should be []"]
+
+
+class Together:
+    """All rows in one group."""
+
+    def add_up(self, counts: Any) -> Any:
+        return np.array([counts.sum()])
+
+    def add(self, sums: Any, row: int, by: int) -> None:
+        del row
+        sums[0] += by
+
+
+@pytest.mark.parametrize("weight", [1, 2])
+def test_a_term_has_its_own_sums_for_each_weight(weight: int) -> None:
+    term = {"labelSelector": {}, "topologyKey": "zone"}
+    preferred = [{"weight": number, "podAffinityTerm": term} for number in (1, 2)]
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    cache = cluster(make_node("a"), make_pod("p", node="a", spec={"affinity": affinity}))
+    of_weight = {shared.weight: shared for shared in cache.terms.preferred}
+    sums = of_weight[weight].rows.sums_over(Together())
+    assert audit(cache) == []
+
+    sums[0] += 1
+
+    assert len(audit(cache)) == 1
 
 
 def test_ghosts_are_counted_too() -> None:
