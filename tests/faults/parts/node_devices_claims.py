@@ -7,6 +7,7 @@ A spec has the documents of the API, but ``where`` (attribute and value) for sel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Final
 
 import msgspec
@@ -15,9 +16,8 @@ from mooring.clock import Rng
 from mooring.objects.codec.decode import convert
 from mooring.objects.resource import AllocationResult, ResourceClaim
 from tests.faults.parts.device_usage import Amounts
-from tests.faults.parts.node_devices_model import Taken
+from tests.faults.parts.node_devices_model import DRIVER, Taken
 
-DRIVER: Final = "gpu.test"
 CAPACITIES: Final = ("memory", "bandwidth")
 #: A configuration: its source, the requests that it is for, and its text.
 Config = tuple[str, tuple[str, ...], str]
@@ -38,6 +38,7 @@ class ClaimSpecs:
             constraints, which a device may violate.
         has_taints: Whether some tolerate taints.
         has_capacity: Whether some request an amount of a capacity.
+        n_kinds: How many different specs there are; 0 = any number.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ClaimSpecs:
         has_taints: bool,
         has_capacity: bool = False,
         all_rate: float = ALL_RATE,
+        n_kinds: int = 0,
     ) -> None:
         self._rng = rng
         self._n_plain = n_plain
@@ -57,9 +59,16 @@ class ClaimSpecs:
         self._is_often_all = has_all and all_rate > ALL_RATE
         self._has_taints = has_taints
         self._has_capacity = has_capacity
+        self._kinds: list[dict[str, Any]] = []
+        if n_kinds:
+            self._n_plain = 0
+            self._kinds = [self._draw() for _ in range(n_kinds)]
 
     def draw(self) -> dict[str, Any]:
         """Draws the requests and constraints of a claim; few differ, so that pods share results."""
+        return deepcopy(self._rng.choice(self._kinds)) if self._kinds else self._draw()
+
+    def _draw(self) -> dict[str, Any]:
         rng = self._rng
         if self._n_plain:
             self._n_plain -= 1
@@ -156,16 +165,28 @@ def special_of(amount: int) -> dict[str, Any]:
     return {"requests": requests, "constraints": [], "special": True}
 
 
-def selectors_of(where: dict[str, str]) -> list[dict[str, Any]]:
-    """Returns the selectors of devices with these attributes, in CEL."""
+def selectors_of(where: Mapping[str, str], *, computes: bool = False) -> list[dict[str, Any]]:
+    """Returns the selectors of devices with these attributes, in CEL.
+
+    Args:
+        where: The attributes.
+        computes: Whether the name of an attribute is not in the text.
+    """
+    attributes = f'device.attributes["{DRIVER}"]'
     return [
-        {"cel": {"expression": f'device.attributes["{DRIVER}"].{name} == "{value}"'}}
+        {
+            "cel": {
+                "expression": f'{attributes}["{name[:1]}" + "{name[1:]}"] == "{value}"'
+                if computes
+                else f'{attributes}.{name} == "{value}"'
+            }
+        }
         for name, value in where.items()
     ]
 
 
-def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
-    """Returns a claim with the selectors of ``where`` in CEL."""
+def claim_of(name: str, spec: dict[str, Any], *, computes: bool = False) -> ResourceClaim:
+    """Returns a claim with the selectors of ``where`` in CEL; see ``selectors_of``."""
 
     def written(choice: dict[str, Any]) -> dict[str, Any]:
         rest = {key: it for key, it in choice.items() if key not in _OWN_KEYS}
@@ -173,7 +194,11 @@ def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
             amounts = {name: str(amount) for name, amount in choice["capacity"].items()}
             rest["capacity"] = {"requests": amounts}
         tolerations = [{"key": key, "operator": "Exists"} for key in choice["tolerated"]]
-        return {**rest, "selectors": selectors_of(choice["where"]), "tolerations": tolerations}
+        return {
+            **rest,
+            "selectors": selectors_of(choice["where"], computes=computes),
+            "tolerations": tolerations,
+        }
 
     requests: list[dict[str, Any]] = []
     for request in spec["requests"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any, Final
 
 from mooring.clock import seeded_random
@@ -14,13 +15,12 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node
 from tests.faults.parts.node_devices_claims import (
     ALL_RATE,
-    DRIVER,
     ClaimSpecs,
     opaque,
     selectors_of,
     special_of,
 )
-from tests.faults.parts.node_devices_model import TaintRule
+from tests.faults.parts.node_devices_model import DRIVER, TaintRule
 from tests.faults.twins.leftovers import CacheLeftovers
 
 NODES: Final = ("n0", "n1", "n2", "n3", "n4")
@@ -37,6 +37,11 @@ MORE_NODES: Final = 70
 RESOURCE: Final = "example.com/gpu"
 #: Class -> the conditions of its devices.
 CLASSES: Final = {"gpu": {}, "x": {"model": "x"}, "y": {"model": "y"}}
+#: In such seeds, modulo five, the conditions of classes change, to one of these.
+CLASSES_CHANGE: Final = 2
+WHERES: Final[tuple[dict[str, str], ...]] = ({"model": "x"}, {"model": "y"}, {}, {"bus": "1"})
+#: In such seeds, modulo five, there are few different claims.
+FEW_KINDS: Final = 3
 #: How requests for the memory of a shared device are rounded, and refused.
 POLICIES: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -61,6 +66,10 @@ class DeviceCluster:
         self._more = seeded_random(seed + 1)
         self._has_configs = seed % 4 == WITH_CONFIGS
         self._odd_selectors = seeded_random(seed + 11) if seed % 6 == ODD_SELECTORS else None
+        n_kinds = Random(f"{seed} kinds").choice((1, 2, 3)) if seed % 5 == FEW_KINDS else 0
+        self._class_changes = Random(f"{seed} classes") if seed % 5 == CLASSES_CHANGE else None
+        #: Class -> the conditions of its devices now.
+        self._wheres: dict[str, dict[str, str]] = {name: {**it} for name, it in CLASSES.items()}
         #: Class -> its configurations.
         self._configs: dict[str, list[str]] = {}
         self._cache = Cache(DeviceFeatures(has_taint_rules=True))
@@ -90,18 +99,18 @@ class DeviceCluster:
             has_taints=self._has_taints,
             has_capacity=self._has_capacity,
             all_rate=OFTEN_ALL if self._is_odd else ALL_RATE,
+            n_kinds=n_kinds,
         )
         self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
         if self._odd_selectors is not None:
             self._pools = ["own-n0", "mixed", "mixed-2", "zone"]
-        for name, where in CLASSES.items():
-            resource = RESOURCE if name == "gpu" and self._has_resource else None
+        for name in CLASSES:
             self._configs[name] = []
             if self._has_configs:
                 self._configs[name] += ["first", "second"][: self._more.choice((0, 1, 2))]
-            self._put("DeviceClass", device_class(name, where, resource, self._configs[name]))
+            self._store_class(name)
         for name in NODES:
             self._put_node(name)
         for pool in self._pools:
@@ -109,6 +118,18 @@ class DeviceCluster:
 
     def _put(self, kind: str, obj: Any) -> None:
         self._cache.put_object(kind, obj)
+
+    def _store_class(self, name: str) -> None:
+        resource = RESOURCE if name == "gpu" and self._has_resource else None
+        new = device_class(name, self._wheres[name], resource, self._configs[name])
+        self._put("DeviceClass", new)
+
+    def _change_class(self) -> None:
+        """Changes the conditions of a class; those of the extended resource stay."""
+        assert self._class_changes is not None
+        name = self._class_changes.choice(("x", "y"))
+        self._wheres[name] = self._class_changes.choice(WHERES)
+        self._store_class(name)
 
     def _put_node(self, name: str) -> None:
         amounts: dict[str, str] = {"cpu": "8", "pods": "20"}

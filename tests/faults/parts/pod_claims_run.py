@@ -49,6 +49,8 @@ REFUSAL: Final = "label 'disk': In needs at least one value"
 ERRORS: Final = (UNSUPPORTED, REFUSAL)
 #: A resource that stands for no class.
 OTHER: Final = "example.com/other"
+#: A resource that no node has, and that can never be devices: other plugins reject the nodes.
+NATIVE: Final = "ephemeral-storage"
 #: So many of the allocated claims have such a selector, or a broken device.
 REFUSED_SHARE: Final = 0.05
 BROKEN_SHARE: Final = 0.15
@@ -306,6 +308,8 @@ class PodClaimsRun(PodClaimRules):
         spec: Document = {"containers": [{"name": "main"}], "resourceClaims": entries}
         if rng.random() < 0.4:
             requests = {RESOURCE: "1"} | ({OTHER: "1"} if self._flaws.random() < 0.4 else {})
+            if self._namesakes.random() < 0.3:
+                requests[NATIVE] = "1"
             spec["containers"][0]["resources"] = {"requests": requests}
             if rng.random() < 0.5:
                 self._put_special()
