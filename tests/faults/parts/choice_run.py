@@ -14,11 +14,12 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.config.types import DefaultPreemptionArgs
-from mooring.framework import Cycle, Diagnosis, FilterStatuses, NodeView
+from mooring.framework import Cycle, Diagnosis, FilterStatuses, NodeView, Reject
 from mooring.framework.runtime import plugin_errors
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
@@ -64,6 +65,10 @@ PORTS_SHARE: Final = 0.4
 #: In such seeds, modulo five, a filter fails on some nodes, each with this probability.
 FAILS: Final = 4
 FAILS_SHARE: Final = 0.4
+#: In such seeds, modulo five, a filter rejects such a share of the nodes, but not in the dry run:
+#: all pods are reprieved where that was the only reason.
+REFUSES: Final = 3
+REFUSED_SHARE: Final = 0.8
 #: In such seeds, modulo six, pods of two namespaces have terms of affinity, which select
 #: namespaces; so many of the pods have one.
 WITH_TERMS: Final = 4
@@ -92,19 +97,21 @@ class PreemptingHandle(OfflineHandle):
 
 
 class FailingFilter:
-    """A filter that fails on some nodes, if pods are removed there.
+    """A filter that fails on some nodes, if pods are removed there, or rejects some for a while.
 
     Attributes:
-        nodes: Their names.
+        nodes: The names of those where it fails.
+        refused: The names of those that it rejects.
     """
 
     name = "FailingFilter"
 
     def __init__(self) -> None:
         self.nodes: frozenset[str] = frozenset()
+        self.refused: frozenset[str] = frozenset()
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Accepts all nodes.
+        """Rejects nodes.
 
         Raises:
             ValueError: pods are removed from one of the failing nodes.
@@ -112,7 +119,8 @@ class FailingFilter:
         del cycle
         if (failing := self.nodes.intersection(nodes.names)) and any(nodes.removed):
             raise ValueError(f"injected failure on {min(failing)}")
-        return FilterStatuses.feasible(len(nodes))
+        is_refused = np.array([name in self.refused for name in nodes.names], dtype=np.bool_)
+        return FilterStatuses.reject(is_refused, Reject("refused"))
 
 
 class ChoiceRun:
@@ -168,7 +176,9 @@ class ChoiceRun:
         self._fails = seeded_random(seed + 5) if self.has_failures and seed % 5 == FAILS else None
         self._failing = FailingFilter()
         ports = () if self._ports is None else (NodePorts(),)
-        failing = () if self._fails is None else (self._failing,)
+        is_refusing = self.has_failures and seed % 5 == REFUSES
+        self._refuses = Random(f"{seed} refused") if is_refusing else None
+        failing = () if self._fails is None and not is_refusing else (self._failing,)
         terms = () if self._terms is None else (InterPodAffinity(None, handle),)
         self._harness = Harness(nodes, [NodeResourcesFit(), *ports, *terms, *failing, plugin])
         self._harness.cache = self._cache = cache
@@ -294,7 +304,11 @@ class ChoiceRun:
         if self._has_leaving and self._more.random() < 0.5:
             self._cache.nominator.nominate(info, self._more.choice(self.node_names))
         cycle = self._harness.framework.new_cycle(info, snapshot)
+        if self._refuses is not None:
+            refused = [it for it in self.node_names if self._refuses.random() < REFUSED_SHARE]
+            self._failing.refused = frozenset(refused)
         diagnosis = schedule_pod(self._harness.framework, cycle, Attempt(snapshot))
+        self._failing.refused = frozenset()
         if not isinstance(diagnosis, Diagnosis):
             self._cache.nominator.remove(info.uid)
             return

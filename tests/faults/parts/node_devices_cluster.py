@@ -36,7 +36,7 @@ ODD_SELECTORS: Final = 5
 MORE_NODES: Final = 70
 RESOURCE: Final = "example.com/gpu"
 #: Class -> the conditions of its devices.
-CLASSES: Final = {"gpu": {}, "x": {"model": "x"}, "y": {"model": "y"}}
+CLASSES: Final[dict[str, dict[str, str]]] = {"gpu": {}, "x": {"model": "x"}, "y": {"model": "y"}}
 #: In such seeds, modulo five, the conditions of classes change, to one of these.
 CLASSES_CHANGE: Final = 2
 WHERES: Final[tuple[dict[str, str], ...]] = ({"model": "x"}, {"model": "y"}, {}, {"bus": "1"})
@@ -52,7 +52,34 @@ POLICIES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-class DeviceCluster:
+class DeviceClasses:
+    """The device classes of a cache, whose conditions change in some runs."""
+
+    _cache: Cache
+    _has_resource: bool
+    #: Class -> its conditions now, and its configurations.
+    _wheres: dict[str, dict[str, str]]
+    _configs: dict[str, list[str]]
+    #: Draws the changes; None = there are none.
+    _class_changes: Random | None
+
+    def _put(self, kind: str, obj: Any) -> None:
+        self._cache.put_object(kind, obj)
+
+    def _store_class(self, name: str) -> None:
+        resource = RESOURCE if name == "gpu" and self._has_resource else None
+        new = device_class(name, self._wheres[name], resource, self._configs[name])
+        self._put("DeviceClass", new)
+
+    def _change_class(self) -> None:
+        """Changes the conditions of a class; those of the extended resource stay."""
+        assert self._class_changes is not None
+        name = self._class_changes.choice(("x", "y"))
+        self._wheres[name] = self._class_changes.choice(WHERES)
+        self._store_class(name)
+
+
+class DeviceCluster(DeviceClasses):
     """A cache with nodes, slices, classes and rules, and their documents.
 
     Args:
@@ -68,10 +95,8 @@ class DeviceCluster:
         self._odd_selectors = seeded_random(seed + 11) if seed % 6 == ODD_SELECTORS else None
         n_kinds = Random(f"{seed} kinds").choice((1, 2, 3)) if seed % 5 == FEW_KINDS else 0
         self._class_changes = Random(f"{seed} classes") if seed % 5 == CLASSES_CHANGE else None
-        #: Class -> the conditions of its devices now.
-        self._wheres: dict[str, dict[str, str]] = {name: {**it} for name, it in CLASSES.items()}
-        #: Class -> its configurations.
-        self._configs: dict[str, list[str]] = {}
+        self._wheres = {name: {**it} for name, it in CLASSES.items()}
+        self._configs = {}
         self._cache = Cache(DeviceFeatures(has_taint_rules=True))
         # Allocations are in flight when the run ends.
         self._leftovers = CacheLeftovers(self._cache, ".devices.in_use")
@@ -115,21 +140,6 @@ class DeviceCluster:
             self._put_node(name)
         for pool in self._pools:
             self._publish(pool)
-
-    def _put(self, kind: str, obj: Any) -> None:
-        self._cache.put_object(kind, obj)
-
-    def _store_class(self, name: str) -> None:
-        resource = RESOURCE if name == "gpu" and self._has_resource else None
-        new = device_class(name, self._wheres[name], resource, self._configs[name])
-        self._put("DeviceClass", new)
-
-    def _change_class(self) -> None:
-        """Changes the conditions of a class; those of the extended resource stay."""
-        assert self._class_changes is not None
-        name = self._class_changes.choice(("x", "y"))
-        self._wheres[name] = self._class_changes.choice(WHERES)
-        self._store_class(name)
 
     def _put_node(self, name: str) -> None:
         amounts: dict[str, str] = {"cpu": "8", "pods": "20"}

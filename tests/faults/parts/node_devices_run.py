@@ -47,6 +47,11 @@ from tests.faults.parts.node_devices_model import (
 from tests.faults.parts.node_devices_writes import WatchedClaims
 
 STEPS: Final = 30
+#: What happens.
+PATHS: Final = (
+    *("fits", "rejected", "reserved", "special", "config", "grown", "failed", "invalid"),
+    "changed",
+)
 #: In such seeds, modulo four, attempts end after PreBind, too: so many of those that fail.
 LATE_FAILURES: Final = 2
 LATE_SHARE: Final = 0.6
@@ -79,13 +84,7 @@ class NodeDevicesRun(ClaimsInUse):
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
         super().__init__(seed, has_shared=has_shared)
         self.problems: list[str] = []
-        self.paths = dict.fromkeys(
-            (
-                *("fits", "rejected", "reserved", "special", "config", "grown", "failed"),
-                *("invalid", "changed"),
-            ),
-            0,
-        )
+        self.paths = dict.fromkeys(PATHS, 0)
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
         self._writer = self._handle.claim_writer = WatchedClaims(self._cache)
         self._late = seeded_random(seed + 5) if seed % 4 == LATE_FAILURES else None
