@@ -23,6 +23,8 @@ CAPACITIES: Final = ("memory", "bandwidth")
 Config = tuple[str, tuple[str, ...], str]
 #: The share of the requests that are for all devices.
 ALL_RATE: Final = 0.1
+#: The share of the requests that select devices by an attribute.
+WHERE_RATE: Final = 0.2
 #: Keys of a request that are not written as they are.
 _OWN_KEYS: Final = ("where", "tolerated", "capacity")
 
@@ -39,6 +41,7 @@ class ClaimSpecs:
         has_taints: Whether some tolerate taints.
         has_capacity: Whether some request an amount of a capacity.
         n_kinds: How many different specs there are; 0 = any number.
+        where_rate: How many requests select devices by an attribute.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class ClaimSpecs:
         has_capacity: bool = False,
         all_rate: float = ALL_RATE,
         n_kinds: int = 0,
+        where_rate: float = WHERE_RATE,
     ) -> None:
         self._rng = rng
         self._n_plain = n_plain
@@ -59,6 +63,7 @@ class ClaimSpecs:
         self._is_often_all = has_all and all_rate > ALL_RATE
         self._has_taints = has_taints
         self._has_capacity = has_capacity
+        self._where_rate = where_rate
         self._kinds: list[dict[str, Any]] = []
         if n_kinds:
             self._n_plain = 0
@@ -123,7 +128,7 @@ class ClaimSpecs:
 
     def _exactly(self, count: int) -> dict[str, Any]:
         rng = self._rng
-        where = {"bus": rng.choice("12")} if rng.random() < 0.2 else {}
+        where = {"bus": rng.choice("12")} if rng.random() < self._where_rate else {}
         tolerated = ["old"] if self._has_taints and rng.random() < 0.3 else []
         return {
             "deviceClassName": rng.choice(("gpu", "gpu", "x")),

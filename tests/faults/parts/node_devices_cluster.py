@@ -15,6 +15,7 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node
 from tests.faults.parts.node_devices_claims import (
     ALL_RATE,
+    WHERE_RATE,
     ClaimSpecs,
     opaque,
     selectors_of,
@@ -42,6 +43,11 @@ CLASSES_CHANGE: Final = 2
 WHERES: Final[tuple[dict[str, str], ...]] = ({"model": "x"}, {"model": "y"}, {}, {"bus": "1"})
 #: In such seeds, modulo five, there are few different claims.
 FEW_KINDS: Final = 3
+#: In half of these, all nodes have the same number of devices, and more requests select some.
+EVEN: Final = 8
+EVEN_SIZE: Final = 2
+EVEN_WHERE_RATE: Final = 0.4
+EVEN_KINDS: Final = 4
 #: How requests for the memory of a shared device are rounded, and refused.
 POLICIES: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -94,6 +100,7 @@ class DeviceCluster(DeviceClasses):
         self._has_configs = seed % 4 == WITH_CONFIGS
         self._odd_selectors = seeded_random(seed + 11) if seed % 6 == ODD_SELECTORS else None
         n_kinds = Random(f"{seed} kinds").choice((1, 2, 3)) if seed % 5 == FEW_KINDS else 0
+        self._is_even = seed % 10 == EVEN
         self._class_changes = Random(f"{seed} classes") if seed % 5 == CLASSES_CHANGE else None
         self._wheres = {name: {**it} for name, it in CLASSES.items()}
         self._configs = {}
@@ -124,11 +131,13 @@ class DeviceCluster(DeviceClasses):
             has_taints=self._has_taints,
             has_capacity=self._has_capacity,
             all_rate=OFTEN_ALL if self._is_odd else ALL_RATE,
-            n_kinds=n_kinds,
+            n_kinds=EVEN_KINDS if self._is_even else n_kinds,
+            where_rate=EVEN_WHERE_RATE if self._is_even else WHERE_RATE,
         )
         self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
+        self._pools = self._pools[: len(NODES)] if self._is_even else self._pools
         if self._odd_selectors is not None:
             self._pools = ["own-n0", "mixed", "mixed-2", "zone"]
         for name in CLASSES:
@@ -185,6 +194,7 @@ class DeviceCluster(DeviceClasses):
         rng = self._rng
         count = rng.choice((1, 1, 2))
         sizes = [rng.choice((0, 0, 1, 2) if self._is_odd else (1, 2, 3)) for _ in range(count)]
+        count, sizes = (1, [EVEN_SIZE]) if self._is_even else (count, sizes)
         sets = self._counter_sets()
         if sets:
             count += 1

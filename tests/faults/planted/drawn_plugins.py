@@ -358,7 +358,7 @@ BUGS: Final = [
         "return None",
         "continue",
         runs="node_devices",
-        seed=388,
+        seed=108,
     ),
     PlantedBug(
         "text_names_another_claim",
