@@ -85,9 +85,13 @@ def fit_error(pod: Pod, node: Node, others: Iterable[Pod]) -> str:
         used.update(requests_of(other))
         taken += host_ports_of(other)
     allocatable = allocatable_of(node)
-    for name, count in requests_of(pod).items():
-        if used[name] + count > allocatable.get(name, 0):
-            return f"{name}: {used[name]} and {count} of {allocatable.get(name, 0)}"
+    short = [
+        f"{name}: {used[name]} and {count} of {allocatable.get(name, 0)}"
+        for name, count in requests_of(pod).items()
+        if used[name] + count > allocatable.get(name, 0)
+    ]
+    if short:
+        return ", ".join(short)
     conflicts = [port for port in host_ports_of(pod) if port in taken]
     return f"ports {conflicts} are in use" if conflicts else ""
 

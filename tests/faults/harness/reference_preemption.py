@@ -103,14 +103,21 @@ class Cluster(NamedTuple):
             removed: The pods that are not there.
             freed: Host ports of the node that count as free, even if a pod uses them.
         """
+        return not self.why_not(pod, node, removed, freed)
+
+    def why_not(
+        self, pod: Pod, node: str, removed: Iterable[Pod], freed: Collection[HostPort] = ()
+    ) -> str:
+        """Returns why a pod does not fit, of the attempt with nominated pods first; "" if it does.
+
+        Source: framework/runtime/framework.go (RunFilterPluginsWithNominatedPods).
+        """
         uids = {other.metadata.uid for other in removed}
         stay = [
             (_without_ports(other, freed) if freed and name == node else other, name)
             for other, name in self.placed
             if other.metadata.uid not in uids
         ]
-        if self._world(stay).fit_error(pod, node):
-            return False
         first = [
             (other, name)
             for other, name in self.nominated
@@ -118,8 +125,11 @@ class Cluster(NamedTuple):
             and priority_of(other) >= priority_of(pod)
             and other.metadata.uid != pod.metadata.uid
         ]
-        first = self._world(self.placed).nominated_for(pod, first)
-        return not first or not self._world([*stay, *first]).fit_error(pod, node)
+        if first:
+            first = self._world(self.placed).nominated_for(pod, first)
+            if why := self._world([*stay, *first]).fit_error(pod, node):
+                return why
+        return self._world(stay).fit_error(pod, node)
 
     def _world(self, placed: Iterable[tuple[Pod, str]]) -> World:
         return World(self.nodes, placed, self.namespaces)

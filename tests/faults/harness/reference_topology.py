@@ -67,6 +67,10 @@ class World:
     # -- affinity ---------------------------------------------------------------------------------
 
     def _affinity_error(self, pod: Pod, node: Node) -> str:
+        """Returns why the node violates a term, in the order of InterPodAffinity's filter."""
+        return self._own_affinity_error(pod, node) or self._anti_affinity_error(pod, node)
+
+    def _anti_affinity_error(self, pod: Pod, node: Node) -> str:
         for term in _terms(pod, is_anti=True):
             if any(self._selects(pod, term, it) for it in self._pods_in(term.topology_key, node)):
                 return f"anti-affinity on {term.topology_key}"
@@ -74,6 +78,9 @@ class World:
             for term in _terms(other, is_anti=True):
                 if self._selects(other, term, pod) and self._is_same(term.topology_key, node, name):
                     return f"anti-affinity of {other.metadata.name}"
+        return ""
+
+    def _own_affinity_error(self, pod: Pod, node: Node) -> str:
         terms = list(_terms(pod, is_anti=False))
         keys = [term.topology_key for term in terms]
         if any(key not in node.metadata.labels for key in keys):

@@ -10,15 +10,17 @@ fails on some nodes once pods are removed there: the others stay candidates.
 
 from __future__ import annotations
 
-from collections import Counter
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
+import numpy as np
 from msgspec.structs import replace
 
 from mooring.clock import Rng, VirtualClock, seeded_random
 from mooring.config.types import DefaultPreemptionArgs
-from mooring.framework import Code, Cycle, Diagnosis, FilterStatuses, NodeView
+from mooring.framework import Cycle, Diagnosis, FilterStatuses, NodeView, Reject
+from mooring.framework.runtime import plugin_errors
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.codec.decode import convert
@@ -32,7 +34,8 @@ from mooring.simulation.offline import OfflineHandle
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
-from tests.faults.harness.reference_preemption import priority_of
+from tests.faults.parts.choice_outcomes import expected_outcome, failures, outcome_of
+from tests.faults.parts.logged import Line, logged
 from tests.faults.twins.attached_choice import AttachedChoice
 
 NODES: Final = ("a", "b", "c", "d")
@@ -51,9 +54,10 @@ EXTREMES: Final = {
     50: 10**9,
     100: 2**31 - 1,
 }
-#: The text of a failure of a filter, before the name of the node.
-FAILED: Final = 'running "FailingFilter" filter plugin: ValueError: injected failure on'
-NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+#: In such seeds, modulo five, pods request memory, too, and nodes have few slots for pods.
+WITH_MEMORY: Final = 1
+MEMORY: Final = ("1", "3", "6")
+SLOTS: Final = ("4", "6", "20")
 #: In such seeds, modulo four, pods have host ports; so many of them do.
 WITH_PORTS: Final = 3
 PORTS: Final = (80, 81, 82)
@@ -61,6 +65,10 @@ PORTS_SHARE: Final = 0.4
 #: In such seeds, modulo five, a filter fails on some nodes, each with this probability.
 FAILS: Final = 4
 FAILS_SHARE: Final = 0.4
+#: In such seeds, modulo five, a filter rejects such a share of the nodes, but not in the dry run:
+#: all pods are reprieved where that was the only reason.
+REFUSES: Final = 3
+REFUSED_SHARE: Final = 0.8
 #: In such seeds, modulo six, pods of two namespaces have terms of affinity, which select
 #: namespaces; so many of the pods have one.
 WITH_TERMS: Final = 4
@@ -74,7 +82,6 @@ GATED: Final = (
     "UnschedulableAndUnresolvable",
     ("waiting for the preemption for this pod to be finished",),
 )
-NO_HELP: Final = "Preemption is not helpful for scheduling"
 
 
 class PreemptingHandle(OfflineHandle):
@@ -90,19 +97,21 @@ class PreemptingHandle(OfflineHandle):
 
 
 class FailingFilter:
-    """A filter that fails on some nodes, if pods are removed there.
+    """A filter that fails on some nodes, if pods are removed there, or rejects some for a while.
 
     Attributes:
-        nodes: Their names.
+        nodes: The names of those where it fails.
+        refused: The names of those that it rejects.
     """
 
     name = "FailingFilter"
 
     def __init__(self) -> None:
         self.nodes: frozenset[str] = frozenset()
+        self.refused: frozenset[str] = frozenset()
 
     def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
-        """Accepts all nodes.
+        """Rejects nodes.
 
         Raises:
             ValueError: pods are removed from one of the failing nodes.
@@ -110,7 +119,8 @@ class FailingFilter:
         del cycle
         if (failing := self.nodes.intersection(nodes.names)) and any(nodes.removed):
             raise ValueError(f"injected failure on {min(failing)}")
-        return FilterStatuses.feasible(len(nodes))
+        is_refused = np.array([name in self.refused for name in nodes.names], dtype=np.bool_)
+        return FilterStatuses.reject(is_refused, Reject("refused"))
 
 
 class ChoiceRun:
@@ -143,12 +153,17 @@ class ChoiceRun:
         self._priorities = rng.choice(((0,), (0, 5), (-10, 0, 5, 50)))
         self._minutes = rng.choice(((1,), (1, 2, 3), (1, 2, 3, None)))
         cache = Cache()
-        amounts = {"cpu": str(CPU), "pods": "20"}
+        #: Of memory and slots, in such seeds.
+        self._memory = Random(f"{seed} memory") if seed % 5 == WITH_MEMORY else None
         #: Of terms of affinity, in such seeds.
         self._terms = seeded_random(seed + 7) if self.has_terms and seed % 6 == WITH_TERMS else None
         self._more_terms = seeded_random(seed + 8)
         nodes = [
-            make_node(name, allocatable=amounts, labels={"zone": "xy"[number % 2], "host": name})
+            make_node(
+                name,
+                allocatable=self._amounts(),
+                labels={"zone": "xy"[number % 2], "host": name},
+            )
             for number, name in enumerate(self.node_names)
         ]
         handle = PreemptingHandle(cache, VirtualClock(), seeded_random(seed + 1))
@@ -161,7 +176,9 @@ class ChoiceRun:
         self._fails = seeded_random(seed + 5) if self.has_failures and seed % 5 == FAILS else None
         self._failing = FailingFilter()
         ports = () if self._ports is None else (NodePorts(),)
-        failing = () if self._fails is None else (self._failing,)
+        is_refusing = self.has_failures and seed % 5 == REFUSES
+        self._refuses = Random(f"{seed} refused") if is_refusing else None
+        failing = () if self._fails is None and not is_refusing else (self._failing,)
         terms = () if self._terms is None else (InterPodAffinity(None, handle),)
         self._harness = Harness(nodes, [NodeResourcesFit(), *ports, *terms, *failing, plugin])
         self._harness.cache = self._cache = cache
@@ -182,6 +199,13 @@ class ChoiceRun:
             for name, labels in NAMESPACES.items():
                 body = {"metadata": {"name": name, "labels": labels}}
                 cache.put_object("Namespace", convert(body, "Namespace"))
+
+    def _amounts(self) -> dict[str, str]:
+        """Returns what a node has."""
+        amounts, memory = {"cpu": str(CPU), "pods": "20"}, self._memory
+        if memory is not None:
+            amounts |= {"memory": memory.choice(MEMORY), "pods": memory.choice(SLOTS)}
+        return amounts
 
     def _first_budgets(self) -> dict[str, PodDisruptionBudget]:
         """Draws the budgets, by the names under which they are stored."""
@@ -212,11 +236,14 @@ class ChoiceRun:
         if node and (minute := rng.choice(self._minutes)) is not None:
             status["startTime"] = f"2026-01-01T00:{minute:02}:00Z"
         name = f"pod-{self._count}"
+        requests = {"cpu": str(cpu)}
+        if self._memory is not None and (memory := self._memory.choice("0112")) != "0":
+            requests["memory"] = memory
         pod = make_pod(
             name,
             uid=name,
             node=node,
-            requests={"cpu": str(cpu)},
+            requests=requests,
             labels={"app": rng.choice("xyz")},
             priority=EXTREMES[value] if self._is_extreme else value,
             status=status,
@@ -277,16 +304,22 @@ class ChoiceRun:
         if self._has_leaving and self._more.random() < 0.5:
             self._cache.nominator.nominate(info, self._more.choice(self.node_names))
         cycle = self._harness.framework.new_cycle(info, snapshot)
+        if self._refuses is not None:
+            refused = [it for it in self.node_names if self._refuses.random() < REFUSED_SHARE]
+            self._failing.refused = frozenset(refused)
         diagnosis = schedule_pod(self._harness.framework, cycle, Attempt(snapshot))
+        self._failing.refused = frozenset()
         if not isinstance(diagnosis, Diagnosis):
             self._cache.nominator.remove(info.uid)
             return
         post_filter: Any = self._plugin.post_filter
         self.model._calls = -1  # each choice is compared
         self._draw_failures()
-        result = post_filter(cycle, diagnosis)
-        self._check_error(info.pod, diagnosis, result)
-        self._check_reasons(info.pod, diagnosis, result)
+        counts = self._harness.framework.errors.statistics()
+        with logged(plugin_errors) as log:
+            result = post_filter(cycle, diagnosis)
+        self._check_outcome(info, diagnosis, result)
+        self._check_log(info, diagnosis, log.lines, counts)
         for victim in result.victims:
             self._cache.remove_pod(victim.uid)
         if result.node_name and rng.random() < 0.5:
@@ -311,54 +344,45 @@ class ChoiceRun:
             names = [name for name in self.node_names if self._fails.random() < FAILS_SHARE]
             self._failing.nodes = self.model.failing = frozenset(names)
 
-    def _check_error(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
-        """Compares whether the choice ends with an error: if there are no candidates beside it."""
-        if self._fails is None:
-            return
-        cluster, helpful = self.model._cluster(), list(self.model._helpful(diagnosis))
-        if self.model._may_not(pod, diagnosis, cluster):
-            helpful = []
-        has_candidates = any(cluster.victims_on(pod, name) for name in helpful)
-        without = cluster._replace(failing=())
-        failing = self._failing.nodes.intersection(helpful)
-        failed = [name for name in failing if without.victims_on(pod, name)]
-        is_error = result.status is not None and result.status.code is Code.ERROR
-        if is_error is not (bool(failed) and not has_candidates):
-            self.problems.append(f"{pod.metadata.name}: {result.status}, failing {failing}")
-        elif is_error:
-            texts = {f"{FAILED} {name}" for name in failed}
-            message = result.status.message.removeprefix("preemption: ")
-            if len(texts) > 1 and message[:1] == "[" and message[-1:] == "]":
-                actual = set(message[1:-1].split(", "))
-            else:
-                actual = {message}
-            if actual != texts:
-                self.problems.append(f"{pod.metadata.name}: {message!r}, not {texts}")
-
-    def _check_reasons(self, pod: Pod, diagnosis: Diagnosis, result: Any) -> None:
-        """Compares the reasons why no node is a candidate: each node has one, cpu is short."""
+    def _check_outcome(self, info: PodInfo, diagnosis: Diagnosis, result: Any) -> None:
+        """Compares code, message and nomination of an attempt without victims."""
         cluster = self.model._cluster()
-        if (
-            self._ports is not None
-            or self._terms is not None
-            or self._fails is not None
-            or result.victims
-            or self.model._may_not(pod, diagnosis, cluster)
-        ):
-            return
-        reasons: Counter[str] = Counter()
         helpful = list(self.model._helpful(diagnosis))
-        for node in helpful:
-            has_lower = any(
-                name == node and priority_of(other) < priority_of(pod)
-                for other, name in cluster.placed
-            )
-            reasons["Insufficient cpu" if has_lower else NO_VICTIMS] += 1
-        if others := len(self.node_names) - len(helpful):
-            reasons[NO_HELP] += others
-        expected = _message(len(self.node_names), reasons)
-        if result.status.message != expected:
-            self.problems.append(f"{result.status.message!r}, not {expected!r}")
+        may_not = self.model._may_not(info.pod, diagnosis, cluster)
+        expected = expected_outcome(cluster, info.pod, helpful, may_not=may_not)
+        actual = outcome_of(result)
+        if actual != expected:
+            self.problems.append(f"{info.key} gets {actual}, not {expected}")
+
+    def _check_log(
+        self, info: PodInfo, diagnosis: Diagnosis, lines: list[Line], counts: dict[Any, int]
+    ) -> None:
+        """Compares the errors of the filter that are logged and counted: once for each node.
+
+        Args:
+            info: The preemptor.
+            diagnosis: Of its attempt.
+            lines: What was logged.
+            counts: The errors that the framework has counted before.
+        """
+        cluster = self.model._cluster()
+        failed: set[str] = set()
+        helpful = list(self.model._helpful(diagnosis))
+        if not self.model._may_not(info.pod, diagnosis, cluster):
+            failed = failures(cluster, info.pod, helpful)
+        facts = [
+            (fields.get("pod"), fields.get("node"), fields.get("plugin")) for *_, fields in lines
+        ]
+        expected = {(info.key, name, FailingFilter.name) for name in failed}
+        is_all = len(helpful) <= max(self.model.limits.at_least, 1)
+        if len(facts) != len(set(facts)) or not (
+            set(facts) == expected if is_all else set(facts) <= expected
+        ):
+            self.problems.append(f"{info.key}: logged are errors {facts}, not {expected}")
+        pair = (FailingFilter.name, "Filter")
+        n_counted = self._harness.framework.errors.statistics().get(pair, 0) - counts.get(pair, 0)
+        if n_counted != len(facts):
+            self.problems.append(f"{info.key}: {n_counted} errors are counted, not {len(facts)}")
 
 
 def _with_terms(pod: Pod, rng: Rng, more: Rng) -> Pod:
@@ -391,12 +415,6 @@ def _term(rng: Rng) -> dict[str, Any]:
     )
     selector = {"matchLabels": {"app": rng.choice("xyz")}}
     return {"topologyKey": rng.choice(("zone", "host")), "labelSelector": selector, **where}
-
-
-def _message(n_nodes: int, reasons: Counter[str]) -> str:
-    """Returns the message of kube-scheduler's FitError: the counts are sorted as texts."""
-    texts = sorted(f"{count} {reason}" for reason, count in reasons.items())
-    return f"preemption: 0/{n_nodes} nodes are available: {', '.join(texts)}."
 
 
 def _budget(rng: Rng, app: str) -> PodDisruptionBudget:

@@ -7,6 +7,7 @@ A spec has the documents of the API, but ``where`` (attribute and value) for sel
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from itertools import cycle
 from typing import Any, Final
 
@@ -16,14 +17,15 @@ from mooring.clock import Rng
 from mooring.objects.codec.decode import convert
 from mooring.objects.resource import AllocationResult, ResourceClaim
 from tests.faults.parts.device_usage import Amounts
-from tests.faults.parts.node_devices_model import Taken
+from tests.faults.parts.node_devices_model import DRIVER, Taken
 
-DRIVER: Final = "gpu.test"
 CAPACITIES: Final = ("memory", "bandwidth")
 #: A configuration: its source, the requests that it is for, and its text.
 Config = tuple[str, tuple[str, ...], str]
 #: The share of the requests that are for all devices.
 ALL_RATE: Final = 0.1
+#: The share of the requests that select devices by an attribute.
+WHERE_RATE: Final = 0.2
 #: Keys of a request that are not written as they are.
 _OWN_KEYS: Final = ("where", "form", "tolerated", "capacity")
 #: Expressions that are true of the same devices. From the text of some nothing is known of what
@@ -34,6 +36,8 @@ _FORMS: Final = (
     'device.attributes[device.driver].{name} == "{value}"',
     '["{value}"].exists(it, it == device.attributes["{driver}"].{name})',
 )
+#: The same by a name that is not in the text.
+_COMPUTED: Final = 'device.attributes["{driver}"]["{first}" + "{rest}"] == "{value}"'
 
 
 class ClaimSpecs:
@@ -48,6 +52,8 @@ class ClaimSpecs:
         has_taints: Whether some tolerate taints.
         has_capacity: Whether some request an amount of a capacity.
         has_forms: Whether expressions have different forms, in turn.
+        n_kinds: How many different specs there are; 0 = any number.
+        where_rate: How many requests select devices by an attribute.
     """
 
     def __init__(
@@ -60,6 +66,8 @@ class ClaimSpecs:
         has_capacity: bool = False,
         all_rate: float = ALL_RATE,
         has_forms: bool = False,
+        n_kinds: int = 0,
+        where_rate: float = WHERE_RATE,
     ) -> None:
         self._rng = rng
         self._n_plain = n_plain
@@ -69,9 +77,17 @@ class ClaimSpecs:
         self._has_taints = has_taints
         self._has_capacity = has_capacity
         self._forms = cycle(range(len(_FORMS) if has_forms else 1))
+        self._where_rate = where_rate
+        self._kinds: list[dict[str, Any]] = []
+        if n_kinds:
+            self._n_plain = 0
+            self._kinds = [self._draw() for _ in range(n_kinds)]
 
     def draw(self) -> dict[str, Any]:
         """Draws the requests and constraints of a claim; few differ, so that pods share results."""
+        return deepcopy(self._rng.choice(self._kinds)) if self._kinds else self._draw()
+
+    def _draw(self) -> dict[str, Any]:
         rng = self._rng
         if self._n_plain:
             self._n_plain -= 1
@@ -126,7 +142,7 @@ class ClaimSpecs:
 
     def _exactly(self, count: int) -> dict[str, Any]:
         rng = self._rng
-        where = {"bus": rng.choice("12")} if rng.random() < 0.2 else {}
+        where = {"bus": rng.choice("12")} if rng.random() < self._where_rate else {}
         tolerated = ["old"] if self._has_taints and rng.random() < 0.3 else []
         return {
             "deviceClassName": rng.choice(("gpu", "gpu", "x")),
@@ -169,16 +185,32 @@ def special_of(amount: int) -> dict[str, Any]:
     return {"requests": requests, "constraints": [], "special": True}
 
 
-def selectors_of(where: dict[str, str], form: int = 0) -> list[dict[str, Any]]:
-    """Returns the selectors of devices with these attributes, in CEL of a form."""
+def selectors_of(
+    where: Mapping[str, str], form: int = 0, *, computes: bool = False
+) -> list[dict[str, Any]]:
+    """Returns the selectors of devices with these attributes, in CEL.
+
+    Args:
+        where: The attributes.
+        form: Of the expressions.
+        computes: Whether the name of an attribute is not in the text; the form does not count then.
+    """
+    text = _COMPUTED if computes else _FORMS[form]
+    parts = [(name, name[:1], name[1:], value) for name, value in where.items()]
     return [
-        {"cel": {"expression": _FORMS[form].format(driver=DRIVER, name=name, value=value)}}
-        for name, value in where.items()
+        {
+            "cel": {
+                "expression": text.format(
+                    driver=DRIVER, name=name, first=first, rest=rest, value=value
+                )
+            }
+        }
+        for name, first, rest, value in parts
     ]
 
 
-def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
-    """Returns a claim with the selectors of ``where`` in CEL."""
+def claim_of(name: str, spec: dict[str, Any], *, computes: bool = False) -> ResourceClaim:
+    """Returns a claim with the selectors of ``where`` in CEL; see ``selectors_of``."""
 
     def written(choice: dict[str, Any]) -> dict[str, Any]:
         rest = {key: it for key, it in choice.items() if key not in _OWN_KEYS}
@@ -186,7 +218,7 @@ def claim_of(name: str, spec: dict[str, Any]) -> ResourceClaim:
             amounts = {name: str(amount) for name, amount in choice["capacity"].items()}
             rest["capacity"] = {"requests": amounts}
         tolerations = [{"key": key, "operator": "Exists"} for key in choice["tolerated"]]
-        selectors = selectors_of(choice["where"], choice.get("form", 0))
+        selectors = selectors_of(choice["where"], choice.get("form", 0), computes=computes)
         return {**rest, "selectors": selectors, "tolerations": tolerations}
 
     requests: list[dict[str, Any]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any, Final
 
 from mooring.clock import seeded_random
@@ -14,13 +15,13 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node
 from tests.faults.parts.node_devices_claims import (
     ALL_RATE,
-    DRIVER,
+    WHERE_RATE,
     ClaimSpecs,
     opaque,
     selectors_of,
     special_of,
 )
-from tests.faults.parts.node_devices_model import TaintRule
+from tests.faults.parts.node_devices_model import DRIVER, TaintRule
 from tests.faults.twins.leftovers import CacheLeftovers
 
 NODES: Final = ("n0", "n1", "n2", "n3", "n4")
@@ -38,7 +39,17 @@ WITH_FORMS: Final = 2
 MORE_NODES: Final = 70
 RESOURCE: Final = "example.com/gpu"
 #: Class -> the conditions of its devices.
-CLASSES: Final = {"gpu": {}, "x": {"model": "x"}, "y": {"model": "y"}}
+CLASSES: Final[dict[str, dict[str, str]]] = {"gpu": {}, "x": {"model": "x"}, "y": {"model": "y"}}
+#: In such seeds, modulo five, the conditions of classes change, to one of these.
+CLASSES_CHANGE: Final = 2
+WHERES: Final[tuple[dict[str, str], ...]] = ({"model": "x"}, {"model": "y"}, {}, {"bus": "1"})
+#: In such seeds, modulo five, there are few different claims.
+FEW_KINDS: Final = 3
+#: In half of these, all nodes have the same number of devices, and more requests select some.
+EVEN: Final = 8
+EVEN_SIZE: Final = 2
+EVEN_WHERE_RATE: Final = 0.4
+EVEN_KINDS: Final = 4
 #: How requests for the memory of a shared device are rounded, and refused.
 POLICIES: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -49,7 +60,34 @@ POLICIES: Final[tuple[dict[str, Any], ...]] = (
 )
 
 
-class DeviceCluster:
+class DeviceClasses:
+    """The device classes of a cache, whose conditions change in some runs."""
+
+    _cache: Cache
+    _has_resource: bool
+    #: Class -> its conditions now, and its configurations.
+    _wheres: dict[str, dict[str, str]]
+    _configs: dict[str, list[str]]
+    #: Draws the changes; None = there are none.
+    _class_changes: Random | None
+
+    def _put(self, kind: str, obj: Any) -> None:
+        self._cache.put_object(kind, obj)
+
+    def _store_class(self, name: str) -> None:
+        resource = RESOURCE if name == "gpu" and self._has_resource else None
+        new = device_class(name, self._wheres[name], resource, self._configs[name])
+        self._put("DeviceClass", new)
+
+    def _change_class(self) -> None:
+        """Changes the conditions of a class; those of the extended resource stay."""
+        assert self._class_changes is not None
+        name = self._class_changes.choice(("x", "y"))
+        self._wheres[name] = self._class_changes.choice(WHERES)
+        self._store_class(name)
+
+
+class DeviceCluster(DeviceClasses):
     """A cache with nodes, slices, classes and rules, and their documents.
 
     Args:
@@ -63,8 +101,11 @@ class DeviceCluster:
         self._more = seeded_random(seed + 1)
         self._has_configs = seed % 4 == WITH_CONFIGS
         self._odd_selectors = seeded_random(seed + 11) if seed % 6 == ODD_SELECTORS else None
-        #: Class -> its configurations.
-        self._configs: dict[str, list[str]] = {}
+        n_kinds = Random(f"{seed} kinds").choice((1, 2, 3)) if seed % 5 == FEW_KINDS else 0
+        self._is_even = seed % 10 == EVEN
+        self._class_changes = Random(f"{seed} classes") if seed % 5 == CLASSES_CHANGE else None
+        self._wheres = {name: {**it} for name, it in CLASSES.items()}
+        self._configs = {}
         self._cache = Cache(DeviceFeatures(has_taint_rules=True))
         # Allocations are in flight when the run ends.
         self._leftovers = CacheLeftovers(self._cache, ".devices.in_use")
@@ -93,25 +134,24 @@ class DeviceCluster:
             has_capacity=self._has_capacity,
             all_rate=OFTEN_ALL if self._is_odd else ALL_RATE,
             has_forms=seed % 5 == WITH_FORMS,
+            n_kinds=EVEN_KINDS if self._is_even else n_kinds,
+            where_rate=EVEN_WHERE_RATE if self._is_even else WHERE_RATE,
         )
         self._rules: dict[str, TaintRule] = {}
         self._pools = [f"own-{node}" for node in NODES]
         self._pools += [pool for pool in ("all", "zone", "mixed", "mixed-2") if rng.random() < 0.6]
+        self._pools = self._pools[: len(NODES)] if self._is_even else self._pools
         if self._odd_selectors is not None:
             self._pools = ["own-n0", "mixed", "mixed-2", "zone"]
-        for name, where in CLASSES.items():
-            resource = RESOURCE if name == "gpu" and self._has_resource else None
+        for name in CLASSES:
             self._configs[name] = []
             if self._has_configs:
                 self._configs[name] += ["first", "second"][: self._more.choice((0, 1, 2))]
-            self._put("DeviceClass", device_class(name, where, resource, self._configs[name]))
+            self._store_class(name)
         for name in NODES:
             self._put_node(name)
         for pool in self._pools:
             self._publish(pool)
-
-    def _put(self, kind: str, obj: Any) -> None:
-        self._cache.put_object(kind, obj)
 
     def _put_node(self, name: str) -> None:
         amounts: dict[str, str] = {"cpu": "8", "pods": "20"}
@@ -157,6 +197,7 @@ class DeviceCluster:
         rng = self._rng
         count = rng.choice((1, 1, 2))
         sizes = [rng.choice((0, 0, 1, 2) if self._is_odd else (1, 2, 3)) for _ in range(count)]
+        count, sizes = (1, [EVEN_SIZE]) if self._is_even else (count, sizes)
         sets = self._counter_sets()
         if sets:
             count += 1

@@ -22,6 +22,7 @@ from tests.faults.parts.device_usage import (
     counters_of,
 )
 
+DRIVER: Final = "gpu.test"
 #: The states of a pool that cannot be used: slices are missing, or contradict each other.
 INCOMPLETE: Final = "incomplete"
 INVALID: Final = "invalid"
@@ -58,7 +59,21 @@ class ModelPool(NamedTuple):
 
 
 class SearchFailed(Exception):
-    """The search ends with an error, which ends the attempt."""
+    """The search ends with an error, which ends the attempt.
+
+    Args:
+        claim: The number of the claim.
+        name: The alternative of the request, or the request.
+        what: The text after both.
+    """
+
+    def __init__(self, claim: int, name: str, what: str) -> None:
+        super().__init__(what)
+        self._claim, self._name, self._what = claim, name, what
+
+    def text(self, names: Sequence[str]) -> str:
+        """Returns the whole text, with the name of the claim."""
+        return f"claim default/{names[self._claim]}, request {self._name}: {self._what}"
 
 
 class TaintRule(NamedTuple):
@@ -182,7 +197,7 @@ class DeviceSearch:
         classes: Mapping[str, Mapping[str, str]],
         rules: Sequence[TaintRule] = (),
     ) -> None:
-        self._states = {pool.state for pool in pools}
+        self._unusable = [pool for pool in pools if pool.state]
         self._devices = [device for pool in pools for device in pool.devices]
         self._usage = usage
         self._classes = classes
@@ -198,9 +213,13 @@ class DeviceSearch:
                 constraint forbids one of them.
         """
         self._specs = specs
-        modes = {choice["allocationMode"] for spec in specs for choice in _choices_of(spec)}
-        if "All" in modes and self._states - {""}:
-            raise SearchFailed
+        for claim, spec in enumerate(specs):
+            for name, choice in _choices_of(spec):
+                if choice["allocationMode"] == "All" and self._unusable:
+                    pool = self._unusable[0]
+                    state = "being updated" if pool.state == INCOMPLETE else "invalid"
+                    text = f"resource pool {DRIVER}/{pool.name} is currently {state}"
+                    raise SearchFailed(claim, name, f"asks for all devices, but {text}")
         return list(self._taken) if self._request(0, 0) else None
 
     def _request(self, claim: int, number: int) -> bool:
@@ -272,7 +291,10 @@ class DeviceSearch:
         taken = Taken(claim, request["name"], alternative, device)
         if not all(self._allows(it, taken) for it in spec["constraints"]):
             if is_must:
-                raise SearchFailed
+                device_id = "/".join((DRIVER, *device.id))
+                text = "because a claim constraint would not be satisfied"
+                name = alternative or request["name"]
+                raise SearchFailed(claim, name, f"cannot add device {device_id} {text}")
             return False
         consumed = self._consumed(choice, device, self._taken)
         if consumed is None:
@@ -340,8 +362,12 @@ class DeviceSearch:
         return all((value == other) is is_equal for other in others)
 
     def _matches(self, choice: Document, device: ModelDevice) -> bool:
-        conditions = {**self._classes[choice["deviceClassName"]], **choice.get("where", {})}
-        return all(device.attributes.get(name) == value for name, value in conditions.items())
+        conditions = (self._classes[choice["deviceClassName"]], choice.get("where", {}))
+        return all(
+            device.attributes.get(name) == value
+            for of_one in conditions
+            for name, value in of_one.items()
+        )
 
     def _is_tolerated(self, choice: Document, device: ModelDevice) -> bool:
         """Returns whether no taint of a device keeps it from a request, also one for all."""
@@ -356,7 +382,10 @@ class DeviceSearch:
                 yield rule.key, rule.effect
 
 
-def _choices_of(spec: Document) -> Iterator[Document]:
-    """Yields the requests of a claim, and the alternatives of those that have some."""
+def _choices_of(spec: Document) -> Iterator[tuple[str, Document]]:
+    """Yields the requests of a claim, and the alternatives of those that have some, by name."""
     for request in spec["requests"]:
-        yield from request.get("firstAvailable", [request.get("exactly")])
+        if "exactly" in request:
+            yield request["name"], request["exactly"]
+        for item in request.get("firstAvailable", ()):
+            yield item["name"], item

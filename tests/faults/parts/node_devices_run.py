@@ -8,8 +8,9 @@ on each node, Filter and the devices of Reserve are those of ``node_devices_mode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 from typing import Any, Final
 
 import numpy as np
@@ -20,44 +21,48 @@ from mooring.errors import SchedulerError
 from mooring.framework import Code, FilterStatuses, NodeView, Status
 from mooring.framework.runtime.filter import run_filters
 from mooring.objects.meta import key
-from mooring.objects.pod import Pod
 from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import audit
 from mooring.testing import Harness, make_pod
-from tests.faults.parts.device_usage import usage_of
 from tests.faults.parts.node_devices_claims import (
     Config,
     allocation_of,
-    claim_of,
     configs_of,
 )
-from tests.faults.parts.node_devices_cluster import CLASSES, NODES, RESOURCE, DeviceCluster
+from tests.faults.parts.node_devices_cluster import NODES, RESOURCE
+from tests.faults.parts.node_devices_in_use import (
+    TOO_FEW,
+    UNUSABLE,
+    ClaimInUse,
+    ClaimsInUse,
+    Reserved,
+)
 from tests.faults.parts.node_devices_model import (
     INVALID,
-    DeviceSearch,
-    SearchFailed,
-    TaintRule,
     Taken,
-    pools_on,
-    reaches,
 )
 from tests.faults.parts.node_devices_writes import WatchedClaims
 
 STEPS: Final = 30
+#: What happens.
+PATHS: Final = (
+    *("fits", "rejected", "reserved", "special", "config", "grown", "failed", "invalid"),
+    "changed",
+)
 #: In such seeds, modulo four, attempts end after PreBind, too: so many of those that fail.
 LATE_FAILURES: Final = 2
 LATE_SHARE: Final = 0.6
 #: In such seeds, modulo sixteen, the table of nodes grows: a node has one of the new rows then.
 GROWS: Final = 13
-CLAIMS: Final = 6
-#: Why a node does not fit: an allocated claim is elsewhere, or there are too few devices (INVALID
-#: if a pool is invalid, too), or the search ends with an error, which ends the attempt.
-UNUSABLE: Final = "unusable"
-TOO_FEW: Final = "too few"
-FAILED: Final = "failed"
+#: In such seeds, modulo three, devices change between Filter and Reserve, before so many of them.
+CHANGES: Final = 2
+CHANGED_SHARE: Final = 0.5
+#: So many steps begin with a change of a class, in seeds with such changes.
+CLASS_SHARE: Final = 0.15
+NOT_FOUND: Final = "claim allocation not found for node"
 #: The reasons of statuses.
 KINDS: Final = {
     "resourceclaim not available on the node": UNUSABLE,
@@ -66,100 +71,6 @@ KINDS: Final = {
 }
 #: Request, pool, device, whether it is shared, and what is consumed of it.
 Result = tuple[str, str, str, bool, dict[str, int]]
-
-
-class ClaimInUse:
-    """A claim as the run knows it.
-
-    Attributes:
-        spec: Its requests and constraints, with ``where`` for the selectors.
-        taken: Its devices, of an allocated claim or one in flight; none = it has none.
-        node: The node for which it was allocated.
-        users: The pods that have reserved it.
-        is_in_flight: It is reserved, and not written yet.
-    """
-
-    def __init__(self, spec: dict[str, Any]) -> None:
-        self.spec = spec
-        self.taken: list[Taken] = []
-        self.node = ""
-        self.users: set[str] = set()
-        self.is_in_flight = False
-
-
-class Reserved:
-    """A pod between Reserve and the end of its binding."""
-
-    def __init__(self, pod: Pod, node: str, cycle: Any, claims: list[ClaimInUse]) -> None:
-        self.pod, self.node, self.cycle, self.claims = pod, node, cycle, claims
-
-
-class ClaimsInUse(DeviceCluster):
-    """A cluster with claims, and what fits there by the model."""
-
-    def __init__(self, seed: int, *, has_shared: bool = False) -> None:
-        super().__init__(seed, has_shared=has_shared)
-        self._claims: dict[str, ClaimInUse] = {}
-        self._reserved: list[Reserved] = []
-        #: Bound pods, and their claims.
-        self._bound: list[Reserved] = []
-
-    def _claims_for(self) -> list[str]:
-        """Returns the claims of a pod: new ones, or those of others."""
-        rng = self._rng
-        names = []
-        for _ in range(rng.choice((0, 1, 1, 1, 2))):
-            if len(self._claims) < CLAIMS or (rng.random() < 0.5 and not self._claims):
-                self._count += 1
-                name = f"claim-{self._count}"
-                self._claims[name] = ClaimInUse(self._new_spec())
-                self._put("ResourceClaim", claim_of(name, self._claims[name].spec))
-            else:
-                name = rng.choice(list(self._claims))
-            names.append(name)
-        return list(dict.fromkeys(names))
-
-    def _on(self, name: str, claims: list[ClaimInUse], amount: int) -> list[Taken] | None:
-        """Returns the devices on a node for the claims that have none; None = it does not fit."""
-        searched = self._search(name, claims, amount)
-        return None if isinstance(searched, str) else searched
-
-    def _search(self, name: str, claims: list[ClaimInUse], amount: int) -> list[Taken] | str:
-        """Returns the devices on a node for the claims that have none, or why it does not fit."""
-        node = self._nodes[name]
-        zone = node.metadata.labels["zone"]
-        specs = [claim.spec for claim in claims if not claim.taken]
-        specs += self._special_on(name, claims, amount)
-        taken = [
-            (taken.device.id, taken.consumed)
-            for claim in (*self._claims.values(), *self._specials())
-            for taken in claim.taken
-        ]
-        devices = _devices_for(specs, taken, self._slices, self._rules, (name, zone))
-        if isinstance(devices, str):
-            return devices
-        is_usable = all(_is_usable(claim, name, zone) for claim in claims if claim.taken)
-        return devices if is_usable else UNUSABLE
-
-    def _specials(self) -> list[ClaimInUse]:
-        """Returns the claims for extended resources of the pods with a node."""
-        of_pods = [it.claims for it in (*self._reserved, *self._bound)]
-        return [claim for claims in of_pods for claim in claims if "special" in claim.spec]
-
-    def _worth(
-        self, claims: list[ClaimInUse], name: str, amount: int, taken: list[Taken] | None
-    ) -> int:
-        """Returns the score of a node, 0 if nothing has to be allocated there."""
-        is_due = self._special_on(name, claims, amount) or any(not it.taken for it in claims)
-        return _score(claims, taken or []) if is_due else 0
-
-    def _are_in_progress(self, claims: list[ClaimInUse]) -> bool:
-        """Returns whether one of the claims is being reserved for another pod."""
-        return any(claim in it.claims for it in self._reserved for claim in claims)
-
-    def _is_unused(self, claim: ClaimInUse) -> bool:
-        of_pods = [it.claims for it in (*self._reserved, *self._bound)]
-        return not claim.taken and not any(claim in claims for claims in of_pods)
 
 
 class NodeDevicesRun(ClaimsInUse):
@@ -173,12 +84,11 @@ class NodeDevicesRun(ClaimsInUse):
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
         super().__init__(seed, has_shared=has_shared)
         self.problems: list[str] = []
-        self.paths = dict.fromkeys(
-            ("fits", "rejected", "reserved", "special", "config", "grown", "failed", "invalid"), 0
-        )
+        self.paths = dict.fromkeys(PATHS, 0)
         self._handle = OfflineHandle(self._cache, VirtualClock(), seeded_random(seed + 1))
         self._writer = self._handle.claim_writer = WatchedClaims(self._cache)
         self._late = seeded_random(seed + 5) if seed % 4 == LATE_FAILURES else None
+        self._between = Random(f"{seed} between") if seed % 3 == CHANGES else None
         self._plugin = DynamicResources(handle=self._handle)
         self._grows_at = self._more.randrange(STEPS) if seed % 16 == GROWS else -1
         # With a filter whose results are cached, as in every profile.
@@ -203,6 +113,8 @@ class NodeDevicesRun(ClaimsInUse):
             if step == self._grows_at:
                 self._grow()
                 self.paths["grown"] += 1
+            if self._class_changes is not None and self._class_changes.random() < CLASS_SHARE:
+                self._change_class()
             rng.choice(actions)()
             if self.problems:
                 return
@@ -221,7 +133,7 @@ class NodeDevicesRun(ClaimsInUse):
         self._count += 1
         pod = make_pod(
             f"pod-{self._count}",
-            uid=f"pod-{self._count}",
+            uid=f"uid-of-pod-{self._count}",
             requests={RESOURCE: str(amount)} if amount else None,
             spec={"resourceClaims": [{"name": n, "resourceClaimName": n} for n in claims]},
         )
@@ -244,16 +156,19 @@ class NodeDevicesRun(ClaimsInUse):
         kinds = {name: kind for name, kind in searched.items() if isinstance(kind, str)}
         if self._kinds is not None and kinds != self._kinds:
             self.problems.append(f"{pod.metadata.name} gets {self._kinds}, not {kinds}")
-        self.paths["failed"] += FAILED in kinds.values()
+        is_failed = not set(kinds.values()) <= set(KINDS.values())
+        self.paths["failed"] += is_failed
         self.paths["invalid"] += INVALID in kinds.values()
-        if self.problems or FAILED in kinds.values():
+        if self.problems or is_failed:
             return
         scores = self._plugin.score(cycle, _view_of(view, fitting)).tolist()
         worth = [self._worth(of_pod, name, amount, expected[name]) for name in fitting]
         if scores != worth:
             self.problems.append(f"{pod.metadata.name} has the scores {scores}, not {worth}")
         elif fitting and rng.random() < 0.8 and not self._are_in_progress(of_pod):
-            self._reserve(Reserved(pod, rng.choice(fitting), cycle, of_pod), amount)
+            node = rng.choice(fitting)
+            self._change_before_reserve()
+            self._reserve(Reserved(pod, node, cycle, of_pod), amount, expected[node] or [])
 
     def _filter(self, cycle: Any, view: NodeView) -> tuple[list[str], list[str]]:
         """Filters all nodes with cached results, or some; returns these, and where the pod fits."""
@@ -269,15 +184,31 @@ class NodeDevicesRun(ClaimsInUse):
 
     # -- reservations -----------------------------------------------------------------------------
 
-    def _reserve(self, reserved: Reserved, amount: int) -> None:
-        """Reserves a node, and compares the devices; ends the binding now or later."""
+    def _change_before_reserve(self) -> None:
+        """Changes devices between Filter and Reserve at times, as while an extender is called."""
+        if self._between is None or self._between.random() > CHANGED_SHARE:
+            return
+        self.paths["changed"] += 1
+        rng, self._rng = self._rng, self._between
+        try:
+            self._between.choice((self._republish, self._change_rule, self._end))()
+        finally:
+            self._rng = rng
+
+    def _reserve(self, reserved: Reserved, amount: int, by_filter: list[Taken]) -> None:
+        """Reserves a node, and compares the devices; ends the binding now or later.
+
+        Devices that Filter did not have to search for are those of the moment of Reserve.
+        """
         node, free = reserved.node, [claim for claim in reserved.claims if not claim.taken]
         expected = self._on(node, reserved.claims, amount)
-        assert expected is not None
         status = self._plugin.reserve(reserved.cycle, node)
         if status is not None:
-            self.problems.append(f"{reserved.pod.metadata.name} is not reserved: {status}")
+            if expected is not None or status.message != NOT_FOUND:
+                self.problems.append(f"{reserved.pod.metadata.name} is not reserved: {status}")
             return
+        if expected is None or _is_reserved(reserved, by_filter, self._plugin):
+            expected = by_filter
         for spec in self._special_on(node, reserved.claims, amount):
             free.append(ClaimInUse(spec))
             reserved.claims = [*reserved.claims, free[-1]]
@@ -320,6 +251,8 @@ class NodeDevicesRun(ClaimsInUse):
         cycle, uid = reserved.cycle, reserved.pod.metadata.uid
         if self._rng.random() < 0.7:
             run_to_end(self._plugin.pre_bind(cycle, reserved.node))
+            specs = [claim.spec for claim in reserved.claims if "special" in claim.spec]
+            self.problems += self._writer.problems_with(reserved.pod, specs)
             for claim in reserved.claims:
                 claim.users.add(uid)
                 claim.is_in_flight = False
@@ -396,49 +329,25 @@ class NodeDevicesRun(ClaimsInUse):
         self._put("ResourceClaim", replace(stored, metadata=metadata, status=status))
 
 
-def _devices_for(
-    specs: list[dict[str, Any]],
-    taken: list[tuple[tuple[str, str], Any]],
-    slices: Mapping[str, dict[str, Any]],
-    rules: Mapping[str, TaintRule],
-    node: tuple[str, str],
-) -> list[Taken] | str:
-    """Returns the devices for claims on a node, which has a name and a zone; or why it has none."""
-    pools = pools_on(slices.values(), *node)
-    search = DeviceSearch(pools, usage_of(taken, slices.values()), CLASSES, list(rules.values()))
-    try:
-        devices = search.run(specs)
-    except SearchFailed:
-        return FAILED
-    if devices is None:
-        return INVALID if any(pool.state == INVALID for pool in pools) else TOO_FEW
-    return devices
-
-
 def _kind(status: Status) -> str:
-    """Returns why a node does not fit."""
-    return FAILED if status.code is Code.ERROR else KINDS[status.message]
+    """Returns why a node does not fit; of an error its text, which ends the attempt."""
+    return status.message if status.code is Code.ERROR else KINDS[status.message]
+
+
+def _is_reserved(reserved: Reserved, taken: list[Taken], plugin: DynamicResources) -> bool:
+    """Returns whether the claims have exactly these devices, for the nodes that can use them."""
+    claims = reserved.cycle[plugin].reserved
+    of_claims = [due_of(taken, number) for number in range(len(claims))]
+    results = [[_result_of(it) for it in devices] for devices in of_claims]
+    selectors = [allocation_of(devices, reserved.node).node_selector for devices in of_claims]
+    return [(_results(it), _selector(it)) for it in claims] == list(
+        zip(results, selectors, strict=True)
+    )
 
 
 def due_of(taken: list[Taken], number: int) -> list[Taken]:
     """Returns the devices of one of the claims."""
     return [item for item in taken if item.claim == number]
-
-
-def _score(claims: list[ClaimInUse], taken: list[Taken]) -> int:
-    """Returns the score of a node: 8 for each first alternative, 7 for each second one."""
-    free = [claim for claim in claims if not claim.taken]
-    score = 0
-    for claim in claims:
-        devices = claim.taken or [item for item in taken if item.claim == free.index(claim)]
-        taken_names = {(item.request, item.alternative) for item in devices}
-        score += sum(
-            8 - index
-            for request in claim.spec["requests"]
-            for index, item in enumerate(request.get("firstAvailable", ()))
-            if (request["name"], item["name"]) in taken_names
-        )
-    return score
 
 
 def _part_of(view: NodeView, rng: Rng) -> NodeView:
@@ -453,14 +362,6 @@ def _statuses_of(results: FilterStatuses) -> list[Status | None]:
 
 def _view_of(view: NodeView, names: list[str]) -> NodeView:
     return view.subset(np.array([list(view.names).index(name) for name in names], dtype=np.intp))
-
-
-def _is_usable(claim: ClaimInUse, node: str, zone: str) -> bool:
-    """Returns whether a node can use the devices of an allocated claim."""
-    reach = [taken.device.reach for taken in claim.taken]
-    if any(kind == "node" for kind, _ in reach):
-        return node == claim.node
-    return all(reaches(it, node, zone) for it in reach)
 
 
 def _results(claim: ResourceClaim) -> list[Result]:

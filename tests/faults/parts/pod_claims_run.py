@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from mooring.clock import VirtualClock, seeded_random
 from mooring.dra.features import DeviceFeatures
 from mooring.errors import PluginError
-from mooring.framework import Attempt, Diagnosis
+from mooring.framework import SKIP, Attempt, Cycle, Diagnosis
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.objects.codec.decode import convert
 from mooring.plugins.dynamic_resources import DynamicResources
@@ -49,6 +49,8 @@ REFUSAL: Final = "label 'disk': In needs at least one value"
 ERRORS: Final = (UNSUPPORTED, REFUSAL)
 #: A resource that stands for no class.
 OTHER: Final = "example.com/other"
+#: A resource that no node has, and that can never be devices: other plugins reject the nodes.
+NATIVE: Final = "ephemeral-storage"
 #: So many of the allocated claims have such a selector, or a broken device.
 REFUSED_SHARE: Final = 0.05
 BROKEN_SHARE: Final = 0.15
@@ -66,6 +68,11 @@ FLAWED: Final[tuple[Document, ...]] = (
 )
 #: The users of an allocated claim.
 USERS: Final = ((), (), ("web",), ("other",), ("web", "other"))
+#: The pod, another one, and one of the same name that is gone: name -> its own UID.
+UIDS: Final = {"web": "web-uid", "other": "other-uid"}
+NAMESAKE: Final = {"name": "web", "uid": "web-uid-before"}
+NAMESAKES_SEED: Final = 1 << 44
+NAMESAKE_SHARE: Final = 0.4
 
 
 class Post(NamedTuple):
@@ -108,7 +115,7 @@ class PodClaimRules:
                 return f'could not find ResourceClaim "default/{name}"'
             if "deletionTimestamp" in claim["metadata"]:
                 return f'resourceclaim "{name}" is being deleted'
-            if is_generated and claim["metadata"]["ownerReferences"][0]["uid"] != "web":
+            if is_generated and claim["metadata"]["ownerReferences"][0]["uid"] != UIDS["web"]:
                 text = "was not created for Pod default/web (Pod is not owner)"
                 return f"ResourceClaim default/{name} {text}"
         return ""
@@ -129,7 +136,7 @@ class PodClaimRules:
 
     def _special(self) -> Document | None:
         claim = self._claims.get(SPECIAL)
-        is_own = claim and claim["metadata"]["ownerReferences"][0]["uid"] == "web"
+        is_own = claim and claim["metadata"]["ownerReferences"][0]["uid"] == UIDS["web"]
         return claim if is_own else None
 
     def _problem_of_requests(self, pod: Document) -> str:
@@ -209,7 +216,7 @@ class PodClaimRules:
         for claim in claims:
             users = [it["uid"] for it in claim["status"].get("reservedFor", ())]
             is_unavailable = any(self._excludes(claim, node) for node in nodes)
-            if is_unavailable and users in ([], ["web"]):
+            if is_unavailable and users in ([], [UIDS["web"]]):
                 name = claim["metadata"]["name"]
                 return [Post("deallocation of ResourceClaim completed", name)]
         if self._needs_special(pod) and self._special() is not None:
@@ -231,6 +238,8 @@ class PodClaimsRun(PodClaimRules):
         self._rng = rng = seeded_random(seed)
         #: Of requests that no API server stores.
         self._flaws = seeded_random(seed + FLAWS_SEED)
+        #: Of pods with the name of another one.
+        self._namesakes = seeded_random(seed + NAMESAKES_SEED)
         #: Whether requests may have alternatives.
         self._has_alternatives = self._flaws.random() < 0.7
         self._has_conditions = self._flaws.random() < 0.7
@@ -299,16 +308,18 @@ class PodClaimsRun(PodClaimRules):
         spec: Document = {"containers": [{"name": "main"}], "resourceClaims": entries}
         if rng.random() < 0.4:
             requests = {RESOURCE: "1"} | ({OTHER: "1"} if self._flaws.random() < 0.4 else {})
+            if self._namesakes.random() < 0.3:
+                requests[NATIVE] = "1"
             spec["containers"][0]["resources"] = {"requests": requests}
             if rng.random() < 0.5:
                 self._put_special()
-        metadata = {"name": "web", "namespace": "default", "uid": "web"}
+        metadata = {"name": "web", "namespace": "default", "uid": UIDS["web"]}
         return {"metadata": metadata, "spec": spec, "status": {"resourceClaimStatuses": statuses}}
 
     def _put_claim(self, name: str, flaw: str) -> None:
         rng = self._rng
         owner = "other" if flaw == "foreign" else "web"
-        metadata: Document = {"ownerReferences": [_owner(owner)]}
+        metadata: Document = {"ownerReferences": [_owner(self._identity(owner))]}
         if flaw == "deleted":
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         requests: list[Document] = [
@@ -328,8 +339,14 @@ class PodClaimsRun(PodClaimRules):
         annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
         requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", **ONE_DEVICE}}]
         spec = {"devices": {"requests": requests}} if self._rng.random() < 0.7 else {}
-        metadata = {"ownerReferences": [_owner(owner)], "annotations": annotations}
+        metadata = {"ownerReferences": [_owner(self._identity(owner))], "annotations": annotations}
         self._put(SPECIAL, metadata, spec)
+
+    def _identity(self, pod: str) -> dict[str, str]:
+        """Returns name and UID of a pod; instead of another one that of a namesake, at times."""
+        if pod != "web" and self._namesakes.random() < NAMESAKE_SHARE:
+            return NAMESAKE
+        return {"name": pod, "uid": UIDS[pod]}
 
     def _put(self, name: str, metadata: Document, spec: Document) -> None:
         rng = self._rng
@@ -345,7 +362,8 @@ class PodClaimsRun(PodClaimRules):
             if self._flaws.random() < BROKEN_SHARE:
                 _break_device(status)
             users = rng.choice(USERS)
-            status["reservedFor"] = [{"resource": "pods", "name": it, "uid": it} for it in users]
+            identities = map(self._identity, users)
+            status["reservedFor"] = [{"resource": "pods", **identity} for identity in identities]
         metadata |= {"name": name, "namespace": "default", "uid": f"uid-{name}"}
         claim = {"metadata": metadata, "spec": spec, "status": status}
         self._claims[name] = claim
@@ -371,6 +389,7 @@ class PodClaimsRun(PodClaimRules):
             return
         if problem.endswith(ERRORS):
             self.problems.append(f"{result}, not {problem}, for {pod}")
+        self._check_pre_flight(cycle, pod, is_refused=bool(problem))
         if problem:
             self.paths["pre-filtered"] += 1
             refusal = result.pre_filter if isinstance(result, Diagnosis) else None
@@ -403,6 +422,13 @@ class PodClaimsRun(PodClaimRules):
         if post not in expected:
             self.problems.append(f"{post}, not {expected}, for {pod}, {self._claims}")
 
+    def _check_pre_flight(self, cycle: Cycle, pod: Document, *, is_refused: bool) -> None:
+        """Compares whether PreBind is skipped: for pods without claims, and those it rejected."""
+        is_idle = is_refused or not (self._claims_of(pod) or self._needs_special(pod))
+        skip = self._plugin.pre_bind_pre_flight(cycle, NODES[0])
+        if (skip is SKIP) is not is_idle or (skip is None) is is_idle:
+            self.problems.append(f"PreBindPreFlight returns {skip}, idle: {is_idle}, for {pod}")
+
 
 def _classes_of(request: Document) -> list[tuple[str, str]]:
     """Returns the names of a request, or of its alternatives, with their classes."""
@@ -412,8 +438,8 @@ def _classes_of(request: Document) -> list[tuple[str, str]]:
     return [(f"{request['name']}/{it['name']}", it["deviceClassName"]) for it in alternatives]
 
 
-def _owner(name: str) -> Document:
-    return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
+def _owner(identity: dict[str, str]) -> Document:
+    return {"apiVersion": "v1", "kind": "Pod", **identity, "controller": True}
 
 
 def _selector(names: list[str]) -> Document:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from msgspec import to_builtins
 
 from mooring.clock import seeded_random
 from mooring.errors import PluginError, SchedulerError
@@ -83,6 +84,8 @@ class VolumesRun(VolumeWatch):
         self._writes: dict[str, list[tuple[str, str]]] = {}
         #: Pod -> the version of each object when it was reserved: a later one is not overwritten.
         self._versions: dict[str, dict[tuple[str, str], str]] = {}
+        #: UID of a pod -> what it has to write of each object.
+        self._patches: dict[str, dict[tuple[str, str], Any]] = {}
 
     async def run(self) -> None:
         """Lets pods and users act, and then all pods that can be bound be bound."""
@@ -248,9 +251,7 @@ class VolumesRun(VolumeWatch):
         self._plugin.reserve(cycle, node_name)
         self._overlay()
         for key, obj in self._view.assumed.items():
-            if key in expected:
-                continue
-            if obj is not before.get(key):
+            if key not in expected and obj is not before.get(key):
                 self.problems.append(f"{pod.metadata.name} assumes {key}, not {sorted(expected)}")
         for key, change in expected.items():
             assumed = self._view.assumed.get(key)
@@ -268,6 +269,7 @@ class VolumesRun(VolumeWatch):
             key: obj.metadata.resource_version
             for key, obj in (*stored.items(), *(((CLAIM, it.metadata.name), it) for it in claims))
         }
+        self._patches[pod.metadata.uid] = _patches(plan, node_name, claims, stored)
         self._writes[pod.metadata.uid] = [
             *((VOLUME, name) for name in plan.bindings.values()),
             *((CLAIM, name) for name in plan.provisions),
@@ -302,9 +304,8 @@ class VolumesRun(VolumeWatch):
         left = self._writes.get(uid, [])
         if not left or left[0] != (kind, name):
             self.problems.append(f"{uid} writes {kind} {name}, not {left}")
-        version = self._versions[uid].get((kind, name))
-        if (written := patch["metadata"].get("resourceVersion")) != version:
-            self.problems.append(f"{uid} writes {kind} {name} in version {written}, not {version}")
+        version, due = self._versions[uid].get((kind, name)), self._patches[uid].get((kind, name))
+        self.problems += _problems_with(patch, f"{uid} writes {kind} {name}", version, due)
         stored = await super()._patch(kind, name, patch, namespace=namespace)
         if left:
             left.pop(0)
@@ -339,6 +340,57 @@ def _expected(
     for claim_name in plan.provisions:
         expected[CLAIM, claim_name] = node_name
     return expected
+
+
+def _patches(
+    plan: Plan, node_name: str, claims: list[Any], before: Mapping[Any, Any]
+) -> dict[Any, Any]:
+    """Returns what PreBind has to write of each object: the whole claimRef, and annotations.
+
+    Source: component-helpers v0.36.3, storage/volume/pv_helpers.go (GetBindVolumeToClaim).
+    """
+    by_name = {claim.metadata.name: claim.metadata for claim in claims}
+    patches: dict[Any, Any] = {}
+    for claim_name, name in plan.bindings.items():
+        own, volume = by_name[claim_name], before[VOLUME, name]
+        owner, marks = volume.spec.claim_ref, volume.metadata.annotations
+        reference = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "namespace": own.namespace,
+            "name": own.name,
+            "uid": own.uid,
+            "resourceVersion": own.resource_version,
+        }
+        if owner is not None and owner.uid == own.uid:
+            reference = to_builtins(owner)
+        mark = marks.get(MARK, "yes" if owner is None else None)
+        annotations = {} if mark is None else {MARK: mark}
+        patches[VOLUME, name] = _content_of(
+            {"metadata": {"annotations": annotations}, "spec": {"claimRef": reference}}
+        )
+    for claim_name in plan.provisions:
+        patch = {"metadata": {"annotations": {SELECTED_NODE: node_name}}}
+        patches[CLAIM, claim_name] = _content_of(patch)
+    return patches
+
+
+def _problems_with(patch: Any, what: str, version: str | None, due: Any) -> Iterator[str]:
+    """Yields what is wrong with a patch: the version that it names, and what it changes."""
+    if (written := patch["metadata"].get("resourceVersion")) != version:
+        yield f"{what} in version {written}, not {version}"
+    if (content := _content_of(patch)) != due:
+        yield f"{what} with {content}, not {due}"
+
+
+def _content_of(patch: Any) -> Any:
+    """Returns a patch without the version that it names, and without empty values."""
+    if not isinstance(patch, dict):
+        return patch
+    content = {name: _content_of(it) for name, it in patch.items()}
+    metadata = content.get("metadata", {})
+    metadata.pop("resourceVersion", None)
+    return {name: it for name, it in content.items() if it not in ("", None, {})}
 
 
 def sorted_rows(rows: list[int]) -> Any:

@@ -29,8 +29,8 @@ BUGS: Final = [
         "allocate",
         "for claim in claims:\n        candidates.check",
         "for claim in claims[:1]:\n        candidates.check",
-        runs="node_devices",
-        seed=23,
+        runs="allocator",
+        seed=0,
     ),
     PlantedBug(
         "device_of_other_node",
@@ -78,8 +78,8 @@ BUGS: Final = [
         "_class_config",
         "requests_of.setdefault(name, []).append(choice.full_name)",
         "requests_of[name] = [choice.full_name]",
-        runs="shared_devices",
-        seed=23,
+        runs="allocator",
+        seed=0,
     ),
     PlantedBug(
         "special_verdict_is_shared",
@@ -169,7 +169,7 @@ BUGS: Final = [
         'constraint.match_attribute or constraint.distinct_attribute or ""',
         'constraint.match_attribute or ""',
         runs="node_devices",
-        seed=118,
+        seed=21,
     ),
     PlantedBug(
         "searches_of_old_epoch",
@@ -211,7 +211,7 @@ BUGS: Final = [
         "before.devices == after.devices",
         "len(before.devices.results) == len(after.devices.results)",
         runs="node_devices",
-        seed=3,
+        seed=2,
     ),
     PlantedBug(
         "state_of_pool_is_equal",
@@ -221,7 +221,7 @@ BUGS: Final = [
         "(pool.state, *[self._content_of(device, node) for device in pool.devices])",
         "tuple(self._content_of(device, node) for device in pool.devices)",
         runs="node_devices",
-        seed=13,
+        seed=49,
     ),
     PlantedBug(
         "invalid_pool_is_empty",
@@ -231,7 +231,7 @@ BUGS: Final = [
         "if pool.state:",
         'if pool.state == "incomplete":',
         runs="node_devices",
-        seed=13,
+        seed=169,
     ),
     PlantedBug(
         "incomplete_is_invalid",
@@ -272,7 +272,7 @@ BUGS: Final = [
         "None if names is None else before | names",
         "names",
         runs="node_devices",
-        seed=7,
+        seed=278,
     ),
     PlantedBug(
         "column_does_not_grow",
@@ -292,7 +292,7 @@ BUGS: Final = [
         "if old is not None:",
         "if old is not None and self._rules:",
         runs="node_devices",
-        seed=3,
+        seed=26,
     ),
     PlantedBug(
         "shared_if_in_flight",
