@@ -176,6 +176,8 @@ class Network:
         self.scripts: dict[int, Script] = {}
         #: Requests whose answer was delivered to its end.
         self.delivered: set[int] = set()
+        #: Called before an idle connection is disturbed.
+        self.on_disturb: Callable[[], None] = lambda: None
         #: How many connections were refused, and how many took too long.
         self.failures: dict[asyncio.Task[Any] | None, str] = {}
         self._kinds, self._weights = list(KINDS), list(KINDS.values())
@@ -278,6 +280,7 @@ class Network:
         if link.request is not None or link.is_closing():
             return
         link.is_usable = False
+        self.on_disturb()
         if self._rng.random() < 0.5:
             link.hang_up()
         else:
