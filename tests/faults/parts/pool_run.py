@@ -27,7 +27,10 @@ from tests.helpers.virtual_loop import LimitedLoop
 REQUESTS: Final = 150
 #: In such seeds, modulo nine, an answer may be exactly as long as it may be.
 EXACT: Final = 4
-#: In such seeds, modulo five, requests are sent at the end of idle connections.
+#: Headers that come twice, with names in any case, and what a caller reads.
+REPEATED: Final = (("Via", "one"), ("x-odd", "1"), ("VIA", "two, three"), ("X-ODD", ""))
+JOINED: Final = {"via": "one, two, three", "x-odd": "1, ", "absent": None}
+#: In such seeds, modulo five, headers come twice, and requests meet the end of idle connections.
 MEETS_ENDS: Final = 2
 LENGTHS: Final = (12, 30, 400, 5000)
 #: In such seeds, modulo three, heads have no end; this is the longest one.
@@ -56,6 +59,7 @@ class PoolRun(PoolChecks):
         self._at_ends: list[asyncio.Task[None]] = []
         if meets_ends:
             self._network.on_disturb = self._call_at_end
+            self._network.headers = "".join(f"{name}: {text}\r\n" for name, text in REPEATED)
         self._pool = Http1Pool(
             "http://server.example:8080/root/",
             tls=None,
@@ -101,6 +105,7 @@ class PoolRun(PoolChecks):
     def _call_at_end(self) -> None:
         """Sends a request, before or after it is known that a connection has ended."""
         if not self._is_closed:
+            self._note_disturbed()
             number = REQUESTS + 1 + len(self._at_ends)
             self._at_ends.append(asyncio.create_task(self._call(number)))
 
@@ -162,6 +167,10 @@ class PoolRun(PoolChecks):
             self._add(f"request {caller.number} gets {response.status} {response.body[:20]!r}")
         elif len(script.body) > caller.bytes_max:
             self._add(f"request {caller.number} gets more than {caller.bytes_max} bytes")
+        elif script.headers and script.kind != "empty":
+            real = {name: response.headers.get(name) for name in JOINED}
+            if real != JOINED:
+                self._add(f"request {caller.number} gets the headers {real}")
 
     def _check_error(self, caller: Caller, error: BaseException) -> None:
         number, now_s = caller.number, self._loop.time()
