@@ -9,11 +9,30 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from mooring.client import Request
+from mooring.objects.meta import KubernetesObject
 from mooring.objects.pod import Pod
+from mooring.testing import make_node, make_pod
 
-PATH: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
+#: The object of an event, by the last digit of its reason: a pod, a node, which has no namespace,
+#: so that its events are in "default", and a pod of another namespace.
+REGARDING: Final[tuple[KubernetesObject, ...]] = (
+    make_pod("web"),
+    make_node("web"),
+    make_pod("web", namespace="team"),
+)
 NAME: Final = re.compile(r"web\.[0-9a-f]{16}")
 PATCH: Final = "application/strategic-merge-patch+json"
+
+
+def object_of(reason: str) -> KubernetesObject:
+    """Returns the object of the events with a reason."""
+    digit = reason[-1]
+    return REGARDING[int(digit) % len(REGARDING) if digit.isdigit() else 0]
+
+
+def _path_of(reason: str) -> str:
+    namespace = object_of(reason).metadata.namespace or "default"
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
 
 
 class EventContents:
@@ -42,11 +61,12 @@ class EventContents:
             stored: The event before; None if there is none.
         """
         body = json.loads(request.body)
-        name = (
-            body["metadata"]["name"] if request.method == "POST" else request.path[len(PATH) + 1 :]
-        )
         is_new = request.method == "POST"
-        path = PATH if is_new else f"{PATH}/{name}"
+        name = body["metadata"]["name"] if is_new else request.path.rpartition("/")[2]
+        reason = {**(stored or {}), **body}.get("reason")
+        if reason is None:
+            return  # a series of an event that is not stored
+        path = _path_of(reason) + ("" if is_new else f"/{name}")
         content_type = "application/json" if is_new else PATCH
         how = request.path, request.headers["content-type"]
         if how != (path, content_type) or request.method not in ("POST", "PATCH"):
@@ -61,11 +81,13 @@ class EventContents:
         related = event.get("related") or {"name": ""}
         series = event.get("series") or {"count": 1, "lastObservedTime": event["eventTime"]}
         events = self._recorded.get((event["reason"], related["name"]), [])
-        pods = {"regarding": "web"} | ({"related": related["name"]} if related["name"] else {})
+        about = object_of(event["reason"])
+        where = {"namespace": about.metadata.namespace} if about.metadata.namespace else {}
+        pods = {"related": related["name"]} if related["name"] else {}
         expected: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": about.metadata.namespace or "default"},
             "reportingController": "default-scheduler",
             "reportingInstance": "one",
             "action": "Test",
@@ -73,6 +95,13 @@ class EventContents:
             "type": "Normal",
             "eventTime": event["eventTime"],
             "note": event["note"],
+            "regarding": {
+                "kind": "Pod" if where else "Node",
+                "apiVersion": "v1",
+                "name": "web",
+                "uid": about.metadata.uid,
+                **where,
+            },
         }
         for field, pod in pods.items():
             expected[field] = {

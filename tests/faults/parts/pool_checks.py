@@ -64,6 +64,8 @@ class PoolChecks:
         self._in_flight: dict[int, Caller] = {}
         #: Connections that were closed at the moment at which their answer was complete.
         self._closed_at_once: list[Link] = []
+        #: A request that was sent, and one that has waited for longer, unless it ends just now.
+        self._passed: list[tuple[Caller, Caller]] = []
         #: When a request may last have been woken for nothing, which changes the order of turns.
         self._last_disturbed_s = -math.inf
         self._is_retired = self._is_closed = False
@@ -132,7 +134,7 @@ class PoolChecks:
             return
         for other in self._waiting():
             if since_s < other.called_s < caller.called_s:
-                self._add(f"request {caller.number} is sent before {other.number}, which waits")
+                self._passed.append((caller, other))
 
     def _note_disturbed(self) -> None:
         self._last_disturbed_s = self._loop.time()
@@ -189,6 +191,10 @@ class PoolChecks:
             if caller is not None and caller.is_answered and now_s < caller.due_s - EPSILON_S:
                 self._add(f"the connection of request {caller.number} is closed after its answer")
         self._closed_at_once.clear()
+        for caller, other in self._passed:
+            if not other.is_done or other.sent_s is not None:
+                self._add(f"request {caller.number} is sent before {other.number}, which waits")
+        self._passed.clear()
         links = [link for link in self._network.open_links() if not link.is_closing()]
         waiting = self._waiting()
         idle = [link for link in links if link.request is None and link.is_usable]

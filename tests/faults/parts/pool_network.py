@@ -41,18 +41,22 @@ _UNASKED: Final = b"HTTP/1.1 408 X\r\ncontent-length: 0\r\n\r\n"
 
 
 class Script(NamedTuple):
-    """The answer to a request: after ``delay_s``, in pieces ``pause_s`` apart."""
+    """The answer to a request: after ``delay_s``, in pieces ``pause_s`` apart.
+
+    ``headers`` are further lines of its head.
+    """
 
     kind: str
     status: int
     body: bytes
     delay_s: float
     pause_s: float
+    headers: str = ""
 
     def text(self) -> bytes:
         """Returns the bytes of the answer."""
         status, body = self.status, self.body
-        first = f"HTTP/1.1 {status} X\r\n"
+        first = f"HTTP/1.1 {status} X\r\n{self.headers}"
         if self.kind == "empty":
             return b"HTTP/1.1 204 X\r\n\r\n"
         if self.kind == "chunked":
@@ -68,7 +72,7 @@ class Script(NamedTuple):
             return b""
         lead = "HTTP/1.1 103 Early\r\nlink: x\r\n\r\n" if self.kind == "interim" else ""
         if self.kind == "old":
-            first = f"HTTP/1.0 {status} X\r\n"
+            first = f"HTTP/1.0 {status} X\r\n{self.headers}"
         close = "connection: close\r\n" if self.kind == "closing" else ""
         sized = f"{lead}{first}{close}content-length: {len(body)}\r\n\r\n".encode() + body
         # Anywhere, also in the head: from that and the body, so that no draw is needed.
@@ -176,6 +180,10 @@ class Network:
         self.scripts: dict[int, Script] = {}
         #: Requests whose answer was delivered to its end.
         self.delivered: set[int] = set()
+        #: Further lines in the heads of answers.
+        self.headers = ""
+        #: Called before an idle connection is disturbed.
+        self.on_disturb: Callable[[], None] = lambda: None
         #: How many connections were refused, and how many took too long.
         self.failures: dict[asyncio.Task[Any] | None, str] = {}
         self._kinds, self._weights = list(KINDS), list(KINDS.values())
@@ -230,7 +238,8 @@ class Network:
         length = 0 if kind == "empty" else rng.choice((1, 30, 30, 30, 400, 5000))
         text = f"answer {number} ".encode()
         content = b"" if kind == "empty" else (text * (length // len(text) + 1))[: max(length, 12)]
-        script = Script(kind, status, content, rng.choice(DELAYS_S), rng.choice((0.0, 0.0, 0.05)))
+        delay_s, pause_s = rng.choice(DELAYS_S), rng.choice((0.0, 0.0, 0.05))
+        script = Script(kind, status, content, delay_s, pause_s, self.headers)
         self.scripts[number] = script
         link.request = number
         if script.delay_s < NEVER_S:
@@ -278,6 +287,7 @@ class Network:
         if link.request is not None or link.is_closing():
             return
         link.is_usable = False
+        self.on_disturb()
         if self._rng.random() < 0.5:
             link.hang_up()
         else:

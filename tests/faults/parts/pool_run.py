@@ -27,6 +27,11 @@ from tests.helpers.virtual_loop import LimitedLoop
 REQUESTS: Final = 150
 #: In such seeds, modulo nine, an answer may be exactly as long as it may be.
 EXACT: Final = 4
+#: Headers that come twice, with names in any case, and what a caller reads.
+REPEATED: Final = (("Via", "one"), ("x-odd", "1"), ("VIA", "two, three"), ("X-ODD", ""))
+JOINED: Final = {"via": "one, two, three", "x-odd": "1, ", "absent": None}
+#: In such seeds, modulo five, headers come twice, and requests meet the end of idle connections.
+MEETS_ENDS: Final = 2
 LENGTHS: Final = (12, 30, 400, 5000)
 #: In such seeds, modulo three, heads have no end; this is the longest one.
 HEADS_EVERY: Final = 3
@@ -46,9 +51,15 @@ class PoolRun(PoolChecks):
         loop: LimitedLoop,
         *,
         limits: tuple[int, ...] = (1_000, 100_000, 100_000, 100_000),
+        meets_ends: bool = False,
     ) -> None:
         super().__init__(rng, loop)
         self._limits = limits
+        #: Requests that are sent at the moment at which the server ends an idle connection.
+        self._at_ends: list[asyncio.Task[None]] = []
+        if meets_ends:
+            self._network.on_disturb = self._call_at_end
+            self._network.headers = "".join(f"{name}: {text}\r\n" for name, text in REPEATED)
         self._pool = Http1Pool(
             "http://server.example:8080/root/",
             tls=None,
@@ -79,6 +90,7 @@ class PoolRun(PoolChecks):
         if rng.random() < 0.7:
             await asyncio.wait(tasks)
             await asyncio.sleep(rng.choice((0.0, 50.0, 200.0)))
+        tasks += self._at_ends
         self._is_closed = True
         await self._pool.close()
         if not all(link.is_closing() for link in self._network.open_links()):
@@ -89,6 +101,13 @@ class PoolRun(PoolChecks):
             self._add(f"requests {waiting} go on when the pool is closed")
 
     # -- callers ----------------------------------------------------------------------------------
+
+    def _call_at_end(self) -> None:
+        """Sends a request, before or after it is known that a connection has ended."""
+        if not self._is_closed:
+            self._note_disturbed()
+            number = REQUESTS + 1 + len(self._at_ends)
+            self._at_ends.append(asyncio.create_task(self._call(number)))
 
     async def _call(self, number: int) -> None:
         rng, now_s = self._rng, self._loop.time()
@@ -148,6 +167,10 @@ class PoolRun(PoolChecks):
             self._add(f"request {caller.number} gets {response.status} {response.body[:20]!r}")
         elif len(script.body) > caller.bytes_max:
             self._add(f"request {caller.number} gets more than {caller.bytes_max} bytes")
+        elif script.headers and script.kind != "empty":
+            real = {name: response.headers.get(name) for name in JOINED}
+            if real != JOINED:
+                self._add(f"request {caller.number} gets the headers {real}")
 
     def _check_error(self, caller: Caller, error: BaseException) -> None:
         number, now_s = caller.number, self._loop.time()
@@ -216,7 +239,8 @@ def run_pool(seed: int) -> None:
     """
     rng = seeded_random(seed)
     loop = LimitedLoop(rng)
-    run = PoolRun(rng, loop, limits=LENGTHS) if seed % 9 == EXACT else PoolRun(rng, loop)
+    more: dict[str, Any] = {"limits": LENGTHS} if seed % 9 == EXACT else {}
+    run = PoolRun(rng, loop, meets_ends=seed % 5 == MEETS_ENDS, **more)
     before_move = loop._before_move
 
     def look(when_s: float) -> None:

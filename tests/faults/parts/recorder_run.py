@@ -20,7 +20,7 @@ from mooring.clock import Rng, seeded_random
 from mooring.errors import OutcomeUnknown, Unreachable
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
-from tests.faults.parts.event_contents import EventContents
+from tests.faults.parts.event_contents import EventContents, object_of
 from tests.faults.twins.attached_recorder import AttachedRecorder
 from tests.helpers.virtual_loop import run_virtually
 
@@ -207,7 +207,7 @@ class RecorderRun:
         note = f"number {self._recorded.total()}"
         self._server.contents.record(reason, related, note)
         self._recorder.record(
-            make_pod("web"),
+            object_of(reason),
             type="Normal",
             reason=reason,
             action="Test",

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
-from mooring.errors import LeaseLost, SchedulerError
+from mooring.errors import LeaseLost, OutcomeUnknown, SchedulerError
 from mooring.objects.meta import ObjectMeta
 from mooring.objects.resource import ResourceClaim, ResourceClaimConsumerReference
 from mooring.objects.resource import ResourceClaimStatus as Status
 from mooring.scheduler.resource_claims.removal import Removal
 from mooring.virtual_loop import LoopClock, VirtualLoop
+from tests.faults.parts.claim_waits import Sent, removal_problems
 from tests.faults.parts.errors_run import ERRORS
 from tests.helpers.virtual_loop import run_virtually
 
@@ -30,6 +32,9 @@ UID: Final = "pod-uid"
 OTHER: Final = "other-uid"
 #: A claim that does not exist is drawn apart.
 REFUSED: Final = tuple(name for name in ERRORS if name != "404")
+#: A write that the server itself has failed.
+FAILED: Final = OutcomeUnknown("not known")
+FAILED.__cause__ = ERRORS["500"]
 #: A request that has no answer may arrive so long after it was sent, at least.
 ARRIVES_S: Final = 120.0
 
@@ -40,6 +45,7 @@ class UserServer:
     Attributes:
         claim: The stored claim; None = it was deleted.
         problems: Requests that must not be sent.
+        sent: The requests.
         unseen: Whether the effect of a patch is not known, since no read has followed it.
         unanswered_at_s: When the last patch without an answer was sent.
     """
@@ -47,6 +53,7 @@ class UserServer:
     def __init__(self, rng: Rng, others: Rng, claim: ResourceClaim) -> None:
         self.claim: ResourceClaim | None = claim
         self.problems: list[str] = []
+        self.sent: list[Sent] = []
         self.unseen = False
         self.unanswered_at_s = -math.inf
         self._rng, self._others = rng, others
@@ -57,6 +64,22 @@ class UserServer:
 
     async def get(self, kind: str, name: str, namespace: str) -> ResourceClaim:
         """Reads the claim."""
+        with self._noted("GET"):
+            return await self._get(kind, name, namespace)
+
+    @contextmanager
+    def _noted(self, method: str) -> Iterator[None]:
+        """Notes a request, its times and its error."""
+        begun_s, error = asyncio.get_running_loop().time(), ""
+        try:
+            yield
+        except SchedulerError as raised:
+            error = next((name for name, it in ERRORS.items() if it is raised), "failed")
+            raise
+        finally:
+            self.sent.append(Sent(method, begun_s, asyncio.get_running_loop().time(), error))
+
+    async def _get(self, kind: str, name: str, namespace: str) -> ResourceClaim:
         await asyncio.sleep(self._rng.random())
         if self._read_errors and self._rng.random() < self._failing:
             raise ERRORS[self._rng.choice(self._read_errors)]
@@ -73,8 +96,12 @@ class UserServer:
         self, kind: str, name: str, body: Any, *, on_send: Callable[[], None], **_: Any
     ) -> ResourceClaim:
         """Removes a user, if the version is the newest one."""
-        rng = self._rng
         on_send()
+        with self._noted("PATCH"):
+            return await self._patch(kind, name, body)
+
+    async def _patch(self, kind: str, name: str, body: Any) -> ResourceClaim:
+        rng = self._rng
         sent_at_s = asyncio.get_running_loop().time()
         version = body["metadata"]["resourceVersion"]
         if version != self._seen:
@@ -86,6 +113,9 @@ class UserServer:
         if error == "409":
             self._change()
         is_stored = error in ("", "no answer") and rng.random() < (0.5 if error else 1.0)
+        if error == "500":
+            # The server's own failure of a write: it may have stored it, and nothing arrives later.
+            self.unseen, is_stored = self.claim is not None, self._others.random() < 0.5
         if error == "no answer":
             self.unseen, self.unanswered_at_s = True, sent_at_s
         if self.claim is None:
@@ -99,7 +129,7 @@ class UserServer:
             error = "409"
         if error:
             self.unseen = self.unseen or error in ("409", "exists")
-            raise ERRORS[error]
+            raise FAILED if error == "500" else ERRORS[error]
         self._seen = self.claim.metadata.resource_version
         return self.claim
 
@@ -139,8 +169,15 @@ def claim_of(version: int, users: list[str], *, uid: str = "c-1") -> ResourceCla
 
 async def _remove(rng: Rng, others: Rng, clock: LoopClock) -> str:
     """Removes the pod once; returns what is wrong."""
-    claim = claim_of(1, [UID, OTHER])
-    server = UserServer(rng, others, claim)
+    server = UserServer(rng, others, claim_of(1, [UID, OTHER]))
+    problem = await _end_of(server, rng, clock)
+    return problem or next(removal_problems(server.sent), "")
+
+
+async def _end_of(server: UserServer, rng: Rng, clock: LoopClock) -> str:
+    """Removes the pod once; returns what is wrong with the end."""
+    claim = server.claim
+    assert claim is not None
     client: Any = server
     removal = Removal(client, claim, UID, clock)
     try:

@@ -3,7 +3,8 @@
 Others change the claim before any request: the last leader allocates it, with the pod among its
 users or not, it is freed, deleted, and made anew. What counts as reserved has these devices and
 the pod, by what was answered last. A failure has a reason that was seen, its text names the request
-that has failed, and no request of it is stored later, nor was one just before.
+that has failed, and no request of it is stored later, nor was one just before. The wait before each
+request is that of ``claim_waits.py``.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from mooring.state import PodInfo
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock
 from tests.faults.parts.claim_texts import requests_after_the_end, text_problem
+from tests.faults.parts.claim_waits import reservation_waits
 from tests.faults.parts.virtual_runs import check_run
 
 TRIALS: Final = 60
@@ -76,6 +78,7 @@ class OneClaim:
         claim: The stored claim; None = there is none.
         answers: To the requests.
         last: The claim in the last answer that had one; None = it does not exist.
+        times: When each request was sent, and answered.
         ours_s: When our reservation that was stored last was sent.
         problems: Requests that must not be sent.
     """
@@ -83,6 +86,8 @@ class OneClaim:
     def __init__(self, rng: Rng, claim: ResourceClaim, pod: PodInfo) -> None:
         self.claim: ResourceClaim | None = claim
         self.answers: list[Answer] = []
+        self.times: list[tuple[float, float]] = []
+        self._begun_s = 0.0
         self.last: ResourceClaim | None = claim
         self.problems: list[str] = []
         self.ours_s = -math.inf
@@ -134,6 +139,7 @@ class OneClaim:
     async def _fails(self, method: str, subresource: str) -> SchedulerError | None:
         """Takes a while, in which others may change the claim; returns an error, or None."""
         rng = self._rng
+        self._begun_s = asyncio.get_running_loop().time()
         await asyncio.sleep(rng.random())
         if rng.random() < self._changing:
             self._change()
@@ -174,6 +180,7 @@ class OneClaim:
     def _note(self, method: str, subresource: str, status: int, body: Any) -> None:
         path = f"{PATH}/{subresource}" if subresource else PATH
         request = SimpleNamespace(method=method, path=path)
+        self.times.append((self._begun_s, asyncio.get_running_loop().time()))
         self.answers.append(Answer(request, status, json.dumps(body).encode()))
 
     def _check(self, claim: ResourceClaim, subresource: str) -> None:
@@ -315,7 +322,7 @@ class ReservationRun:
         else:
             if stored is not server.last or not self._is_reserved(stored):
                 self.problems.append(f"it ends with {stored}, but {server.last} was seen last")
-        self.problems += server.problems
+        self.problems += [*server.problems, *reservation_waits(server.answers, server.times)]
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s()

@@ -94,6 +94,7 @@ from tests.faults.parts.volume_tables_run import run_volume_tables
 from tests.faults.parts.volumes_run import run_volumes
 from tests.faults.parts.waiting_run import run_waiting
 from tests.faults.parts.watching_run import run_watching
+from tests.faults.parts.wiring_run import run_wiring
 from tests.faults.parts.writes_run import run_writes
 
 #: Kind of runs -> runs one seed; any exception is a detection.
@@ -187,6 +188,7 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "bind_progress": run_bind_progress,
     "refusals": run_refusals,
     "taint_rules": run_taint_rules,
+    "wiring": run_wiring,
 }
 #: Package -> the runs of its parts.
 KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -282,6 +284,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
         "health",
         "metrics",
         "service",
+        "wiring",
         "coordinated",
     ),
     "plugins/dynamic_resources": (

@@ -3,17 +3,23 @@
 Attempts take some time, which a seed draws. A batch ends after 32 attempts or 2 ms, whichever comes
 first, or when no pod is left; with extenders after each pod. While SchedulerAsyncPreemption is off,
 no attempt begins before the victims of the one before it are evicted, however that ends.
+
+In a quarter of the runs there are several nodes. An attempt without scores ends with the first one
+that fits; the next one goes on behind it, and one that looks at no node changes nothing.
+
+Source: pkg/scheduler/schedule_one.go (findNodesThatFitPod, numFeasibleNodesToFind).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
 from mooring.clock import seeded_random
 from mooring.errors import ServerError
-from mooring.framework import Cycle, Diagnosis, Reject
+from mooring.framework import Attempt, Cycle, Diagnosis, Placement, Reject
 from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects.pod import Pod
@@ -44,6 +50,9 @@ QUIET_S: Final = 100.0
 #: A pod has an attempt after so many times as long, also if the next one has to wait each time.
 WAITS_MAX: Final = 50
 PREEMPTING: Final = "preempting"
+#: In such seeds, modulo four, there are so many nodes.
+MANY_NODES: Final = 1
+NODES: Final = 7
 
 
 class WorkClock(LoopClock):
@@ -86,6 +95,27 @@ class Costly:
         return None
 
 
+class Starts(Observer):
+    """Checks at which node each attempt begins.
+
+    Args:
+        n_nodes: The number of nodes; all fit.
+        report: Called with each problem.
+    """
+
+    def __init__(self, n_nodes: int, report: Callable[[str], None]) -> None:
+        self._n_nodes, self._report = n_nodes, report
+        self._start = 0
+
+    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
+        """Compares the first node, and counts the one that was looked at."""
+        if attempt.start_index != self._start:
+            first = f"begins at node {attempt.start_index}, not {self._start}"
+            self._report(f"the attempt at {entry.pod.key} {first}")
+        if isinstance(result, Placement):
+            self._start = (attempt.start_index + 1) % self._n_nodes
+
+
 class TurnsRun:
     """One run.
 
@@ -121,7 +151,9 @@ class TurnsRun:
         self._pop, _any(self._queue).pop = self._queue.pop, self._popped
         bindings, cache = BindingTasks(rng), Cache()
         bindings.open(tasks)
-        cache.put_node(make_node(NODE))
+        n_nodes = NODES if seed % 4 == MANY_NODES else 1
+        for number in range(n_nodes):
+            cache.put_node(make_node(f"{NODE}{number}" if number else NODE))
         reporting = _any(SimpleNamespace)(
             **dict.fromkeys(("bound", "placed", "skipped", "failed", "failed_for_good"), _ignore),
             **dict.fromkeys(("preempted", "eviction_failed"), _ignore),
@@ -142,7 +174,7 @@ class TurnsRun:
             bindings,
             reporting,
             clock=self.clock,
-            observer=Observer(),
+            observer=Starts(n_nodes, self.problems.append),
             preemptions=self.executor,
             gates={"SchedulerAsyncPreemption": self.is_async},
         )

@@ -285,6 +285,7 @@ BUGS: Final = [
         "return self._transport is not None and not self._transport.is_closing()",
         "return self._transport is not None",
         runs="pool",
+        seed=52,
     ),
     PlantedBug(
         "pods_are_watched_twice",

@@ -18,10 +18,11 @@ from mooring.framework.runtime import (
 )
 from mooring.framework.runtime import filter as filtering
 from mooring.framework.runtime.framework import Framework
-from mooring.scheduler import profiles
+from mooring.scheduler import parts, profiles
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.debugger.audit import CacheAudit
 from mooring.scheduler.evictor import Evictor
+from mooring.scheduler.parts import SchedulerParts
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
 from mooring.scheduler.schedule_one import Scheduler
 from tests.faults.planted.bug import PlantedBug
@@ -259,5 +260,55 @@ BUGS: Final = [
         "if isinstance(error, SchedulerError):",
         runs="errors",
         seed=0,
+    ),
+    PlantedBug(
+        "backoff_is_popped_early",
+        "SchedulerPopFromBackoffQ cannot be turned off",
+        parts,
+        "_queue_options",
+        'gates.get("SchedulerPopFromBackoffQ", True)',
+        "True",
+        runs="wiring",
+        seed=12,
+    ),
+    PlantedBug(
+        "kinds_of_gates_are_optional",
+        "A scheduler does not wait for the kind of a gate that is on",
+        SchedulerParts,
+        "_informer",
+        'kind_named(kind).group == "resource.k8s.io" and kind not in GATED_KINDS',
+        'kind_named(kind).group == "resource.k8s.io"',
+        runs="wiring",
+        seed=11,
+    ),
+    PlantedBug(
+        "failed_change_is_forgotten",
+        "A pod is not retried when the change of a claim has failed",
+        SchedulerParts,
+        "_write_claim",
+        "lambda: self.queue.retry_after_backoff(entry.uid)",
+        "lambda: None",
+        runs="wiring",
+        seed=0,
+    ),
+    PlantedBug(
+        "waits_for_objects_are_drained",
+        "The end waits for bindings that wait for an object",
+        SchedulerParts,
+        "__init__",
+        "    self.handle.while_waiting = self.bindings.waiting_for_object\n",
+        "",
+        runs="wiring",
+        seed=0,
+    ),
+    PlantedBug(
+        "resources_are_not_exposed",
+        "The metrics of resources have no pods",
+        SchedulerParts,
+        "_connect_metrics",
+        "    metrics.set_pods(lambda: self._pods.values())",
+        "",
+        runs="wiring",
+        seed=5,
     ),
 ]
