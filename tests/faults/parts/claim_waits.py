@@ -1,4 +1,4 @@
-"""Which request follows a failed one of a reservation, or of a removal of a user, and when.
+"""The request that follows a failed one of a reservation, or of a removal of a user, and its wait.
 
 A conflict is followed by a read after 10 ms; a request without an answer, or a refusal that may be
 caused by one, after a wait that doubles from 100 ms to 5 s; a write that the server failed at once.

@@ -230,7 +230,7 @@ BUGS: Final = [
         "if self._is_closed:",
         "if self._is_closed and not self._all:",
         runs="pool",
-        seed=67,
+        seed=229,
     ),
     PlantedBug(
         "limit_is_one_less",
