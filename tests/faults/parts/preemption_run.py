@@ -120,7 +120,7 @@ class PreemptionRun:
         self._tasks = tasks
         self._failing = rng.choice((0.0, 0.2, 0.6))
         self._slow_s = rng.choice((0.1, 3.0, 12.0))
-        gate = GatePlugin("DefaultPreemption", lambda it: _gate(self._executor, it), on(POD_GONE))
+        gate = GatePlugin("DefaultPreemption", lambda it: _gate(self, it), on(POD_GONE))
         self._bench = Bench(gate, Refuser("Fit", on(POD_GONE)), schedulers=SCHEDULERS)
         self._queue, self._pods = self._bench.queue, dict[str, Pod]()
         self._nominator, self._count = Nominator(), 0
@@ -408,8 +408,14 @@ async def _end(executor: PreemptionExecutor, reports: Reports) -> list[str]:
     return problems
 
 
-def _gate(executor: PreemptionExecutor, info: PodInfo) -> Status | None:
-    return Reject("waits for its victims") if executor.is_running(info.uid) else None
+def _gate(run: PreemptionRun, info: PodInfo) -> Status | None:
+    """Gates a preemptor; an error of the gate would gate it, too, and nothing else shows it."""
+    try:
+        is_gated = run._executor.is_running(info.uid)
+    except Exception as error:
+        run.problems.append(f"the gate of {info.key} raises {error!r}")
+        raise
+    return Reject("waits for its victims") if is_gated else None
 
 
 def _check_waits(executor: Any, pods: Mapping[str, Pod], report: Callable[[str], None]) -> None:

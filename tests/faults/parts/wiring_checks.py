@@ -6,6 +6,7 @@ Source: cmd/kube-scheduler/app/server.go (Setup, Run), pkg/scheduler/scheduler.g
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -243,6 +244,13 @@ class WiringChecks:
         }
         if set(self._calls) != expected:
             self.problems.append(f"extenders get {self._calls}, not {expected}")
+
+    def _check_errors(self, real: Mapping[str, Mapping[tuple[str, str], int]]) -> None:
+        """Compares the errors of plugins, by profile: one that raises elsewhere may do no harm."""
+        for profile, errors in real.items():
+            raising = ("raises", profile) in self._pods.values() and not self._is_plain
+            if set(errors) != ({("Wired", "PreFilter")} if raising else set()):
+                self.problems.append(f"plugins of {profile} raise: {errors}, raising is {raising}")
 
     def _check_metrics(self) -> None:
         if self._metrics is None:

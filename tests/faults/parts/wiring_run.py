@@ -214,6 +214,9 @@ class WiringRun(WiringChecks):
             await self._schedule()
             self._check_pods()
             self._check_metrics()
+            self._check_errors(
+                {name: it.errors.statistics() for name, it in service.profiles.items()}
+            )
         await self._stop(service, running)
 
     async def _schedule(self) -> None:
