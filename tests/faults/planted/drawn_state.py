@@ -143,8 +143,7 @@ BUGS: Final = [
         "_all",
         "if self._exceeds_limit(claim, len(devices) - count):",
         "if self._exceeds_limit(claim, len(devices)):",
-        runs="corrupted",
-        seed=45,
+        runs="allocator",
     ),
     PlantedBug(
         "removed_pods_are_added",
