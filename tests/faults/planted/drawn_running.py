@@ -282,16 +282,6 @@ BUGS: Final = [
         seed=11,
     ),
     PlantedBug(
-        "failed_change_is_forgotten",
-        "A pod is not retried when the change of a claim has failed",
-        SchedulerParts,
-        "_write_claim",
-        "lambda: self.queue.retry_after_backoff(entry.uid)",
-        "lambda: None",
-        runs="wiring",
-        seed=0,
-    ),
-    PlantedBug(
         "waits_for_objects_are_drained",
         "The end waits for bindings that wait for an object",
         SchedulerParts,
