@@ -134,14 +134,12 @@ def _changed_pools(before: Any, after: Any) -> set[str]:
 def _drawn(rng: Rng, share: str) -> list[Result]:
     """Draws what a claim gets: each device once."""
     pairs = [(pool, device) for pool in POOLS for device in DEVICES]
-    return [
-        (
-            *pair,
-            f"{share}-{number}" if rng.random() < 0.6 else "",
-            {name: rng.randrange(3) for name in CAPACITIES if rng.random() < 0.7},
-        )
-        for number, pair in enumerate(rng.sample(pairs, rng.choice((0, 1, 1, 2))))
-    ]
+    results: list[Result] = []
+    for number, pair in enumerate(rng.sample(pairs, rng.choice((0, 1, 1, 2)))):
+        is_share = rng.random() < 0.6
+        amounts = {name: rng.randrange(3) for name in CAPACITIES if rng.random() < 0.7}
+        results.append((*pair, f"{share}-{number}", amounts) if is_share else (*pair, "", {}))
+    return results
 
 
 def _claim(name: str, results: list[Result]) -> Any:
