@@ -33,8 +33,9 @@ def users_of(claim: Stored) -> list[str]:
 
 
 CONFLICT: Final = 409
-#: A write of one version is refused so often at most.
-CONFLICTS_MAX: Final = 2
+#: A write of one version is refused so often at most: the first answers may be lost, or come to a
+#: request that is not waited for any longer.
+CONFLICTS_MAX: Final = 3
 
 
 class ClaimServer:
@@ -149,7 +150,6 @@ class ClaimServer:
         attempts = tuple(self.attempt_of(uid) for uid in users_of(body))
         key = request.method, request.path, metadata["uid"], version, user, attempts
         self._conflicts[key] += 1
-        # The first answer may be lost.
         if self._conflicts[key] > CONFLICTS_MAX:
             self.invalid.append(f"{request.path}: version {key[3]} is outdated, and sent again")
 
