@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from mooring.clock import Rng, seeded_random
-from mooring.state import audit
+from mooring.state.audit import audit, audit_row
 from tests.faults.parts.corrupted_values import value_damages
 from tests.faults.parts.node_devices_run import NodeDevicesRun
 from tests.faults.parts.restrictions_run import RestrictionsRun
@@ -36,6 +36,10 @@ ROW_ARRAYS: Final = (
 )
 #: Arrays with a value for each slot of a pod.
 SLOT_ARRAYS: Final = ("pods.node_row", "pods.priority", "pods.start_s", "pods.usage")
+#: Arrays that the audit of single rows compares.
+OF_ROWS: Final = frozenset(
+    {*ROW_ARRAYS, *SLOT_ARRAYS} - {"counters._counters[]._counts", "pods.node_row"}
+)
 #: Tables of which no element may be missing.
 TABLES: Final = (
     "counters._ids_by_namespace",
@@ -164,9 +168,16 @@ class CorruptedRun:
             return
         if not audit(self._cache):
             self.problems.append(f"the audit does not see that {path} is wrong")
+        if path.removeprefix("Cache.") in OF_ROWS and not self._audited_rows():
+            self.problems.append(f"the audit of each row does not see that {path} is wrong")
         undo()
         if problems := audit(self._cache):
             self.problems.append(f"{path} is right again, but {problems[0]}")
+
+    def _audited_rows(self) -> list[str]:
+        """Returns what is wrong of each row: the scheduler audits them in turns."""
+        rows = range(self._cache.nodes.size)
+        return [problem for row in rows for problem in audit_row(self._cache, row)]
 
     def _damage(
         self, path: str, part: Any, tables: Sequence[str], slot_arrays: Sequence[str]

@@ -193,6 +193,9 @@ class FilterExtenderRun:
         if self._is_error or (self._due and self._left):
             self.problems.append(f"{name}: {result}, but an extender failed or is not called")
         elif isinstance(result, Placement):
+            if result.feasible_count != len(self._left):
+                counts = result.feasible_count, result.evaluated_count
+                self.problems.append(f"{name} fits {counts}, not {len(self._left)} nodes")
             self._check_placement(name, result.node_name)
         else:
             self._check_diagnosis(name, result)

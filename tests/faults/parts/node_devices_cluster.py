@@ -144,9 +144,8 @@ class DeviceCluster(DeviceClasses):
         if self._odd_selectors is not None:
             self._pools = ["own-n0", "mixed", "mixed-2", "zone"]
         for name in CLASSES:
-            self._configs[name] = []
-            if self._has_configs:
-                self._configs[name] += ["first", "second"][: self._more.choice((0, 1, 2))]
+            count = self._more.choice((0, 1, 2)) if self._has_configs else 0
+            self._configs[name] = ["first", "second"][:count]
             self._store_class(name)
         for name in NODES:
             self._put_node(name)

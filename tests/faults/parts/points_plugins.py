@@ -46,6 +46,8 @@ WRONG_SHARE: Final = 0.4
 #: In so many attempts a score plugin fails, in one of these ways.
 FAILING_SHARE: Final = 0.12
 FAILING: Final = ("score", "normalize", "range")
+#: Scores that a plugin normalizes are so many times as large, also of another sign.
+SCALES: Final = (1, 1, -1, -2, -50, 300, -40_000, 5_000_000, -(10**12))
 #: Scores that are none.
 OUT_OF_RANGE: Final = (101, -1, 2**62)
 #: The extension points that return nothing, and the one whose result has a status.
@@ -268,9 +270,10 @@ class Methods:
 
 
 def normalized(scores: list[int], *, is_reversed: bool) -> list[int]:
-    """Returns scores from 0 to 100."""
-    highest = max(1, *scores)
-    scaled = [score * 100 // highest for score in scores]
+    """Returns scores from 0 to 100, by how far they are from 0."""
+    sizes = list(map(abs, scores))
+    highest = max(1, *sizes)
+    scaled = [size * 100 // highest for size in sizes]
     return [100 - score for score in scaled] if is_reversed else scaled
 
 
@@ -325,6 +328,7 @@ class DrawnPlugins:
         self.wrong = seeded_random(seed + 4_000_000)
         self.failed: tuple[str, str] | None = None
         self._failing, self._fails = seeded_random(seed + 5_000_000), ("", "")
+        self._scaling, self._scales = seeded_random(seed + 6_000_000), dict[str, int]()
         self.problems: list[str] = []
         self.called: list[tuple[str, str]] = []
         self.calls = PluginCalls()
@@ -372,6 +376,7 @@ class DrawnPlugins:
         attributes: dict[str, Any] = {}
         if "score" in methods and rng.random() < 0.5:
             methods.append("normalize")
+            self._scales[name] = self._scaling.choice(SCALES)
             self.is_reversed[name] = attributes["is_reversed"] = rng.random() < 0.5
             if rng.random() < 0.5:
                 attributes["normalized_zero"] = 100 if self.is_reversed[name] else 0
@@ -474,7 +479,8 @@ class DrawnPlugins:
 
     def score(self, plugin: str, node: str) -> int:
         """Returns the score of a node."""
-        return 0 if self.is_idle(plugin) else int(self.result(plugin, "score", node) or 0)
+        score = 0 if self.is_idle(plugin) else int(self.result(plugin, "score", node) or 0)
+        return score * self._scales.get(plugin, 1)
 
     def is_full(self, plugin: str, node: str, added: int) -> bool:
         """Returns whether the plugin rejects a node with so many nominated pods."""

@@ -73,6 +73,7 @@ class PoolRun(PoolChecks):
     async def run(self) -> None:
         """Sends the requests, and closes the pool."""
         rng = self._rng
+        await self._send_breaks()
         busy_s = rng.choice((0.05, 0.5, 4.0))
         retire_at = rng.randrange(REQUESTS) if rng.random() < 0.25 else -1
         tasks = []
@@ -99,6 +100,26 @@ class PoolRun(PoolChecks):
         await asyncio.wait(tasks, timeout=CONNECT_S_MAX + EPSILON_S)
         if waiting := [number for number, it in self._callers.items() if not it.is_done]:
             self._add(f"requests {waiting} go on when the pool is closed")
+
+    async def _send_breaks(self) -> None:
+        """Sends requests with characters that would end a line: nothing may be written."""
+        for character in "\r\n\0":
+            text = f"a{character}b"
+            for method, path, headers in (
+                (text, "/r", {}),
+                ("GET", f"/{text}", {}),
+                ("GET", "/r", {"x-odd": text}),
+                ("GET", "/r", {text: "a", "x-odd": "1"}),
+            ):
+                request = Request(method, path, deadline_s=0.0)
+                try:
+                    await self._pool.request(
+                        request, headers, _refuse, due_s=self._loop.time() + 1.0
+                    )
+                except ValueError:
+                    continue
+                except Refused:
+                    self._add(f"{method} {path!r} {headers!r} would be sent")
 
     # -- callers ----------------------------------------------------------------------------------
 
@@ -229,6 +250,10 @@ async def _check_heads(rng: random.Random) -> list[str]:
     if not isinstance(error, AnswerTooLong) or not 0 < sent - HEAD_BYTES_MAX <= len(endless):
         return [f"{sent} bytes of heads, interim is {is_interim}, end with {error!r}"]
     return []
+
+
+def _refuse() -> None:
+    raise Refused
 
 
 def run_pool(seed: int) -> None:

@@ -64,7 +64,16 @@ def reader(rng: Rng) -> Refuser:
     """
     events = NODE_ADD, NODE_LABEL, NODE_TAINT, PV_ADD, POD_UPDATE
     chosen = rng.sample(events, rng.randint(2, len(events)))
-    return Refuser("Reader", *(on(event, _has_become) for event in chosen))
+    registrations = [on(event, _has_become) for event in chosen]
+    # Two hints of a plugin for one event: a pod is queued if either says so.
+    more = on(chosen[0], _never)
+    registrations.insert(0 if len(chosen) % 2 else len(registrations), more)
+    return Refuser("Reader", *registrations)
+
+
+def _never(info: PodInfo, old: Any, new: Any) -> QueueingHint:
+    del info, old, new
+    return SKIP
 
 
 def _has_become(info: PodInfo, old: Any, new: Any) -> QueueingHint:

@@ -20,6 +20,7 @@ import numpy as np
 
 from mooring.clock import VirtualClock, seeded_random
 from mooring.framework import Attempt, Cycle, Diagnosis, Framework, NodeView, Profile, Reject
+from mooring.framework.runtime.host_selection import feasible_nodes_to_find
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
 from mooring.framework.status import FilterStatuses, PreFilterResult, Status
 from mooring.state import PodInfo
@@ -34,6 +35,9 @@ ZONES: Final = ("", "", "east", "west", "north")
 NODES_MIN: Final = 100
 PERCENTAGE_MIN: Final = 5
 SCORE_MAX: Final = 100
+#: How many clusters are compared by their size alone, and the largest one.
+SIZES: Final = 8
+SIZE_MAX: Final = 20_000
 EXCLUDED: Final = "node(s) didn't satisfy plugin(s) [Table]"
 REASONS: Final = ("no disk", "no slot")
 
@@ -292,14 +296,7 @@ class SampledRun:
 
     def _enough(self, count: int) -> int:
         """Returns how many feasible nodes are enough."""
-        percentage = self._percentage
-        if not self._has_scores:
-            return 1
-        if percentage is None or count < NODES_MIN:
-            return count
-        if percentage == 0:
-            percentage = max(50 - count // 125, PERCENTAGE_MIN)
-        return max(count * percentage // 100, NODES_MIN)
+        return _to_find(self._percentage, count) if self._has_scores else 1
 
     def _message(self, names: list[str], listed: list[str], rejected: str) -> str:
         of_nodes = {*listed, rejected} - {""}
@@ -310,6 +307,25 @@ class SampledRun:
         return f"0/{len(names)} nodes are available: {', '.join(texts)}."
 
 
+def _to_find(percentage: int | None, count: int) -> int:
+    """Returns how many feasible nodes are enough of so many."""
+    if percentage is None or count < NODES_MIN:
+        return count
+    if percentage == 0:
+        percentage = max(50 - count // 125, PERCENTAGE_MIN)
+    return max(count * percentage // 100, NODES_MIN)
+
+
+def _sizes_of_clusters(seed: int) -> Iterator[str]:
+    """Compares how many nodes are enough in clusters of all sizes."""
+    rng = seeded_random(seed + 1_000_000)
+    for _ in range(SIZES):
+        percentage, count = rng.choice((None, 0, 0, rng.randint(1, 100))), rng.randrange(SIZE_MAX)
+        actual, due = feasible_nodes_to_find(percentage, count), _to_find(percentage, count)
+        if actual != due:
+            yield f"{percentage} % of {count} nodes: {actual} are enough, not {due}"
+
+
 def run_sampled(seed: int) -> None:
     """Runs a seed.
 
@@ -318,4 +334,5 @@ def run_sampled(seed: int) -> None:
     """
     run = SampledRun(seed)
     run.run()
+    run.problems += _sizes_of_clusters(seed)
     assert not run.problems, run.problems[0]

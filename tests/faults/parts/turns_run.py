@@ -13,6 +13,7 @@ Source: pkg/scheduler/schedule_one.go (findNodesThatFitPod, numFeasibleNodesToFi
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
@@ -142,6 +143,8 @@ class TurnsRun:
         self._pods: dict[str, Pod] = {}
         #: UIDs of the pods that had no attempt yet.
         self._new: set[str] = set()
+        #: Names of terminating pods: how often they are reported, less how often they are popped.
+        self._skipped: Counter[str] = Counter()
         #: The batch that runs now: its attempts, and when it began.
         self._attempts, self._began_s = 0, 0.0
         framework = framework_of(Costly(self), clock=_any(self.clock))
@@ -155,8 +158,9 @@ class TurnsRun:
         for number in range(n_nodes):
             cache.put_node(make_node(f"{NODE}{number}" if number else NODE))
         reporting = _any(SimpleNamespace)(
-            **dict.fromkeys(("bound", "placed", "skipped", "failed", "failed_for_good"), _ignore),
+            **dict.fromkeys(("bound", "placed", "failed", "failed_for_good"), _ignore),
             **dict.fromkeys(("preempted", "eviction_failed"), _ignore),
+            skipped=lambda info: self._skipped.update((info.key,)),
         )
         handle = _any(SimpleNamespace)(
             waiting=WaitingPods(), pods_in_prebind=PodsInPreBind(), until=self._until
@@ -196,6 +200,8 @@ class TurnsRun:
         scheduling.cancel()
         if self._new:
             self.problems.append(f"{len(self._new)} pods had no attempt")
+        if unequal := {name: count for name, count in self._skipped.items() if count}:
+            self.problems.append(f"terminating pods are not reported once: {unequal}")
         if len(self.executor) or self._evicting:
             self.problems.append("evictions have not ended")
 
@@ -221,6 +227,8 @@ class TurnsRun:
             self.problems.append(f"{entry.pod.key} is tried during {self._evicting} evictions")
         self._attempts += 1
         self._new.discard(entry.uid)
+        if entry.pod.metadata.deletion_timestamp is not None:
+            self._skipped.subtract((entry.pod.key,))
         return entry
 
     def _check_batch(self, *, has_more: bool) -> None:

@@ -19,6 +19,8 @@ GI: Final = 1 << 30
 NODES: Final = ("n0", "n1", "n2", "n3")
 #: So many capacities do not say how much is left; then the largest volume alone counts.
 WITHOUT_SIZE_SHARE: Final = 0.2
+#: So many capacities are for two values of a label.
+SEVERAL_SHARE: Final = 0.3
 #: Of the nodes and their topology, which all capacities read.
 READ_CAPACITIES: Final = ("._nodes", "._reaches", "._column")
 
@@ -33,7 +35,7 @@ class CapacitiesRun:
         self._labels: dict[str, dict[str, str]] = {}
         self._reaches = TopologyMasks(self._nodes)
         self._capacities = CapacitiesByClass(self._nodes, self._reaches)
-        #: Name -> class, rules of labels (None = no node), capacity, and the largest volume.
+        #: Name -> class, labels (of one value or two; None = no node), capacity, largest volume.
         self._stored: dict[str, tuple[str, Any, int | None, int | None]] = {}
         for name in NODES:
             self._put_node(name)
@@ -79,6 +81,10 @@ class CapacitiesRun:
                 None,
             )
         )
+        if labels and self._more.random() < SEVERAL_SHARE:
+            key = self._more.choice(sorted(labels))
+            values = {"zone": "abc", "host": NODES, "disk": "xy"}[key]
+            labels = {**labels, key: tuple(self._more.sample(values, 2))}
         class_name = rng.choice(("k0", "k0", "k1"))
         size: int | None = rng.randrange(4)
         most = rng.choice((None, None, rng.randrange(4)))
@@ -98,7 +104,7 @@ class CapacitiesRun:
                 for name, (of_class, labels, capacity, most) in self._stored.items()
                 if of_class == class_name
                 and labels is not None
-                and labels.items() <= self._labels[node].items()
+                and all(self._labels[node].get(key) in _values(it) for key, it in labels.items())
                 and ((capacity or 0) if most is None else most) >= size
             ]
             expected.append(min(sizes)[1] if sizes else -1)
@@ -112,6 +118,10 @@ class CapacitiesRun:
         assert actual == expected, f"{size} of {class_name}: {actual}, not {expected}"
 
 
+def _values(labels: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (labels,) if isinstance(labels, str) else labels
+
+
 def _capacity(name: str, class_name: str, labels: Any, size: int | None, most: int | None) -> Any:
     """Returns a CSIStorageCapacity."""
     body: dict[str, Any] = {
@@ -121,7 +131,13 @@ def _capacity(name: str, class_name: str, labels: Any, size: int | None, most: i
     if size is not None:
         body["capacity"] = f"{size}Gi"
     if labels is not None:
-        body["nodeTopology"] = {"matchLabels": labels}
+        rules = [
+            {"key": key, "operator": "In", "values": list(_values(it))}
+            for key, it in labels.items()
+            if not isinstance(it, str)
+        ]
+        plain = {key: it for key, it in labels.items() if isinstance(it, str)}
+        body["nodeTopology"] = {"matchLabels": plain, "matchExpressions": rules}
     if most is not None:
         body["maximumVolumeSize"] = f"{most}Gi"
     return convert(body, "CSIStorageCapacity")

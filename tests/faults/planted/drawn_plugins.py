@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.dra import results as dra_results
+from mooring.dra.nodes import Reach
 from mooring.plugins import volume_zone
 from mooring.plugins.contrib.node_ready import NodeReady
 from mooring.plugins.default_preemption import dry_run
@@ -13,15 +15,24 @@ from mooring.plugins.dynamic_resources import attempt as dynamic_resources_attem
 from mooring.plugins.dynamic_resources import claims, extended_resources, shared_results
 from mooring.plugins.dynamic_resources.attempt import DeviceAttempt
 from mooring.plugins.dynamic_resources.plugin import DynamicResources
+from mooring.plugins.dynamic_resources.shared_results import ResultsByTemplate
+from mooring.plugins.inter_pod_affinity.hints import Hints
+from mooring.plugins.node_affinity import NodeAffinity
 from mooring.plugins.node_resources import fit
+from mooring.plugins.node_resources import fit as node_resources_fit
+from mooring.plugins.node_resources.fit import NodeResourcesFit
+from mooring.plugins.node_volume_limits import hints as node_volume_limits_hints
 from mooring.plugins.node_volume_limits import plugin as node_volume_limits_plugin
 from mooring.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from mooring.plugins.pod_topology_spread import hints as pod_topology_spread_hints
 from mooring.plugins.pod_topology_spread.constraints import Constraints
 from mooring.plugins.pod_topology_spread.domains import Domains
+from mooring.plugins.pod_topology_spread.plugin import PodTopologySpread
 from mooring.plugins.volume_binding import bind_volumes, matches
+from mooring.plugins.volume_binding.bind_volumes import BindProgress
 from mooring.plugins.volume_binding.capacity_score import CapacityScore
 from mooring.plugins.volume_binding.find_volumes import _Search
+from mooring.plugins.volume_restrictions import VolumeRestrictions
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -402,6 +413,157 @@ BUGS: Final = [
             if name in ("namespace", "name", "uid")
         }""",
         runs="volumes",
+        seed=0,
+    ),
+    PlantedBug(
+        "last_resource_is_resolvable",
+        "Whether preemption may help depends on the last missing resource alone",
+        NodeResourcesFit,
+        "filter_node",
+        "            is_unresolvable = is_unresolvable or amount > allocatable",
+        "            is_unresolvable = amount > allocatable",
+        runs="scores",
+        seed=8,
+    ),
+    PlantedBug(
+        "problems_of_affinity_count_always",
+        "A problem of the affinity counts on nodes that the selector excludes, too",
+        NodeAffinity,
+        "_matches",
+        "    if required.affinity is not None and required.labels.matches(labels):",
+        "    if required.affinity is not None:",
+        runs="refusals",
+        seed=0,
+    ),
+    PlantedBug(
+        "slice_selector_without_name",
+        "The selector of a slice is matched without the name of the node",
+        Reach,
+        "matches",
+        "    return self.selector.matches(node.labels, node.name)",
+        "    return self.selector.matches(node.labels, self.node_name)",
+        runs="node_devices",
+        seed=17,
+    ),
+    PlantedBug(
+        "untranslatable_volume_has_no_driver",
+        "A volume that cannot be translated waits for no attachment",
+        node_volume_limits_hints,
+        "_driver",
+        "        except TranslationError:\n            return (_ANY_DRIVER,)",
+        "        except TranslationError:\n            return ()",
+        runs="hint_rules",
+        seed=128,
+    ),
+    PlantedBug(
+        "any_constraints_ignore_released",
+        "Results of claims are kept when devices are released if some constraints allow it",
+        ResultsByTemplate,
+        "_new",
+        "        ignores_released=all(ignore_released",
+        "        ignores_released=any(ignore_released",
+        runs="shared_devices",
+        seed=377,
+    ),
+    PlantedBug(
+        "first_request_of_a_class",
+        "The configuration of a class is for its first request alone",
+        dra_results,
+        "_class_config",
+        "            requests_of.setdefault(name, []).append(choice.full_name)",
+        "            requests_of.setdefault(name, [choice.full_name])",
+        runs="allocator",
+        seed=0,
+    ),
+    PlantedBug(
+        "no_shape_is_a_shape",
+        "A shape without points is accepted",
+        node_resources_fit,
+        "_scorers",
+        "    if ratio is None or not ratio.shape:",
+        "    if ratio is None:",
+        runs="refusals",
+        seed=0,
+    ),
+    PlantedBug(
+        "removed_pods_concern_no_limit",
+        "Pods that are removed concern no limit of volumes",
+        node_volume_limits_plugin,
+        "_filter_hypothetical",
+        "    is_affected = _concern_limits(nodes.added, use) | _concern_limits(nodes.removed, use)",
+        "    is_affected = _concern_limits(nodes.added, use)",
+        runs="twin_volumes",
+        seed=2,
+    ),
+    PlantedBug(
+        "disrupted_pods_count",
+        "Pods whose disruption is under way count for their budget again",
+        dry_run,
+        "_violates_budget",
+        "            is_counted[pair] = name not in item.disrupted_pods",
+        "            is_counted[pair] = True",
+        runs="limited_choice",
+        seed=5,
+    ),
+    PlantedBug(
+        "search_without_deadline",
+        "The search for devices has no deadline",
+        DeviceAttempt,
+        "_search",
+        "deadline=self._deadline())\n    except InvalidPools:",
+        "deadline=None)\n    except InvalidPools:",
+        runs="shared_devices",
+        seed=4,
+    ),
+    PlantedBug(
+        "absent_claim_passes_zones",
+        "VolumeZone passes a pod whose claim is absent",
+        volume_zone,
+        "_volume_of",
+        "        return _reject(f'persistentvolumeclaim \"{name}\" not found')",
+        "        return None",
+        runs="rules",
+        seed=1,
+    ),
+    PlantedBug(
+        "node_may_be_unselected",
+        "A claim whose selected node was removed goes on being provisioned",
+        BindProgress,
+        "_check_provision",
+        '    if annotations.get(SELECTED_NODE, "") != self._node_name:',
+        "    if annotations.get(SELECTED_NODE, self._node_name) != self._node_name:",
+        runs="bind_progress",
+        seed=5,
+    ),
+    PlantedBug(
+        "changed_label_is_no_match",
+        "A changed value of a topology key does not queue a pod with affinity",
+        Hints,
+        "after_node_change",
+        "    if any(key in after and before.get(key) != after[key] for key in affinity_keys):",
+        "    if any(key in after and key not in before for key in affinity_keys):",
+        runs="refusals",
+        seed=0,
+    ),
+    PlantedBug(
+        "missing_keys_make_domains",
+        "Nodes without all topology keys count for hard constraints",
+        PodTopologySpread,
+        "pre_filter",
+        "constraints, requires_all_keys=True)\n    labels = pod",
+        "constraints, requires_all_keys=False)\n    labels = pod",
+        runs="spreading",
+        seed=2,
+    ),
+    PlantedBug(
+        "absent_claim_may_be_preempted",
+        "A pod whose claim is absent may preempt others",
+        VolumeRestrictions,
+        "pre_filter",
+        "            return Reject(f'persistentvolumeclaim \"{name}\" not found', resolvabl"
+        "e=False)",
+        "            return Reject(f'persistentvolumeclaim \"{name}\" not found')",
+        runs="twin_volumes",
         seed=0,
     ),
 ]

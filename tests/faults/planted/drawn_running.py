@@ -6,8 +6,13 @@ from typing import Final
 
 from mooring.client.informer.informer import Informer
 from mooring.client.informer.reflector import Reflector
-from mooring.client.transport import http, kubeconfig
+from mooring.client.transport import http, http1_pool, kubeconfig
+from mooring.client.transport.auth import Credentials
+from mooring.client.transport.http1_pool import Http1Pool
+from mooring.client.transport.kubeconfig import _Entry
+from mooring.client.write_queue import WriteQueue
 from mooring.extenders import wire
+from mooring.extenders.http import HttpExtenderTransport
 from mooring.extenders.http_extender import HTTPExtender
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.runtime import (
@@ -18,12 +23,16 @@ from mooring.framework.runtime import (
 )
 from mooring.framework.runtime import filter as filtering
 from mooring.framework.runtime.framework import Framework
-from mooring.scheduler import parts, profiles
+from mooring.scheduler import informer_health, parts, profiles
+from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
 from mooring.scheduler.debugger.audit import CacheAudit
 from mooring.scheduler.evictor import Evictor
+from mooring.scheduler.informer_health import InformerHealth
 from mooring.scheduler.parts import SchedulerParts
+from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.scheduler.read_only_handle import ReadOnlyHandle
+from mooring.scheduler.resource_claims.reservation import Reservation
 from mooring.scheduler.schedule_one import Scheduler
 from tests.faults.planted.bug import PlantedBug
 
@@ -300,5 +309,152 @@ BUGS: Final = [
         "",
         runs="wiring",
         seed=5,
+    ),
+    PlantedBug(
+        "reached_server_is_out_of_reach",
+        "That the server can be reached again is forgotten",
+        InformerHealth,
+        "_check_reachable",
+        '        self._unreachable_since_s = None\n        fields = {"after_s"',
+        '        fields = {"after_s"',
+        runs="health",
+        seed=0,
+    ),
+    PlantedBug(
+        "fresh_kinds_are_listed",
+        "A kind that is fresh counts as one that cannot be listed",
+        informer_health,
+        "wait_until_fresh",
+        "        await informer.wait_until_fresh(since_s)\n"
+        "        stale.discard(informer.kind.name)",
+        "        await informer.wait_until_fresh(since_s)",
+        runs="health",
+        seed=0,
+    ),
+    PlantedBug(
+        "uncleared_nomination_is_evicted",
+        "A nomination that could not be cleared counts as evicted",
+        PreemptionExecutor,
+        "_clear_lower_priority_nominations",
+        "                is_evicted = False\n"
+        "                _log.warning(\n"
+        '                    "clearing',
+        '                _log.warning(\n                    "clearing',
+        runs="preemption",
+        seed=5,
+    ),
+    PlantedBug(
+        "retired_pool_keeps_new_connections",
+        "A retired pool keeps the connections that become idle",
+        Http1Pool,
+        "retire",
+        "    self._is_retired = True\n    while self._idle:",
+        "    while self._idle:",
+        runs="pool",
+        seed=4,
+    ),
+    PlantedBug(
+        "carriage_return_is_no_break",
+        "A carriage return in a request is no line break",
+        http1_pool,
+        "_has_line_break",
+        '    return "\\n" in text or "\\r" in text or "\\0" in text',
+        '    return "\\n" in text or "\\0" in text',
+        runs="pool",
+        seed=0,
+    ),
+    PlantedBug(
+        "step_of_reading_is_not_named",
+        "An error of a read after a conflict names the step before",
+        Reservation,
+        "_newest",
+        '    self._step = "get updated claim"\n    try:',
+        "    try:",
+        runs="reservation",
+        seed=0,
+    ),
+    PlantedBug(
+        "urgent_value_is_not_urgent",
+        "A value that becomes urgent is ready, but not before others",
+        WriteQueue,
+        "put",
+        "        item.is_urgent = True\n        self._make_ready",
+        "        self._make_ready",
+        runs="writes",
+        seed=27,
+    ),
+    PlantedBug(
+        "falsy_values_are_empty_texts",
+        "A value of another type that is false counts as an empty text",
+        _Entry,
+        "text",
+        "    value = self.values.get(word)\n    if value is None:",
+        "    value = self.values.get(word)\n    if not value:",
+        runs="access",
+        seed=0,
+    ),
+    PlantedBug(
+        "skipped_is_silent",
+        "A terminating pod that is skipped gets no event",
+        Scheduler,
+        "_should_skip",
+        "        self._reporting.skipped(pod)\n        return True",
+        "        return True",
+        runs="turns",
+        seed=0,
+    ),
+    PlantedBug(
+        "current_context_comes_first",
+        "The current context takes precedence over the one that is asked for",
+        kubeconfig,
+        "read_kubeconfig",
+        "    name = context or merged.current",
+        "    name = merged.current or context",
+        runs="access",
+        seed=0,
+    ),
+    PlantedBug(
+        "new_certificate_is_not_used",
+        "A certificate that is replaced does not lead to new connections",
+        Credentials,
+        "_load",
+        '        raise Unreachable(f"the client certificate {error}") from error\n'
+        "    self.generation += 1",
+        '        raise Unreachable(f"the client certificate {error}") from error',
+        runs="credentials",
+        seed=5,
+    ),
+    PlantedBug(
+        "gzip_is_no_coding",
+        "An answer of an extender may be compressed",
+        HttpExtenderTransport,
+        "__call__",
+        '    if coding != "identity":',
+        '    if coding not in ("identity", "gzip"):',
+        runs="calls",
+        seed=0,
+    ),
+    PlantedBug(
+        "no_time_of_prebind",
+        "PreBind without plugins is not recorded",
+        BindingCycle,
+        "_bind",
+        '        framework.recorder.succeeded["PreBind"](0.0)',
+        "        pass",
+        runs="cycle",
+        seed=3,
+    ),
+    PlantedBug(
+        "extender_outlives_lease",
+        "A bind call of an extender may outlive the lease",
+        HTTPExtender,
+        "bind",
+        "    limit_s = min(self._client.pass_fence(), self._timeout_s)\n"
+        "    body = wire.binding_args",
+        "    self._client.pass_fence()\n"
+        "    limit_s = self._timeout_s\n"
+        "    body = wire.binding_args",
+        runs="calls",
+        seed=0,
     ),
 ]

@@ -25,23 +25,29 @@ def impersonation_headers(user: Mapping[str, Any]) -> HeaderPairs:
     Raises:
         ValueError: the text names the field and the problem.
     """
-    name, uid = user.get("as") or "", user.get("as-uid") or ""
-    groups, extra = user.get("as-groups") or [], user.get("as-user-extra") or {}
+    name, uid = _text("as", _value(user, "as", "")), _text("as-uid", _value(user, "as-uid", ""))
+    groups = _texts("as-groups", _value(user, "as-groups", []))
+    extra = _value(user, "as-user-extra", {})
+    if not isinstance(extra, Mapping):
+        raise ValueError("as-user-extra: must be a mapping of lists of strings")
     if not name:
         for field, value in (("as-uid", uid), ("as-groups", groups), ("as-user-extra", extra)):
             if value:
                 raise ValueError(f"{field}: needs a user to impersonate in the field 'as'")
         return ()
-    pairs = [("impersonate-user", _text("as", name))]
+    pairs = [("impersonate-user", name)]
     if uid:
-        pairs.append(("impersonate-uid", _text("as-uid", uid)))
-    pairs += [("impersonate-group", text) for text in _texts("as-groups", groups)]
-    if not isinstance(extra, Mapping):
-        raise ValueError("as-user-extra: must be a mapping of lists of strings")
+        pairs.append(("impersonate-uid", uid))
+    pairs += [("impersonate-group", text) for text in groups]
     for key, values in extra.items():
         header = f"impersonate-extra-{quote(str(key), safe=_NAME_CHARACTERS)}"
         pairs += [(header, text) for text in _texts(f"as-user-extra[{key}]", values)]
     return tuple(pairs)
+
+
+def _value(user: Mapping[str, Any], field: str, default: Any) -> Any:
+    value = user.get(field)
+    return default if value is None else value
 
 
 def _texts(field: str, values: Any) -> list[str]:

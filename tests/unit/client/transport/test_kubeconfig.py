@@ -161,6 +161,8 @@ def test_secrets_are_not_shown() -> None:
         ({"user": {"token": "a b"}}, "users[one].token: must be ASCII text without spaces"),
         ({"user": {"exec": {**EXEC, "args": "-c"}}}, "exec.args: must be a list of texts"),
         ({"user": {"exec": {**EXEC, "args": [1]}}}, "exec.args: must be a list of texts"),
+        ({"user": {"exec": {**EXEC, "args": False}}}, "exec.args: must be a list of texts"),
+        ({"user": {"exec": {**EXEC, "env": {}}}}, "exec.env: must be a list of names"),
         ({"user": {"exec": {**EXEC, "env": [{"name": "A"}]}}}, "exec.env: must be a list of names"),
         ({"user": {"exec": {**EXEC, "env": {"A": "b"}}}}, "exec.env: must be a list of names"),
         (
@@ -199,6 +201,10 @@ def test_secrets_are_not_shown() -> None:
         ({"user": {"as": "a\nb"}}, "users[one].as: must not contain control characters"),
         ({"user": {"as-groups": ["a"]}}, "users[one].as-groups: needs a user to impersonate"),
         ({"user": {"as": "a", "as-groups": "b"}}, "as-groups: must be a list of strings"),
+        ({"user": {"as": False}}, "as: must be a string"),
+        ({"user": {"as-uid": 0}}, "as-uid: must be a string"),
+        ({"user": {"as-groups": 0}}, "as-groups: must be a list of strings"),
+        ({"user": {"as-user-extra": []}}, "as-user-extra: must be a mapping of lists of strings"),
         ({"user": {"as": "a", "as-user-extra": ["b"]}}, "as-user-extra: must be a mapping"),
         (
             {"user": {"as": "a", "as-user-extra": {"b": ["c", 1]}}},

@@ -1,0 +1,246 @@
+"""Bugs at lines of the queue, the framework and the state that later seeds drew."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mooring.framework.node_view import NodeView
+from mooring.framework.pod_deltas import LabelClassCounts
+from mooring.framework.runtime import attempt_copy, host_selection, registry, score
+from mooring.framework.runtime.with_extenders import _FeasibleNodes
+from mooring.queue.queueing_hints import QueueingHints
+from mooring.queue.queues import PodQueues
+from mooring.state.audit import columns as audit_columns
+from mooring.state.audit import storage as audit_storage
+from mooring.state.cache import Cache
+from mooring.state.devices.allocated import AllocatedDevices
+from mooring.state.tables.counters import PodCounters
+from mooring.state.tables.nodes import NodeTable
+from mooring.state.volumes.capacity import _ByValue
+from mooring.state.volumes.free_index.first_match import FirstMatchIndex
+from mooring.state.volumes.limits import _Count
+from tests.faults.planted.bug import PlantedBug
+
+BUGS: Final = [
+    PlantedBug(
+        "refused_nodes_are_sorted",
+        "Nodes that do not fit are candidates for the next pod",
+        score,
+        "_sorted_nodes",
+        "    visited = visited[feasible.mask[visited]]\n    totals",
+        "    totals",
+        runs="batched",
+        seed=0,
+    ),
+    PlantedBug(
+        "assumed_pod_stays_nominated",
+        "A pod that is bound as it was assumed stays nominated",
+        Cache,
+        "put_pod",
+        "        self._assumed.pop(pod.metadata.uid, None)\n"
+        "        self.nominator.remove(pod.metadata.uid)\n"
+        "        return",
+        "        self._assumed.pop(pod.metadata.uid, None)\n        return",
+        runs="state",
+        seed=5,
+    ),
+    PlantedBug(
+        "surplus_classes_are_not_audited",
+        "The audit does not see label classes that no pod has",
+        audit_columns,
+        "_audit_counters",
+        "    if cache.counters.label_class_count != len(label_classes):",
+        "    if cache.counters.label_class_count < len(label_classes):",
+        runs="corrupted",
+        seed=0,
+    ),
+    PlantedBug(
+        "turns_are_not_audited",
+        "The audit does not count the turns of a zone",
+        audit_columns,
+        "_audit_order",
+        "        turn_of_row.append(next_turn[zone])\n        next_turn[zone] += 1",
+        "        turn_of_row.append(next_turn[zone])",
+        runs="corrupted",
+        seed=4,
+    ),
+    PlantedBug(
+        "first_resource_is_not_released",
+        "A removed pod keeps the first of its resources in use",
+        NodeTable,
+        "remove_pod",
+        "    for resource in placed.info.usage:\n        self.resources.release",
+        "    for resource in list(placed.info.usage)[1:]:\n        self.resources.release",
+        runs="state",
+        seed=0,
+    ),
+    PlantedBug(
+        "regated_counts_as_move",
+        "A pod that is gated again counts as a move, too",
+        PodQueues,
+        "__init__",
+        "    self.regated: Counter[tuple[QueueName, str]] = Counter()",
+        "    self.regated: Counter[tuple[QueueName, str]] = self.moves",
+        runs="queue",
+        seed=0,
+    ),
+    PlantedBug(
+        "creation_error_has_no_place",
+        "The error of a plugin that cannot be created names no field",
+        registry,
+        "_create",
+        "                raise error.located(path=path) from error",
+        "                raise",
+        runs="profiles",
+        seed=1,
+    ),
+    PlantedBug(
+        "second_registration_wins",
+        "Of two registrations of a plugin for an event the last one counts",
+        QueueingHints,
+        "registrations_for",
+        "                matching.setdefault((profile, plugin), []).append(event_with_hint)",
+        "                matching[profile, plugin] = [event_with_hint]",
+        runs="queue",
+        seed=34,
+    ),
+    PlantedBug(
+        "no_least_percentage",
+        "The adaptive percentage of a large cluster has no lower limit",
+        host_selection,
+        "feasible_nodes_to_find",
+        "        percentage = max(MIN_PERCENTAGE, 50 - node_count // 125)",
+        "        percentage = 50 - node_count // 125",
+        runs="sampled",
+        seed=1,
+    ),
+    PlantedBug(
+        "absent_claim_is_no_dependency",
+        "A pod does not depend on a claim that is absent",
+        _Count,
+        "add",
+        "    self._depend(CLAIM, claim_key)\n    claim = self._known.claims.get(claim_key)\n",
+        "    claim = self._known.claims.get(claim_key)\n"
+        "    if claim is not None:\n"
+        "        self._depend(CLAIM, claim_key)\n",
+        runs="restrictions",
+        seed=2,
+    ),
+    PlantedBug(
+        "amounts_of_all_resources",
+        "The change of one resource's amount is that of all",
+        NodeView,
+        "requested",
+        "    return amounts + self.change(lambda pod: pod.usage.get(resource, 0), (USAGE,"
+        " resource))",
+        '    return amounts + self.change(lambda pod: pod.usage.get(resource, 0), (USAGE, ""))',
+        runs="preempt_extender",
+        seed=1,
+    ),
+    PlantedBug(
+        "narrow_lowest_score",
+        "A copied score may be lower than its type allows",
+        attempt_copy,
+        "_narrow",
+        "        if limits.min <= lowest and highest <= limits.max:",
+        "        if highest <= limits.max:",
+        runs="points",
+        seed=1,
+    ),
+    PlantedBug(
+        "dependents_are_not_audited",
+        "The audit does not compare which pods depend on an object",
+        audit_storage,
+        "_audit_pods",
+        '        *_differences("pods that depend on", known_dependents, dependents),\n',
+        "",
+        runs="corrupted",
+        seed=4,
+    ),
+    PlantedBug(
+        "changed_amounts_are_equal",
+        "A change of consumed amounts does not invalidate results",
+        AllocatedDevices,
+        "_update",
+        "    if (is_dedicated, is_shared, self._all_consumed.get(device)) != before:",
+        "    if (is_dedicated, is_shared) != before[:2]:",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "counts_do_not_grow",
+        "Counts by label class do not grow with the classes",
+        LabelClassCounts,
+        "of",
+        "    if counts is None or len(counts) < length:",
+        "    if counts is None:",
+        runs="limited_choice",
+        seed=10,
+    ),
+    PlantedBug(
+        "new_class_is_counted_always",
+        "A new label class is counted by counters that it does not match",
+        PodCounters,
+        "_new_label_class",
+        "        for counter in self._candidates(label_class, labels)\n"
+        "        if counter.matches(label_class, labels)\n"
+        "    }\n"
+        "    if index",
+        "        for counter in self._candidates(label_class, labels)\n    }\n    if index",
+        runs="spreading",
+        seed=2,
+    ),
+    PlantedBug(
+        "handles_of_drivers_are_equal",
+        "Volumes of two drivers with one handle count once",
+        _Count,
+        "_add_inline",
+        '    self.volumes[f"{kind.driver}/{handle}"] = kind.driver',
+        "    self.volumes[handle] = kind.driver",
+        runs="volume_tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "free_volume_matches",
+        "A volume that becomes free counts as one that matches",
+        FirstMatchIndex,
+        "_invalidate_if_stale",
+        "            cached.is_match[position] and self._list.is_free[position]",
+        "            self._list.is_free[position]",
+        runs="volume_tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "first_pod_of_a_row_is_not_audited",
+        "The audit of a row does not compare its first pod",
+        audit_columns,
+        "audit_row",
+        "    problems = _audit_row(cache.nodes, row, placed)\n    for pod in placed:",
+        "    problems = _audit_row(cache.nodes, row, placed)\n    for pod in placed[1:]:",
+        runs="corrupted",
+        seed=0,
+    ),
+    PlantedBug(
+        "evaluated_nodes_fit",
+        "With extenders all evaluated nodes count as feasible",
+        _FeasibleNodes,
+        "placement",
+        "    return Placement(self.names[position], row, len(self.names), self.evaluated_count)",
+        "    return Placement(self.names[position], row, self.evaluated_count, self.evalu"
+        "ated_count)",
+        runs="filter_extender",
+        seed=0,
+    ),
+    PlantedBug(
+        "capacity_of_the_last_value",
+        "A capacity for several values of a label counts for the last one",
+        _ByValue,
+        "put",
+        "        self._limits.setdefault(value, {})[object_key] = limit\n"
+        "        self._update_value(value)",
+        "        self._limits.setdefault(value, {})[object_key] = limit\n"
+        "    self._update_value(value)",
+        runs="volume_tables",
+        seed=2,
+    ),
+]
