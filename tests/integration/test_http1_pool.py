@@ -131,12 +131,16 @@ def test_nothing_is_sent_to_who_does_not_listen() -> None:
     run(says(OK), test)
 
 
-def test_a_line_break_gets_into_no_request() -> None:
+@pytest.mark.parametrize("line_break", ["\r\n", "\r", "\n", "\0"])
+def test_a_line_break_gets_into_no_request(line_break: str) -> None:
     async def test(server: Server, transport: HttpTransport) -> None:
+        text = f"a{line_break}host: evil"
         with pytest.raises(ValueError, match="line break"):
-            await transport.request(ASK._replace(headers={"x": "a\r\nhost: evil"}))
+            await transport.request(ASK._replace(headers={"x": text}))
         with pytest.raises(ValueError, match="line break"):
-            await transport.request(ASK._replace(path="/a\r\nhost: evil"))
+            await transport.request(ASK._replace(path=f"/{text}"))
+        with pytest.raises(ValueError, match="line break"):
+            await transport.request(ASK._replace(method=text))
         assert not server.requests
 
     run(says(OK), test)

@@ -29,6 +29,9 @@ TEMPLATES: tuple[tuple[Any, ...], ...] = (
     (all_of(device_class="b"),),
 )
 SAME_RACK = [{"requests": ["r"], "matchAttribute": f"{DRIVER}/rack"}]
+OTHER_RACKS = [{"requests": ["r"], "distinctAttribute": f"{DRIVER}/rack"}]
+#: Of the claims of a pod.
+CONSTRAINTS: tuple[list[Any], ...] = (SAME_RACK, OTHER_RACKS, [], [], [], [], [])
 
 
 class Twins:
@@ -75,7 +78,7 @@ class Twins:
         random = self.random
         names = [f"c{number}-{index}" for index in range(random.choice((1, 1, 1, 2)))]
         for name in names:
-            constraints = SAME_RACK if random.random() < 0.2 else []
+            constraints = random.choice(CONSTRAINTS)
             template = TEMPLATES[min(random.randrange(5), random.randrange(5))]
             for driver in self.drivers:
                 claim = make_claim(name, *template, constraints=constraints)

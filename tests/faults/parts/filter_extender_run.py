@@ -36,6 +36,8 @@ MESSAGES: Final = ("no licence", "no disk")
 SILENT: Final = 3
 #: In such seeds, modulo five, extenders give few different scores: many nodes tie.
 TIED: Final = 1
+#: In such seeds, modulo seven, no plugin scores nodes.
+UNSCORED: Final = 3
 #: In such seeds, modulo five, scores are so large that their sums wrap around.
 LARGE: Final = 4
 LARGE_SCORES: Final = (0, 5, 2**62, -(2**62), 2**63 - 1, -(2**63))
@@ -55,12 +57,12 @@ def as_int64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-class Scripted:
-    """A plugin that rejects and scores nodes as the run has drawn.
+class Unscored:
+    """A plugin that rejects nodes as the run has drawn.
 
     Attributes:
         rejections: What it rejects.
-        scores: Node -> its score, from 0 to 100.
+        scores: Node -> its score, from 0 to 100; 0 if it scores none.
     """
 
     name = "Scripted"
@@ -77,6 +79,10 @@ class Scripted:
             return None
         is_resolvable, reason = self.rejections[node.name]
         return Reject(reason, resolvable=is_resolvable)
+
+
+class Scored(Unscored):
+    """The same with scores."""
 
     @per_node
     def score(self, pod: PodInfo, node: NodeInfo) -> int:
@@ -134,7 +140,8 @@ class FilterExtenderRun:
         self._silent = seeded_random(seed + 1_000_000) if seed % 5 == SILENT else None
         self.problems: list[str] = []
         self.paths: Counter[str] = Counter()
-        self._plugin = Scripted()
+        self._has_scores = seed % 7 != UNSCORED
+        self._plugin = Scored() if self._has_scores else Unscored()
         self._harness = Harness([make_node(name) for name in NODES], [self._plugin])
         self._plays = [Play(self, name) for name in ("one", "two", "three")[: rng.randint(1, 3)]]
         framework = self._harness.framework
@@ -168,7 +175,8 @@ class FilterExtenderRun:
         plugin.rejections = {
             node: (rng.random() < 0.5, rng.choice(MESSAGES)) for node in NODES if rng.random() < 0.2
         }
-        plugin.scores = {node: rng.choice((0, 50, 100)) for node in NODES}
+        scores = {node: rng.choice((0, 50, 100)) for node in NODES}
+        plugin.scores = scores if self._has_scores else dict.fromkeys(NODES, 0)
         nominated = rng.choice(("", "", *NODES))
         pod = make_pod(name, requests={"cpu": "1"}, nominated_node=nominated)
         self._rejections, self._sums = dict(plugin.rejections), Counter()
@@ -181,7 +189,8 @@ class FilterExtenderRun:
         self._due = [play for play in self._order if play.has_filter]
         snapshot, framework = self._harness.cache.snapshot(), self._harness.framework
         cycle = framework.new_cycle(PodInfo(pod), snapshot)
-        calls = schedule_pod(framework, cycle, Attempt(snapshot))
+        attempt = Attempt(snapshot)
+        calls = schedule_pod(framework, cycle, attempt)
         try:
             result = run_virtually(drive_extender_calls(calls, lambda: None))
         except ExtenderError as error:
@@ -196,7 +205,7 @@ class FilterExtenderRun:
             if result.feasible_count != len(self._left):
                 counts = result.feasible_count, result.evaluated_count
                 self.problems.append(f"{name} fits {counts}, not {len(self._left)} nodes")
-            self._check_placement(name, result.node_name)
+            self._check_placement(name, result.node_name, attempt)
         else:
             self._check_diagnosis(name, result)
 
@@ -207,7 +216,7 @@ class FilterExtenderRun:
             self._left = [node for node in NODES if node not in self._plugin.rejections]
             self._due = [play for play in self._order if play.has_filter]
 
-    def _check_placement(self, name: str, node: str) -> None:
+    def _check_placement(self, name: str, node: str, attempt: Attempt) -> None:
         self.paths["placed"] += 1
         totals = {it: as_int64(self._plugin.scores[it] + 10 * self._sums[it]) for it in self._left}
         is_drawn = self._is_nominated or len(self._left) == 1
@@ -215,6 +224,12 @@ class FilterExtenderRun:
             self.problems.append(f"{name} is placed on {node}, of {totals}")
         elif not is_drawn:
             self._check_tie(name, node, totals)
+            assert attempt.rows is not None
+            assert attempt.total is not None
+            names = [attempt.snapshot.nodes.names[row] for row in attempt.rows.tolist()]
+            actual = dict(zip(names, attempt.total.tolist(), strict=True))
+            if actual != totals:
+                self.problems.append(f"{name} has the totals {actual}, not {totals}")
 
     def _check_tie(self, name: str, node: str, totals: dict[str, int]) -> None:
         """Checks that a tie is drawn among the nodes that some extender has scored, if any."""

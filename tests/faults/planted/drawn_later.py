@@ -6,7 +6,7 @@ from typing import Final
 
 from mooring.framework.node_view import NodeView
 from mooring.framework.pod_deltas import LabelClassCounts
-from mooring.framework.runtime import attempt_copy, host_selection, registry, score
+from mooring.framework.runtime import attempt_copy, host_selection, registry, score, with_extenders
 from mooring.framework.runtime.with_extenders import _FeasibleNodes
 from mooring.queue.queueing_hints import QueueingHints
 from mooring.queue.queues import PodQueues
@@ -242,5 +242,18 @@ BUGS: Final = [
         "    self._update_value(value)",
         runs="volume_tables",
         seed=2,
+    ),
+    PlantedBug(
+        "one_with_extenders",
+        "With extenders and without score plugins each total has the one that is for neither",
+        with_extenders,
+        "_select_host",
+        "    if not framework.scorers:\n"
+        "        total = np.zeros(len(rows), dtype=np.int64)"
+        "  # upstream's score of 1 is without extenders\n"
+        "    extra",
+        "    extra",
+        runs="filter_extender",
+        seed=3,
     ),
 ]

@@ -94,6 +94,26 @@ def test_kept_arrays_make_the_same_decision_after_the_cluster_has_changed(name: 
         assert getattr(whole.decision(), field) == getattr(decision, field), field
 
 
+def test_scores_below_zero_are_copied_as_they_are() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+    preferred = [{"weight": 100, "podAffinityTerm": term}]
+    affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    objects = [
+        decoded(Node, node(f"n{number}", zone=zone)) for number, zone in ((1, "a"), (2, "b"))
+    ]
+    for number in range(2):
+        placed = pod(f"placed-{number}", nodeName="n1")
+        placed["metadata"]["labels"] = {"app": "x"}
+        objects.append(decoded(Pod, placed))
+    attempt, selected, decision = attempt_of(driver(objects), pod("far", affinity=affinity))
+    assert decision.raw is not None
+    assert decision.raw["InterPodAffinity"] == {"n1": -200, "n2": 0}
+
+    copied = AttemptCopy(attempt, selected, ["n1", "n2"], {}).decision()
+
+    assert copied.raw == decision.raw
+
+
 def test_only_the_latest_attempts_are_whole() -> None:
     schedulers = driver([decoded(Node, node("n1")), decoded(Node, node("n2"))])
     attempts, weights = WholeAttempts(VirtualClock(), limit=2), {"NodeAffinity": 2}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mooring.state import audit
+from mooring.state.audit import audit, audit_row
 from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
 
@@ -142,6 +142,20 @@ def test_damage_is_reported_with_its_place(damage: Callable[[Cache], None], told
     damage(cache)
 
     assert [problem for problem in audit(cache) if problem.startswith(told)], audit(cache)
+
+
+@pytest.mark.parametrize("name", ["p", "q"])
+def test_the_audit_of_a_row_compares_each_pod_on_it(name: str) -> None:
+    cache = healthy()
+    placed = cache.pods.get(f"pod-default-{name}")
+    assert placed is not None
+    assert [audit_row(cache, row) for row in range(3)] == [[], [], []]
+
+    cache.pods.priority[placed.slot] += 1
+
+    (problem,) = audit_row(cache, placed.row)
+    assert problem.startswith(f"pod default/{name}: columns (0, ")
+    assert audit_row(cache, 1) == []
 
 
 def test_a_resource_that_has_no_column_is_noticed() -> None:

@@ -93,6 +93,17 @@ def test_a_zone_that_comes_later_has_its_room() -> None:
     assert room(cache, found, GIGABYTE) == ["b"]
 
 
+def test_one_for_two_zones_counts_in_each_also_if_it_comes_later() -> None:
+    cache = cluster(make_node("a", zone="1"), make_node("b", zone="2"), make_node("c", zone="3"))
+    found = known(cache, capacity("other", near={"matchLabels": {ZONE: "3"}}, capacity="1Gi"))
+    assert room(cache, found, GIGABYTE) == ["c"]
+
+    zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["1", "2"]}]}
+    found.put("both", capacity("both", near=zones, capacity="1Gi"))
+
+    assert sorted(room(cache, found, GIGABYTE)) == ["a", "b", "c"]
+
+
 @given(st.integers(0, 2**32))
 @settings(max_examples=100, deadline=None)
 def test_it_is_a_walk_over_all_of_them_after_every_change(seed: int) -> None:
