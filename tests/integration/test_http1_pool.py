@@ -216,6 +216,26 @@ def test_requests_wait_for_a_connection_in_their_order() -> None:
     asyncio.run(main())
 
 
+def test_a_retired_pool_closes_each_connection_after_its_response() -> None:
+    async def main() -> None:
+        behave, open_gate, asked = gate()
+        async with asyncio.timeout(10), Server(behave).running() as server:
+            pool = pool_to(server, limit=2)
+            async with asyncio.TaskGroup() as tasks:
+                request = tasks.create_task(send(pool))
+                await asked.acquire()
+                pool.retire()
+                assert pool.connections == 1
+                open_gate()
+            assert request.result().body == b"ok"
+            for _ in range(100):  # turns of the event loop
+                await asyncio.sleep(0)
+            assert pool.connections == 0
+            await pool.close()
+
+    asyncio.run(main())
+
+
 def test_one_that_gives_up_in_the_line_holds_up_nobody() -> None:
     async def main() -> None:
         behave, open_gate, asked = gate()

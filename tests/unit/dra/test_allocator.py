@@ -22,8 +22,10 @@ from mooring.dra import (
     TargetNode,
     prepare_claim,
 )
+from mooring.objects.codec.decode import convert
 from mooring.objects.meta import NodeSelector
 from tests.helpers.devices import (
+    DRIVER,
     AttributeCompiler,
     all_of,
     exactly,
@@ -305,3 +307,19 @@ def test_the_node_selector_of_a_slice_is_that_of_the_allocation(
     (result,) = solution.results(lambda: "share")
 
     assert result.node_selector == msgspec.convert(selector, NodeSelector)
+
+
+def test_the_configuration_of_a_class_is_for_all_its_requests() -> None:
+    spec = {"config": [{"opaque": {"driver": DRIVER, "parameters": {"mode": "fast"}}}]}
+    device_class = convert({"metadata": {"name": "gpu"}, "spec": spec}, "DeviceClass")
+    claim = make_claim("c", exactly("r"), exactly("s"), exactly("t", device_class="x"))
+    classes = {"gpu": device_class, "x": CLASSES["x"]}
+    slices = node_with(3)
+
+    allocator = Allocator(AllocatedState(), selectors())
+    solution = allocator.allocate(NODE, slices.pools(NODE), [prepare_claim(claim, classes.get)])
+    assert solution is not None
+    (result,) = solution.results(lambda: "share")
+
+    (config,) = result.devices.config
+    assert (config.source, config.requests) == ("FromClass", ("r", "s"))

@@ -179,6 +179,19 @@ def test_binding_a_pod_ends_its_nomination() -> None:
     assert len(cache.nominator) == 0
 
 
+def test_a_pod_that_is_bound_as_it_was_assumed_is_nominated_no_longer() -> None:
+    cache = cluster(make_node("a"))
+    assumed = PodInfo(make_pod("p", nominated_node="a")).on_node("a")
+    cache.nominator.nominate(assumed, "a")
+    with cache.assume(assumed, "a") as held:
+        held.keep()
+
+    cache.put_pod(assumed.pod)
+
+    assert not cache.is_assumed(assumed.uid)
+    assert len(cache.nominator) == 0
+
+
 def test_columns_cannot_be_written_by_others() -> None:
     nodes = cluster(make_node("a")).nodes
 
@@ -209,6 +222,19 @@ def test_a_resource_that_nobody_has_any_more_gives_its_column_back() -> None:
     assert int(cache.nodes.allocatable[new, 0]) == 2
     assert new == old or old < 0 or int(cache.nodes.allocatable[old, 0]) == 0
     assert audit(cache) == []
+
+
+@pytest.mark.parametrize("resource", ["example.com/one", "example.com/two"])
+def test_a_removed_pod_gives_the_columns_of_all_its_resources_back(resource: str) -> None:
+    cache = cluster(make_node("a"))
+    requests: dict[str, str | int] = {"example.com/one": 1, "example.com/two": 2}
+    pod = make_pod("p", node="a", requests=requests)
+    cache.put_pod(pod)
+    assert cache.nodes.resource_id(resource) >= 0
+
+    cache.remove_pod(pod.metadata.uid)
+
+    assert cache.nodes.resource_id(resource) == -1
 
 
 def test_a_node_that_cannot_be_read_changes_nothing() -> None:

@@ -187,8 +187,9 @@ def test_a_plugin_at_a_point_that_it_lacks_is_refused() -> None:
 
 
 def test_an_unknown_plugin_in_a_profile_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown plugin, got 'Nobody'"):
+    with pytest.raises(ConfigError, match="unknown plugin, got 'Nobody'") as refused:
         built(profile("Sort", "Binder", "Nobody"), registry(**KNOWN))
+    assert refused.value.path == "plugins.multiPoint.enabled[2].name"
 
 
 def test_default_plugins_that_are_not_built_yet_are_left_out() -> None:

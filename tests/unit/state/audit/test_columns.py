@@ -158,6 +158,13 @@ def test_the_audit_of_a_row_compares_each_pod_on_it(name: str) -> None:
     assert audit_row(cache, 1) == []
 
 
+def test_a_class_of_labels_that_no_pod_has_is_reported() -> None:
+    cache = healthy()
+    cache.counters._ids_by_namespace["other"] = {7: None}
+
+    assert audit(cache) == ["2 label classes, should be 1"]
+
+
 def test_a_resource_that_has_no_column_is_noticed() -> None:
     cache = healthy()
     cache.nodes.resources.release(cache.nodes.resource_id("example.com/gpu"))
