@@ -44,7 +44,7 @@ class QueueOptions:
         max_backoff_s: The longest; 0 = no backoff.
         max_unschedulable_s: After so long an unschedulable pod is requeued without an event.
         pop_from_backoff: Whether backing-off pods are popped early if the active queue is empty.
-        leftover_tick_s: How often those are looked for that have waited for too long.
+        unschedulable_flush_interval_s: How often those that have waited so long are looked for.
     """
 
     initial_backoff_s: float = 1.0
