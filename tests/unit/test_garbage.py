@@ -8,7 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from mooring.garbage import LONG_COLLECTION_S, short_collections, without_collections
+from mooring.garbage import (
+    LONG_COLLECTION_S,
+    THRESHOLDS,
+    freeze_heap,
+    rare_collections,
+    short_collections,
+    without_collections,
+)
 
 
 class _Clock:
@@ -98,3 +105,34 @@ def test_collections_stay_disabled_if_they_were() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_scheduler_collects_rarely_inside_and_as_before_afterwards() -> None:
+    before = gc.get_threshold()
+    with rare_collections():
+        assert gc.get_threshold() == THRESHOLDS
+        freeze_heap()
+        assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+
+
+def test_the_last_of_several_schedulers_ends_it() -> None:
+    before = gc.get_threshold()
+    first, second = rare_collections(), rare_collections()
+    first.__enter__()
+    second.__enter__()
+    freeze_heap()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() == THRESHOLDS
+    assert gc.get_freeze_count() > 0
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+
+
+def test_the_thresholds_are_as_before_after_an_error() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(KeyError), rare_collections():
+        raise KeyError("x")
+    assert gc.get_threshold() == before

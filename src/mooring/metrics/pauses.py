@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
+from mooring.garbage import measured_collections
 from mooring.metrics.series import Registered
 
 #: How often the lag is measured.
@@ -41,17 +41,9 @@ def measured_gc(metrics: Registered, now: Callable[[], float]) -> Iterator[None]
         now: Returns monotonic seconds.
     """
     pauses = metrics.distributions("mooring_gc_pause_seconds")
-    started_s = now()
 
-    def on_collection(phase: str, info: dict[str, Any]) -> None:
-        nonlocal started_s
-        if phase == "start":
-            started_s = now()
-        else:
-            pauses.labels(str(info["generation"])).observe(now() - started_s)
+    def ended(generation: int, duration_s: float) -> None:
+        pauses.labels(str(generation)).observe(duration_s)
 
-    gc.callbacks.append(on_collection)
-    try:
+    with measured_collections(now, ended):
         yield
-    finally:
-        gc.callbacks.remove(on_collection)

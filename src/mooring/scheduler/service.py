@@ -26,8 +26,8 @@ from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import LeaseLost, first_error
+from mooring.garbage import freeze_heap, rare_collections
 from mooring.queue import FLUSH_INTERVAL_S
-from mooring.scheduler.gc_tuning import freeze_heap, gc_thresholds
 from mooring.scheduler.informer_health import InformerHealth, wait_until_fresh
 from mooring.scheduler.leader_election import record_leader
 from mooring.scheduler.parts import SchedulerParts, ServiceOptions
@@ -137,7 +137,7 @@ class Service(SchedulerParts):
             LeaseLost: the lease does not allow writes any more, or another candidate is to lead.
         """
         try:
-            with gc_thresholds():
+            with rare_collections():
                 await self._run()
         except BaseExceptionGroup as group:
             # One task failed, so the group cancelled the others: report the failure.

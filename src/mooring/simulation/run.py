@@ -19,10 +19,10 @@ from mooring.clock import Clock, Rng, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import ConfigError, NotFound, PluginError, first_error
 from mooring.framework import Reject
+from mooring.garbage import rare_collections
 from mooring.objects.meta import key
 from mooring.objects.pod import FINISHED_PHASES, Pod
 from mooring.queue import QueueName, profile_of
-from mooring.scheduler.gc_tuning import gc_thresholds
 from mooring.scheduler.parts import ServiceOptions
 from mooring.simulation.driver import merged_weights
 from mooring.simulation.engine.claim_controller import ClaimController
@@ -131,7 +131,7 @@ def run_simulation(workload: Workload, options: SimulationOptions | None = None)
 def run_to_end(loop: VirtualLoop, run: Coroutine[Any, Any, _Result]) -> _Result:
     """Runs a simulation on its loop, and closes the loop; of several errors the first is raised."""
     try:
-        with no_running_loop(), gc_thresholds(), without_warnings():
+        with no_running_loop(), rare_collections(), without_warnings():
             return loop.run_until_complete(run)
     except BaseExceptionGroup as group:
         raise first_error(group) from None

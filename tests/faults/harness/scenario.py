@@ -26,11 +26,11 @@ from mooring.apiserver.auth.authentication import ADMIN, IDENTITIES
 from mooring.client import Client, InProcessTransport
 from mooring.clock import Rng, seeded_random
 from mooring.devcluster.kubelet.kubelets import Kubelets
+from mooring.garbage import rare_collections
 from mooring.metrics.registry import Metrics
 from mooring.objects.meta import LabelSelector, ObjectMeta
 from mooring.objects.workloads import PodDisruptionBudget, PodDisruptionBudgetSpec
 from mooring.queue import QueueOptions
-from mooring.scheduler.gc_tuning import gc_thresholds
 from mooring.scheduler.observer import Observer, ObserverGroup
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.virtual_loop import LoopClock, VirtualLoop
@@ -161,7 +161,7 @@ def run_scenario(scenario: Scenario, trace: Trace | None = None) -> Report:
 
     # A scheduler collects garbage and freezes the heap when it starts, and unfreezes it when it is
     # the last that ends. Freezing before makes each start cheap, that of a second one, too.
-    with gc_thresholds():
+    with rare_collections():
         gc.freeze()
         with asyncio.Runner(loop_factory=loop_factory) as runner:
             loop = runner.get_loop()
