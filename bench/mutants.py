@@ -43,6 +43,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--lines", type=Path, help="file for the lines that runs execute")
     parser.add_argument("--again", type=Path, help="an output: only what SURVIVED in it")
     parser.add_argument("--list", type=Path, help="file of bugs that are tried instead (by seeds)")
+    parser.add_argument(
+        "--records",
+        action="store_true",
+        help="a run that differs from its record is a detection, too (by seeds)",
+    )
     options = parser.parse_args(arguments)
     if not options.rooms and options.list is None:
         parser.error("name rooms, or a file of bugs by --list")
@@ -87,6 +92,7 @@ def _measure_by_seeds(options: argparse.Namespace) -> None:
             kinds=tuple(options.kinds),
             lines=options.lines,
             bugs=bugs,
+            compares_records=options.records,
         ),
         lambda path: path.relative_to(package).as_posix(),
     )

@@ -29,6 +29,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bench.mutations import Mutant, mutants_of, short
+from tests.faults.harness.records import compared
 from tests.faults.hunts import RUNS, first_line
 from tests.faults.parts.runs import PART_RUNS
 
@@ -40,6 +41,18 @@ TRACED_SEEDS: Final = {True: 4, False: 2}
 TRACED_SEEDS_MAX: Final = 16
 #: Seconds of CPU time of a kind after which it has no more of them.
 TRACED_S: Final = 1.0
+
+#: Kind of whole runs -> the name of its record; those of parts are named ``part-KIND``.
+RECORD_OF: Final[Mapping[str, str]] = {
+    "swarm": "plain",
+    "crowd": "crowded",
+    "reactive": "reactive",
+    "pause": "pauses",
+    "lease": "leases",
+    "volume": "volumes",
+    "device": "devices",
+    "extender": "extenders",
+}
 
 Place = tuple[str, int]
 
@@ -93,6 +106,7 @@ class Options(NamedTuple):
         lines: A file with the lines that runs execute: read if it exists, else written; None = no
             file. It fits as long as modules and runs are the same.
         bugs: Modules and changes that are tried instead of drawn ones; None = draw them.
+        compares_records: Whether a run that differs from its record is a detection, too.
     """
 
     seed: int
@@ -103,6 +117,7 @@ class Options(NamedTuple):
     kinds: tuple[str, ...]
     lines: Path | None = None
     bugs: Sequence[tuple[Path, Mutant]] | None = None
+    compares_records: bool = False
 
 
 def measure(paths: list[Path], options: Options, name: Callable[[Path], str]) -> None:
@@ -279,7 +294,7 @@ def _hunt(path: Path, source: bytes, mutant: Mutant, kinds: list[str], options: 
     tried: Counter[str] = Counter()
     ends_s = time.process_time() + options.time_s
     for kind, seed in _tries(kinds, options.seeds):
-        if how := _detected_by(kind, seed):
+        if how := _detected_by(kind, seed, compares_records=options.compares_records):
             return Result("detected", f"{kind} {seed}: {how[:160]}")
         tried[kind] += 1
         if time.process_time() >= ends_s:
@@ -288,11 +303,16 @@ def _hunt(path: Path, source: bytes, mutant: Mutant, kinds: list[str], options: 
     return Result("SURVIVED", listed)
 
 
-def _detected_by(kind: str, seed: int) -> str:
+def _detected_by(kind: str, seed: int, *, compares_records: bool) -> str:
     """Runs a seed; returns what is wrong, "" if nothing is."""
     signal.setitimer(signal.ITIMER_VIRTUAL, SEED_S_MAX)
     try:
-        RUNS[kind](seed)
+        if compares_records:
+            # A record has the warnings of the log, too; a child prints them nowhere.
+            logging.disable(logging.NOTSET)
+            compared(RECORD_OF.get(kind, f"part-{kind}"), seed, RUNS[kind])
+        else:
+            RUNS[kind](seed)
     except Exception as error:  # noqa: BLE001 - the scheduler may detect it itself
         return first_line(error)
     finally:

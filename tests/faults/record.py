@@ -55,7 +55,7 @@ def recorded_runs(kind: str, *, is_reverse: bool = False) -> list[Record]:
     seeds = range(n_seeds)
     records = []
     for count, seed in enumerate(reversed(seeds) if is_reverse else seeds):
-        with recording(kind) as recorded:
+        with recording(kind, seed) as recorded:
             run(seed)
         records.append(record_of(kind, seed, recorded.entries))
         if count and count % PROGRESS == 0:

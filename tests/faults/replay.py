@@ -55,7 +55,7 @@ def _bounds(text: str) -> tuple[int, int]:
 
 def _print_entries(kind: str, seed: int, bounds: tuple[int, int]) -> int:
     broken: Exception | None = None
-    with recording(kind) as recorded:
+    with recording(kind, seed) as recorded:
         try:
             KINDS[kind].run(seed)
         except (AssertionError, ExceptionGroup) as error:

@@ -7,6 +7,7 @@
     calls of the queue, with what is popped ────────┤
     decisions, moves, faults, stored versions ──────┼──> entries ──> a hash for each window
     choices of victims, results for volumes ────────┤
+    what calls of a single part return ─────────────┤
     calls to extenders ─────────────────────────────┤
     log records from WARNING on ────────────────────┤
     at the end: moves of the queue, counters ───────┘
@@ -25,7 +26,7 @@ import inspect
 import logging
 import pkgutil
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +45,7 @@ from mooring.queue import SchedulingQueue
 from mooring.scheduler.observer import Observer
 from mooring.state.cache import Cache
 from mooring.virtual_loop import VirtualLoop
+from tests.faults.harness.boundary import recorded_results
 from tests.faults.harness.texts import text_of, without_addresses
 from tests.faults.harness.trace import Trace
 
@@ -96,6 +98,9 @@ CALLS_OF_PART: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "mooring.state.devices.claims:Claims": ("put", "remove", "assume", "restore")
     },
 }
+#: So many seeds of a single part have the results of its calls as entries: it takes three times
+#: as long.
+SEEDS_WITH_RESULTS: Final = 10
 _is_paused: Final = ContextVar("is_paused", default=False)
 #: What a log record has besides the fields that its call passes.
 _STANDARD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime"}
@@ -317,8 +322,8 @@ def unrecorded() -> Iterator[None]:
 
 
 @contextmanager
-def recording(kind: str) -> Iterator[Recording]:
-    """Records what a run of a kind does during the block."""
+def recording(kind: str, seed: int) -> Iterator[Recording]:
+    """Records what a seed's run of a kind does during the block."""
     recorded = Recording()
     logger, handler = logging.getLogger("mooring"), _LogEntries(recorded.add)
     disabled, propagates, level = logging.root.manager.disable, logger.propagate, logger.level
@@ -330,7 +335,10 @@ def recording(kind: str) -> Iterator[Recording]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             recorded.attach(patch, kind)
-            yield recorded
+            # The runs of parts call the code under test; whole runs see it through its clients.
+            has_results = kind.startswith("part-") and seed < SEEDS_WITH_RESULTS
+            with recorded_results(recorded.add) if has_results else nullcontext():
+                yield recorded
             recorded.close()
     finally:
         logger.removeHandler(handler)

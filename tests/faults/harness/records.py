@@ -149,7 +149,7 @@ def compared(kind: str, seed: int, run: Callable[[int], _Result], folder: Path =
     records = _read(kind, folder)
     if seed not in records or sys.version_info[:2] not in COMPARED_IN:
         return run(seed)
-    with recording(kind) as recorded:
+    with recording(kind, seed) as recorded:
         result = run(seed)
     if difference := difference_to(records[seed], kind, recorded.entries):
         raise RunDiffers(difference)

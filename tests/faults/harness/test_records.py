@@ -54,7 +54,7 @@ def run_short(seed: int) -> Report:
 
 def recorded(folder: Path) -> list[Entry]:
     """Records the short run; returns its entries."""
-    with recording("plain") as run:
+    with recording("plain", SHORT.seed) as run:
         run_scenario(SHORT)
     write_records("plain", [record_of("plain", SHORT.seed, run.entries)], folder)
     return run.entries

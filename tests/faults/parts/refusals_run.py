@@ -38,7 +38,7 @@ from mooring.simulation.offline import OfflineHandle
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.state.tables.pods import NOT_STARTED, PlacedPod
-from mooring.testing import make_node, make_pod
+from mooring.testing import Harness, make_node, make_pod
 from tests.plugins import volume_clusters
 from tests.plugins.reference_plugins import hints
 
@@ -142,6 +142,27 @@ def check_affinity_hint(rng: Rng) -> None:
         assert matches_selector, f"{error} for {labels}"
         assert not is_matched, f"{error} for {labels}"
         assert why in str(error)
+
+
+def check_affinity_filter(rng: Rng) -> None:
+    """Compares that a refused term selects no node, and the others of the pod do as ever."""
+    kinds = [rng.choice(("refused", "with refused", "ssd")) for _ in range(rng.randint(1, 3))]
+    rule, _ = rng.choice(REFUSED)
+    rules = {"refused": [rule], "with refused": [SSD, rule], "ssd": [SSD]}
+    terms = [{"matchExpressions": rules[kind]} for kind in kinds]
+    selector = rng.choice(({}, {"zone": "x"}))
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+    pod = make_pod("web", spec={"affinity": affinity, "nodeSelector": selector})
+    labels = {
+        name: {"disk": rng.choice(("ssd", "hdd")), "zone": rng.choice("xy")} for name in "abc"
+    }
+    nodes = [make_node(name, labels=of_node) for name, of_node in labels.items()]
+    for name, status in Harness(nodes, [NodeAffinity()]).statuses(pod).items():
+        is_selected = "ssd" in kinds and labels[name]["disk"] == "ssd"
+        is_selected &= selector.items() <= labels[name].items()
+        reasons = () if status is None else status.reasons
+        expected = () if is_selected else ("node(s) didn't match Pod's node affinity/selector",)
+        assert reasons == expected, f"{terms} and {selector} for {labels[name]}: {status}"
 
 
 def check_pod_affinity_hint(rng: Rng) -> None:
@@ -483,3 +504,6 @@ def run_refusals(seed: int) -> None:
     for _ in range(ROUNDS):
         for check in CHECKS:
             check(rng)
+    further = seeded_random(10**6 + seed)
+    for _ in range(ROUNDS):
+        check_affinity_filter(further)

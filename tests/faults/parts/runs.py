@@ -71,6 +71,7 @@ from tests.faults.parts.sampled_run import run_sampled
 from tests.faults.parts.scalar_run import run_scalar
 from tests.faults.parts.scores_run import run_scores
 from tests.faults.parts.service_run import run_service
+from tests.faults.parts.silent_extender_run import run_silent_extender
 from tests.faults.parts.slots_run import run_slots
 from tests.faults.parts.spreading_run import run_spreading
 from tests.faults.parts.state_run import run_state
@@ -96,6 +97,7 @@ from tests.faults.parts.waiting_run import run_waiting
 from tests.faults.parts.watching_run import run_watching
 from tests.faults.parts.wiring_run import run_wiring
 from tests.faults.parts.writes_run import run_writes
+from tests.faults.parts.zones_run import run_zones
 
 #: Kind of runs -> runs one seed; any exception is a detection.
 PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
@@ -181,6 +183,8 @@ PART_RUNS: Final[Mapping[str, Callable[[int], None]]] = {
     "waiting": run_waiting,
     "trust": run_trust,
     "proxied": run_proxied,
+    "zones": run_zones,
+    "silent_extender": run_silent_extender,
     "twin_affinity": run_twin_affinity,
     "twin_spreading": run_twin_spreading,
     "twin_binding": run_twin_binding,
@@ -264,6 +268,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "scheduler": (
         "handlers",
+        "silent_extender",
         "cycle",
         "broken",
         "preemption",
@@ -311,7 +316,7 @@ KINDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "plugins/node_unschedulable": ("rules",),
     "plugins/scheduling_gates": ("rules",),
     "plugins/taint_toleration": ("rules", "scores", "hints"),
-    "plugins/volume_zone": ("twin_volumes", "rules", "scalar", "hints"),
+    "plugins/volume_zone": ("zones", "twin_volumes", "rules", "scalar", "hints"),
     "plugins/inter_pod_affinity": ("twin_affinity", "scores", "scalar", "hint_rules", "hints"),
     "plugins/node_resources": ("resources", "scores", "device_scores", "hint_rules", "hints"),
     "plugins/node_volume_limits": ("twin_volumes", "scalar", "hint_rules", "hints"),

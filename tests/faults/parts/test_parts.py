@@ -17,7 +17,7 @@ SEEDS = int(os.environ.get("MOORING_SEEDS", "200")) // 10
 CHEAP = 2
 SLOW = (
     *("queue", "state", "status", "claims", "cycle", "elector", "slots", "volumes", "hints"),
-    *("broken", "wiring"),
+    *("broken", "wiring", "silent_extender"),
 )
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from bench.mutations import Mutant, mutants_of
-from bench.seed_mutants import Options, Traced, fate, plant, unexecuted
+from bench.seed_mutants import RECORD_OF, Options, Traced, fate, plant, unexecuted
+from tests.faults.hunts import RUNS
+from tests.faults.recorded_kinds import KINDS
 
 SOURCE = """
 class Counter:
@@ -96,6 +98,28 @@ def test_a_line_that_no_traced_seed_executes_is_tried_by_the_runs_of_its_module(
     result = fate(path, SOURCE.encode(), mutant(path, 14, ">="), traced, options)
 
     assert result == ("NOT EXECUTED", "budgets 1")
+
+
+def test_a_run_that_is_as_recorded_is_no_detection(tmp_path: Path) -> None:
+    path, _ = load(tmp_path)
+    options = Options(
+        seed=0, mutant_count=1, seeds=1, time_s=1.0, again=None, kinds=(), compares_records=True
+    )
+    kinds = {"budgets", "recorder"}
+
+    result = fate(
+        path,
+        SOURCE.encode(),
+        mutant(path, 14, ">="),
+        Traced({f"{path}:14": kinds}, dict.fromkeys(kinds, 0.1)),
+        options,
+    )
+
+    assert result == ("SURVIVED", "budgets 1, recorder 1")
+
+
+def test_each_kind_of_runs_has_the_name_of_its_record() -> None:
+    assert {RECORD_OF.get(kind, f"part-{kind}") for kind in RUNS} == set(KINDS)
 
 
 def test_functions_without_an_executed_line_are_listed(tmp_path: Path) -> None:
