@@ -59,7 +59,7 @@ def recorded_results(add: Callable[[str], None]) -> Iterator[None]:
         code = frame.f_code
         label = labels.get(code)
         if label is None:
-            label = labels[code] = _label(code)
+            label = labels[code] = _label(code, frame.f_globals)
         back = frame.f_back
         if not label or back is None:
             return
@@ -85,12 +85,17 @@ def recorded_results(add: Callable[[str], None]) -> Iterator[None]:
         sys.setprofile(before)
 
 
-def _label(code: CodeType) -> str:
-    """Returns the name of a function of the code under test whose results count, else ""."""
-    name = code.co_qualname if sys.version_info >= (3, 11) else code.co_name
+def _label(code: CodeType, names: Mapping[str, Any]) -> str:
+    """Returns the name of a function of the code under test whose results count, else "".
+
+    A function with a cache is called in the first run of a process only, and metrics of the process
+    differ from run to run.
+    """
     if not code.co_filename.startswith(SOURCE) or code.co_name.startswith(("<", "__")):
         return ""
-    return f"{Path(code.co_filename).stem}.{name}"
+    if hasattr(names.get(code.co_qualname), "cache_info") or code.co_name.startswith("expose"):
+        return ""
+    return f"{Path(code.co_filename).stem}.{code.co_qualname}"
 
 
 def _is_test(code: CodeType) -> bool:
@@ -127,6 +132,11 @@ def full_text(value: Any, depth: int = 0) -> str:
 
 def _json_of(value: msgspec.Struct) -> str:
     try:
-        return msgspec.json.encode(value, enc_hook=lambda it: type(it).__name__).decode()
+        encoded = msgspec.json.encode(value, enc_hook=_type_name, order="deterministic")
+        return encoded.decode()
     except (TypeError, ValueError, msgspec.MsgspecError):
         return text_of(value)
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__

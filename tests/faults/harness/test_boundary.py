@@ -14,6 +14,7 @@ from mooring.client.retry import RetryPolicy, retry
 from mooring.errors import Unreachable
 from mooring.objects.quantity import Quantity
 from mooring.state.columns.caches import LRUCache
+from mooring.state.volumes.topology import topology_of_affinity
 from tests.faults.harness.boundary import RESULTS_MAX, full_text, recorded_results
 
 
@@ -100,6 +101,13 @@ def test_a_profile_that_was_set_before_is_set_again() -> None:
         sys.setprofile(before)
 
 
+def test_a_function_with_a_cache_is_none() -> None:
+    topology_of_affinity.cache_clear()  # it is called the first time only
+
+    assert entries_of(lambda: topology_of_affinity(None)) == []
+
+
 def test_texts_have_what_is_in_values() -> None:
     assert full_text(np.array([1.0, 0.1 + 0.2])) == "[1, 0.3]"
     assert full_text({"b": {3, 1, 2}}) == "{b: {1, 2, 3}}"
+    assert full_text("term frozenset({'b', 'a'})") == "term frozenset({'a', 'b'})"

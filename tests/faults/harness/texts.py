@@ -18,11 +18,18 @@ from mooring.state import PodInfo
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
 #: A place in a file: its folder differs by checkout, and its line changes with every edit.
 _PLACE: Final = re.compile(r"[^\s:\"'(]*/([\w-]+\.py):\d+")
+#: A set in a text: its order is that of the hashes.
+_SET: Final = re.compile(r"(?<=set\(\{)[^{}]+(?=\}\))")
 _PLAIN: Final = (bool, int, str, type(None))
 
 
 def without_addresses(text: str) -> str:
-    """Returns a text without addresses of objects, and without the folders and lines of places."""
+    """Returns a text without what differs from process to process.
+
+    That are addresses of objects, folders and lines of places, and the order of sets.
+    """
+    if "set({" in text:
+        text = _SET.sub(lambda items: ", ".join(sorted(items[0].split(", "))), text)
     return _PLACE.sub(r"\1", _ADDRESS.sub("0x", text))
 
 

@@ -238,7 +238,7 @@ class AuditCluster:
         placed = {pod.info.uid for pod in bench.cache.pods}
         queued = {entry.uid for entry in bench.queue.pods()}
         uids = {pod.metadata.uid for pod in self.objects["Pod"].values()}
-        confirmed = {uid for uid in placed if not bench.cache.is_assumed(uid)}
+        confirmed = {uid for uid in sorted(placed) if not bench.cache.is_assumed(uid)}
         result = {("Node", name, True) for name in self.objects["Node"].keys() - nodes}
         result |= {("Node", name, False) for name in nodes - self.objects["Node"].keys()}
         result |= {("Pod", uid, False) for uid in (confirmed | queued) - uids}

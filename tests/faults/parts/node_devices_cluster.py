@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from mooring.clock import seeded_random
+from mooring.clock import Rng, seeded_random
 from mooring.dra.features import DeviceFeatures
 from mooring.objects.codec.decode import convert
 from mooring.objects.node import Node
@@ -28,6 +28,8 @@ NODES: Final = ("n0", "n1", "n2", "n3", "n4")
 ZONES: Final = ("a", "b")
 #: In such seeds, modulo four, classes and claims have configurations.
 WITH_CONFIGS: Final = 3
+#: In such seeds, modulo seven, a pool has a slice for each of some nodes.
+SPLIT_POOL: Final = 3
 #: In such seeds, modulo four, pools have every state, and many claims are for all devices.
 ODD_POOLS: Final = 1
 OFTEN_ALL: Final = 0.4
@@ -143,6 +145,10 @@ class DeviceCluster(DeviceClasses):
         self._pools = self._pools[: len(NODES)] if self._is_even else self._pools
         if self._odd_selectors is not None:
             self._pools = ["own-n0", "mixed", "mixed-2", "zone"]
+        # A pool whose slices are each for another node: an allocation changes all of them.
+        self._split = Random(f"{seed} split") if seed % 7 == SPLIT_POOL else None
+        if self._split is not None and not self._has_counters and not self._is_even:
+            self._pools.append("split")
         for name in CLASSES:
             count = self._more.choice((0, 1, 2)) if self._has_configs else 0
             self._configs[name] = ["first", "second"][:count]
@@ -197,6 +203,9 @@ class DeviceCluster(DeviceClasses):
         count = rng.choice((1, 1, 2))
         sizes = [rng.choice((0, 0, 1, 2) if self._is_odd else (1, 2, 3)) for _ in range(count)]
         count, sizes = (1, [EVEN_SIZE]) if self._is_even else (count, sizes)
+        if self._split is not None and pool == "split":
+            count = self._split.choice((2, 3))
+            sizes = [self._split.choice((1, 2)) for _ in range(count)]
         sets = self._counter_sets()
         if sets:
             count += 1
@@ -208,7 +217,7 @@ class DeviceCluster(DeviceClasses):
             prefix = 0 if self._is_odd and rng.random() < 0.4 else number
             devices = [self._device(f"{prefix}-{index}", pool) for index in range(size)]
             for device in devices if sets else ():
-                self._consume(device, sets)
+                _consume(rng, device, sets)
             rest = {"devices": devices}
             self._put_slice(f"{pool}-{number}", pool, generation, count, rest)
 
@@ -220,7 +229,7 @@ class DeviceCluster(DeviceClasses):
             "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
             "devices": [],
             **rest,
-            **self._nodes_of(pool),
+            **self._nodes_of(pool, name),
         }
         body = self._slices[name] = {"metadata": {"name": name}, "spec": spec}
         slice_: ResourceSlice = convert(body, "ResourceSlice")
@@ -238,23 +247,11 @@ class DeviceCluster(DeviceClasses):
             ]
         ]
 
-    def _consume(self, device: dict[str, Any], sets: list[dict[str, Any]]) -> None:
-        """Lets most devices of a pool consume some of its counters."""
-        rng = self._rng
-        consumed = [
-            {
-                "counterSet": item["name"],
-                "counters": {name: {"value": rng.choice("0112")} for name in item["counters"]},
-            }
-            for item in sets
-            if rng.random() < 0.7
-        ]
-        if consumed:
-            device["consumesCounters"] = consumed
-
-    def _nodes_of(self, pool: str) -> dict[str, Any]:
+    def _nodes_of(self, pool: str, slice_name: str) -> dict[str, Any]:
         if pool.startswith("own-"):
             return {"nodeName": pool.removeprefix("own-")}
+        if pool == "split":
+            return {"nodeName": NODES[int(slice_name.rpartition("-")[2])]}
         if pool == "zone":
             return self._selecting(self._rng.choice(ZONES))
         return {"allNodes": True} if pool == "all" else {"perDeviceNodeSelection": True}
@@ -359,3 +356,17 @@ def device_class(
         spec["extendedResourceName"] = resource
     result: DeviceClass = convert({"metadata": {"name": name}, "spec": spec}, "DeviceClass")
     return result
+
+
+def _consume(rng: Rng, device: dict[str, Any], sets: list[dict[str, Any]]) -> None:
+    """Lets most devices of a pool consume some of its counters."""
+    consumed = [
+        {
+            "counterSet": item["name"],
+            "counters": {name: {"value": rng.choice("0112")} for name in item["counters"]},
+        }
+        for item in sets
+        if rng.random() < 0.7
+    ]
+    if consumed:
+        device["consumesCounters"] = consumed

@@ -99,7 +99,7 @@ class NominatorModel:
         """Returns a difference to the real nominations; "" if there is none."""
         if len(real) != len(self.entries):
             return f"{len(real)} nominations, not {len(self.entries)}"
-        for name in {name for _, name in self.entries} | set(real.node_names()):
+        for name in sorted({name for _, name in self.entries} | set(real.node_names())):
             expected = [info for info, at in self.entries if at == name]
             actual = real.pods_on(name)
             if [id(info) for info in actual] != [id(info) for info in expected]:

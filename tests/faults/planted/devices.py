@@ -281,8 +281,8 @@ BUGS: Final = [
         "refresh",
         "names is None or others is None or len(self.column) != nodes.capacity",
         "names is None or others is None",
-        runs="node_devices",
-        seed=45,
+        runs="corrupted",
+        seed=157,
     ),
     PlantedBug(
         "last_rule_stays",
