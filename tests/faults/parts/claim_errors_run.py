@@ -2,19 +2,21 @@
 
 A claim for extended resources is created, observed, recorded in the status of its pod, and deleted
 again; PostFilter deallocates or deletes another pod's. The model says which requests follow an
-error, with which content, and how the write ends.
+error, with which content, and how the write ends. At the end the claim is reserved: whether its
+allocation has a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from mooring.clock import seeded_random
+from mooring.clock import rfc3339, seeded_random
 from mooring.errors import LeaseLost, SchedulerError
 from mooring.framework.status import ClaimChange
 from mooring.objects.meta import ObjectMeta
@@ -70,8 +72,16 @@ class Server:
         self._send("create", claim)
         return replace(claim, metadata=replace(claim.metadata, name="made", uid="made"))
 
-    async def replace(self, claim: ResourceClaim, *, subresource: str = "") -> ResourceClaim:
+    async def replace(
+        self,
+        claim: ResourceClaim,
+        *,
+        subresource: str = "",
+        on_send: Callable[[], None] | None = None,
+    ) -> ResourceClaim:
         """Replaces a claim."""
+        if on_send is not None:
+            on_send()
         self._send(f"replace {subresource}".strip(), claim)
         return claim
 
@@ -125,7 +135,8 @@ class ClaimErrorsRun:
         self._looks, self._assumed = 0, list[ResourceClaim]()
         self._server = Server(self._claim)
         claims = SimpleNamespace(assume=self._assume, get=lambda _: None)
-        features = SimpleNamespace(has_binding_conditions=True)
+        self._has_time = Random(f"{seed} time").random() < 0.6
+        features = SimpleNamespace(has_binding_conditions=self._has_time)
         devices: Any = SimpleNamespace(claims=claims, features=features)
         recorder: Any = SimpleNamespace(claim_created=self._count)
         client: Any = self._server
@@ -158,6 +169,7 @@ class ClaimErrorsRun:
             await trial()
             if self.problems:
                 return
+        await self._reserve()
 
     def _plan(self) -> list[str]:
         """Plans some errors: many conflicts, or any."""
@@ -264,6 +276,19 @@ class ClaimErrorsRun:
             if word == "replace":
                 self._compare("finalizers", list(what.metadata.finalizers), others)
         return words
+
+    async def _reserve(self) -> None:
+        """Reserves the claim with an allocation: its time is for binding conditions alone."""
+        self._server.sent, self._server.planned, self._server.version = [], [], 1
+        claim = replace(self._claim, status=ResourceClaimStatus())
+        await self._writer.reserve(claim, PodInfo(make_pod("web")), AllocationResult())
+        times = [
+            what.status.allocation.allocation_timestamp
+            for _, what in self._server.sent
+            if isinstance(what, ResourceClaim) and what.status.allocation is not None
+        ]
+        now = rfc3339(LoopClock(self._loop).wall_s())
+        self._compare("times of allocations", times, [now if self._has_time else None])
 
     async def _observe(self) -> None:
         """Stores a created claim as soon as the watch has it, for two minutes."""
