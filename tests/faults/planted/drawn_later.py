@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.client.transport import kubeconfig
+from mooring.client.write_queue import WriteQueue
+from mooring.dra.search import Search
 from mooring.framework.node_view import NodeView
 from mooring.framework.pod_deltas import LabelClassCounts
 from mooring.framework.runtime import attempt_copy, host_selection, registry, score, with_extenders
 from mooring.framework.runtime.with_extenders import _FeasibleNodes
+from mooring.plugins import node_declared_features
+from mooring.plugins.contrib import node_ready
+from mooring.plugins.dynamic_resources import claims
+from mooring.plugins.dynamic_resources.plugin import DynamicResources
+from mooring.plugins.node_affinity import NodeAffinity
 from mooring.queue.queueing_hints import QueueingHints
 from mooring.queue.queues import PodQueues
+from mooring.scheduler.resource_claims.claim_writer import ClaimWriter
 from mooring.state.audit import columns as audit_columns
 from mooring.state.audit import storage as audit_storage
 from mooring.state.cache import Cache
@@ -255,5 +264,99 @@ BUGS: Final = [
         "    extra",
         runs="filter_extender",
         seed=3,
+    ),
+    PlantedBug(
+        "selector_values_are_not_signed",
+        "The signature of a pod has the keys of its nodeSelector only",
+        NodeAffinity,
+        "sign",
+        "    return tuple(sorted(pod.spec.node_selector.items())), node_affinity",
+        "    return tuple(sorted(pod.spec.node_selector)), node_affinity",
+        runs="reactive",
+        seed=0,
+    ),
+    PlantedBug(
+        "absent_claim_is_not_needed",
+        "A claim that is not created yet counts as one that the pod does not need",
+        claims,
+        "_generated_name",
+        "    raise ClaimProblem(f'pod \"{key(pod)}\": ResourceClaim not created yet')",
+        "    return None",
+        runs="pod_claims",
+        seed=0,
+    ),
+    PlantedBug(
+        "second_feature_is_not_required",
+        "Of two features that a pod needs one is required",
+        node_declared_features,
+        "required_features",
+        "(USER_NAMESPACES_HOST_NETWORK,) if needs_user_namespaces else ()",
+        "(USER_NAMESPACES_HOST_NETWORK,) if needs_user_namespaces and not needs_restart else ()",
+        runs="rules",
+        seed=7,
+    ),
+    PlantedBug(
+        "unknown_template_is_known",
+        "The selectors of a pod without results are not compiled in PreFilter",
+        DynamicResources,
+        "pre_filter",
+        "is_known=self._shared.is_known(template))",
+        "is_known=True)",
+        runs="pod_claims",
+        seed=1,
+    ),
+    PlantedBug(
+        "failure_stays_for_the_next_step",
+        "A step of the search gets the failure of the one before",
+        Search,
+        "run",
+        "    while following is not None:\n"
+        "        stack.append(following)\n"
+        "        failure: Failure | None = None\n"
+        "        while True:",
+        "    failure: Failure | None = None\n"
+        "    while following is not None:\n"
+        "        stack.append(following)\n"
+        "        while True:",
+        runs="node_devices",
+        seed=0,
+    ),
+    PlantedBug(
+        "added_node_is_not_ready",
+        "An added node that is ready queues no pod",
+        node_ready,
+        "_after_node_change",
+        "not (old is not None and _is_ready(old))",
+        "old is not None and not _is_ready(old)",
+        runs="contrib",
+        seed=0,
+    ),
+    PlantedBug(
+        "all_allocations_have_times",
+        "Without binding conditions an allocation has a time, too",
+        ClaimWriter,
+        "__init__",
+        "self._has_time = devices.features.has_binding_conditions",
+        "self._has_time = True",
+        runs="claim_errors",
+        seed=1,
+    ),
+    PlantedBug(
+        "command_in_a_folder_is_not_relative",
+        "A command with a folder is not relative to its kubeconfig",
+        kubeconfig,
+        "_plugin",
+        "    if os.sep in command:",
+        '    if command.startswith("."):',
+        runs="access",
+        seed=10,
+    ),
+    PlantedBug(
+        "wait_of_zero_ends_a_write",
+        "An item that is to be written again at once is forgotten",
+        WriteQueue,
+        "_write_items",
+        "        if wait_s is not None:\n            assert",
+        "        if wait_s:\n            assert",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Bugs at lines of all living parts that a seed drew: list 33."""
+"""Bugs at lines of all living parts that a seed drew: lists 33 and 34."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from mooring.client.transport.http import HttpTransport
 from mooring.client.transport.http1_pool import Http1Pool
 from mooring.client.transport.raw_headers import RawHeaders
 from mooring.dra import capacity
+from mooring.framework import pod_deltas
 from mooring.framework.runtime import framework, score
+from mooring.framework.runtime import with_extenders as algorithm
 from mooring.framework.selector_matching import NodeTermEvaluator
 from mooring.plugins import node_affinity, volume_zone
 from mooring.plugins.dynamic_resources import bind_claims
@@ -26,10 +28,22 @@ from mooring.scheduler.service import Service
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from mooring.state.audit import columns as audit_columns
+from mooring.state.audit import storage as audit_storage
+from mooring.state.cache import Cache
 from mooring.state.columns.caches import LRUCache
 from mooring.state.columns.kind_columns import LabelClassColumns
+from mooring.state.columns.labels import LabelColumns
 from mooring.state.devices.devices import Devices
+from mooring.state.devices.signatures import NodeSignatures
 from mooring.state.kinds.device_classes import DeviceClasses
+from mooring.state.kinds.workloads import Workloads
+from mooring.state.tables.affinity_terms import TermIndex
+from mooring.state.tables.counters import CounterKey
+from mooring.state.tables.pods import PodInfo
+from mooring.state.volumes import topology
+from mooring.state.volumes.csi_nodes import CSINodes
+from mooring.state.volumes.disks import Disks
+from mooring.state.volumes.free_index.first_match import FirstMatchIndex
 from mooring.state.volumes.free_index.free_volumes import FreeVolumes
 from tests.faults.planted.bug import PlantedBug
 
@@ -336,6 +350,165 @@ BUGS: Final = [
         "    self._slow_by_namespace[namespace] -= 1\n    if not",
         "    if not",
         runs="slots",
+        seed=0,
+    ),
+    PlantedBug(
+        "shared_users_are_forgotten",
+        "The last pod that does not share a disk takes the ones that do with it",
+        Disks,
+        "remove",
+        "        counts[not is_shared] -= 1\n        if counts == [0, 0]:",
+        "        counts[not is_shared] -= 1\n        if not counts[1]:",
+        runs="restrictions",
+        seed=0,
+    ),
+    PlantedBug(
+        "own_start_time_wins",
+        "A pod is bound with the start time that it had",
+        PodInfo,
+        "on_node",
+        "start_time=start_time or pod.status.start_time",
+        "start_time=pod.status.start_time or start_time",
+    ),
+    PlantedBug(
+        "named_volumes_are_not_audited",
+        "The audit does not compare the volumes that name a claim",
+        audit_storage,
+        "_audit_listings",
+        '        *_differences("free volumes of class", found_free, free),\n'
+        '        *_differences("volumes that name", found_named, named),',
+        '        *_differences("free volumes of class", found_free, free),',
+        runs="corrupted",
+        seed=4,
+    ),
+    PlantedBug(
+        "lost_labels_stay_in_columns",
+        "A label that a node loses stays in its column",
+        LabelColumns,
+        "put",
+        "        if not self._holders[key]:\n"
+        "            del self._holders[key]\n"
+        "    for key, column in self._columns.items():\n"
+        "        column.put(row, labels.get(key))",
+        "        if not self._holders[key]:\n"
+        "            del self._holders[key]\n"
+        "    for key in labels:\n"
+        "        if key in self._columns:\n"
+        "            self._columns[key].put(row, labels[key])",
+        runs="scalar",
+        seed=4,
+    ),
+    PlantedBug(
+        "equal_terms_count_once",
+        "Pods count once for several equal terms",
+        pod_deltas,
+        "_counts",
+        "        counts += count * (matching if",
+        "        counts += 1 * (matching if",
+        runs="twin_affinity",
+        seed=38,
+    ),
+    PlantedBug(
+        "signatures_before_new_attributes_stay",
+        "The signatures stay as attributes come to be read",
+        NodeSignatures,
+        "read",
+        "    self._names = None if names is None else before | names\n    self._restart()",
+        "    self._names = None if names is None else before | names",
+        runs="node_devices",
+        seed=1,
+    ),
+    PlantedBug(
+        "second_owner_of_columns_is_not_updated",
+        "Of the columns that depend on a CSINode only the first are updated",
+        CSINodes,
+        "update_row",
+        "    for columns in self._all:\n        columns.update(node_name)",
+        "    for columns in self._all[:1]:\n        columns.update(node_name)",
+        runs="scalar",
+        seed=1,
+    ),
+    PlantedBug(
+        "old_selector_of_a_service_stays",
+        "A service is found by the selector that it had",
+        Workloads,
+        "put",
+        "        self._remove_service(key(obj))\n        self._services[key(obj)]",
+        "        self._services[key(obj)]",
+        runs="spreading",
+        seed=0,
+    ),
+    PlantedBug(
+        "changed_masks_are_not_seen",
+        "Cached first volumes outlive a change of the topology of nodes",
+        FirstMatchIndex,
+        "_cached_result",
+        "    cached.invalidate_if_stale(self._masks.version)\n    if now",
+        "    if now",
+        runs="volume_tables",
+        seed=2,
+    ),
+    PlantedBug(
+        "selector_of_namespaces_is_ignored",
+        "A term is looked up in the namespaces that it names only",
+        TermIndex,
+        "_lookup_keys",
+        "    is_listed = term.namespace_selector.selects_nothing and len(term.namespaces)"
+        " <= KEYS_MAX",
+        "    is_listed = bool(term.namespaces) and len(term.namespaces) <= KEYS_MAX",
+        runs="corrupted",
+        seed=1,
+    ),
+    PlantedBug(
+        "no_namespace_is_every_namespace",
+        "A term for no namespace counts the pods of all",
+        CounterKey,
+        "counts",
+        "    if self.namespaces is not None and metadata.namespace not in self.namespaces:",
+        "    if self.namespaces and metadata.namespace not in self.namespaces:",
+        runs="scalar",
+        seed=4,
+    ),
+    PlantedBug(
+        "other_terms_are_not_looked_up",
+        "With a term the others of its label are forgotten",
+        TermIndex,
+        "release",
+        "        del of_namespace[label][shared]\n        if not of_namespace[label]:",
+        "        del of_namespace[label][shared]\n        if of_namespace[label]:",
+        runs="limited_choice",
+        seed=4,
+    ),
+    PlantedBug(
+        "extenders_without_nodes",
+        "With extenders PreFilter runs without a node",
+        algorithm,
+        "schedule_pod",
+        "    if len(cycle.snapshot.nodes) == 0:\n        return Diagnosis(0)\n    feasible",
+        "    feasible",
+        runs="silent_extender",
+        seed=5,
+    ),
+    PlantedBug(
+        "first_of_several_conditions_counts",
+        "A topology of several conditions counts as its first one",
+        topology,
+        "one_label",
+        "        if len(term) != 1 or term[0].operator != IN:",
+        "        if not term or term[0].operator != IN:",
+        runs="volume_tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "forgotten_pod_stays_on_its_node",
+        "A pod whose binding failed stays on its node",
+        Cache,
+        "forget",
+        '        raise InvariantViolation(f"cannot forget pod {uid}: it is confirmed")\n'
+        "    self._remove_from_node(uid)",
+        '        raise InvariantViolation(f"cannot forget pod {uid}: it is confirmed")\n'
+        "    self._assumed.pop(uid)",
+        runs="verify",
         seed=0,
     ),
 ]
