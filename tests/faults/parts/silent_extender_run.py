@@ -135,7 +135,7 @@ class SilentExtenderRun:
                 config=config,
                 transport_factory=play.transport_factory,
                 metrics=metrics,
-                # Without nodes each pod is tried again for ever.
+                # Without nodes each pod is retried for ever.
                 at_rest=bool(self.objects),
             ) as life:
                 setattr(life.observer, "attempted", observer.attempted)  # noqa: B010 - a method
