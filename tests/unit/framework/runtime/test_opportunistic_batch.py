@@ -152,6 +152,26 @@ def test_a_hint_that_is_not_feasible_is_not_used() -> None:
     assert cluster.counts("scheduler_batch_attempts_total") == {"no_hint": 1, "hint_not_used": 1}
 
 
+def test_nodes_that_refused_the_last_pod_are_no_hints() -> None:
+    cluster = Cluster(
+        [
+            make_node("n0", allocatable={"cpu": "1"}),
+            make_node("refused", allocatable={"cpu": "1"}, taints=["gpu:NoSchedule"]),
+            make_node("n1", allocatable={"cpu": "1"}),
+        ]
+    )
+    assert [cluster.place(replica(f"p{number}")) for number in range(2)] == [
+        ("n0", None),
+        ("n1", "batched"),
+    ]
+    cluster.cache.put_node(make_node("n2", allocatable={"cpu": "1"}))
+
+    assert cluster.place(replica("p2")) == ("n2", None)
+    # The sorted nodes are used up: there is no hint that turns out to be wrong.
+    assert cluster.counts("scheduler_batch_attempts_total") == {"no_hint": 2, "hint_used": 1}
+    assert cluster.counts("scheduler_batch_cache_flushed_total") == {"empty_list": 1}
+
+
 def test_default_spread_constraints_turn_it_off() -> None:
     cluster = Cluster(one_pod_each(3), LISTED.partition("profiles")[0])
     assert cluster.framework.batch is None

@@ -214,6 +214,26 @@ def test_objects_that_go_are_not_counted_on(kind: str, at: str, remaining: int) 
     assert count(cache) == remaining
 
 
+@pytest.mark.parametrize("late", ["claim", "volume", "class", "all"])
+def test_an_object_that_comes_after_the_pod_counts_from_then_on(late: str) -> None:
+    objects = {
+        "class": storage_class("made", provisioner=DRIVER),
+        "claim": claim("c", storage_class="made", volume_name="v"),
+        "volume": volume("v", csi=csi("h", "other.test"), storage_class="made"),
+    }
+    if late == "class":
+        del objects["volume"]
+    cache = cluster(make_node("a"))
+    put(cache, *(obj for kind, obj in objects.items() if late not in (kind, "all")))
+    cache.put_pod(user("p", "c", node="a"))
+    put(cache, *(obj for kind, obj in reversed(objects.items()) if late in (kind, "all")))
+
+    volumes = cache.storage.use.attached_volumes.items()
+    driver, handle = (DRIVER, "\0default/c") if late == "class" else ("other.test", "h")
+    assert volumes == {(f"{driver}/{handle}", "a"): (1, 0)}
+    assert count(cache, driver=driver) == 1
+
+
 def test_a_pod_in_a_newer_version_counts_as_before() -> None:
     cache = cluster(make_node("a"))
     put(cache, claim("c", volume_name="v"), volume("v", csi=csi()))
