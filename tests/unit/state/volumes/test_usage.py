@@ -402,3 +402,90 @@ def test_columns_are_bounded_and_grow_with_the_nodes() -> None:
     column = cache.storage.use.attached_volumes.remaining_by_row("driver-199")
     assert len(column) == cache.nodes.capacity
     assert not column.flags.writeable
+
+
+# ---------------------------------------------------------------- several volumes of a pod
+
+
+def test_the_volumes_before_a_problem_count_and_those_after_it_do_not() -> None:
+    objects = known(
+        *(claim(name, volume_name=f"v-{name}") for name in ("c", "d", "e")),
+        *(volume(f"v-{name}", csi=csi(f"h-{name}")) for name in ("c", "d", "e")),
+    )
+    names = ["c", "d", "", "e"]
+    counted = attach_limit_volumes(user("p", *names), objects)
+
+    assert counted.problem == Problem("PersistentVolumeClaim had no name")
+    assert counted.volumes == {f"{DRIVER}/h-c": DRIVER, f"{DRIVER}/h-d": DRIVER}
+    assert counted.dependencies == (
+        ("PersistentVolumeClaim", "default/c"),
+        ("PersistentVolume", "v-c"),
+        ("PersistentVolumeClaim", "default/d"),
+        ("PersistentVolume", "v-d"),
+    )
+    assert counted.concerns_limits
+
+
+def test_a_placed_pod_counts_the_volumes_after_a_claim_that_is_absent() -> None:
+    objects = known(claim("d", volume_name="v"), volume("v", csi=csi()))
+
+    pod = user("p", "absent", "d", volumes=[EBS])
+    counted = attach_limit_volumes(pod, objects, is_placed=True)
+
+    ebs = "ebs.csi.aws.com"
+    assert counted.volumes == {f"{DRIVER}/handle": DRIVER, f"{ebs}/vol-1": ebs}
+    assert counted.problem is None
+    assert ("PersistentVolumeClaim", "default/absent") in counted.dependencies
+    pending = attach_limit_volumes(pod, objects)
+    assert pending.problem is not None
+    assert pending.problem.is_absence
+    assert (pending.volumes, pending.concerns_limits) == ({}, True)
+
+
+def test_volumes_in_use_are_listed_with_the_nodes_of_their_pods() -> None:
+    cache = cluster(make_node("a"), make_node("b"), make_node("c"))
+    put(cache, claim("c", volume_name="v"), volume("v", csi=csi("h")))
+    put(cache, attachment("x", node="c", volume="v"))
+    for name, node in (("one", "a"), ("two", "b")):
+        cache.put_pod(user(name, "c", node=node))
+    volumes, name = cache.storage.use.attached_volumes, f"{DRIVER}/h"
+
+    assert (len(volumes), volumes.nodes_of(name), volumes.nodes_of("x")) == (1, ["a", "b"], [])
+    assert volumes.driver_of(name, "c") == DRIVER
+    assert [volumes.pods_on(name, node) for node in "abcx"] == [1, 1, 0, 0]
+    assert [volumes.is_attached(name, node) for node in "abcx"] == [False, False, True, False]
+    cache.remove_pod("pod-default-one")
+    assert volumes.nodes_of(name) == ["b"]
+
+
+def test_csi_nodes_are_listed_with_their_drivers() -> None:
+    cache = cluster(make_node("a"), make_node("b"))
+    put(cache, csi_node("a", disk_csi_test=-3, other=None))
+    csi_nodes = cache.storage.csi_nodes
+    rows = [cache.nodes.row("a"), cache.nodes.row("b")]
+
+    assert [name for name, _ in csi_nodes.items()] == ["a"]
+    assert csi_nodes.get("a") is csi_nodes.items()[0][1]
+    assert csi_nodes.get("b") is None
+    drivers = {name: csi_nodes.have_driver(name)[rows].tolist() for name in (DRIVER, "other", "x")}
+    assert drivers == {DRIVER: [1, 0], "other": [1, 0], "x": [0, 0]}
+    assert limit(cache) == 0  # a negative limit
+    put(cache, csi_node("b", other=4))
+    assert csi_nodes.have_driver("other")[rows].tolist() == [1, 1]
+    assert csi_nodes.have_driver(DRIVER)[rows].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_an_attachment_that_changes_its_volume_is_listed_there_alone(is_late: bool) -> None:
+    cache = cluster(make_node("a"))
+    volumes = volume("v", csi=csi("h")), volume("w", csi=csi("i"))
+    if not is_late:
+        put(cache, *volumes)
+    put(cache, attachment("x", node="a", volume="v"))
+    put(cache, attachment("x", node="a", volume="w"))
+    put(cache, *volumes)
+
+    attached = cache.storage.use.attached_volumes.items()
+    assert attached == {(f"{DRIVER}/i", "a"): (0, 1)}
+    put(cache, attachment("x", node="a", volume=None))
+    assert count(cache) == 0
