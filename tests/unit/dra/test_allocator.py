@@ -503,3 +503,18 @@ def test_a_device_whose_nodes_are_others_is_not_taken() -> None:
     slices = Slices([make_slice("s", devices, perDeviceNodeSelection=True)])
 
     assert devices_of(allocate(slices, make_claim("c", exactly()))) == [["d1"]]
+
+
+def test_too_many_devices_for_every_alternative_are_not_tried_with_other_devices() -> None:
+    first, second = first_of("r", "gpu", "x"), first_of("s", "gpu", "x")
+    for request, counts in ((first, (20, 1)), (second, (13, 14))):
+        for alternative, count in zip(request["firstAvailable"], counts, strict=True):
+            alternative["count"] = count
+
+    # With 20 devices for r both alternatives of s are too many, whichever 20 of the 40 these are.
+    solution = allocate(node_with(40), make_claim("c", first, second), deadline=lambda: True)
+
+    assert solution is not None
+    (result,) = solution.results(lambda: "share")
+    taken = [entry.request for entry in result.devices.results]
+    assert taken == ["r/x"] + ["s/gpu"] * 13

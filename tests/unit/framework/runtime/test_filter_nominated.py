@@ -82,6 +82,14 @@ def test_the_nominated_node_is_taken_and_no_other_is_looked_at() -> None:
     assert (decision.rejected, decision.total) == ({}, None)
 
 
+def test_an_only_node_that_is_nominated_is_no_choice() -> None:
+    pod = make_pod("p", nominated_node="b")
+
+    assert Harness([make_node("b")], [Refuses(), Flat()]).decide(pod).decision.choice is None
+    assert decided(pod, Narrows("b"), Refuses(), Flat()).choice is None
+    assert decided(pod, Narrows("b", "c"), Refuses(), Flat()).choice == "nominated"
+
+
 def test_a_nominated_node_that_is_refused_leaves_the_way_to_the_others() -> None:
     filters = Refuses(b=Reject("busy"))
 

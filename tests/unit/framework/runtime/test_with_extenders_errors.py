@@ -346,3 +346,20 @@ def test_a_node_that_has_filled_up_meanwhile_does_not_fit_any_more() -> None:
     later = cycle_of(harness, make_pod("w"))
     assert still_fits(harness.framework, cycle, later, "b")
     assert later[plugin] == ["the nodes of PreScore"]
+
+
+def test_an_extender_that_accepts_all_nodes_is_followed_by_the_next() -> None:
+    extenders = [Says(name, "filter") for name in ("x", "y", "z")]
+    framework, cycle, attempt = opened(extenders, "a", "b")
+    accepts = FilterResult(["a", "b"], {}, {})
+
+    placement, calls = driven(
+        schedule_pod(framework, cycle, attempt),
+        [accepts],
+        [FilterResult(["b"], {"a": "no"}, {})],
+        [FilterResult(["b"], {}, {})],
+    )
+
+    assert calls == [[["a", "b"]], [["a", "b"]], [["b"]]]
+    assert placement.node_name == "b"
+    assert [call.rejected for call in attempt.calls.values()] == [{}, {"a": "no"}, {}]

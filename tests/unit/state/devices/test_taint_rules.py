@@ -186,3 +186,15 @@ def test_rules_are_listed_by_name_and_slices_as_they_were_published() -> None:
     assert [entry.metadata.name for entry in there.taint_rules.rules] == ["a", "c"]
     assert there.taint_rules.published == [published]
     assert taints(there) == {"d0": ["a", "c"], "d1": ["a", "c"]}
+
+
+def test_the_audit_reports_slices_that_are_missing_or_too_many() -> None:
+    there = devices()
+    there.put(two_devices())
+    there.slices.put(make_slice("surplus", [make_device("d0")], node="a"))
+    there.slices.remove("s")
+
+    assert audit_devices(there) == [
+        "slice s does not have the taints of its DeviceTaintRules",
+        "slice surplus does not have the taints of its DeviceTaintRules",
+    ]

@@ -130,3 +130,22 @@ def test_a_free_slot_is_no_pod_of_lower_priority() -> None:
     cache.remove_pod("pod-default-zero")
     limits = (-1, 5, 6)
     assert [cache.pods.has_lower_priority(limit) for limit in limits] == [False, False, True]
+
+
+@pytest.mark.parametrize("before", [None, "2026-01-01T00:00:00Z"])
+@pytest.mark.parametrize("start", ["", "2026-02-02T00:00:00Z"])
+def test_a_pod_on_a_node_has_its_start_and_no_nomination(before: str | None, start: str) -> None:
+    waiting = PodInfo(
+        make_pod("p", nominated_node="b", requests={"cpu": "1"}, host_ports=[80])
+        if before is None
+        else make_pod("p", nominated_node="b", status={"startTime": before})
+    )
+    amounts = waiting.requests, waiting.usage, waiting.nonzero_usage, waiting.host_ports
+
+    placed = waiting.on_node("a", start_time=start) if start else waiting.on_node("a")
+
+    assert (placed.node_name, placed.status.nominated_node_name) == ("a", "")
+    assert placed.status.start_time == (start or before)
+    assert (placed.requests, placed.usage, placed.nonzero_usage, placed.host_ports) == amounts
+    assert placed.requests is amounts[0]
+    assert (waiting.node_name, waiting.status.start_time) == ("", before)

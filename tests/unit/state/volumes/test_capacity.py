@@ -162,3 +162,18 @@ def test_each_row_gets_the_size_of_the_first_capacity_by_name_that_is_large_enou
     assert sizes(9) == [-1, -1, -1]
     there.remove("a-in-zone")
     assert sizes(2) == [3, 3, 3]
+
+
+def test_a_capacity_without_a_limit_or_without_nodes_is_not_kept() -> None:
+    cache = cluster(make_node("a", zone="1"))
+    bad = {"matchExpressions": [{"key": ZONE, "operator": "Bad"}]}
+    here = {"matchLabels": {ZONE: "1"}}
+
+    assert len(known(cache, capacity("a", near=None, capacity="1Gi"))) == 0
+    assert len(known(cache, capacity("a", near=bad, capacity="1Gi"))) == 0
+    assert len(known(cache, capacity("a", near=here))) == 0
+    there = known(cache, capacity("a", near=here, capacity="1Gi"))
+    assert len(there) == 1
+    there.put("a", capacity("a", near=None, capacity="1Gi"))
+    assert len(there) == 0
+    assert room(cache, there, 0) == []

@@ -489,3 +489,19 @@ def test_an_attachment_that_changes_its_volume_is_listed_there_alone(is_late: bo
     assert attached == {(f"{DRIVER}/i", "a"): (0, 1)}
     put(cache, attachment("x", node="a", volume=None))
     assert count(cache) == 0
+
+
+def test_an_unbound_claim_counts_as_long_as_its_class_is_there() -> None:
+    cache = cluster(make_node("a"))
+    made = storage_class("made", provisioner=DRIVER)
+    put(cache, claim("c", storage_class="made"), made)
+    cache.put_pod(user("p", "c", node="a"))
+    assert count(cache) == 1
+
+    cache.remove_object("StorageClass", "made")
+    cache.remove_object("StorageClass", "made")
+    assert count(cache) == 0
+    put(cache, storage_class("made", provisioner="other.test"))
+    assert (count(cache), count(cache, driver="other.test")) == (0, 1)
+    put(cache, made)
+    assert (count(cache), count(cache, driver="other.test")) == (1, 0)
