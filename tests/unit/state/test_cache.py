@@ -389,3 +389,19 @@ def test_the_state_of_an_empty_cluster_has_nothing() -> None:
 
     assert (len(snapshot.nodes), len(snapshot.pods), len(snapshot.device_classes)) == (0, 0, 0)
     assert snapshot.is_current
+
+
+def test_all_ports_of_a_pod_are_free_when_it_goes() -> None:
+    cache = cluster(make_node("a"))
+    row = cache.nodes.row("a")
+    cache.put_pod(make_pod("p", node="a", host_ports=[80, 443]))
+    cache.put_pod(make_pod("q", node="a", host_ports=[443, 8080]))
+    ports = [("0.0.0.0", "TCP", port) for port in (80, 443, 8080)]
+    assert cache.nodes.ports.on_row(row) == dict(zip(ports, (1, 2, 1), strict=True))
+
+    cache.remove_pod("pod-default-p")
+    assert cache.nodes.ports.on_row(row) == {ports[1]: 1, ports[2]: 1}
+    cache.put_pod(make_pod("q", node="a", host_ports=[80]))
+    assert cache.nodes.ports.on_row(row) == {ports[0]: 1}
+    cache.remove_pod("pod-default-q")
+    assert cache.nodes.ports.on_row(row) == {}

@@ -338,3 +338,10 @@ def test_an_error_where_an_earlier_filter_refused_is_never_seen() -> None:
 
     assert decision.result == "scheduled"
     assert decision.sampled is None
+
+
+def test_narrowed_nodes_are_in_no_order_also_if_nothing_is_scored() -> None:
+    narrows = Before("Narrows", nodes_after_pre_filter("a", "b"), [])
+    decision = decided(narrows, Refuses("R", {}))
+    assert (decision.node, decision.choice) == ("a", "unordered")
+    assert decided(Refuses("R", {})).choice == "first"

@@ -8,6 +8,7 @@ import pytest
 
 from mooring.errors import ExtenderError
 from mooring.framework import (
+    Attempt,
     Cycle,
     Diagnosis,
     FilterStatuses,
@@ -363,3 +364,45 @@ def test_an_extender_that_accepts_all_nodes_is_followed_by_the_next() -> None:
     assert calls == [[["a", "b"]], [["a", "b"]], [["b"]]]
     assert placement.node_name == "b"
     assert [call.rejected for call in attempt.calls.values()] == [{}, {"a": "no"}, {}]
+
+
+def test_extenders_count_among_the_plugins_only_if_nodes_were_left_for_them() -> None:
+    framework, cycle, attempt = opened([Says("x", "filter")], "a", "b")
+    silent = FilterResult([], {}, {})
+    diagnosis, _ = driven(schedule_pod(framework, cycle, attempt), [silent])
+    assert (len(diagnosis.unschedulable_plugins), diagnosis.reasons) == (1, {})
+
+    harness = Harness([make_node("a"), make_node("b")], [AtMost(0)])
+    harness.framework.set_extenders([Says("x", "filter")], lambda: 0.0)
+    cycle = cycle_of(harness, make_pod("w"))
+    diagnosis, calls = driven(schedule_pod(harness.framework, cycle, Attempt(cycle.snapshot)))
+    assert calls == []
+    assert diagnosis.unschedulable_plugins == {"AtMost"}
+
+
+def test_a_node_that_an_extender_accepts_and_rejects_is_accepted() -> None:
+    framework, cycle, attempt = opened([Says("x", "filter")], "a", "b", "c")
+    contradictory = FilterResult(["a", "c"], {"a": "no", "b": "no"}, {})
+
+    placement, _ = driven(schedule_pod(framework, cycle, attempt), [contradictory])
+
+    decision = attempt.decision("scheduled", node=placement.node_name, diagnosis=None)
+    assert decision.rejected.keys() == {"b"}
+    assert placement.feasible_count == 2
+    assert attempt.calls["x"].rejected == {"b": "no"}
+
+
+def test_a_node_is_sent_as_the_extender_before_returned_it() -> None:
+    framework, cycle, attempt = opened([Says("x", "filter", "prioritize")], *"abcd")
+    accepted = FilterResult(["d", "b", "c"], {"a": "no"}, {})
+    scores = scored(("d", 1), ("b", 5), ("c", 5))
+
+    placement, calls = driven(schedule_pod(framework, cycle, attempt), [accepted], [scores])
+
+    assert calls[1] == [["d", "b", "c"]]
+    nodes = cycle.snapshot.nodes
+    assert placement.node_name == "b"
+    assert placement.row == nodes.row("b")
+    decision = attempt.decision("scheduled", node="b", diagnosis=None)
+    assert decision.total == {"b": 50, "c": 50, "d": 10}
+    assert decision.tied == ("b", "c")

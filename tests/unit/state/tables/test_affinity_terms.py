@@ -189,6 +189,21 @@ def test_a_term_that_nobody_holds_any_more_is_gone() -> None:
 
     assert index.matching("red", {}, {"app": "web"}) == []
     assert len(index) == 0
+    assert index._lookup == {}
+
+
+def test_terms_of_one_namespace_are_found_without_those_of_all_namespaces() -> None:
+    index = TermIndex()
+    own = index.acquire(Term(frozenset({"red"}), NOTHING, SELECTORS[2], "zone"), 0, 64)
+    anywhere = index.acquire(Term(frozenset(), Selector(), SELECTORS[2], "zone"), 0, 64)
+    labels = {"app": "web"}
+
+    assert set(index.matching("red", {}, labels)) == {own, anywhere}
+    assert index.matching("blue", {}, labels) == [anywhere]
+    index.release(own)
+    assert index.matching("red", {}, labels) == [anywhere]
+    index.release(anywhere)
+    assert index._lookup == {}
 
 
 def stateful(number: int) -> Pod:

@@ -199,6 +199,13 @@ def test_the_class_of_a_volume_is_that_which_the_api_server_knows() -> None:
 
     assert free_names(cache, "old") == ["v"]
     assert free_names(cache, "new") == []
+    changed = volume("v", storage_class="other")
+    cache.storage.assume_volume(changed)
+    assert {name: free_names(cache, name) for name in ("old", "other")} == {
+        "old": ["v"],
+        "other": [],
+    }
+    assert audit(cache) == []
 
 
 def test_volumes_that_name_a_claim_are_found_by_class_in_order_of_names() -> None:

@@ -85,3 +85,13 @@ def test_a_pod_that_was_asked_about_counts_as_it_is_when_it_is_placed() -> None:
     stranger = user("stranger", node="a")
     assert asked_and_placed(put(Cache(), *there), pod, stranger) == {handle: DRIVER}
     assert asked_and_placed(put(Cache(), *there[:1]), pod, *there[1:]) == {handle: DRIVER}
+
+
+def test_what_was_a_problem_before_the_pod_was_placed_may_be_none_afterwards() -> None:
+    cache = put(Cache(), claim("d", volume_name="v"), volume("v", csi=csi("h")))
+    cache.put_node(make_node("a"))
+    pod = user("p", "absent", "d")
+
+    assert cache.storage.use.usage_if_scheduled(pod).problem is not None
+    assert asked_and_placed(cache, pod) == {f"{DRIVER}/h": DRIVER}
+    assert cache.storage.use.problems == {}
