@@ -10,10 +10,14 @@ import pytest
 from mooring.clock import VirtualClock, seeded_random
 from mooring.dra import ALL_FEATURES
 from mooring.errors import PluginError
-from mooring.framework import SKIP, NodeError
+from mooring.framework import SKIP, NodeError, Reject
+from mooring.objects.resource import ResourceClaim
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.simulation.offline import OfflineHandle, run_to_end
+from mooring.simulation.offline_claims import OfflineClaims
+from mooring.state import PodInfo
 from mooring.state.cache import Cache
+from mooring.state.devices.claims import EXTENDED_RESOURCE_ANNOTATION
 from mooring.testing import Harness, make_node, make_pod
 from tests.helpers.devices import (
     exactly,
@@ -137,3 +141,119 @@ def test_an_allocation_with_a_broken_node_selector_is_an_error() -> None:
 
     assert str(caught.value).startswith('running PreFilter plugin "DynamicResources": ')
     assert "Near" in str(caught.value)
+
+
+def test_the_alternatives_of_each_claim_are_its_own() -> None:
+    claims = [
+        make_claim("one", first_of("r", "on-b", "gpu")),
+        make_claim("two", first_of("r", "gpu", "on-b")),
+    ]
+
+    decision = Cluster(*claims).harness.decide(claiming("one", "two")).decision
+
+    assert decision.raw is not None
+    assert decision.raw["DynamicResources"] == {"a": 7 + 8, "b": 8 + 8}
+
+
+# ---------------------------------------------------------------- PostFilter and Unreserve
+
+
+def elsewhere(name: str, *users: str) -> ResourceClaim:
+    """Returns a claim that is allocated on a node that does not exist, for these pods."""
+    reserved = [{"resource": "pods", "name": uid, "uid": uid} for uid in users]
+    allocated = [result_of("d0", f"of-{name}")]
+    status = {"reservedFor": reserved}
+    return make_claim(name, exactly(), allocated=allocated, on="gone", status=status)
+
+
+@pytest.mark.parametrize(
+    ("users", "freed"),
+    [
+        (((), ()), "one"),
+        ((("u-other",), ()), "two"),
+        ((("u-other",), ("u-new",)), "two"),
+        ((("u-new",), ("u-other",)), "one"),
+        ((("u-other",), ("u-other",)), None),
+    ],
+)
+def test_the_first_claim_that_others_do_not_use_is_freed(
+    users: tuple[tuple[str, ...], ...], freed: str | None
+) -> None:
+    claims = [elsewhere(name, *of) for name, of in zip(("one", "two"), users, strict=True)]
+    there = Cluster(*claims)
+
+    result = there.post_filter(claiming("one", "two"))
+
+    change = result.claim_change
+    assert (None if change is None else change.claim.metadata.name) == freed
+    assert change is None or not change.is_deletion
+
+
+def test_a_special_claim_that_no_node_can_use_is_deleted_and_not_freed() -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "new", "uid": "u-new", "controller": True}
+    stale = make_claim(
+        "new-extended-resources-x",
+        exactly(),
+        allocated=[result_of("d0", "x")],
+        on="gone",
+        annotations={EXTENDED_RESOURCE_ANNOTATION: "true"},
+        ownerReferences=[owner],
+    )
+    there = Cluster(make_class("ext", resource="example.com/gpu"), stale)
+    pod = make_pod("new", uid="u-new", requests={"example.com/gpu": "1"})
+
+    result = there.post_filter(pod)
+
+    assert result.status == Reject("deletion of ResourceClaim completed")
+    assert result.claim_change is not None
+    assert (result.claim_change.claim, result.claim_change.is_deletion) == (stale, True)
+
+
+def test_a_special_claim_in_memory_is_not_deleted() -> None:
+    there = Cluster(make_class("ext", resource="example.com/gpu"))
+    pod = make_pod("new", uid="u-new", requests={"example.com/gpu": "9"})
+
+    result = there.post_filter(pod)
+
+    assert result.status == Reject("still not schedulable")
+    assert result.claim_change is None
+
+
+class TakingBack(OfflineClaims):
+    """A writer that lists what is taken back."""
+
+    def __init__(self, cache: Cache) -> None:
+        super().__init__(cache)
+        self.taken_back: list[str] = []
+
+    def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        self.taken_back.append(f"{pod.metadata.name} from {claim.metadata.name}")
+
+    def delete(self, claim: ResourceClaim) -> None:
+        self.taken_back.append(f"delete of {claim.metadata.name.rpartition('-')[0]}")
+
+
+def test_reservations_for_the_pod_are_taken_back_and_its_special_claim_is_deleted_once() -> None:
+    there = Cluster(
+        make_class("ext", resource="example.com/gpu"),
+        make_claim("first", exactly()),
+        make_claim("other", exactly(), allocated=[result_of("d1", "b")], on="b"),
+    )
+    writer = there.handle.claim_writer = TakingBack(there.cache)
+    claims = [{"name": name, "resourceClaimName": name} for name in ("first", "other")]
+    pod = make_pod(
+        "new",
+        uid="u-new",
+        requests={"example.com/gpu": "1"},
+        spec={"resourceClaims": claims[:1]},
+    )
+    cycle = there.reserve(pod, "a")
+    there.plugin.unreserve(cycle, "a")
+    assert writer.taken_back == []  # nothing was written yet
+
+    cycle = there.reserve(pod, "a")
+    run_to_end(there.plugin.pre_bind(cycle, "a"))
+    there.plugin.unreserve(cycle, "a")
+    assert writer.taken_back == ["new from first", "delete of new-extended-resources"]
+    there.plugin.unreserve(cycle, "a")
+    assert writer.taken_back.count("delete of new-extended-resources") == 1
