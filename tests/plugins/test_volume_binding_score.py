@@ -148,3 +148,14 @@ def test_a_node_without_a_reported_capacity_or_a_driver_that_reports_none_scores
     wanted = claim("x", storage_class="made", size="10Gi")
     assert scores(wanted, objects=(csi_driver(has_capacity=False),)) == dict.fromkeys(SIZES, 0)
     assert scores(wanted, objects=(csi_driver(has_capacity=None),)) == dict.fromkeys(SIZES, 0)
+
+
+def test_volumes_of_one_class_and_their_capacities_are_added_up() -> None:
+    claims = [claim("x", size="30Gi"), claim("y", size="15Gi")]
+    volumes = [
+        volume(f"{name}-{number}", size=size, near={"host": name})
+        for name in SIZES
+        for number, size in enumerate(("40Gi", "20Gi"))
+    ]
+    # (30 + 15) of (40 + 20)
+    assert scores(*claims, objects=tuple(volumes)) == {"a": 75, "b": 75, "c": 75}

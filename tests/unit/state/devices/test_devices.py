@@ -279,3 +279,34 @@ def test_the_audit_reports_devices_that_do_not_follow_from_claims() -> None:
     (problem,) = audit_devices(there)
 
     assert problem.startswith("devices in use are ")
+
+
+def test_what_is_left_of_several_capacities_is_kept_until_all_are_free() -> None:
+    there = Following()
+    consumed = {"memory": "2", "cores": "3"}
+    both = result_of("d0", "a", shareID="s1", consumedCapacity=consumed)
+    memory = result_of("d0", "a", shareID="s2", consumedCapacity={"memory": "1"})
+    there.put("both", both)
+    there.put("memory", memory)
+    assert there.devices.state.consumed == {D0: {"memory": 3 * 10**9, "cores": 3 * 10**9}}
+
+    there.put("both")
+    assert there.devices.state.consumed == {D0: {"memory": 10**9, "cores": 0}}
+    there.put("memory")
+    assert there.devices.state.consumed == {}
+
+
+def test_two_shares_of_a_claim_on_one_device_end_together() -> None:
+    there = Following()
+    shares = [share("d0", "s1", "1Gi"), share("d0", "s2", "2Gi"), result_of("d1", "a")]
+    there.put("c", *shares)
+    there.begin("flight", result_of("d0", "a"), share("d0", "s3", "4Gi"))
+    assert there.devices.state.consumed == {D0: {"memory": gibi(7)}}
+    assert there.devices.state.dedicated == {D0, D1}
+
+    there.put("c", shares[0])
+    assert there.devices.state.consumed == {D0: {"memory": gibi(5)}}
+    assert there.devices.state.dedicated == {D0}
+    there.end("flight")
+    assert (there.devices.state.dedicated, there.devices.state.shared) == (set(), {D0})
+    assert there.devices.state.consumed == {D0: {"memory": gibi(1)}}

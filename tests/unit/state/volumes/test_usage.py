@@ -505,3 +505,24 @@ def test_an_unbound_claim_counts_as_long_as_its_class_is_there() -> None:
     assert (count(cache), count(cache, driver="other.test")) == (0, 1)
     put(cache, made)
     assert (count(cache), count(cache, driver="other.test")) == (1, 0)
+
+
+def test_the_problems_of_other_pods_on_the_node_stay() -> None:
+    cache = cluster(make_node("a"), make_node("b"))
+    problems = cache.storage.use.problems
+    put(cache, *(claim(f"{name}-scratch", owner="another") for name in "pqr"))
+    for name, node in (("p", "a"), ("q", "a"), ("r", "b")):
+        cache.put_pod(user(name, volumes=[SCRATCH], node=node))
+    assert {node: list(of) for node, of in problems.items()} == {
+        "a": ["pod-default-p", "pod-default-q"],
+        "b": ["pod-default-r"],
+    }
+
+    cache.remove_pod("pod-default-p")
+    assert {node: list(of) for node, of in problems.items()} == {
+        "a": ["pod-default-q"],
+        "b": ["pod-default-r"],
+    }
+    cache.remove_pod("pod-default-r")
+    assert list(problems) == ["a"]
+    assert audit(cache) == []
