@@ -230,6 +230,19 @@ def test_each_node_has_the_error_of_its_own() -> None:
     assert both["d"].reasons == (OUT_OF_REACH,)
 
 
+def test_a_class_that_is_removed_after_pre_filter_is_an_error_that_names_it() -> None:
+    there = harness(claim("c", storage_class="made"), csi_driver(has_capacity=False))
+    plugin = there.plugins[0]
+    cycle, view, _ = there.begin(user("p", "c"))
+    there.cache.remove_object("StorageClass", "made")
+
+    statuses = plugin.filter(cycle, view).to_list()
+
+    assert {(status.code, status.message) for status in statuses} == {
+        (Code.ERROR, 'failed to find storage class "made"')
+    }
+
+
 def test_other_nodes_and_a_changed_cluster_have_results_of_their_own() -> None:
     there = harness(claim("c"), volume("v", near={HOSTNAME: "a"}))
     plugin = there.plugins[0]
