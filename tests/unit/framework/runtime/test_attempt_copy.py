@@ -25,6 +25,7 @@ from mooring.framework import (
 from mooring.framework.runtime.attempt_copy import AttemptCopy, _narrow
 from mooring.objects.pod import Pod
 from mooring.state import PodInfo
+from mooring.state.columns.change_log import Change
 from mooring.testing import Harness, make_node, make_pod
 
 
@@ -45,6 +46,15 @@ class ByLabel:
     @per_node
     def score(self, pod: Any, node: NodeInfo) -> int:
         return int(node.labels.get("score", "0"))
+
+
+class Cached(ByLabel):
+    """As ByLabel; its results are cached, and are updated when nodes change."""
+
+    reads = Change.LABELS
+
+    def sign(self, pod: PodInfo) -> Any:
+        return ()
 
 
 class Normalized:
@@ -124,6 +134,10 @@ FIELDS = ("result", "node", "tied", "rejected", "choice", "prefilter", "raw", "s
     [
         (MIXED, [ByLabel()]),
         (MIXED, [ByLabel(), Normalized()]),
+        (MIXED, [Cached()]),
+        (MIXED, [Cached(), Cached("score", "Other")]),
+        (MIXED, [Cached(), ByLabel("score", "Other"), Normalized()]),
+        (nodes(a={"no": "y"}, b={"no": "x"}), [Cached()]),
         (MIXED, [ByLabel(), ByLabel("score", "Other")]),
         (MIXED, [Normalized()]),
         (MIXED, [Normalized(), Skips()]),

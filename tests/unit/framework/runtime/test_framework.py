@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mooring.clock import VirtualClock
 from mooring.errors import ConfigError, InvariantViolation, PluginError
 from mooring.framework import (
     Attempt,
@@ -26,6 +27,7 @@ from mooring.framework import (
 )
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.runtime.filter_results import MAX_FILTERS
+from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch
 from mooring.plugins import PrioritySort
 from mooring.state import PodInfo
 from mooring.state.columns.change_log import Change
@@ -384,3 +386,46 @@ def test_a_random_index_is_below_the_count(draw: float, count: int, index: int) 
     framework.set_extenders([Says("x", "filter")], lambda: draw)
 
     assert framework.random_index(count) == index
+
+
+def test_the_gate_that_was_closed_last_time_is_tried_first() -> None:
+    called: list[str] = []
+
+    class Gate:
+        def __init__(self, name: str, status: Status | None) -> None:
+            self.name = name
+            self.status = status
+
+        def pre_enqueue(self, pod: PodInfo) -> Status | None:
+            called.append(self.name)
+            return self.status
+
+    closed = [Gate("A", None), Gate("B", Reject("b")), Gate("C", Reject("c")), Gate("D", None)]
+    framework = Harness([make_node("a")], closed).framework
+
+    def order(first: str) -> tuple[str, str]:
+        called.clear()
+        status = framework.pre_enqueue(PodInfo(make_pod()), first=first)
+        assert status is not None
+        return "".join(called), status.plugin
+
+    assert order("") == ("AB", "B")
+    assert order("B") == ("B", "B")
+    assert order("C") == ("C", "C")
+    assert order("D") == ("DAB", "B")
+    assert order("gone") == ("AB", "B")
+
+
+@pytest.mark.parametrize("names", [(), ("x",), ("x", "y")])
+def test_with_extenders_there_is_no_batching_and_no_reuse_of_buffers(
+    names: tuple[str, ...],
+) -> None:
+    framework = Harness([make_node("a")], [AtPoint("One", "filter")]).framework
+    batch = framework.batch = OpportunisticBatch([], VirtualClock(), framework.fragment)
+
+    framework.set_extenders([Says(name, "bind") for name in names], lambda: 0.0)
+
+    assert framework.batch is (None if names else batch)
+    # An attempt may wait for an extender while other pods are scheduled.
+    assert framework._cache.reuses_buffers is (not names)
+    assert [extender.name for extender in framework.extenders] == list(names)

@@ -111,6 +111,19 @@ def test_a_full_node_is_needed_for_a_hint() -> None:
     assert cluster.counts("scheduler_batch_cache_flushed_total") == {"node_not_full": 2}
 
 
+def test_the_node_of_the_last_pod_must_be_full_and_not_that_of_an_earlier_one() -> None:
+    cluster = Cluster(one_pod_each(4))
+    cluster.place(replica("p0"))
+    last = replica("p1")
+    node, choice = cluster.place(last)
+    assert choice == "batched"
+    cluster.cache.remove_pod(last.metadata.uid)
+
+    assert cluster.place(replica("p2"))[1] is None
+    assert node != "n0"
+    assert cluster.counts("scheduler_batch_cache_flushed_total") == {"node_not_full": 1}
+
+
 def test_other_pods_end_the_batch() -> None:
     cluster = Cluster(one_pod_each(4))
     cluster.place(replica("p0"))

@@ -427,3 +427,23 @@ def test_the_state_of_pre_score_is_there_when_a_changed_node_is_scored(is_timed:
     assert plugin.pre_scored == 1
     for number, total in enumerate(totals):
         assert total == {f"n{node}": 8 - 3 * (node < number) for node in range(6)}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_scores_that_are_not_shared_do_not_add_to_those_that_are(count: int) -> None:
+    class Live:
+        """Scores nodes anew for each pod."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+            return np.array([int(name[1:]) for name in nodes.names], dtype=np.int64)
+
+    live = [Live(f"Live{number}") for number in range(count)]
+    harness = Harness(nodes(), [Fits(), *live], weights={"Live0": 3})
+
+    factor = 3 + (count - 1)
+    for number in range(4):
+        total = harness.decide(pod(f"p{number}")).decision.total
+        assert total == {f"n{node}": 4 + factor * node for node in range(6)}

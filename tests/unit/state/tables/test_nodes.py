@@ -120,3 +120,16 @@ def test_a_removed_node_leaves_nothing_in_its_columns() -> None:
     assert (int(table.allowed_pods[row]), table.images.get("i")) == (0, None)
     assert table.put(make_node("b")) == row
     assert table.taint_sets.value(int(table.taint_ids[row])) == ()
+
+
+def test_another_size_of_an_image_is_a_change_if_the_node_reported_it_first() -> None:
+    assert kinds_of(node(images={"i": 1}), node(images={"i": 2})) == Change.IMAGES
+    assert kinds_of(node(images={"i": 1}), node(images={"j": 1})) == Change.IMAGES
+    assert kinds_of(node(images={"i": 1, "j": 1}), node(images={"j": 1, "i": 1})) is None
+    table = NodeTable()
+    for name, size in (("first", 1), ("second", 5)):
+        table.put(make_node(name, images={"i": size}))
+    generation = table.log.generation
+
+    table.put(make_node("second", images={"i": 7}))  # the size of the first counts
+    assert table.log.generation == generation

@@ -176,6 +176,9 @@ def test_a_volume_that_several_pods_share_counts_once_per_node() -> None:
     assert count(cache, "a") == 1
     cache.remove_pod("pod-default-two")
     assert (count(cache, "a"), count(cache, "b")) == (0, 1)
+    cache.remove_pod("pod-default-three")
+    volumes = cache.storage.use.attached_volumes
+    assert (len(volumes), volumes.items(), volumes._counts) == (0, {}, {})
 
 
 def test_a_claim_that_gets_its_volume_counts_as_that_from_then_on() -> None:
