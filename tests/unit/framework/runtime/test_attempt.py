@@ -211,6 +211,7 @@ def test_the_record_keeps_how_far_a_sample_went() -> None:
         ({"a": "7", "b": "9", "c": "2"}, (9, "a", 7)),
         ({"a": "7", "b": "7", "c": "7"}, (7, "b", 7)),
         ({"a": "0", "b": "5", "c": "4"}, (5, "c", 4)),
+        ({"a": "3", "b": "5"}, (5, "a", 3)),
     ],
 )
 @pytest.mark.parametrize("is_partial", [True, False])

@@ -21,7 +21,7 @@ from mooring.framework.extender import FilterResult, Victims
 from mooring.framework.runtime import bind as binding
 from mooring.framework.runtime.post_filter import NO_CANDIDATE, post_filter_with_extenders
 from mooring.framework.runtime.with_extenders import schedule_pod, still_fits
-from mooring.framework.status import Code
+from mooring.framework.status import Code, PostFilterResult
 from mooring.simulation.offline import run_to_end
 from mooring.state import PodInfo
 from mooring.testing import make_node, make_pod
@@ -406,3 +406,29 @@ def test_a_node_is_sent_as_the_extender_before_returned_it() -> None:
     decision = attempt.decision("scheduled", node="b", diagnosis=None)
     assert decision.total == {"b": 50, "c": 50, "d": 10}
     assert decision.tied == ("b", "c")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        PostFilterResult(Reject("no"), candidates=list),
+        PostFilterResult(None, "n0"),
+        PostFilterResult(NodeError("broken")),
+    ],
+)
+def test_extenders_are_called_for_candidates_alone(result: PostFilterResult) -> None:
+    class Returns:
+        name = "Returns"
+
+        def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+            return result
+
+    harness = Harness([make_node("n0")], [Returns()])
+    harness.framework.set_extenders([Says("x", "preempt")], lambda: 0.0)
+    cycle = cycle_of(harness, make_pod("w"))
+
+    returned, calls = driven(post_filter_with_extenders(harness.framework, cycle, Diagnosis(1)))
+
+    assert calls == []
+    assert returned.node_name == result.node_name
+    assert (returned.status is None) is (result.status is None)

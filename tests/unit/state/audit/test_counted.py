@@ -175,6 +175,11 @@ def test_a_device_of_two_claims_is_not_compared() -> None:
     assert audit_devices(cache.devices) != []
     cache.remove_object("ResourceClaim", "default/two")
     assert audit_devices(cache.devices) == []
+    for name in ("one", "two", "three"):
+        claim = make_claim(name, allocated=[result_of("d2", "a")])
+        cache.put_object("ResourceClaim", claim)
+    cache.remove_object("ResourceClaim", "default/two")  # frees it, and two claims have it
+    assert audit_devices(cache.devices) == []
 
 
 def test_more_counters_than_the_limit_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:

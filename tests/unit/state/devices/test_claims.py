@@ -190,3 +190,13 @@ def test_an_equal_version_may_be_assumed_and_a_version_of_a_file_always() -> Non
     claims.assume(claim("1"))
     assert _version(claims.get("default/c")) == "1"
     assert [entry.metadata.resource_version for entry in claims.all()] == ["1"]
+
+
+@pytest.mark.parametrize(("before", "after"), [("5", ""), ("", "5"), ("x", "1"), ("9", "x")])
+def test_a_version_that_is_no_number_is_newer_and_older_than_any(before: str, after: str) -> None:
+    claims = Claims()
+    for version in (before, after, before):
+        claims.put(claim(version))
+
+        assert _version(claims.get("default/c")) == version
+    assert claims.version == 3

@@ -247,3 +247,18 @@ def test_the_numbers_start_again_when_there_are_too_many(monkeypatch: pytest.Mon
         assert there.count <= 5
     assert there.epoch > epoch
     assert audit(cache) == []
+
+
+def test_the_audit_goes_on_after_a_row_without_a_node() -> None:
+    cache = cluster("x", "x", "y")
+    there = cache.snapshot().devices.signatures
+    there.read(MODEL)
+    signatures(cache)
+    cache.remove_node("n0")
+    same, other = signatures(cache)
+    assert same != other
+    assert audit(cache) == []
+
+    there.column[cache.nodes.live_row("n2")] = same
+
+    assert any("n2: they share a signature, or should" in problem for problem in audit(cache))

@@ -177,3 +177,15 @@ def test_a_capacity_without_a_limit_or_without_nodes_is_not_kept() -> None:
     there.put("a", capacity("a", near=None, capacity="1Gi"))
     assert len(there) == 0
     assert room(cache, there, 0) == []
+
+
+def test_capacities_that_are_removed_leave_no_label_behind() -> None:
+    cache = cluster(make_node("a", zone="1"))
+    zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["1", "2"]}]}
+    there = known(cache, capacity("a", near=zones, capacity="1Gi"))
+    assert room(cache, there, 0) == ["a"]
+
+    there.remove("a")
+
+    assert (len(there), there._by_label, there._others) == (0, {}, {})
+    assert room(cache, there, 0) == []
