@@ -164,10 +164,10 @@ class Twins:
                 devices[name] = allocation.solution.results(lambda: "share"), score
         return statuses, devices
 
-    def searched(self, claim: ResourceClaim) -> tuple[dict[str, Status | None], dict[str, Any]]:
+    def searched(self, *claims: ResourceClaim) -> tuple[dict[str, Status | None], dict[str, Any]]:
         """Returns the same by a search on every node."""
         all_devices = self.cache.snapshot().devices
-        prepared = [prepare_claim(claim, all_devices.classes.get)]
+        prepared = [prepare_claim(claim, all_devices.classes.get) for claim in claims]
         allocator = Allocator(all_devices.allocated, Selectors(CELCompiler()))
         statuses: dict[str, Status | None] = {}
         devices = {}
@@ -188,8 +188,8 @@ class Twins:
                 statuses[name] = Reject("cannot allocate all claims", resolvable=False)
             else:
                 results = found.results(lambda: "share")
-                taken = {result.request for result in results[0].devices.results}
-                devices[name] = results, score_of(claim, taken)
+                taken = [{item.request for item in each.devices.results} for each in results]
+                devices[name] = results, sum(map(score_of, claims, taken))
         return statuses, devices
 
 
@@ -271,7 +271,11 @@ def test_results_that_follow_from_others_are_those_of_a_search(seed: int) -> Non
     assert without_search > 20
 
 
-def test_a_result_that_depends_on_released_devices_is_not_that_of_another_node() -> None:
+@pytest.mark.parametrize("position", [None, 0, 1])
+def test_a_result_that_depends_on_released_devices_is_not_that_of_another_node(
+    position: int | None,
+) -> None:
+    """The pod has a second claim at ``position``, which does not depend on released devices."""
     # Upstream forgets the distinct value of d0 when it releases d1, whose rack is another: so
     # with d1 free it takes d2 with the value of d0, and without d1 it does not.
     twins = Twins(0)
@@ -280,19 +284,25 @@ def test_a_result_that_depends_on_released_devices_is_not_that_of_another_node()
         device = make_device(f"d{number}")
         device["attributes"].update({"numa": {"int": numa}, "rack": {"int": rack}})
         devices.append(device)
+    devices.append(make_device("d4", model="x"))
     for name in NODES:
         twins.cache.put_object("ResourceSlice", make_slice(f"s-{name}", devices, node=name))
     used = make_claim("used", allocated=[result_of("d1", "n1")])
     constraints = [*DISTINCT_NUMA, {"matchAttribute": "gpu.test/rack"}]
     claim = make_claim("mine", exactly(count=2), constraints=constraints)
-    for changed in (used, claim):
+    claims = [claim]
+    if position is not None:
+        only_x = exactly(selectors=cel('"model" in device.attributes["gpu.test"]'))
+        claims.insert(position, make_claim("other", only_x))
+    for changed in (used, *claims):
         twins.cache.put_object("ResourceClaim", changed)
-    entry = {"name": "c", "resourceClaimName": "mine"}
+    names = [entry.metadata.name for entry in claims]
+    entries = [{"name": name, "resourceClaimName": name} for name in names]
 
-    decided = twins.decided(make_pod("new", spec={"resourceClaims": [entry]}))
-    assert decided == twins.searched(claim)
+    decided = twins.decided(make_pod("new", spec={"resourceClaims": entries}))
+    assert decided == twins.searched(*claims)
     taken = {
-        name: [result.device for result in decided[1][name][0][0].devices.results]
+        name: [result.device for result in decided[1][name][0][names.index("mine")].devices.results]
         for name in ("n0", "n1")
     }
     assert taken == {"n0": ["d0", "d2"], "n1": ["d0", "d3"]}

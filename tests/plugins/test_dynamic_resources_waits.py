@@ -8,12 +8,26 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mooring.clock import VirtualClock, seeded_random
+from mooring.config.types import DynamicResourcesArgs
 from mooring.errors import PluginError, SchedulerError
+from mooring.framework import NodeError, Reject
 from mooring.objects.resource import ResourceClaim
+from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.dynamic_resources.binding_conditions import Readiness, readiness_of
 from mooring.simulation.offline import OfflineHandle, run_to_end
 from mooring.state import PodInfo
-from tests.helpers.devices import exactly, make_claim, result_of
+from mooring.state.cache import Cache
+from mooring.testing import Harness, make_node, make_pod
+from tests.helpers.devices import (
+    exactly,
+    make_claim,
+    make_class,
+    make_device,
+    make_slice,
+    result_of,
+    selectors,
+)
 from tests.plugins.test_dynamic_resources import Cluster, claiming, with_timestamp
 
 CONDITIONS: dict[str, Any] = {
@@ -156,3 +170,48 @@ def test_a_claim_is_reserved_after_the_removal_of_the_pod_has_ended() -> None:
     run_to_end(there.plugin.pre_bind(cycle, "a"))
 
     assert writer.calls == ["wait for the removal of new from mine", "reserve mine for new"]
+
+
+class LookedAtClock(VirtualClock):
+    """A second passes with each look at it."""
+
+    def monotonic_s(self) -> float:
+        self.advance(1.0)
+        return super().monotonic_s()
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "timed_out"),
+    [(5.0, ["a", "b"]), (6.0, ["a"]), (9.0, ["a"]), (10.0, []), (0.0, []), (None, [])],
+)
+def test_the_search_on_each_node_has_a_time_limit_of_its_own(
+    limit_s: float | None, timed_out: list[str]
+) -> None:
+    """Five devices of many, and one more that no node has: all choices of the five are tried.
+
+    The limit is looked at in every 256th step: 9 times on a, and 5 on b, which has fewer devices.
+    """
+    cache = Cache()
+    for name, count in (("a", 12), ("b", 11)):
+        cache.put_node(make_node(name))
+        devices = [make_device(f"d{number:02}", model="x") for number in range(count)]
+        cache.put_object("ResourceSlice", make_slice(f"s-{name}", devices, node=name))
+    for device_class in (make_class("gpu"), make_class("absent", "model=y")):
+        cache.put_object("DeviceClass", device_class)
+    requests = exactly("r", count=5), exactly("s", device_class="absent")
+    cache.put_object("ResourceClaim", make_claim("c", *requests))
+    handle = OfflineHandle(cache, LookedAtClock(), seeded_random(0))
+    args = DynamicResourcesArgs(filter_timeout_s=limit_s)
+    plugin = DynamicResources(args, handle, selectors())
+    harness = Harness([], [plugin])
+    harness.cache = cache
+
+    spec = {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+    statuses = harness.statuses(make_pod("p", spec=spec))
+
+    assert statuses == {
+        name: NodeError(f"node {name}: timed out trying to allocate devices")
+        if name in timed_out
+        else Reject("cannot allocate all claims", resolvable=False)
+        for name in ("a", "b")
+    }

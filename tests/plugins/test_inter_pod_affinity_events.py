@@ -183,3 +183,22 @@ def test_pods_of_one_template_are_asked_about_together() -> None:
     assert sign(one) != sign(PodInfo(web("three", wants(near("rack")))))
     assert sign(one) != sign(PodInfo(web("four", wants(near()), labels=STRANGER)))
     assert sign(one) != sign(PodInfo(web("five", wants(near()), namespace="red")))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("a", "a", True),
+        ("", "a", False),
+        ("a", "", False),
+        ("", "", False),
+    ],
+)
+def test_both_versions_of_a_relabeled_pod_must_have_a_node(
+    before: str, after: str, expected: bool
+) -> None:
+    old = web("other", node=before, labels=STRANGER)
+    new = web("other", node=after)
+
+    assert wakes(POD_LABELS, LONELY, old, new) is expected
+    assert wakes(POD_LABELS, SHY, new, old) is expected

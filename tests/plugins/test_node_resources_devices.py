@@ -16,6 +16,7 @@ from mooring.config.types import (
     ResourceSpec,
     ScoringStrategy,
 )
+from mooring.plugins.node_resources import device_totals
 from mooring.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.plugins.node_resources.device_totals import DeviceTotals
 from mooring.plugins.node_resources.fit import NodeResourcesFit
@@ -150,3 +151,76 @@ def test_a_pod_scored_by_devices_has_no_signature() -> None:
     by_devices = PodInfo(make_pod("new", requests={GPU: "1"}))
     assert with_handle.sign(by_devices) is None
     assert with_handle.sign(PodInfo(make_pod("new", requests={"cpu": "1"}))) is not None
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "request_", "is_feasible"),
+    [
+        ({}, "2", True),
+        ({GPU: "0"}, "2", True),
+        ({GPU: "1"}, "2", False),
+        ({GPU: "2"}, "2", True),
+    ],
+)
+@pytest.mark.parametrize("has_class", [True, False])
+def test_fit_leaves_to_devices_what_the_node_has_none_of(
+    allocatable: dict[str, str], request_: str, is_feasible: bool, has_class: bool
+) -> None:
+    plugin = NodeResourcesFit()
+    harness = Harness([make_node("n", allocatable={"cpu": "4", **allocatable})], [plugin])
+    if has_class:
+        harness.cache.put_object("DeviceClass", make_class("gpu", resource=GPU))
+    cycle, view, _ = harness.begin(make_pod("new", requests={"cpu": "1", GPU: request_}))
+
+    (status,) = plugin.filter(cycle, view).to_list()
+
+    (node,) = view
+    assert plugin.filter_node(cycle, node) == status
+    is_enough = allocatable.get(GPU) == "2"
+    expected = is_feasible if has_class else is_enough
+    assert (status is None) is expected
+    if status is not None:
+        assert status.reasons == (f"Insufficient {GPU}",)
+
+
+def test_no_more_lists_of_resources_are_kept_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device_totals, "NAMES_MAX", 2)
+    totals, cache = DeviceTotals(), Cache()
+    cache.put_object("DeviceClass", make_class("gpu", resource=GPU))
+    snapshot = cache.snapshot()
+    lists = [(GPU,), ("cpu", GPU), ("cpu", "memory"), (GPU,), ("memory", GPU)]
+    positions = [[entry[0] for entry in totals.backed(snapshot, names)] for names in lists]
+
+    assert positions == [[0], [1], [], [0], [1]]
+    assert len(totals._backed) <= 2
+
+
+def test_devices_with_nodes_of_their_own_count_there_alone() -> None:
+    cache = Cache()
+    device_class = make_class("gpu", CEL, resource=GPU)
+    cache.put_object("DeviceClass", device_class)
+    devices = [
+        make_device("d0", nodeName="a"),
+        make_device("d1", nodeName="b"),
+        make_device("d2", allNodes=True),
+        make_device("d3", nodeName="a"),
+    ]
+    cache.put_object(
+        "ResourceSlice", make_slice("s", devices, pool="p", perDeviceNodeSelection=True)
+    )
+    used = [result_of("d2", "p"), result_of("d1", "p")]
+    cache.put_object("ResourceClaim", make_claim("used", allocated=used))
+    totals, there = DeviceTotals(), cache.snapshot()
+
+    counts = {
+        name: totals.of(there.devices, make_node(name), device_class) for name in ("a", "b", "c")
+    }
+    assert counts == {"a": (3, 1), "b": (2, 2), "c": (1, 1)}
+    assert totals.amounts(there, make_node("a"), ("cpu", GPU)) == {GPU: (3, 1)}
+    assert totals.amounts(Cache().snapshot(), make_node("a"), ("cpu", GPU)) == {}
+    cache.remove_object("ResourceClaim", "default/used")
+    assert totals.of(cache.snapshot().devices, make_node("a"), device_class) == (3, 0)
+    cache.remove_object("ResourceSlice", "s")
+    assert totals.of(cache.snapshot().devices, make_node("a"), device_class) == (0, 0)

@@ -16,7 +16,7 @@ from mooring.config.types import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from mooring.errors import PluginError
+from mooring.errors import ConfigError, PluginError
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins import NodeResourcesFit
@@ -266,3 +266,22 @@ def test_the_one_node_form_of_a_share_equals_the_columns(
 @pytest.mark.parametrize("args", [MOST, args_of("RequestedToCapacityRatio", shape=FALLING)])
 def test_it_keeps_the_contract_with_other_strategies(args: NodeResourcesFitArgs) -> None:
     check_conformance(NodeResourcesFit(args), reference=NodeResourcesFitTwin(args), seeds=range(60))
+
+
+@pytest.mark.parametrize("shape", [None, []])
+def test_a_ratio_without_points_is_an_error(shape: Shape | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        NodeResourcesFit(args_of("RequestedToCapacityRatio", shape=shape))
+
+    assert str(caught.value) == (
+        "scoringStrategy.requestedToCapacityRatio.shape: must have at least one point"
+    )
+
+
+def test_a_strategy_of_another_name_is_an_error() -> None:
+    with pytest.raises(ConfigError) as caught:
+        NodeResourcesFit(args_of("Balanced"))
+
+    assert str(caught.value).startswith("scoringStrategy.type: ")
+    assert "unknown strategy" in str(caught.value)
+    assert "Balanced" in str(caught.value)

@@ -16,7 +16,7 @@ from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import Harness, make_node, make_pod
 from tests.plugins.reference_plugins import hints
-from tests.plugins.spread_clusters import HOSTNAME, ZONE, service, spread, web
+from tests.plugins.spread_clusters import HOSTNAME, ZONE, listed, service, soft, spread, web
 
 COMES_OR_GOES = ActionType.ADD | ActionType.DELETE
 POD = ("Pod", COMES_OR_GOES)
@@ -175,3 +175,38 @@ def test_the_framework_groups_its_pods_though_no_answers_are_shared() -> None:
     cycle, _ = harness.open(one.pod)
     assert harness.framework.cached_results(cycle) == (None, frozenset())
     assert harness.framework.fragment("Nobody", one) is None
+
+
+@pytest.mark.parametrize(
+    ("defaults", "reads_labels"),
+    [
+        ([], False),
+        ([soft()], False),
+        ([soft(), soft(HOSTNAME)], False),
+        ([spread()], True),
+        ([soft(), spread(HOSTNAME)], True),
+        ([spread(), soft(HOSTNAME)], True),
+    ],
+)
+def test_with_hard_constraints_by_default_labels_and_owners_are_signed(
+    defaults: list[dict[str, Any]], reads_labels: bool
+) -> None:
+    for constraint in defaults:
+        constraint.pop("labelSelector", None)
+    sign = listed(*defaults).sign
+    owners = [
+        {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": n, "uid": n}]}
+        for n in "xy"
+    ]
+    one = PodInfo(web("one", metadata=owners[0]))
+    same = PodInfo(web("two", metadata=owners[0]))
+    others = [
+        PodInfo(web("labels", labels={"app": "db"}, metadata=owners[0])),
+        PodInfo(web("owner", metadata=owners[1])),
+        PodInfo(web("no-owner")),
+    ]
+
+    assert sign(one) == sign(same)
+    for other in others:
+        assert (sign(other) != sign(one)) is reads_labels
+    assert sign(PodInfo(web("elsewhere", namespace="red", metadata=owners[0]))) != sign(one)

@@ -12,7 +12,7 @@ from mooring.objects.meta import ObjectMeta
 from mooring.objects.node import Node
 from mooring.objects.pod import Pod
 from mooring.plugins.pod_topology_spread.plugin import REASON, REASON_NO_KEY, PodTopologySpread
-from mooring.plugins.pod_topology_spread.scoring import rounded
+from mooring.plugins.pod_topology_spread.scoring import INVALID_SCORE, normalized, rounded
 from mooring.testing import Harness, make_node
 from tests.plugins.spread_clusters import (
     HOSTNAME,
@@ -177,3 +177,27 @@ def test_own_constraints_of_either_kind_replace_the_defaults() -> None:
 def test_the_kinds_it_needs_are_those_that_tell_of_defaults() -> None:
     assert "Service" in PodTopologySpread().needs
     assert listed().needs == ()
+
+
+@pytest.mark.parametrize(
+    ("scores", "scored", "expected"),
+    [
+        ([0, 0], [0, 0], [100, 100]),
+        ([10, 20, 0], [10, 20, 0], [50, 0, 100]),
+        ([10, 20], [10, 20], [100, 50]),
+        # A node without a key, which is not scored, has 0.
+        ([10, INVALID_SCORE, 20], [10, 20], [100, 0, 50]),
+        ([INVALID_SCORE], [], [0]),
+        ([], [], []),
+        ([7, 3], [7, 3], [42, 100]),
+        # Below zero kube-scheduler divides toward zero: (3 - 4 - 3) x 100 / 3 = -133.3.
+        ([3, -4], [3, -4], [-133, 100]),
+        ([-4, -5], [-4, -5], [100, 100]),
+    ],
+)
+def test_scores_are_reversed_between_the_lowest_and_the_highest(
+    scores: list[int], scored: list[int], expected: list[int]
+) -> None:
+    result = normalized(np.array(scores, dtype=np.int64), np.array(scored, dtype=np.int64))
+
+    assert result.tolist() == expected

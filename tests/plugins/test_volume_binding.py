@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mooring.errors import PluginError
@@ -191,6 +192,73 @@ def test_a_volume_that_no_driver_can_take_over_is_an_error_there() -> None:
     assert statuses["a"].code is Code.ERROR
     assert statuses["a"].message.startswith("could not translate pv: failed to translate")
     assert statuses["b"] is None
+
+
+def test_each_node_has_the_error_of_its_own() -> None:
+    def volume_of(name: str, **source: Any) -> list[Any]:
+        owner = f"default/{name}"
+        return [
+            claim(name, volume_name=f"v-{name}"),
+            volume(f"v-{name}", claim=owner, phase="Bound", **source),
+        ]
+
+    there = Harness([*nodes(), make_node("c"), make_node("d")], [VolumeBinding()])
+    put(
+        there.cache,
+        *LATE,
+        *volume_of("c", awsElasticBlockStore={"volumeID": "aws://z/bad"}),
+        *volume_of("d", awsElasticBlockStore={"volumeID": "aws://z/worse"}, near={HOSTNAME: "b"}),
+        csi_node("a", migrated="kubernetes.io/aws-ebs"),
+        csi_node("c", migrated="kubernetes.io/aws-ebs"),
+    )
+    of_first, of_second = (there.statuses(user("p", name)) for name in ("c", "d"))
+    both = there.statuses(user("p", "c", "d"))
+
+    def message(status: Any) -> tuple[Code, str] | None:
+        return None if status is None else (status.code, status.message.rpartition("(")[2])
+
+    assert {name: message(status) for name, status in of_first.items()} == {
+        "a": (Code.ERROR, "aws://z/bad)"),
+        "b": None,
+        "c": (Code.ERROR, "aws://z/bad)"),
+        "d": None,
+    }
+    assert message(of_second["a"]) == (Code.ERROR, "aws://z/worse)")
+    assert message(both["a"]) == (Code.ERROR, "aws://z/bad)")
+    assert both["b"] is None
+    assert both["d"] is not None
+    assert both["d"].reasons == (OUT_OF_REACH,)
+
+
+def test_a_class_that_is_removed_after_pre_filter_is_an_error_that_names_it() -> None:
+    there = harness(claim("c", storage_class="made"), csi_driver(has_capacity=False))
+    plugin = there.plugins[0]
+    cycle, view, _ = there.begin(user("p", "c"))
+    there.cache.remove_object("StorageClass", "made")
+
+    statuses = plugin.filter(cycle, view).to_list()
+
+    assert {(status.code, status.message) for status in statuses} == {
+        (Code.ERROR, 'failed to find storage class "made"')
+    }
+
+
+def test_other_nodes_and_a_changed_cluster_have_results_of_their_own() -> None:
+    there = harness(claim("c"), volume("v", near={HOSTNAME: "a"}))
+    plugin = there.plugins[0]
+    cycle, view, _ = there.begin(user("p", "c"))
+    names = list(view.names)
+
+    def feasible(part: Any) -> list[str]:
+        statuses = plugin.filter(cycle, part).to_list()
+        return [name for name, status in zip(part.names, statuses, strict=True) if status is None]
+
+    assert feasible(view) == ["a"]
+    only_b = view.subset(np.array([names.index("b")]))
+    assert feasible(only_b) == []
+    put(there.cache, volume("w", near={HOSTNAME: "b"}))
+    assert feasible(only_b) == ["b"]
+    assert feasible(view) == ["a", "b"]
 
 
 # ---------------------------------------------------------------- unbound claims

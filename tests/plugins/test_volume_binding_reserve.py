@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mooring.framework import Cycle
 from mooring.framework.runtime import bind as binding
 from mooring.objects.node import Node
@@ -13,6 +15,7 @@ from mooring.state import audit
 from mooring.testing import Harness, make_node
 from tests.helpers.volume_objects import (
     DRIVER,
+    HOSTNAME,
     claim,
     put,
     storage_class,
@@ -145,3 +148,26 @@ def test_without_filter_nothing_is_bound() -> None:
     assert binding.reserve(found.framework, cycle, "a") is None
     assert found.cache.storage.assumed() == ({}, {})
     assert binding.pre_binders(found.framework, cycle, "a") == []
+
+
+def test_a_node_that_was_not_filtered_last_is_searched_again() -> None:
+    there = harness(
+        claim("c"), volume("of-a", near={HOSTNAME: "a"}), volume("of-b", near={HOSTNAME: "b"})
+    )
+    storage = there.cache.storage
+    for node, other in (("a", "b"), ("b", "a")):
+        cycle, view, _ = there.begin(user("p", "c"))
+        plugin = there.plugins[0]
+        plugin.filter(cycle, view.subset(np.array([list(view.names).index(other)])))
+
+        assert binding.reserve(there.framework, cycle, node) is None
+
+        volumes, _ = storage.assumed()
+        assert list(volumes) == [f"of-{node}"]
+        # The result is used once: a second call holds nothing more.
+        version = storage.version
+        assert plugin.reserve(cycle, node) is None
+        assert storage.version == version
+        plugin.unreserve(cycle, node)
+        assert storage.assumed() == ({}, {})
+    assert audit(there.cache) == []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from mooring.dra import (
+    ALL_FEATURES,
     AllocatedState,
     AllocationError,
     AllocationTimeout,
@@ -323,3 +325,196 @@ def test_the_configuration_of_a_class_is_for_all_its_requests() -> None:
 
     (config,) = result.devices.config
     assert (config.source, config.requests) == ("FromClass", ("r", "s"))
+
+
+# ---------------------------------------------------------------- order and steps of the search
+
+
+def test_the_steps_of_a_search_are_counted_as_upstream_does() -> None:
+    # One for each call of allocateOne: two devices, their end, the next claim, and the end of all.
+    solution = allocate(node_with(3), make_claim("c", exactly(count=2)))
+    assert solution is not None
+    assert solution.steps == 5
+    solution = allocate(node_with(3), make_claim("c", exactly("r"), exactly("s")))
+    assert solution is not None
+    assert solution.steps == 6
+    solution = allocate(node_with(3), make_claim("one", exactly()), make_claim("two", all_of()))
+    assert solution is None
+    solution = allocate(node_with(3), make_claim("c", all_of()))
+    assert solution is not None
+    assert solution.steps == 6
+    solution = allocate(node_with(3), make_claim("c", first_of("r", "gpu")))
+    assert solution is not None
+    assert solution.steps == 5
+
+
+@pytest.mark.parametrize(("steps", "looks"), [(255, 0), (256, 1), (511, 1), (512, 2)])
+def test_the_deadline_is_looked_at_every_256_steps(steps: int, looks: int) -> None:
+    # Claims of 32 devices take 34 steps, the last step included; smaller ones the rest.
+    sizes = [32] * ((steps - 1) // 34)
+    rest = steps - 1 - 34 * len(sizes)
+    if rest == 1:
+        sizes[-1], rest = 31, 2
+    if rest >= 2:
+        sizes.append(rest - 2)
+    claims = [
+        make_claim(f"c{number}", exactly(count=size))
+        if size
+        else make_claim(f"c{number}", exactly(count=0))
+        for number, size in enumerate(sizes)
+    ]
+    looked: list[int] = []
+
+    def deadline() -> bool:
+        looked.append(1)
+        return False
+
+    solution = allocate(node_with(sum(sizes)), *claims, deadline=deadline)
+
+    assert solution is not None
+    assert solution.steps == steps
+    assert len(looked) == looks
+
+
+def test_the_next_alternative_is_taken_when_a_later_request_finds_nothing() -> None:
+    devices = [make_device("d0", model="x"), make_device("d1", model="y")]
+    slices = Slices([make_slice("s", devices, node="a")])
+    claim = make_claim("c", first_of("r", "x", "gpu"), exactly("s", device_class="x"))
+
+    solution = allocate(slices, claim)
+
+    assert solution is not None
+    (result,) = solution.results(lambda: "share")
+    taken = [(entry.request, entry.device) for entry in result.devices.results]
+    assert taken == [("r/gpu", "d1"), ("s", "d0")]
+
+
+def test_too_many_devices_of_every_alternative_are_an_error() -> None:
+    fits, too_many = first_of("s", "gpu", "x"), first_of("s", "gpu", "x")
+    for request, counts in ((fits, (13, 12)), (too_many, (13, 20))):
+        for alternative, count in zip(request["firstAvailable"], counts, strict=True):
+            alternative["count"] = count
+    slices = node_with(40)
+
+    solution = allocate(slices, make_claim("c", exactly("r", count=20), fits))
+
+    # The first alternative is one too many with any 20 devices for r, so no others are tried.
+    assert [len(devices) for devices in devices_of(solution)] == [32]
+    assert solution is not None
+    assert solution.steps < 60
+    with pytest.raises(AllocationError, match="exceeds the claim limit"):
+        allocate(slices, make_claim("c", exactly("r", count=20), too_many))
+
+
+def test_requests_for_all_devices_fail_without_devices() -> None:
+    assert allocate(node_with(0), make_claim("c", all_of())) is None
+    other = Slices([make_slice("s", [make_device("d0", model="y")], node="a")])
+    assert allocate(other, make_claim("c", all_of(device_class="x"))) is None
+
+
+def test_all_devices_of_two_requests_cannot_be_the_same() -> None:
+    assert allocate(node_with(2), make_claim("c", all_of("r"), all_of("s"))) is None
+    solution = allocate(node_with(2), make_claim("c", all_of("r"), exactly("s", count=0)))
+    assert devices_of(solution) == [["d000", "d001"]]
+
+
+def test_all_devices_are_those_that_match_and_have_capacity() -> None:
+    devices = [
+        make_device(
+            name,
+            model="x",
+            allowMultipleAllocations=True,
+            capacity={"memory": {"value": amount}},
+        )
+        for name, amount in (("d0", "4Gi"), ("d1", "1Gi"), ("d2", "4Gi"))
+    ]
+    devices.append(make_device("d3", model="y"))
+    slices = Slices([make_slice("s", devices, node="a")])
+    request = all_of(device_class="x")
+    request["exactly"]["capacity"] = {"requests": {"memory": "2Gi"}}
+
+    assert devices_of(allocate(slices, make_claim("c", request))) == [["d0", "d2"]]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"count": 2}, "incomplete"),
+        ({}, "invalid"),
+    ],
+)
+def test_all_devices_need_pools_that_are_in_order(more: dict[str, Any], text: str) -> None:
+    slices = node_with(1)
+    slices.put(make_slice("odd", [make_device("t"), make_device("t")], pool="q", node="a", **more))
+    with pytest.raises(AllocationError) as caught:
+        allocate(slices, make_claim("c", all_of("everything")))
+
+    state = "being updated" if text == "incomplete" else "invalid"
+    assert str(caught.value) == (
+        "claim default/c, request everything: asks for all devices, but resource pool "
+        f"gpu.test/q is currently {state}"
+    )
+
+
+def test_a_device_that_cannot_be_selected_is_not_evaluated() -> None:
+    features = replace(ALL_FEATURES, has_binding_conditions=False)
+    devices = [
+        make_device("d0", bindingConditions=["ready"], bindingFailureConditions=["bad"]),
+        make_device("d1", model="x"),
+    ]
+    slices = Slices([make_slice("s", devices, node="a")], features=features)
+    compiler = AttributeCompiler()
+
+    solution = allocate(
+        slices, make_claim("c", exactly(device_class="x")), answers=Selectors(compiler)
+    )
+
+    assert devices_of(solution) == [["d1"]]
+    assert compiler.programs["model=x"].evaluated == ["d1"]
+
+
+def test_the_problem_of_a_constraint_is_reported_after_those_of_requests() -> None:
+    claim = make_claim("c", exactly(), constraints=[{}])
+    with pytest.raises(AllocationError, match=r"^claim default/c, constraint #0: empty constraint"):
+        allocate(node_with(1), claim)
+    both = make_claim("c", exactly(device_class="none"), constraints=[{}])
+    with pytest.raises(AllocationError, match="could not retrieve device class none"):
+        allocate(node_with(1), both)
+    # The first of several claims that has a problem is the one that is reported.
+    with pytest.raises(AllocationError, match=r"^claim default/two, constraint #0"):
+        allocate(
+            node_with(1),
+            make_claim("one", exactly()),
+            make_claim("two", exactly(), constraints=[{}]),
+        )
+
+
+def test_the_least_of_the_alternatives_counts_for_the_limit() -> None:
+    alternatives = first_of("s", "gpu", "x")
+    alternatives["firstAvailable"][0]["count"] = 32
+    with_one = make_claim("c", exactly("r", count=31), alternatives)
+    assert devices_of(allocate(node_with(40), with_one))[0][-1] == "d031"
+    with pytest.raises(AllocationError, match="devices 33 exceeds the claim limit of 32"):
+        allocate(node_with(40), make_claim("c", exactly("r", count=32), alternatives))
+
+
+def test_a_device_whose_nodes_are_others_is_not_taken() -> None:
+    devices = [make_device("d0", nodeName="b"), make_device("d1", nodeName="a")]
+    slices = Slices([make_slice("s", devices, perDeviceNodeSelection=True)])
+
+    assert devices_of(allocate(slices, make_claim("c", exactly()))) == [["d1"]]
+
+
+def test_too_many_devices_for_every_alternative_are_not_tried_with_other_devices() -> None:
+    first, second = first_of("r", "gpu", "x"), first_of("s", "gpu", "x")
+    for request, counts in ((first, (20, 1)), (second, (13, 14))):
+        for alternative, count in zip(request["firstAvailable"], counts, strict=True):
+            alternative["count"] = count
+
+    # With 20 devices for r both alternatives of s are too many, whichever 20 of the 40 these are.
+    solution = allocate(node_with(40), make_claim("c", first, second), deadline=lambda: True)
+
+    assert solution is not None
+    (result,) = solution.results(lambda: "share")
+    taken = [entry.request for entry in result.devices.results]
+    assert taken == ["r/x"] + ["s/gpu"] * 13

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.dra.capacity import consumed_amount, has_capacity
-from mooring.dra.devices import Capacity, PreparedSlice
+from mooring.dra.devices import Capacity, PreparedSlice, RequestPolicy
 from mooring.objects.quantity import Quantity
 from tests.helpers.devices import make_device, make_slice
 
@@ -87,3 +87,75 @@ def test_a_capacity_that_the_device_lacks_is_not_available() -> None:
     requests = {"cores": Quantity.from_wire("1")}
 
     assert not has_capacity({"memory": capacity_with(None)}, requests)
+
+
+ZERO_STEP = {"default": "2Gi", "validRange": {"min": "1Gi", "max": "4Gi", "step": "0"}}
+ODD_STEP = {"default": "1", "validRange": {"min": "3", "max": "20", "step": "4"}}
+NO_DEFAULT = {"validValues": ["2Gi", "4Gi"]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested", "consumed", "is_allowed"),
+    [
+        (ZERO_STEP, "1500Mi", "1500Mi", True),
+        (ZERO_STEP, "5Gi", "5Gi", False),
+        (ODD_STEP, "1", "3", True),
+        (ODD_STEP, "3", "3", True),
+        (ODD_STEP, "4", "7", True),
+        (ODD_STEP, "7", "7", True),
+        (ODD_STEP, "8", "11", True),
+        (ODD_STEP, "19", "19", True),
+        (ODD_STEP, "20", "23", False),
+        (ODD_STEP, None, "1", True),
+        (NO_DEFAULT, None, "8Gi", False),
+        (NO_DEFAULT, "3Gi", "4Gi", True),
+    ],
+)
+def test_steps_are_counted_from_the_minimum(
+    policy: dict[str, Any], requested: str | None, consumed: str, is_allowed: bool
+) -> None:
+    capacity = capacity_with(policy)
+    amount = Quantity.from_wire(requested) if requested is not None else None
+    requests = {} if amount is None else {"memory": amount}
+
+    assert consumed_amount(capacity, amount) == Quantity.from_wire(consumed)
+    assert has_capacity({"memory": capacity}, requests) is is_allowed
+
+
+def test_a_range_without_a_minimum_begins_at_zero() -> None:
+    capacity = capacity_with(None)
+    policy = RequestPolicy(None, (), True, None, None, Quantity.from_wire("2Gi"))
+    stepped = capacity._replace(policy=policy)
+
+    for amount, is_allowed in (("2Gi", True), ("4Gi", True), ("3Gi", False)):
+        requests = {"memory": Quantity.from_wire(amount)}
+        assert has_capacity({"memory": stepped}, requests) is is_allowed
+
+
+@pytest.mark.parametrize("order", [("memory", "cores"), ("cores", "memory")])
+@pytest.mark.parametrize("used", [(), ({"memory": 0},)])
+def test_every_capacity_must_be_large_enough(
+    order: tuple[str, ...], used: tuple[dict[str, int], ...]
+) -> None:
+    values = {"memory": "8Gi", "cores": "4Gi"}
+    capacities = {name: capacity_with(None, values[name]) for name in order}
+
+    def fits(**amounts: str) -> bool:
+        requests = {name: Quantity.from_wire(amount) for name, amount in amounts.items()}
+        return has_capacity(capacities, requests, used)
+
+    assert fits(memory="8Gi", cores="4Gi")
+    assert not fits(memory="8Gi", cores="5Gi")
+    assert not fits(memory="9Gi", cores="4Gi")
+    assert fits(memory="8Gi")
+    assert not fits(cores="5Gi")
+
+
+def test_what_others_consume_of_another_capacity_does_not_matter() -> None:
+    capacities = {"memory": capacity_with(None, "8Gi"), "cores": capacity_with(None, "4Gi")}
+    requests = {name: Quantity.from_wire("4Gi") for name in capacities}
+    gibi = 2**30 * 10**9
+
+    assert has_capacity(capacities, requests, [{"memory": 4 * gibi}])
+    assert not has_capacity(capacities, requests, [{"memory": 4 * gibi + 1}])
+    assert not has_capacity(capacities, requests, [{"cores": 1}])

@@ -84,3 +84,18 @@ def test_each_claim_has_its_own_part_of_the_plan() -> None:
         for result in planned.results(lambda: "share")
     ]
     assert devices == [["b0"], ["b1"], ["b2"]]
+
+
+def test_a_planned_solution_took_no_step_and_consumes_no_counters() -> None:
+    known = slices()
+    claims = [prepare_claim(make_claim("c", exactly(count=2)), CLASSES.get)]
+    a = TargetNode("a", {})
+    allocator = Allocator(AllocatedState(), Selectors(CELCompiler()))
+    found = allocator.allocate(a, known.pools(a), claims)
+    assert found is not None
+
+    planned = solution_of(plan_of(found, known.pools(a)), claims, known.pools(a), "a")
+
+    assert (planned.node_name, planned.steps) == ("a", 0)
+    assert planned.claims == found.claims
+    assert not any(taken.consumes_counters for taken in planned.claims[0][2])

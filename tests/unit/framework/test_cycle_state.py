@@ -131,3 +131,17 @@ def test_pre_score_may_replace_the_state_of_pre_filter() -> None:
     binding.reserve(harness.framework, cycle, "a")
 
     assert seen == ["filter", "score"]
+
+
+def test_a_state_that_is_dropped_is_absent_and_its_plugin_is_not_skipped() -> None:
+    harness = Harness([make_node("a")], [])
+    cycle = harness.framework.new_cycle(PodInfo(make_pod()), harness.cache.snapshot())
+    for name in ("A", "B"):
+        cycle.restore(name, name.lower())
+    cycle.skipped = frozenset({"A", "B", "C"})
+
+    cycle.drop_state("A")
+    cycle.drop_state("unknown")
+
+    assert (cycle.state_of("A"), cycle.state_of("B")) == (None, "b")
+    assert cycle.skipped == {"B", "C"}

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from mooring.framework import Diagnosis, NodeError, Pending, Reject
+from mooring.framework import Code, Diagnosis, NodeError, Pending, Reject, Status
+from mooring.testing import cluster, make_node
 
 
 def test_without_nodes_there_is_one_sentence_whatever_else_is_known() -> None:
@@ -107,3 +108,30 @@ def test_a_nodes_own_status_goes_before_the_one_of_all_absent_nodes() -> None:
     assert diagnosis.status_of("a") == own
     assert diagnosis.status_of("b") == absent
     assert Diagnosis(2).status_of("a") is None
+
+
+def test_rows_are_those_of_the_statuses_in_their_order() -> None:
+    cache = cluster(*(make_node(name) for name in "abcd"))
+    statuses: dict[str, Status] = {
+        "c": Reject("no"),
+        "gone": Reject("no"),
+        "a": Reject("no"),
+        "b": Reject("never", resolvable=False),
+    }
+    rows = {name: cache.nodes.row(name) for name in "abcd"}
+    diagnosis = Diagnosis(4, statuses=statuses)
+
+    assert diagnosis.rows_of(Code.UNSCHEDULABLE, cache.nodes).tolist() == [rows["c"], rows["a"]]
+    unresolvable = diagnosis.rows_of(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, cache.nodes)
+    assert unresolvable.tolist() == [rows["b"]]
+    assert diagnosis.rows_of(Code.ERROR, cache.nodes).tolist() == []
+
+
+def test_every_node_has_the_code_with_which_pre_filter_rejected_the_pod() -> None:
+    cache = cluster(*(make_node(name) for name in "abcd"))
+    diagnosis = Diagnosis(4, pre_filter=Reject("no"), statuses={"a": Reject("x", resolvable=False)})
+
+    every = diagnosis.rows_of(Code.UNSCHEDULABLE, cache.nodes).tolist()
+    assert every == cache.nodes.order.rows()
+    none = diagnosis.rows_of(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, cache.nodes)
+    assert none.tolist() == []

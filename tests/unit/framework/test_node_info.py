@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.errors import InvariantViolation
-from mooring.framework import NodeInfo
+from mooring.framework import NodeInfo, NodeView
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import cluster, make_node, make_pod
@@ -132,3 +132,23 @@ def test_a_row_without_a_node_has_no_object() -> None:
 
     with pytest.raises(InvariantViolation, match="row 0 has no node"):
         info(found)
+
+
+def test_amounts_beyond_int64_wrap_as_in_the_columns() -> None:
+    pods = [make_pod(f"p{number}", node="n", requests={"memory": "7E"}) for number in range(2)]
+    cache = cluster(make_node("n"), *pods)
+    view = NodeView.all_nodes(cache.snapshot())
+    one, two = (PodInfo(pod) for pod in pods)
+    extra = PodInfo(make_pod("extra", requests={"memory": "7E"}))
+
+    for hypothetical in (
+        view,
+        view.without([(one,)]),
+        view.without([(one, two)]),
+        view.plus([(extra,)]),
+        view.plus([(extra,)]).without([(one,)]),
+    ):
+        (info,) = hypothetical
+        expected = hypothetical.requested("memory").tolist()
+        assert [info.requested("memory")] == expected
+        assert -(2**63) <= info.requested("memory") < 2**63

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.clock import seeded_random
@@ -154,3 +154,35 @@ def test_a_node_info_reads_like_the_node() -> None:
     assert info.annotations == {"k": "v"}
     assert [pod.metadata.name for pod in info.pods] == ["p"]
     assert repr(info) == "NodeInfo(a)"
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        RESOURCES,
+        RESOURCES[::-1],
+        ("memory", "ephemeral-storage"),
+        ("cpu", EXTENDED),
+        ("example.com/nobody-has-this", "cpu"),
+        ("memory",),
+        (),
+    ],
+)
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=10)
+def test_the_lines_of_several_resources_are_those_of_each(
+    resources: tuple[str, ...], seed: int
+) -> None:
+    _, view, extra = world(seed)
+    some = view.subset(np.arange(len(view) - 1, -1, -2))
+    for part in (view, some, view.plus(extra), view.plus(extra).subset(np.arange(len(view))[::-1])):
+        for lines, line in (
+            (part.allocatables(resources), part.allocatable),
+            (part.requesteds(resources), part.requested),
+        ):
+            assert lines.shape == (len(resources), len(part))
+            assert lines.tolist() == [line(name).tolist() for name in resources]
+            assert not lines.flags.writeable
+        scored = [name for name in resources if name in ("cpu", "memory")]
+        lines = part.nonzero_requesteds(scored)
+        assert lines.tolist() == [part.nonzero_requested(name).tolist() for name in scored]

@@ -183,3 +183,43 @@ def test_of_two_that_hold_a_port_the_first_to_leave_frees_it_and_either_takes_it
     lineup.reprieve(world, 1)
     lineup.remove_victim(world, 1)
     assert not held(lineup)
+
+
+@pytest.mark.parametrize("with_terminating", [True, False])
+@pytest.mark.parametrize("namespaces", [None, ("red",), ("red", "blue"), ()])
+def test_a_key_counts_the_pods_of_its_namespaces(
+    namespaces: tuple[str, ...] | None, with_terminating: bool
+) -> None:
+    pods = [
+        make_pod(
+            f"p{number}",
+            node="a",
+            namespace=namespace,
+            labels={"app": app},
+            metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"} if dying else {},
+        )
+        for number, (namespace, app, dying) in enumerate(
+            [
+                ("red", "db", False),
+                ("red", "db", True),
+                ("blue", "db", False),
+                ("green", "db", False),
+                ("red", "web", False),
+            ]
+        )
+    ]
+    snapshot = cluster(make_node("a"), *pods).snapshot()
+    placed = list(snapshot.pods.on_row(0))
+    slots = np.array([entry.slot for entry in placed], dtype=np.intp)
+    names = None if namespaces is None else frozenset(namespaces)
+    key = CounterKey(names, DATABASE, with_terminating=with_terminating)
+    other = CounterKey(frozenset({"green"}), DATABASE, with_terminating=True)
+    counts = module.LabelClassCounts(snapshot)
+
+    expected = [int(key.counts(entry.info)) for entry in placed]
+    assert counts.of(slots, key).tolist() == expected
+    both = CounterKeys((key, other, key))
+    assert counts.of(slots, both).tolist() == [
+        2 * int(key.counts(entry.info)) + int(other.counts(entry.info)) for entry in placed
+    ]
+    assert counts.of(slots, both).tolist() == [both.counts(entry.info) for entry in placed]

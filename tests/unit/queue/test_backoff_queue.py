@@ -223,3 +223,28 @@ def test_without_windows_the_moment_it_says_is_late_enough() -> None:
     queue.add(refused("a", at_s=123_456.789))
 
     assert names(queue.pop_completed(queue.next_completion_s())) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [(1, 2, 3), (3, 1, 2), (2, 3, 1), (3, 2, 1), (1, 3, 2), (2, 1, 3)],
+)
+def test_the_next_of_all_kinds_of_pods_decides_when_to_look_again(
+    waits: tuple[int, int, int],
+) -> None:
+    queue = backoff()
+    entries = [refused("refused"), failed("failed"), entry("quarantined")]
+    for each, wait in zip(entries, waits, strict=True):
+        each.timestamp_s = NOW_S + 10 * wait
+    entries[2].quarantine_s = 1.0
+    for each in entries:
+        queue.add(each)
+
+    # Each of them waits one second, and the second in which it ends.
+    in_order = [each.uid for each in sorted(entries, key=lambda each: each.timestamp_s)]
+    for number, uid in enumerate(in_order, start=1):
+        at_s = queue.next_completion_s()
+        assert at_s == NOW_S + 10 * number + 2
+        assert names(queue.pop_completed(at_s - 1)) == []
+        assert names(queue.pop_completed(at_s)) == [uid]
+    assert queue.next_completion_s() == math.inf

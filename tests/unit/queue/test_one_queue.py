@@ -373,3 +373,25 @@ def test_a_gated_pod_whose_gate_stays_closed_does_not_move_at_its_own_update() -
 
     assert len(it.moved) == moves
     assert rejections(it) == {"GatePlugin": 1}
+
+
+@pytest.mark.parametrize(
+    ("refused_by", "pending"),
+    [(("Fit",), ()), ((), ("Fit",)), (("Fit",), ("Fit",)), (("Fit", "Other"), ("Fit",))],
+)
+def test_a_pod_that_is_popped_or_deleted_is_rejected_by_no_plugin_any_more(
+    refused_by: tuple[str, ...], pending: tuple[str, ...]
+) -> None:
+    it = Bench(Refuser("Fit", on(NODE_ADD)), Refuser("Other", on(NODE_ADD)))
+    plugins = {*refused_by, *pending}
+
+    for name in ("a", "b"):
+        it.add(name)
+        it.refuse(it.pop(), *refused_by, pending=pending)
+    assert rejections(it) == dict.fromkeys(plugins, 2)
+    it.queue.activate(["a"])
+    assert rejections(it) == dict.fromkeys(plugins, 2)
+    assert it.pop().uid == "a"
+    assert rejections(it) == dict.fromkeys(plugins, 1)
+    it.queue.delete("b")
+    assert rejections(it) == {}

@@ -301,3 +301,19 @@ def test_an_edit_of_a_pod_in_an_ordinary_backoff_does_not_shorten_it() -> None:
 
     assert it.queue_name("a") is QueueName.BACKOFF
     assert it.queue.pop() is None
+
+
+def test_a_pod_that_is_edited_at_once_waits_for_the_backoff_of_its_errors() -> None:
+    it, entry = quarantined()
+    changed = PodInfo(make_pod("poison", uid=entry.uid, labels={"app": "mended"}))
+
+    it.queue.update(entry.pod, changed)
+
+    assert (it.queue.quarantined_count, entry.is_quarantined) == (0, False)
+    assert entry.queue_name is QueueName.BACKOFF
+    it.clock.advance(3.9)  # after the third error in a row it waits 4 s
+    it.queue.flush()
+    assert it.queue.pop() is None
+    it.clock.advance(2)
+    it.queue.flush()
+    assert it.queue.pop() is entry

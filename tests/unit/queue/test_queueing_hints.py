@@ -346,3 +346,27 @@ def test_a_pod_that_cannot_be_signed_is_in_no_group_and_that_is_logged_and_count
         assert hints.group("S", pod("one")) == ("default-scheduler", None)
     assert [record.message for record in caplog.records] == ["plugin failed to sign a pod"]
     assert [*framework.errors.statistics().values()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("events", "hears_of_taints"),
+    [
+        ([NODE_ADD], True),
+        ([NODE_LABEL], False),
+        ([NODE_ADD, NODE_LABEL], True),
+        ([NODE_LABEL, NODE_ADD], True),
+        ([NODE_LABEL, PV_ADD], False),
+        ([PV_ADD], False),
+        ([NODE_ADD, NODE_TAINT], True),
+    ],
+)
+def test_a_plugin_that_any_of_its_events_calls_for_new_nodes_hears_of_taints(
+    events: list[ClusterEvent], hears_of_taints: bool
+) -> None:
+    hints = hints_of(Refuser("A", *(on(event, SKIP) for event in events)))
+
+    assert asked(hints, NODE_TAINT) == (["A"] if hears_of_taints else [])
+    expected = RequeueStrategy.SKIP
+    if hears_of_taints and NODE_TAINT not in events:
+        expected = RequeueStrategy.AFTER_BACKOFF  # it is registered without a hint
+    assert hints.strategy(refused("A"), NODE_TAINT, None, None) is expected

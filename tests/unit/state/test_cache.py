@@ -7,7 +7,7 @@ import pytest
 
 from mooring.errors import InvariantViolation
 from mooring.state import PodInfo, audit
-from mooring.state.cache import Cache
+from mooring.state.cache import Cache, empty_snapshot
 from mooring.testing import cluster, make_node, make_pod
 
 
@@ -284,3 +284,124 @@ def test_requests_that_leave_int64_wrap_as_in_go_and_come_back() -> None:
         cache.forget(pod.uid)
     assert requested(cache, "a", "memory") == 6 * 10**18
     assert audit(cache) == []
+
+
+def test_a_recount_repairs_what_the_pods_of_a_node_use() -> None:
+    cache = cluster(
+        make_node("a"),
+        make_node("b"),
+        make_pod("p", requests={"cpu": "1", "memory": "1Gi"}, node="a"),
+        make_pod("q", requests={"cpu": "2"}, node="a"),
+        make_pod("r", requests={"cpu": "4"}, node="b"),
+    )
+    row, generation = cache.nodes.row("a"), cache.nodes.log.generation
+    cache.nodes._requested[:, row] += 7
+    cache.nodes._nonzero[:, row] -= 7
+    cache.nodes._pod_count[row] = 9
+    assert audit(cache) != []
+
+    cache.recount("a")
+
+    assert audit(cache) == []
+    assert (requested(cache, "a"), requested(cache, "b")) == (3000, 4000)
+    changed = cache.nodes.log.rows_since(generation)
+    assert changed is not None
+    assert set(changed) == {row}
+    cache.recount("unknown")
+    cache.put_pod(make_pod("early", requests={"cpu": "5"}, node="late"))
+    cache.recount("late")  # a row without a node
+    assert requested(cache, "late") == 5000
+    assert audit(cache) == []
+
+
+def test_a_recount_of_a_row_without_pods_is_a_change() -> None:
+    cache = cluster(make_node("a"))
+    row, generation = cache.nodes.row("a"), cache.nodes.log.generation
+    cache.nodes._requested[cache.nodes.resource_id("cpu"), row] = 7
+
+    cache.recount("a")
+
+    assert requested(cache, "a") == 0
+    assert cache.nodes.log.rows_since(generation) == [row]
+
+
+def test_assumed_pods_are_listed_until_they_are_confirmed() -> None:
+    cache = cluster(make_node("a"))
+    infos = [PodInfo(make_pod(name)).on_node("a") for name in ("p", "q")]
+    for info in infos:
+        with cache.assume(info, "a") as reservation:
+            reservation.keep()
+    assert cache.assumed_uids() == ["pod-default-p", "pod-default-q"]
+
+    cache.confirm("pod-default-p")
+    assert (cache.assumed_uids(), cache.assumed_count()) == (["pod-default-q"], 1)
+    with pytest.raises(InvariantViolation, match="cannot confirm pod pod-default-p"):
+        cache.confirm("pod-default-p")
+    with pytest.raises(InvariantViolation, match="cannot confirm pod unknown"):
+        cache.confirm("unknown")
+    cache.forget("pod-default-q")
+    cache.forget("pod-default-q")
+    assert cache.assumed_uids() == []
+    assert audit(cache) == []
+
+
+def test_confirming_a_pod_ends_its_nomination() -> None:
+    cache = cluster(make_node("a"), make_node("b"))
+    info = PodInfo(make_pod("p"))
+    cache.nominator.nominate(info, "b")
+    with cache.assume(info.on_node("a"), "a") as reservation:
+        reservation.keep()
+    cache.nominator.nominate(info, "b")
+
+    cache.confirm(info.uid)
+
+    assert list(cache.nominator.node_names()) == []
+
+
+def test_a_pod_is_removed_by_its_name_with_its_nomination() -> None:
+    cache = cluster(make_node("a"), make_pod("p", node="a"), make_pod("q", node="a"))
+    waiting = PodInfo(make_pod("w", namespace="other"))
+    cache.nominator.nominate(waiting, "a")
+
+    cache.remove_pod_by_key("default/p")
+    cache.remove_pod_by_key("default/unknown")
+    cache.remove_pod_by_key("default/w")
+    assert [pod.info.metadata.name for pod in cache.pods] == ["q"]
+    assert [pod.metadata.name for pod in cache.nominator.pods_on("a")] == ["w"]
+
+    cache.remove_pod_by_key("other/w")
+    assert list(cache.nominator.node_names()) == []
+    assert audit(cache) == []
+
+
+def test_the_name_of_a_removed_pod_is_that_of_its_successor() -> None:
+    cache = cluster(make_node("a"), make_pod("p", uid="1", node="a"))
+    cache.put_pod(make_pod("p", uid="2", node="a"))
+    cache.remove_pod("1")
+
+    cache.remove_pod_by_key("default/p")
+
+    assert len(cache.pods) == 0
+
+
+def test_the_state_of_an_empty_cluster_has_nothing() -> None:
+    snapshot = empty_snapshot()
+
+    assert (len(snapshot.nodes), len(snapshot.pods), len(snapshot.device_classes)) == (0, 0, 0)
+    assert snapshot.is_current
+
+
+def test_all_ports_of_a_pod_are_free_when_it_goes() -> None:
+    cache = cluster(make_node("a"))
+    row = cache.nodes.row("a")
+    cache.put_pod(make_pod("p", node="a", host_ports=[80, 443]))
+    cache.put_pod(make_pod("q", node="a", host_ports=[443, 8080]))
+    ports = [("0.0.0.0", "TCP", port) for port in (80, 443, 8080)]
+    assert cache.nodes.ports.on_row(row) == dict(zip(ports, (1, 2, 1), strict=True))
+
+    cache.remove_pod("pod-default-p")
+    assert cache.nodes.ports.on_row(row) == {ports[1]: 1, ports[2]: 1}
+    cache.put_pod(make_pod("q", node="a", host_ports=[80]))
+    assert cache.nodes.ports.on_row(row) == {ports[0]: 1}
+    cache.remove_pod("pod-default-q")
+    assert cache.nodes.ports.on_row(row) == {}

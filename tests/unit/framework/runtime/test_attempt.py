@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mooring.decision import Rejection
 from mooring.errors import InvariantViolation
 from mooring.framework import (
     Attempt,
+    Code,
     Cycle,
     Diagnosis,
     Framework,
@@ -201,3 +203,115 @@ def test_the_record_keeps_how_far_a_sample_went() -> None:
     assert decision.total is not None
     assert len(decision.total) == 100
     assert decision.rejected == {}
+
+
+@pytest.mark.parametrize(
+    ("scores", "best_two"),
+    [
+        ({"a": "7", "b": "9", "c": "2"}, (9, "a", 7)),
+        ({"a": "7", "b": "7", "c": "7"}, (7, "b", 7)),
+        ({"a": "0", "b": "5", "c": "4"}, (5, "c", 4)),
+        ({"a": "3", "b": "5"}, (5, "a", 3)),
+    ],
+)
+@pytest.mark.parametrize("is_partial", [True, False])
+def test_the_next_best_node_is_named_with_both_scores(
+    scores: dict[str, str], best_two: tuple[int, str, int], is_partial: bool
+) -> None:
+    nodes = [node(name, score=score) for name, score in scores.items()]
+    if is_partial:
+        nodes.insert(0, node("x", no="x", score="90"))
+    _, attempt, placement = run(nodes, ByLabel())
+    assert isinstance(placement, Placement)
+
+    assert attempt.best_two(placement.row) == best_two
+    assert attempt.total is not None
+    assert int(attempt.total.max()) == best_two[0]
+
+
+def test_a_single_feasible_node_has_no_next_best() -> None:
+    _, attempt, placement = run([node("a", score="7"), node("b", no="x")], ByLabel())
+    assert isinstance(placement, Placement)
+
+    assert attempt.best_two(placement.row) is None
+    attempt.total, attempt.rows = np.array([7]), np.array([placement.row])
+    assert attempt.best_two(placement.row) is None
+
+
+def started_at(start: int, *nodes: Any, plugins: tuple[Any, ...] = (), **options: Any) -> Attempt:
+    """Returns an attempt that began at this index."""
+    harness = Harness(nodes, plugins or [ByLabel()], **options)
+    snapshot = harness.cache.snapshot()
+    attempt = Attempt(snapshot, start)
+    cycle = harness.framework.new_cycle(PodInfo(make_pod(nominated_node="n0")), snapshot)
+    schedule_pod(harness.framework, cycle, attempt)
+    return attempt
+
+
+def test_the_next_attempt_begins_after_the_nodes_that_this_one_visited() -> None:
+    plain = [node(f"n{number}") for number in range(1, 5)]
+    refusing = [node("n1", no="x"), node("n2"), node("n3", no="x"), node("n4", no="x")]
+
+    assert started_at(3, *plain).next_start_index(0) == 3
+    assert started_at(7, *plain).next_start_index(0) == 3
+    assert started_at(1, *refusing).next_start_index(0) == 1
+    # The nominated node was filtered before the others, and is visited again.
+    assert started_at(2, node("n0", no="x"), *plain).next_start_index(0) == 2
+    only_two = (Narrows("n1", "n2"), ByLabel())
+    assert started_at(1, *refusing, plugins=only_two).next_start_index(9) == 3
+    beside = started_at(1, node("n0", no="x"), *plain, plugins=only_two)
+    assert beside.next_start_index(9) == (1 + 2 + 1) % 5
+
+
+def test_after_a_sample_the_next_attempt_begins_where_it_ended() -> None:
+    nodes = [node(f"m{number:03}") for number in range(130)]
+    attempt = started_at(50, *nodes, percentage_of_nodes_to_score=1)
+    assert attempt.sampled == 100
+
+    assert attempt.next_start_index(0) == 20
+
+
+def test_without_any_visited_node_the_next_attempt_begins_where_the_caller_says() -> None:
+    harness = Harness([node("a")], [ByLabel()])
+    assert Attempt(harness.cache.snapshot(), 3).next_start_index(7) == 7
+    empty = Harness([], [ByLabel()]).cache.snapshot()
+    assert Attempt(empty, 3).next_start_index(7) == 7
+
+
+def test_statuses_are_looked_up_by_node_and_by_code() -> None:
+    nodes = [node("a", no="x"), node("b", pending="x"), node("c", no="x"), node("left-out")]
+    harness, _, diagnosis = run(nodes, Narrows("a", "b", "c"), ByLabel())
+    assert isinstance(diagnosis, Diagnosis)
+    table = harness.cache.nodes
+
+    def rows_of(code: Code) -> list[str]:
+        return [table.names[row] for row in diagnosis.rows_of(code, table).tolist()]
+
+    assert rows_of(Code.UNSCHEDULABLE_AND_UNRESOLVABLE) == ["a", "c"]
+    assert rows_of(Code.PENDING) == ["b"]
+    assert rows_of(Code.ERROR) == []
+    assert diagnosis.status_of("b") == Pending("comes soon").named("ByLabel")
+    assert diagnosis.status_of("left-out") == diagnosis.absent
+    assert diagnosis.statuses.get("unknown") is None
+    assert diagnosis.statuses.get("left-out", "default") == "default"
+    with pytest.raises(KeyError, match="left-out"):
+        diagnosis.statuses["left-out"]
+
+
+def test_a_status_of_a_filter_comes_before_those_of_extenders_and_of_the_nominated_node() -> None:
+    harness, attempt, _ = run([node("a"), node("b", no="x")], ByLabel())
+    rows = {name: harness.cache.nodes.row(name) for name in "ab"}
+    earlier, later = Reject("earlier").named("Earlier"), Reject("later").named("Extender")
+    for row in rows.values():
+        attempt.extra[row] = earlier
+    diagnosis = attempt.diagnosis()
+    assert diagnosis.status_of("a") == earlier
+    assert diagnosis.status_of("b") == Reject("z last", "a first", resolvable=False).named(
+        "ByLabel"
+    )
+
+    attempt.by_extenders[rows["a"]] = later
+    assert attempt.diagnosis().status_of("a") == later
+    table = harness.cache.nodes
+    found = attempt.diagnosis().rows_of(Code.UNSCHEDULABLE, table).tolist()
+    assert found == [rows["a"]]

@@ -338,3 +338,19 @@ def test_an_error_where_an_earlier_filter_refused_is_never_seen() -> None:
 
     assert decision.result == "scheduled"
     assert decision.sampled is None
+
+
+def test_narrowed_nodes_are_in_no_order_also_if_nothing_is_scored() -> None:
+    narrows = Before("Narrows", nodes_after_pre_filter("a", "b"), [])
+    decision = decided(narrows, Refuses("R", {}))
+    assert (decision.node, decision.choice) == ("a", "unordered")
+    assert decided(Refuses("R", {})).choice == "first"
+
+
+@pytest.mark.parametrize(("plugins", "choice"), [((), "first"), ((Flat(),), None)])
+def test_a_pod_that_pre_filter_rejects_has_the_choice_of_its_profile(
+    plugins: tuple[Any, ...], choice: str | None
+) -> None:
+    before = Before("B", Reject("never", resolvable=False), [])
+
+    assert decided(before, *plugins).choice == choice

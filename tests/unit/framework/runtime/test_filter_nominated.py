@@ -16,9 +16,12 @@ from mooring.framework import (
     NodeView,
     PreFilterResult,
     Reject,
+    Status,
     per_node,
 )
+from mooring.framework.runtime.filter import _is_feasible
 from mooring.objects import Pod
+from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
 
 NODES = [make_node(name) for name in ("a", "b", "c")]
@@ -80,6 +83,14 @@ def test_the_nominated_node_is_taken_and_no_other_is_looked_at() -> None:
     assert (decision.node, decision.choice, decision.tied) == ("b", "nominated", ("b",))
     assert filters.asked == [["b"]]
     assert (decision.rejected, decision.total) == ({}, None)
+
+
+def test_an_only_node_that_is_nominated_is_no_choice() -> None:
+    pod = make_pod("p", nominated_node="b")
+
+    assert Harness([make_node("b")], [Refuses(), Flat()]).decide(pod).decision.choice is None
+    assert decided(pod, Narrows("b"), Refuses(), Flat()).choice is None
+    assert decided(pod, Narrows("b", "c"), Refuses(), Flat()).choice == "nominated"
 
 
 def test_a_nominated_node_that_is_refused_leaves_the_way_to_the_others() -> None:
@@ -356,3 +367,26 @@ def test_a_plugin_that_fails_to_follow_is_named(method: str) -> None:
     assert str(caught.value) == (
         'running PreFilterExtension plugin "Breaks": LookupError: lost count'
     )
+
+
+# ---------------------------------------------------------------- a node alone, for batching
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_feasible"),
+    [(None, True), (Reject("busy"), False), (NodeError("broken"), True)],
+)
+@pytest.mark.parametrize("is_second", [True, False])
+def test_a_node_alone_is_feasible_also_if_its_filter_fails(
+    answer: Status | None, is_feasible: bool, is_second: bool
+) -> None:
+    plugins: list[Any] = [Refuses(b=answer) if answer is not None else Refuses()]
+    if is_second:
+        plugins.insert(0, Flat())
+    harness = Harness(NODES, plugins)
+    harness.cache.nominator.nominate(PodInfo(make_pod("rival", priority=9)), "b")
+    cycle = harness.begin(make_pod("p")).cycle
+
+    assert _is_feasible(harness.framework, cycle, "b") is is_feasible
+    assert _is_feasible(harness.framework, cycle, "a") is True
+    assert _is_feasible(harness.framework, cycle, "gone") is None

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.framework import Diagnosis, FilterStatuses, NodeError, Reject, Status
+from mooring.framework import Code, Diagnosis, FilterStatuses, NodeError, Reject, Status
 from mooring.framework.runtime.filter_results import NOT_VISITED, FilterResults
 
 STATUSES: list[Status | None] = [
@@ -107,3 +107,68 @@ def test_one_row_may_be_written_alone() -> None:
     results.set_code(1, 0, None)
     results.recompute_first(np.array([0], dtype=np.intp), 2)
     assert results.status(0) is None
+
+
+def test_a_cleared_sheet_has_no_feasible_row_and_no_counts() -> None:
+    results = FilterResults(("p", "q"), 3)
+    results.set_codes(0, slice(None), FilterStatuses.of([None, Reject("x"), None]))
+    results.recompute_first(None, 3)
+    assert results.refused_counts()[:2] == [2, 1]
+
+    results.clear()
+
+    assert results.feasible.tolist() == [False, False, False]
+    assert (results.feasible_rows().tolist(), results.count) == ([], 0)
+    assert results.refused_counts()[NOT_VISITED] == 3
+    assert sum(results.refused_counts()) == 3
+    assert (results.refused_count(), list(results.status_counts())) == (0, [])
+    results.set_first(2, 0)
+    assert (results.feasible_rows().tolist(), results.count) == ([2], 1)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 7), unique=True, max_size=8),
+            st.sampled_from([0, 1, 2, NOT_VISITED]),
+            st.booleans(),
+        ),
+        max_size=8,
+    )
+)
+def test_counts_are_kept_up_to_date_whichever_rows_change(
+    changes: list[tuple[list[int], int, bool]],
+) -> None:
+    results = FilterResults(("p", "q"), 8)
+    results.refused_counts()
+    expected = [NOT_VISITED] * 8
+    for rows, first, one_by_one in changes:
+        for row in rows:
+            expected[row] = first
+        if one_by_one:
+            for row in rows:
+                results.set_first(row, first)
+        else:
+            results.set_many(np.array(rows, dtype=np.intp), first)
+        counts = results.refused_counts()
+        assert [counts[value] for value in (0, 1, 2, NOT_VISITED)] == [
+            expected.count(value) for value in (0, 1, 2, NOT_VISITED)
+        ]
+        assert results.count == expected.count(0)
+        feasible = [row for row, value in enumerate(expected) if value == 0]
+        assert results.feasible_rows().tolist() == feasible
+        assert results.copy().refused_counts() == counts
+
+
+def test_marks_are_set_where_the_first_rejection_has_the_code() -> None:
+    final = Reject("never", resolvable=False)
+    results = FilterResults(("p", "q"), 5)
+    results.set_codes(0, slice(None), FilterStatuses.of([None, Reject("x"), final, None, None]))
+    results.set_codes(1, slice(None), FilterStatuses.of([None, final, Reject("y"), final, None]))
+    results.recompute_first(None, 5)
+    marks = np.array([True, True, True, False, False])
+
+    results.mask_of_code(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, marks)
+
+    # Feasible rows keep what they had.
+    assert marks.tolist() == [True, False, True, True, False]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mooring.clock import VirtualClock
 from mooring.errors import ConfigError, InvariantViolation, PluginError
 from mooring.framework import (
     Attempt,
@@ -24,11 +25,14 @@ from mooring.framework import (
     per_node,
     schedule_pod,
 )
+from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.runtime.filter_results import MAX_FILTERS
+from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch
 from mooring.plugins import PrioritySort
 from mooring.state import PodInfo
 from mooring.state.columns.change_log import Change
 from mooring.testing import FakeClock, Harness, cluster, make_node, make_pod
+from tests.unit.framework.runtime.test_with_extenders import Says
 
 
 class Gate:
@@ -317,3 +321,111 @@ def test_an_error_in_sign_is_one_of_that_pod() -> None:
 
     with pytest.raises(PluginError, match='running Sign plugin "Signs": AttributeError: no pen'):
         decided(Harness([make_node("a")], [Illiterate()]), pod())
+
+
+class AtPoint:
+    """Has one method, of an extension point."""
+
+    def __init__(self, name: str, point: str) -> None:
+        self.name = name
+        setattr(self, point, lambda *_: None)
+
+
+POINTS_THAT_REJECT = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
+
+
+@pytest.mark.parametrize("point", EXTENSION_POINTS)
+def test_plugins_that_may_reject_a_pod_are_those_of_some_points(point: str) -> None:
+    plugin, both = AtPoint("One", point), AtPoint("Both", "filter")
+    both.permit = both.filter  # type: ignore[attr-defined]
+    framework = Harness([make_node("a")], [plugin, both]).framework
+
+    expected = [plugin, both] if point in POINTS_THAT_REJECT else [both]
+    rejecting = framework.rejecting_plugins()
+    assert len(rejecting) == len(expected)
+    assert {id(entry) for entry in rejecting} == {id(entry) for entry in expected}
+
+
+def test_extenders_may_reject_a_pod_and_any_event_helps_it() -> None:
+    framework = Harness([make_node("a")], [AtPoint("One", "filter")]).framework
+    framework.set_extenders([Says("x", "filter"), Says("y", "filter")], lambda: 0.0)
+
+    _, of_extenders = framework.rejecting_plugins()
+
+    assert not hasattr(of_extenders, "events")
+    pod = PodInfo(make_pod())
+    assert framework.fragment(of_extenders.name, pod) is None
+
+
+class ForPods(Says):
+    """An extender for the pods of some names."""
+
+    def __init__(self, name: str, *pods: str, **options: Any) -> None:
+        super().__init__(name, "filter", **options)
+        self.pods = pods
+
+    def is_interested(self, pod: PodInfo) -> bool:
+        return pod.metadata.name in self.pods
+
+
+def test_a_pod_needs_extenders_if_any_is_interested_in_it() -> None:
+    framework = Harness([make_node("a")], [AtPoint("One", "filter")]).framework
+    pods = [PodInfo(make_pod(name)) for name in "pqr"]
+    assert not any(map(framework.needs_extenders, pods))
+
+    framework.set_extenders([ForPods("x", "p"), ForPods("y", "q")], lambda: 0.0)
+
+    assert [framework.needs_extenders(pod) for pod in pods] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("draw", "count", "index"), [(0.0, 3, 0), (0.34, 3, 1), (0.99, 3, 2), (0.5, 1, 0)]
+)
+def test_a_random_index_is_below_the_count(draw: float, count: int, index: int) -> None:
+    framework = Harness([make_node("a")], []).framework
+    framework.set_extenders([Says("x", "filter")], lambda: draw)
+
+    assert framework.random_index(count) == index
+
+
+def test_the_gate_that_was_closed_last_time_is_tried_first() -> None:
+    called: list[str] = []
+
+    class Gate:
+        def __init__(self, name: str, status: Status | None) -> None:
+            self.name = name
+            self.status = status
+
+        def pre_enqueue(self, pod: PodInfo) -> Status | None:
+            called.append(self.name)
+            return self.status
+
+    closed = [Gate("A", None), Gate("B", Reject("b")), Gate("C", Reject("c")), Gate("D", None)]
+    framework = Harness([make_node("a")], closed).framework
+
+    def order(first: str) -> tuple[str, str]:
+        called.clear()
+        status = framework.pre_enqueue(PodInfo(make_pod()), first=first)
+        assert status is not None
+        return "".join(called), status.plugin
+
+    assert order("") == ("AB", "B")
+    assert order("B") == ("B", "B")
+    assert order("C") == ("C", "C")
+    assert order("D") == ("DAB", "B")
+    assert order("gone") == ("AB", "B")
+
+
+@pytest.mark.parametrize("names", [(), ("x",), ("x", "y")])
+def test_with_extenders_there_is_no_batching_and_no_reuse_of_buffers(
+    names: tuple[str, ...],
+) -> None:
+    framework = Harness([make_node("a")], [AtPoint("One", "filter")]).framework
+    batch = framework.batch = OpportunisticBatch([], VirtualClock(), framework.fragment)
+
+    framework.set_extenders([Says(name, "bind") for name in names], lambda: 0.0)
+
+    assert framework.batch is (None if names else batch)
+    # An attempt may wait for an extender while other pods are scheduled.
+    assert framework._cache.reuses_buffers is (not names)
+    assert [extender.name for extender in framework.extenders] == list(names)

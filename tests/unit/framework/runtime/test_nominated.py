@@ -9,7 +9,12 @@ import pytest
 
 from mooring.errors import PluginError
 from mooring.framework import SKIP, Cycle, FilterStatuses, NodeInfo, NodeView, Reject
-from mooring.framework.runtime.nominated import filter_hypothetical, filter_one
+from mooring.framework.runtime.nominated import (
+    filter_hypothetical,
+    filter_one,
+    filter_with_nominated_pods,
+    nominated_pods_by_row,
+)
 from mooring.state import PodInfo
 from mooring.testing import Harness, make_node, make_pod
 
@@ -224,3 +229,135 @@ def test_an_answer_for_too_many_worlds_is_an_error() -> None:
 
     with pytest.raises(PluginError, match=r"should be uint16 of shape \(3,\)"):
         filter_one(harness.framework, cycle, plugin, view)
+
+
+# ---------------------------------------------------------------- nominated pods
+
+
+class RejectsNames:
+    """Rejects nodes by name."""
+
+    def __init__(self, name: str, *nodes: str) -> None:
+        self.name = name
+        self.nodes = nodes
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        refused = np.array([name in self.nodes for name in nodes.names], dtype=np.bool_)
+        return FilterStatuses.reject(refused, Reject(f"not {self.name}"))
+
+
+class NeedsCompany:
+    """Rejects nodes with fewer pods than this."""
+
+    name = "NeedsCompany"
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        return FilterStatuses.reject(nodes.pod_count < self.least, Reject("too few"))
+
+
+def first_rejections(
+    *plugins: Any,
+    nominated: dict[str, tuple[str, ...]] | None = None,
+    names: str = "abc",
+    only: tuple[str, ...] | None = None,
+) -> dict[str, tuple[str, str] | None]:
+    """Returns the plugin and the reason of each node's first rejection."""
+    harness, cycle, _ = opened(*plugins)
+    nodes = harness.cache.nodes
+    view = NodeView(cycle.snapshot, np.array([nodes.row(name) for name in names], dtype=np.intp))
+    by_row = {
+        nodes.row(name): tuple(info(pod) for pod in pods)
+        for name, pods in (nominated or {}).items()
+    }
+    statuses = filter_with_nominated_pods(harness.framework, cycle, view, by_row, only=only)
+    return {
+        name: None if status is None else (status.plugin, status.reasons[0])
+        for name, status in zip(names, statuses.to_list(), strict=True)
+    }
+
+
+def test_without_nominated_pods_the_first_filter_that_rejects_a_node_counts() -> None:
+    plugins = RejectsNames("A", "b"), AtMost("B", 1), RejectsNames("C", "a", "b", "c")
+
+    assert first_rejections(*plugins) == {
+        "a": ("B", "1 are enough"),
+        "b": ("A", "not A"),
+        "c": ("C", "not C"),
+    }
+    assert first_rejections(*plugins, names="ca") == {
+        "c": ("C", "not C"),
+        "a": ("B", "1 are enough"),
+    }
+    assert first_rejections(*plugins, only=("C",))["b"] == ("C", "not C")
+    assert first_rejections(*plugins[:2], only=("A", "B"))["c"] is None
+    assert first_rejections(*plugins, names="") == {}
+
+
+def test_a_node_without_a_rejection_between_filters_is_feasible() -> None:
+    plugins = RejectsNames("A"), RejectsNames("B", "b"), RejectsNames("C"), RejectsNames("D", "a")
+
+    assert first_rejections(*plugins) == {"a": ("D", "not D"), "b": ("B", "not B"), "c": None}
+
+
+def test_nominated_pods_count_as_placed_where_they_are_nominated() -> None:
+    # a has two pods, b one and c none.
+    at_most = AtMost("Full", 2)
+    assert first_rejections(at_most)["b"] is None
+    assert first_rejections(at_most, nominated={"b": ("w",)}) == {
+        "a": ("Full", "2 are enough"),
+        "b": ("Full", "2 are enough"),
+        "c": None,
+    }
+    assert first_rejections(at_most, nominated={"c": ("v", "w")}, names="cb") == {
+        "c": ("Full", "2 are enough"),
+        "b": None,
+    }
+    # None of the nodes that are filtered has nominated pods.
+    assert first_rejections(at_most, nominated={"b": ("w",)}, names="ca")["c"] is None
+
+
+def test_a_node_that_needs_its_nominated_pods_is_rejected_without_them() -> None:
+    needs = NeedsCompany(2)
+    assert first_rejections(needs, nominated={"b": ("w",), "c": ("v", "w")}) == {
+        "a": None,
+        "b": ("NeedsCompany", "too few"),
+        "c": ("NeedsCompany", "too few"),
+    }
+
+
+def test_the_rejection_with_nominated_pods_is_the_first() -> None:
+    plugins = NeedsCompany(1), RejectsNames("A", "b"), AtMost("Full", 2)
+
+    # With w on c it passes NeedsCompany, and then all others; without w it does not.
+    assert first_rejections(*plugins, nominated={"b": ("w",), "c": ("w",)}) == {
+        "a": ("Full", "2 are enough"),
+        "b": ("A", "not A"),
+        "c": ("NeedsCompany", "too few"),
+    }
+    # With two more pods c is full before it is found to be empty without them.
+    assert first_rejections(*plugins, nominated={"c": ("v", "w")})["c"] == ("Full", "2 are enough")
+
+
+def test_nominated_pods_of_lower_priority_and_the_pod_itself_do_not_count() -> None:
+    harness = Harness(NODES, [])
+    nominator = harness.cache.nominator
+    for name, priority, node in (
+        ("low", 4, "a"),
+        ("equal", 5, "a"),
+        ("high", 6, "a"),
+        ("me", 5, "b"),
+        ("lower", 1, "b"),
+        ("late", 9, "gone"),
+    ):
+        nominator.nominate(PodInfo(make_pod(name, priority=priority)), node)
+    cycle = harness.framework.new_cycle(
+        PodInfo(make_pod("me", priority=5)), harness.cache.snapshot()
+    )
+
+    by_row = nominated_pods_by_row(cycle)
+
+    names = {row: [pod.metadata.name for pod in pods] for row, pods in by_row.items()}
+    assert names == {harness.cache.nodes.row("a"): ["equal", "high"]}

@@ -111,6 +111,19 @@ def test_a_full_node_is_needed_for_a_hint() -> None:
     assert cluster.counts("scheduler_batch_cache_flushed_total") == {"node_not_full": 2}
 
 
+def test_the_node_of_the_last_pod_must_be_full_and_not_that_of_an_earlier_one() -> None:
+    cluster = Cluster(one_pod_each(4))
+    cluster.place(replica("p0"))
+    last = replica("p1")
+    node, choice = cluster.place(last)
+    assert choice == "batched"
+    cluster.cache.remove_pod(last.metadata.uid)
+
+    assert cluster.place(replica("p2"))[1] is None
+    assert node != "n0"
+    assert cluster.counts("scheduler_batch_cache_flushed_total") == {"node_not_full": 1}
+
+
 def test_other_pods_end_the_batch() -> None:
     cluster = Cluster(one_pod_each(4))
     cluster.place(replica("p0"))
@@ -150,6 +163,26 @@ def test_a_hint_that_is_not_feasible_is_not_used() -> None:
     cluster.cache.put_node(make_node("n4", allocatable={"cpu": "1"}))
     assert cluster.place(replica("p1")) == ("n4", None)
     assert cluster.counts("scheduler_batch_attempts_total") == {"no_hint": 1, "hint_not_used": 1}
+
+
+def test_nodes_that_refused_the_last_pod_are_no_hints() -> None:
+    cluster = Cluster(
+        [
+            make_node("n0", allocatable={"cpu": "1"}),
+            make_node("refused", allocatable={"cpu": "1"}, taints=["gpu:NoSchedule"]),
+            make_node("n1", allocatable={"cpu": "1"}),
+        ]
+    )
+    assert [cluster.place(replica(f"p{number}")) for number in range(2)] == [
+        ("n0", None),
+        ("n1", "batched"),
+    ]
+    cluster.cache.put_node(make_node("n2", allocatable={"cpu": "1"}))
+
+    assert cluster.place(replica("p2")) == ("n2", None)
+    # The sorted nodes are used up: there is no hint that turns out to be wrong.
+    assert cluster.counts("scheduler_batch_attempts_total") == {"no_hint": 2, "hint_used": 1}
+    assert cluster.counts("scheduler_batch_cache_flushed_total") == {"empty_list": 1}
 
 
 def test_default_spread_constraints_turn_it_off() -> None:

@@ -256,3 +256,12 @@ def test_reads_are_columns_of_nodes(reads: Any) -> None:
     Reader.reads = reads  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match="reads: must be columns of nodes"):
         check_plugin(Reader())
+
+
+@pytest.mark.parametrize("point", ["permit", "post_bind"])
+def test_only_methods_for_several_nodes_are_told_apart_by_their_parameters(point: str) -> None:
+    # Two parameters are right here, whatever their names.
+    check_plugin(made(**{point: method_with(("pod", "node"), is_async=False)}))
+    for of_nodes in ("filter", "score"):
+        wrong = fault(made(**{of_nodes: method_with(("pod", "node"), is_async=False)}))
+        assert "takes (pod, node): decorate it with @per_node" in wrong

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mooring.decision import Preemption
 from mooring.framework import Code, Cycle, Diagnosis, PostFilterResult, Reject
 from mooring.framework.runtime.post_filter import post_filter
 from mooring.framework.status import ClaimChange, NodeError
@@ -122,3 +123,17 @@ def test_a_claim_is_changed_whatever_later_plugins_return(later: Any) -> None:
     result, _, _ = tried(PostFilterResult(NO, claim_change=change), later)
 
     assert result.claim_change is change
+
+
+def test_the_record_of_an_earlier_plugin_is_kept_unless_a_later_one_has_its_own() -> None:
+    def record(name: str) -> Any:
+        return lambda: Preemption(name, (), {}, ())
+
+    first, second = record("first"), record("second")
+    answers = PostFilterResult(NO, record=first), PostFilterResult(NO)
+    assert tried(*answers)[0].record is first
+    assert tried(*reversed(answers))[0].record is first
+    answers = PostFilterResult(NO, record=first), PostFilterResult(NO, record=second)
+    assert tried(*answers)[0].record is second
+    success = PostFilterResult(None, "a", record=second)
+    assert tried(answers[0], success)[0].record is second

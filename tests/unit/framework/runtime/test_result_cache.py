@@ -395,3 +395,55 @@ def test_an_attempts_arrays_are_those_of_its_snapshot() -> None:
     snapshot = harness.cache.snapshot()
     assert Attempt(snapshot).rejected() == {}
     assert Attempt(snapshot).refused_count() == 0
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_the_state_of_pre_score_is_there_when_a_changed_node_is_scored(is_timed: bool) -> None:
+    class Prefers(Fits):
+        """Scores by a state of PreScore; notes the runs of PreScore."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.pre_scored = 0
+
+        def pre_score(self, cycle: Cycle, nodes: NodeView) -> None:
+            self.pre_scored += 1
+            cycle[self] = cycle.pod.requests["cpu"] + 7000
+
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+            return FilterStatuses.feasible(len(nodes))
+
+        def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+            return (cycle[self] - nodes.requested("cpu")) // 1000
+
+    plugin = Prefers()
+    harness = Harness(nodes(), [plugin])
+    harness.framework.timed_every = int(is_timed)
+    totals = []
+    for number in range(4):
+        totals.append(harness.decide(pod(f"p{number}")).decision.total)
+        place(harness, f"n{number}", f"placed-{number}", cpu="3")
+
+    assert plugin.pre_scored == 1
+    for number, total in enumerate(totals):
+        assert total == {f"n{node}": 8 - 3 * (node < number) for node in range(6)}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_scores_that_are_not_shared_do_not_add_to_those_that_are(count: int) -> None:
+    class Live:
+        """Scores nodes anew for each pod."""
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def score(self, cycle: Cycle, nodes: NodeView) -> Any:
+            return np.array([int(name[1:]) for name in nodes.names], dtype=np.int64)
+
+    live = [Live(f"Live{number}") for number in range(count)]
+    harness = Harness(nodes(), [Fits(), *live], weights={"Live0": 3})
+
+    factor = 3 + (count - 1)
+    for number in range(4):
+        total = harness.decide(pod(f"p{number}")).decision.total
+        assert total == {f"n{node}": 4 + factor * node for node in range(6)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -280,3 +281,34 @@ def test_zero_scores_are_shared_and_cannot_be_changed() -> None:
     assert not is_zero(np.array([0, 0, 1]))
     assert zero_scores(0).tolist() == []
     assert is_zero(np.zeros(0, dtype=np.int64))
+
+
+@pytest.mark.parametrize(
+    ("scores", "refused", "tied", "node"),
+    [
+        ((3, 7, 7), (), ["b", "c"], "c"),
+        ((7, 7, 7), (), ["a", "b", "c"], "c"),
+        ((7, 3, 7), ("b",), ["a", "c"], "c"),
+        ((9, 9, 7), ("a",), None, "b"),
+        ((1, 2, 3), (), None, "c"),
+        ((3, 2, 1), (), None, "a"),
+    ],
+)
+def test_a_function_that_breaks_ties_gets_the_best_nodes_by_name(
+    scores: tuple[int, ...], refused: tuple[str, ...], tied: list[str] | None, node: str
+) -> None:
+    # The nodes are visited in another order than that of their names.
+    harness = Harness(NODES[::-1], [Not(*refused), Scores("A", *scores)])
+    calls: list[list[str]] = []
+
+    def take_last(names: Sequence[str]) -> str:
+        calls.append(list(names))
+        return names[-1]
+
+    harness.framework.tie_break = take_last
+
+    decision = harness.decide(POD).decision
+
+    assert decision.node == node
+    assert calls == ([] if tied is None else [tied])
+    assert decision.tied == tuple(tied or [node])

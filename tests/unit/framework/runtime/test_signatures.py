@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.framework.runtime import signatures
-from mooring.framework.runtime.signatures import Signatures
+from mooring.framework.runtime.signatures import Signature, Signatures
 from mooring.state import PodInfo
 from mooring.testing import make_pod
 
@@ -160,3 +160,22 @@ def test_huge_pods_are_signed_each_by_itself() -> None:
 
     assert one is other
     assert plugin.signed == 2
+
+
+class Idle:
+    """Applies to no pod; it may have a state for such pods."""
+
+    def __init__(self, name: str, **more: Any) -> None:
+        self.name = name
+        self.__dict__.update(more)
+
+
+def test_the_states_of_all_plugins_that_do_not_apply_are_kept() -> None:
+    idle = [Idle("A"), Idle("B", idle_state="b"), Idle("C", idle_state=None), Idle("D")]
+
+    signature = Signature({"X": 1, "Y": ()}, idle)
+
+    assert signature.idle_plugins == {"A", "B", "C", "D"}
+    assert signature.idle_states == {"B": "b", "C": None}
+    assert signature.cached_plugins == {"X", "Y"}
+    assert signature.fragments == {"X": 1, "Y": ()}

@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 
 from mooring.errors import PluginError
-from mooring.framework import Cycle, FilterStatuses, NodeView
-from mooring.framework.runtime.timings import Timing, Timings
+from mooring.framework import (
+    SKIP,
+    Cycle,
+    FilterStatuses,
+    NodeError,
+    NodeView,
+    Pending,
+    PostFilterResult,
+    Reject,
+    Wait,
+)
+from mooring.framework.runtime.timings import Timing, Timings, code_of
+from mooring.metrics.registry import Metrics
+from mooring.scheduler.metrics import record_frameworks
 from mooring.testing import FakeClock, Harness, make_node, make_pod
 
 
@@ -72,6 +84,42 @@ def test_the_framework_times_one_attempt_in_ten_with_its_own_clock() -> None:
         ("Slow", "Filter"): Timing(3, 6.0),
         ("Slow", "Score"): Timing(3, 1.5),
     }
+
+
+def test_a_framework_with_metrics_keeps_its_own_timings() -> None:
+    clock = FakeClock()
+    harness = Harness(NODES, [Slow(clock)], clock=clock)
+    record_frameworks(Metrics(clock=clock), {"default-scheduler": harness.framework})
+    harness.framework.timed_every = 1
+
+    harness.decide(make_pod())
+    harness.decide(make_pod())
+
+    assert harness.framework.timings.statistics() == {
+        ("Slow", "Filter"): Timing(2, 4.0),
+        ("Slow", "Score"): Timing(2, 1.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [
+        (SKIP, "Skip"),
+        (Wait(1), "Wait"),
+        (Reject("no"), "Unschedulable"),
+        (Reject("no", resolvable=False), "UnschedulableAndUnresolvable"),
+        (Pending("soon"), "Pending"),
+        (NodeError("broken"), "Error"),
+        (PostFilterResult(None, "a"), "Success"),
+        (PostFilterResult(Reject("no")), "Unschedulable"),
+        (FilterStatuses.reject(np.array([True]), Reject("no")), "Success"),
+        (np.zeros(2), "Success"),
+        (None, "Success"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_code_of_a_result_is_that_of_its_status(result: Any, code: str) -> None:
+    assert code_of(result) == code
 
 
 def test_a_call_that_raises_is_timed_too() -> None:

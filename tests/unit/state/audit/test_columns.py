@@ -223,3 +223,31 @@ def test_ghosts_are_counted_too() -> None:
     cache.nodes._pod_count[row_of(cache, "a")] = 0
 
     assert audit(cache) == ["node a (row 0): pod_count is 0, should be 2"]
+
+
+@pytest.mark.parametrize("index", [-1, 99])
+def test_ids_that_are_not_in_use_are_reported(index: int) -> None:
+    cache = healthy()
+
+    cache.nodes._taint_ids[1] = index
+
+    assert audit(cache) == [f"node b (row 1): taints is <id {index} is not in use>, should be ()"]
+
+
+def test_an_id_that_was_released_is_reported() -> None:
+    cache = healthy()
+    column = cache.nodes.label("rack")
+    column.values._values[0] = None
+
+    (problem,) = audit(cache)
+    assert problem == "node a (row 0): label rack is <id 0 is not in use>, should be 1"
+
+
+def test_labels_that_are_counted_wrongly_are_reported() -> None:
+    cache = healthy()
+    cache.nodes.labels._holders["rack"] += 1
+
+    (problem,) = audit(cache)
+    actual, expected = problem.removeprefix("labels are on ").split(", should be ")
+    assert "'rack': 2" in actual
+    assert "'rack': 1" in expected

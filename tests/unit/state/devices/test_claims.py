@@ -117,3 +117,86 @@ def test_the_claim_for_extended_resources_is_found_by_its_pod() -> None:
     claims.remove("default/web-extended-resources-x")
     assert claims.for_extended_resources("web", "u1") is None
     assert claims.owners() == set()
+
+
+def special(uid: str, claim_name: str = "special", **more: Any) -> ResourceClaim:
+    """Returns a claim for the extended resources of the pod "web"."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid, "controller": True}
+    metadata = {
+        "annotations": {EXTENDED_RESOURCE_ANNOTATION: "true"},
+        "ownerReferences": [owner],
+        **more,
+    }
+    return make_claim(claim_name, **metadata)
+
+
+def test_a_claim_for_extended_resources_follows_a_change_of_its_pod() -> None:
+    claims = Claims()
+    claims.put(special("u1"))
+    other = special("u1", "other")
+    claims.put(other)
+    assert claims.owners() == {"u1"}
+    claims.put(special("u2"))
+    assert claims.owners() == {"u1", "u2"}
+    assert claims.for_extended_resources("web", "u1") is other
+
+    claims.remove("default/other")
+    assert claims.owners() == {"u2"}
+    claims.put(make_claim("special"))
+    assert claims.owners() == set()
+
+
+@pytest.mark.parametrize("annotation", ["false", None])
+def test_only_claims_with_the_annotation_are_for_extended_resources(annotation: str | None) -> None:
+    claims = Claims()
+    annotations = {} if annotation is None else {EXTENDED_RESOURCE_ANNOTATION: annotation}
+    claims.put(special("u1", annotations=annotations))
+
+    assert claims.owners() == set()
+    assert claims.for_extended_resources("web", "u1") is None
+
+
+def test_an_owner_that_does_not_control_the_claim_is_not_its_pod() -> None:
+    claims = Claims()
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "u1"}
+    claims.put(special("u1", ownerReferences=[owner]))
+
+    assert claims.owners() == set()
+    assert claims.for_extended_resources("web", "u1") is None
+
+
+def test_a_version_between_the_reported_and_the_assumed_one_is_what_restore_returns_to() -> None:
+    claims = Claims()
+    changes = Changes(claims)
+    claims.put(claim("5"))
+    written = claim("9")
+    claims.assume(written)
+    claims.assume(written)  # the same object: no change
+    for version in ("7", "6", "7"):
+        claims.put(claim(version))
+    assert changes.versions == [(None, "5"), ("5", "9")]
+
+    claims.restore("default/c")
+    claims.restore("default/unknown")
+    assert changes.versions == [(None, "5"), ("5", "9"), ("9", "7")]
+
+
+def test_an_equal_version_may_be_assumed_and_a_version_of_a_file_always() -> None:
+    claims = Claims()
+    claims.put(claim("5"))
+    claims.assume(claim("5"))
+    claims.assume(claim(""))
+    assert _version(claims.get("default/c")) == ""
+    claims.assume(claim("1"))
+    assert _version(claims.get("default/c")) == "1"
+    assert [entry.metadata.resource_version for entry in claims.all()] == ["1"]
+
+
+@pytest.mark.parametrize(("before", "after"), [("5", ""), ("", "5"), ("x", "1"), ("9", "x")])
+def test_a_version_that_is_no_number_is_newer_and_older_than_any(before: str, after: str) -> None:
+    claims = Claims()
+    for version in (before, after, before):
+        claims.put(claim(version))
+
+        assert _version(claims.get("default/c")) == version
+    assert claims.version == 3

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from mooring.state.audit import audit
 from mooring.state.cache import Cache
+from mooring.state.devices import signatures as module
 from mooring.state.devices.signatures import NO_NODE, UNSHARED
 from mooring.testing import make_node
 from tests.helpers.devices import make_claim, make_device, make_slice, result_of
@@ -149,3 +151,114 @@ def test_a_change_of_all_nodes_starts_a_new_layout() -> None:
     signatures(cache)
 
     assert known.layout == layout + 1
+
+
+def test_attributes_that_are_read_already_do_not_start_the_numbers_again() -> None:
+    there = cluster("x").snapshot().devices.signatures
+    there.read(MODEL | {("gpu.test", "numa")})
+    epoch = there.epoch
+
+    there.read(MODEL)
+    there.read(frozenset())
+    assert there.epoch == epoch
+    there.read(frozenset({("gpu.test", "serial")}))
+    assert there.epoch == epoch + 1
+    assert there.names == MODEL | {("gpu.test", "numa"), ("gpu.test", "serial")}
+    there.read(None)
+    assert there.epoch == epoch + 2
+    assert there.names is None
+
+
+def test_a_node_whose_pools_cannot_be_read_shares_nothing() -> None:
+    cache = cluster("x", "x")
+    bad = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["1"]}]}
+    selector = {"nodeSelectorTerms": [bad]}
+    cache.put_object("ResourceSlice", make_slice("net", pool="net", nodeSelector=selector))
+
+    assert signatures(cache) == [UNSHARED, UNSHARED]
+
+
+def test_the_meaning_of_a_number_is_what_is_in_use() -> None:
+    cache = Cache()
+    for name in ("a", "b"):
+        cache.put_node(make_node(name))
+        devices = [make_device(f"d{number}") for number in range(4)]
+        cache.put_object("ResourceSlice", make_slice(f"s-{name}", devices, node=name))
+    amount = {"memory": "1Gi", "cores": "2"}
+    used = [result_of("d1", "a"), result_of("d3", "a")]
+    share = result_of("d2", "a", shareID="s", consumedCapacity=amount)
+    cache.put_object("ResourceClaim", make_claim("c", allocated=[*used, share]))
+    numbers = cache.snapshot().devices.signatures
+    of_a, of_b = (numbers.usage(number) for number in signatures(cache))
+
+    assert of_a.pools == of_b.pools
+    assert (of_a.alone, of_b.alone) == (0b1010, 0)
+    assert of_a.shares == ((2, (("cores", 2 * 10**9), ("memory", 2**30 * 10**9))),)
+    assert of_b.shares == ()
+
+
+@pytest.mark.parametrize("listed", [256, 0])
+def test_each_number_of_some_nodes_comes_with_one_of_their_rows(
+    listed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "NUMBERS_LISTED", listed)
+    cache = cluster("x", "x", "y", "z")
+    there = cache.snapshot().devices.signatures
+    there.read(MODEL)
+    x, _, y, z = signatures(cache)
+    rows = [cache.nodes.live_row(f"n{number}") for number in range(4)]
+
+    def by_number(*of: int) -> dict[int, int]:
+        pairs = there.one_row_of_each(np.array([rows[number] for number in of]) if of else None)
+        assert len(pairs) == len(dict(pairs))
+        return dict(pairs)
+
+    assert by_number().keys() == {x, y, z}
+    assert by_number()[x] in rows[:2]
+    assert (by_number()[y], by_number()[z]) == (rows[2], rows[3])
+    assert by_number(0, 2) == {x: rows[0], y: rows[2]}
+    assert by_number(1) == {x: rows[1]}
+
+    # The row that got a number last has another now; and one number has no row any more.
+    cache.put_object("ResourceSlice", make_slice("s1", [make_device("d0", model="y")], node="n1"))
+    cache.remove_node("n3")
+    assert signatures(cache) == [x, y, y]
+    assert by_number().keys() == {x, y}
+    assert by_number()[x] == rows[0]
+    assert by_number()[y] in (rows[1], rows[2])
+    cache.put_object("ResourceSlice", make_slice("s0", [make_device("d0", model="z")], node="n0"))
+    assert signatures(cache) == [z, y, y]
+    assert by_number()[z] == rows[0]
+    assert by_number().keys() == {y, z}
+
+
+def test_the_numbers_start_again_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NUMBERS_MAX", 3)
+    cache = cluster("x", "y")
+    there = cache.snapshot().devices.signatures
+    there.read(MODEL)
+    signatures(cache)
+    epoch = there.epoch
+    for number in range(1, 4):
+        device = make_device("d0", model=f"new-{number}")
+        cache.put_object("ResourceSlice", make_slice("s0", [device], node="n0"))
+        a, b = signatures(cache)
+        assert a != b
+        assert there.count <= 5
+    assert there.epoch > epoch
+    assert audit(cache) == []
+
+
+def test_the_audit_goes_on_after_a_row_without_a_node() -> None:
+    cache = cluster("x", "x", "y")
+    there = cache.snapshot().devices.signatures
+    there.read(MODEL)
+    signatures(cache)
+    cache.remove_node("n0")
+    same, other = signatures(cache)
+    assert same != other
+    assert audit(cache) == []
+
+    there.column[cache.nodes.live_row("n2")] = same
+
+    assert any("n2: they share a signature, or should" in problem for problem in audit(cache))

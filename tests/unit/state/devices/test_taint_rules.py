@@ -149,3 +149,52 @@ def test_the_audit_reports_a_slice_without_the_taint_of_its_rule() -> None:
     there.slices.put(two_devices())
 
     assert audit_devices(there) == ["slice s does not have the taints of its DeviceTaintRules"]
+
+
+def test_the_rule_of_each_taint_is_told_from_the_taints_of_the_driver() -> None:
+    there = devices()
+    own = {"key": "own", "effect": "NoSchedule"}
+    there.put(two_devices(taints=[own, {"key": "b", "effect": "NoSchedule"}]))
+    pool = ("gpu.test", "p")
+
+    def rules_of(device: str, pool_key: tuple[str, str] = pool) -> list[tuple[str, str]]:
+        obj = next(iter(there.slices.objects()))
+        (found,) = (entry for entry in obj.spec.devices if entry.name == device)
+        return [
+            (taint.key, there.taint_rules.rule_of(taint, found, pool_key)) for taint in found.taints
+        ]
+
+    assert rules_of("d0") == [("own", ""), ("b", "")]
+    there.put(rule("b"))
+    there.put(rule("a", device="d0"))
+    there.put(rule("c", pool="p", driver="gpu.test"))
+    there.put(rule("of-another-pool", pool="q"))
+    there.put(rule("of-another-driver", driver="other"))
+
+    assert rules_of("d0") == [("own", ""), ("b", ""), ("a", "a"), ("b", "b"), ("c", "c")]
+    assert rules_of("d1") == [("b", "b"), ("c", "c")]
+
+
+def test_rules_are_listed_by_name_and_slices_as_they_were_published() -> None:
+    there = devices()
+    published = two_devices()
+    for name in ("b", "a", "c"):
+        there.put(rule(name))
+    there.put(published)
+    there.remove("DeviceTaintRule", "b")
+
+    assert [entry.metadata.name for entry in there.taint_rules.rules] == ["a", "c"]
+    assert there.taint_rules.published == [published]
+    assert taints(there) == {"d0": ["a", "c"], "d1": ["a", "c"]}
+
+
+def test_the_audit_reports_slices_that_are_missing_or_too_many() -> None:
+    there = devices()
+    there.put(two_devices())
+    there.slices.put(make_slice("surplus", [make_device("d0")], node="a"))
+    there.slices.remove("s")
+
+    assert audit_devices(there) == [
+        "slice s does not have the taints of its DeviceTaintRules",
+        "slice surplus does not have the taints of its DeviceTaintRules",
+    ]

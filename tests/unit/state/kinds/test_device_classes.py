@@ -57,3 +57,40 @@ def test_when_one_of_two_classes_is_deleted_nothing_has_the_resource_until_an_up
 
     there.put(make_class("a", resource=GPU))
     assert there.class_of(GPU) == "a"
+
+
+def test_without_the_gate_no_resource_stands_for_a_class() -> None:
+    there = DeviceClasses(maps_resources=False)
+    there.put(make_class("a", resource=GPU))
+
+    assert (there.class_of(GPU), there.class_of(PREFIX + "a")) == (None, None)
+    assert (len(there), there.names()) == (1, ["a"])
+    there.remove("DeviceClass", "a")
+    assert (len(there), there.names()) == (0, [])
+
+
+def test_the_version_rises_with_each_change_and_not_with_the_end_of_an_unknown_class() -> None:
+    there = DeviceClasses()
+    there.put(make_class("a"))
+    there.put(make_class("a"))
+    assert there.version == 2
+    there.remove("DeviceClass", "unknown")
+    assert there.version == 2
+    there.remove("DeviceClass", "a")
+    assert there.version == 3
+
+
+def test_a_class_that_loses_its_resource_keeps_the_one_with_its_own_name() -> None:
+    there = classes(make_class("a", resource=GPU))
+    there.put(make_class("a"))
+
+    assert (there.class_of(GPU), there.class_of(PREFIX + "a")) == (None, "a")
+
+
+def test_a_class_may_be_updated_under_its_own_resource() -> None:
+    there = classes(make_class("a", resource=GPU, created="2026-01-01T00:00:00Z"))
+    newer = make_class("a", "model=x", resource=GPU, created="2026-02-01T00:00:00Z")
+    there.put(newer)
+
+    assert there.get("a") is newer
+    assert (there.class_of(GPU), there.class_of(PREFIX + "a")) == ("a", "a")

@@ -71,3 +71,31 @@ def test_selections_that_nobody_asks_for_are_forgotten(monkeypatch: pytest.Monke
         found.selected_by(selector)
 
     assert [selector for selector, _ in found.selections()] == [TEAM_A, Selector()]
+
+
+def test_every_selection_forgets_a_namespace_that_is_removed_or_changed() -> None:
+    cache = cluster(red="a", blue="b", plain="")
+    there = cache.namespaces
+    has_team = selector_of([requirement("team", "Exists")])
+    selectors = (TEAM_A, NO_TEAM, has_team, Selector())
+    for selector in selectors:
+        there.selected_by(selector)
+
+    cache.remove_object("Namespace", "red")
+    cache.remove_object("Namespace", "red")
+    assert [there.selected_by(selector) for selector in selectors] == [
+        frozenset(),
+        {"plain"},
+        {"blue"},
+        {"blue", "plain"},
+    ]
+    cache.put_object("Namespace", namespace("plain", {"team": "a"}))
+    cache.put_object("Namespace", namespace("new", {}))
+    assert [there.selected_by(selector) for selector in selectors] == [
+        {"plain"},
+        {"new"},
+        {"blue", "plain"},
+        {"blue", "plain", "new"},
+    ]
+    assert len(there.selections()) == 4
+    assert audit(cache) == []

@@ -189,6 +189,21 @@ def test_a_term_that_nobody_holds_any_more_is_gone() -> None:
 
     assert index.matching("red", {}, {"app": "web"}) == []
     assert len(index) == 0
+    assert index._lookup == {}
+
+
+def test_terms_of_one_namespace_are_found_without_those_of_all_namespaces() -> None:
+    index = TermIndex()
+    own = index.acquire(Term(frozenset({"red"}), NOTHING, SELECTORS[2], "zone"), 0, 64)
+    anywhere = index.acquire(Term(frozenset(), Selector(), SELECTORS[2], "zone"), 0, 64)
+    labels = {"app": "web"}
+
+    assert set(index.matching("red", {}, labels)) == {own, anywhere}
+    assert index.matching("blue", {}, labels) == [anywhere]
+    index.release(own)
+    assert index.matching("red", {}, labels) == [anywhere]
+    index.release(anywhere)
+    assert index._lookup == {}
 
 
 def stateful(number: int) -> Pod:
@@ -262,3 +277,51 @@ def test_what_is_damaged_is_reported() -> None:
     (told,) = audit(cache)
     assert told.startswith("anti-affinity term ")
     assert told.endswith("rows have {0: 1, 5: 1}, should have {0: 1}")
+
+
+def test_the_faulty_terms_of_a_placed_pod_do_not_count_and_the_others_do() -> None:
+    faulty = near(labelSelector={"matchExpressions": [{"key": "a", "operator": "Bad"}]})
+    cache = Cache()
+    cache.put_node(make_node("a"))
+    both = {**wants(near()), **avoids(faulty)}
+    for name, affinity in (("one", both), ("two", wants(near())), ("three", avoids(faulty))):
+        cache.put_pod(web(name, affinity, node="a"))
+
+    assert [len(index) for _, index in cache.terms.indexes()] == [1, 0, 0]
+    assert cache.terms.set_count == 1
+    (shared,) = cache.terms.affinity
+    assert shared.rows.items() == [(cache.nodes.row("a"), 2)]
+    assert audit(cache) == []
+    for name in ("one", "three"):
+        cache.remove_pod(web(name).metadata.uid)
+    assert shared.rows.items() == [(cache.nodes.row("a"), 1)]
+    assert audit(cache) == []
+
+
+def test_terms_without_namespaces_are_those_of_the_namespace_of_each_pod() -> None:
+    cache = Cache()
+    template = web("one", wants(near()), node="a")
+    cache.put_pod(template)
+    other = PodInfo(web("two", wants(near()), namespace="red"))
+    info = PodInfo(template)
+
+    assert cache.terms.compiled(info) is cache.terms.compiled(info)
+    assert cache.terms.compiled(info) == terms_of(info)
+    assert cache.terms.compiled(other) == terms_of(other) != terms_of(info)
+    assert cache.terms.compiled(PodInfo(make_pod())) is NO_TERMS
+
+
+def test_counts_of_many_rows_grow_with_the_cluster() -> None:
+    cache = Cache()
+    for number in range(ENTRIES_MIN + 4):
+        cache.put_pod(web(f"pod-{number}", wants(near()), node=f"n-{number}"))
+    (shared,) = cache.terms.affinity
+    assert shared.rows.is_column
+    for number in range(100):
+        cache.put_node(make_node(f"more-{number}"))
+
+    assert len(shared.rows.column()) == cache.nodes.capacity > 64
+    cache.put_pod(web("last", wants(near()), node="more-99"))
+    assert dict(shared.rows.items())[cache.nodes.row("more-99")] == 1
+    assert len(shared.rows) == ENTRIES_MIN + 5
+    assert audit(cache) == []

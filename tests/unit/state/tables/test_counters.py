@@ -94,6 +94,58 @@ def test_pods_that_come_change_and_go_are_followed(is_asked_before: bool) -> Non
     assert audit(cache) == []
 
 
+TWO_CONDITIONS = selector_of(
+    [requirement("app", "In", ("web",)), requirement("tier", "In", ("front",))]
+)
+#: More conditions than are evaluated one label class at a time.
+MANY_CONDITIONS = selector_of(
+    [requirement("app", "In", ("web", "db")), *[requirement("tier", "Exists")] * 20]
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (key(), {"a": 2, "b": 1}),
+        (key(dying=True), {"a": 3, "b": 1}),
+        (key(namespaces=frozenset({"other"})), {"b": 1}),
+        (key(namespaces=frozenset({"default", "other"})), {"a": 2, "b": 2}),
+        (key(namespaces=None), {"a": 2, "b": 2}),
+        (key(NOT_DB), {"a": 2, "b": 2}),
+        (key(TWO_CONDITIONS), {"a": 1}),
+        (key(TWO_CONDITIONS, namespaces=None), {"a": 1, "b": 1}),
+        (key(TWO_CONDITIONS, dying=True), {"a": 2}),
+        (key(MANY_CONDITIONS), {"a": 1, "b": 1}),
+        (key(MANY_CONDITIONS, dying=True), {"a": 2, "b": 1}),
+        (key(MANY_CONDITIONS, namespaces=None), {"a": 1, "b": 2}),
+        (key(Selector()), {"a": 2, "b": 3}),
+        (key(NOTHING), {}),
+    ],
+)
+@pytest.mark.parametrize("is_asked_before", [True, False])
+def test_pods_with_new_labels_are_counted_by_what_matches_them(
+    asked: CounterKey, expected: dict[str, int], is_asked_before: bool
+) -> None:
+    cache = cluster(make_node("a"), make_node("b"))
+    if is_asked_before:
+        assert counts(cache, asked) == {}
+    front, back, dying = {"tier": "front"}, {"tier": "back"}, {"deletionTimestamp": DELETED}
+
+    for name, node, labels, more in (
+        ("1", "a", {"app": "web"} | front, {}),
+        ("2", "a", {"app": "web"} | front, {"metadata": dying}),
+        ("3", "a", {"app": "web"}, {}),
+        ("4", "b", {"app": "web"} | back, {}),
+        ("5", "b", {"app": "web"} | front, {"namespace": "other"}),
+        ("6", "b", {"app": "db"}, {}),
+        ("7", "b", {}, {}),
+    ):
+        cache.put_pod(make_pod(name, node=node, labels=labels, **more))
+
+    assert counts(cache, asked) == expected
+    assert audit(cache) == []
+
+
 def test_assumed_pods_count_until_they_are_forgotten() -> None:
     cache = some()
     info = PodInfo(make_pod("new", labels={"app": "web"}))

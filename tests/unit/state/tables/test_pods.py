@@ -114,7 +114,15 @@ def test_a_pod_without_a_time_that_can_be_read_has_not_started(text: str | None)
 
 def test_more_pods_than_there_were_places_for() -> None:
     table_size = len(Cache().pods.node_row)
-    cache = cache_of(*(f"pod-{number}" for number in range(table_size + 3)))
+    cache = cache_of()
+    for number in range(table_size + 3):
+        requests = {"cpu": "1", "memory": "2", "ephemeral-storage": "3"} if number < 3 else {}
+        started = {"startTime": f"2026-01-01T00:00:0{number}Z"} if number < 3 else {}
+        cache.put_pod(
+            make_pod(
+                f"pod-{number}", node="a", priority=number % 7, requests=requests, status=started
+            )
+        )
 
     assert len(cache.pods.node_row) == len(cache.pods.start_s) == cache.pods.usage.shape[1]
     assert audit(cache) == []
@@ -130,3 +138,35 @@ def test_a_free_slot_is_no_pod_of_lower_priority() -> None:
     cache.remove_pod("pod-default-zero")
     limits = (-1, 5, 6)
     assert [cache.pods.has_lower_priority(limit) for limit in limits] == [False, False, True]
+
+
+@pytest.mark.parametrize("before", [None, "2026-01-01T00:00:00Z"])
+@pytest.mark.parametrize("start", ["", "2026-02-02T00:00:00Z"])
+def test_a_pod_on_a_node_has_its_start_and_no_nomination(before: str | None, start: str) -> None:
+    waiting = PodInfo(
+        make_pod("p", nominated_node="b", requests={"cpu": "1"}, host_ports=[80])
+        if before is None
+        else make_pod("p", nominated_node="b", status={"startTime": before})
+    )
+    amounts = waiting.requests, waiting.usage, waiting.nonzero_usage, waiting.host_ports
+
+    placed = waiting.on_node("a", start_time=start) if start else waiting.on_node("a")
+
+    assert (placed.node_name, placed.status.nominated_node_name) == ("a", "")
+    assert placed.status.start_time == (start or before)
+    assert (placed.requests, placed.usage, placed.nonzero_usage, placed.host_ports) == amounts
+    assert placed.requests is amounts[0]
+    assert (waiting.node_name, waiting.status.start_time) == ("", before)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01T00:00:01.9Z", 1),
+        ("1969-12-31T23:59:58.5Z", -2),
+        ("1970-01-01T01:00:00+01:00", 0),
+    ],
+)
+def test_starts_are_whole_seconds_rounded_down(text: str, seconds: int) -> None:
+    assert PodInfo(make_pod("p", status={"startTime": text})).start_s == seconds

@@ -237,3 +237,18 @@ def test_two_pods_that_wait_and_ask_for_the_same_share_it() -> None:
 
     assert parts.pending_info(one).requests is parts.pending_info(two).requests
     assert parts.pending_info(other).requests["cpu"] == 300
+
+
+def test_a_waiting_pod_with_an_amount_of_its_own_in_its_status_shares_nothing() -> None:
+    parts = InternPool()
+    resized = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}
+    pods = [make_pod(name, requests={"cpu": "1"}) for name in "ab"]
+    pods += [make_pod("c", requests={"cpu": "1"}, status=resized)]
+    shared_spec = replace(pods[1], spec=pods[0].spec)
+
+    infos = [parts.pending_info(pod) for pod in (*pods, shared_spec)]
+
+    assert [info.usage for info in infos] == [PodInfo(pod).usage for pod in (*pods, shared_spec)]
+    assert infos[0].usage is infos[1].usage is infos[3].usage
+    assert infos[2].usage is not infos[0].usage
+    assert parts.limit >= len(parts)

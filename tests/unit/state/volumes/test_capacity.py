@@ -135,3 +135,57 @@ def fits(obj: CSIStorageCapacity, size_bytes: int, cache: Cache, row: int) -> bo
     labels = cache.nodes.node(row).metadata.labels
     is_large = limit is not None and limit.value() >= size_bytes
     return is_large and topology_of_selector(obj.node_topology).matches(labels)
+
+
+def test_each_row_gets_the_size_of_the_first_capacity_by_name_that_is_large_enough() -> None:
+    cache = cluster(make_node("a", zone="1"), make_node("b", zone="2"), make_node("c"))
+    zone = {"matchLabels": {ZONE: "1"}}
+    there = known(
+        cache,
+        capacity("b-everywhere", near={}, capacity="3Gi"),
+        capacity("a-in-zone", near=zone, capacity="9Gi", maximumVolumeSize="2Gi"),
+        capacity("c-in-zone", near=zone, capacity="7Gi"),
+        capacity("unknown-size", near=zone, maximumVolumeSize="8Gi"),
+    )
+    rows = np.array([cache.nodes.row(name) for name in ("c", "a", "b")], dtype=np.intp)
+
+    def sizes(gigabytes: int) -> list[int]:
+        return [
+            size // GIGABYTE if size > 0 else size
+            for size in there.sizes(gigabytes * GIGABYTE, rows).tolist()
+        ]
+
+    assert sizes(2) == [3, 9, 3]
+    assert sizes(3) == [3, 3, 3]
+    assert sizes(4) == [-1, 7, -1]
+    assert sizes(8) == [-1, 0, -1]
+    assert sizes(9) == [-1, -1, -1]
+    there.remove("a-in-zone")
+    assert sizes(2) == [3, 3, 3]
+
+
+def test_a_capacity_without_a_limit_or_without_nodes_is_not_kept() -> None:
+    cache = cluster(make_node("a", zone="1"))
+    bad = {"matchExpressions": [{"key": ZONE, "operator": "Bad"}]}
+    here = {"matchLabels": {ZONE: "1"}}
+
+    assert len(known(cache, capacity("a", near=None, capacity="1Gi"))) == 0
+    assert len(known(cache, capacity("a", near=bad, capacity="1Gi"))) == 0
+    assert len(known(cache, capacity("a", near=here))) == 0
+    there = known(cache, capacity("a", near=here, capacity="1Gi"))
+    assert len(there) == 1
+    there.put("a", capacity("a", near=None, capacity="1Gi"))
+    assert len(there) == 0
+    assert room(cache, there, 0) == []
+
+
+def test_capacities_that_are_removed_leave_no_label_behind() -> None:
+    cache = cluster(make_node("a", zone="1"))
+    zones = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["1", "2"]}]}
+    there = known(cache, capacity("a", near=zones, capacity="1Gi"))
+    assert room(cache, there, 0) == ["a"]
+
+    there.remove("a")
+
+    assert (len(there), there._by_label, there._others) == (0, {}, {})
+    assert room(cache, there, 0) == []

@@ -86,3 +86,39 @@ def test_only_some_kinds_are_such_disks() -> None:
     assert [describes_disk(volume) for volume in pod.spec.volumes] == [False, False, False, True]
     assert disks_of(pod) == ()
     assert disks_of(make_pod()) == ()
+
+
+@pytest.mark.parametrize(
+    ("made", "identities", "is_shared"),
+    [
+        (google("d", read_only=True), [("gce", "d")], True),
+        (google("d"), [("gce", "d")], False),
+        (amazon("d", read_only=True), [("aws", "d")], False),
+        (iscsi("q", read_only=True), [("iscsi", "q")], True),
+        (iscsi("q"), [("iscsi", "q")], False),
+        (ceph("m", "n", "m"), [("rbd", "m", "p", "i"), ("rbd", "n", "p", "i")], False),
+        (ceph("m", read_only=True), [("rbd", "m", "p", "i")], True),
+    ],
+)
+def test_the_identities_of_disks(made: Any, identities: list[Any], is_shared: bool) -> None:
+    assert [disk.identity for disk in made] == identities
+    assert all(disk.is_shared is is_shared for disk in made)
+
+
+def test_a_pod_has_the_disks_of_all_its_volumes() -> None:
+    volumes = [
+        {"name": "a", "gcePersistentDisk": {"pdName": "g"}},
+        {"name": "b", "emptyDir": {}},
+        {"name": "c", "iscsi": {"targetPortal": "p", "iqn": "q", "readOnly": True}},
+    ]
+    pod = make_pod(spec={"volumes": volumes})
+
+    assert [tuple(disk) for disk in disks_of(pod)] == [
+        (("gce", "g"), False),
+        (("iscsi", "q"), True),
+    ]
+    counts = Disks()
+    counts.add(1, disks_of(pod))
+    counts.add(1, google("g", read_only=True))
+    counts.remove(1, disks_of(pod))
+    assert counts.items() == {(("gce", "g"), 1): (1, 0)}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from mooring.errors import InvariantViolation
+from mooring.objects.meta import key
 from mooring.objects.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.state import audit
 from mooring.state.cache import Cache
@@ -196,6 +199,13 @@ def test_the_class_of_a_volume_is_that_which_the_api_server_knows() -> None:
 
     assert free_names(cache, "old") == ["v"]
     assert free_names(cache, "new") == []
+    changed = volume("v", storage_class="other")
+    cache.storage.assume_volume(changed)
+    assert {name: free_names(cache, name) for name in ("old", "other")} == {
+        "old": ["v"],
+        "other": [],
+    }
+    assert audit(cache) == []
 
 
 def test_volumes_that_name_a_claim_are_found_by_class_in_order_of_names() -> None:
@@ -242,3 +252,48 @@ def test_the_audit_tells_what_is_wrong() -> None:
         "node a: 7 volumes of disk.csi.test remain, should be 2",
         "free volumes of class local: is None, should be ['w']",
     ]
+
+
+def test_a_claim_has_its_assumed_version_until_it_is_restored() -> None:
+    storage = put(Cache(), claim("c", version="1"), claim("d")).storage
+    before = storage.version
+    assumed = claim("c", version="1", volume_name="v")
+    storage.assume_claim(assumed)
+
+    assert storage.version == before + 1
+    assert storage.current_claim("default/c") is assumed
+    assert storage.claim("default/c") is not assumed
+    assert storage.current_claim("default/d") is storage.claim("default/d")
+    assert storage.current_claim("default/unknown") is None
+    storage.restore_claim(claim("c"))  # another object
+    assert (storage.current_claim("default/c"), storage.version) == (assumed, before + 1)
+    storage.restore_claim(assumed)
+    assert storage.current_claim("default/c") is storage.claim("default/c")
+    assert storage.version == before + 2
+    storage.restore_claim(assumed)
+    assert storage.version == before + 2
+
+
+@pytest.mark.parametrize(
+    ("obj", "is_of_room"),
+    [
+        (storage_class("made"), True),
+        (csi_driver(), True),
+        (capacity("c", near={}, capacity="1Gi"), True),
+        (csi_node("a", disk_csi_test=1), False),
+        (volume("v"), False),
+        (claim("c"), False),
+        (attachment("x", node="a", volume="v"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_only_kinds_that_decide_where_volumes_are_made_change_the_version_of_rooms(
+    obj: Any, is_of_room: bool
+) -> None:
+    cache = Cache()
+    put(cache, obj)
+    storage = cache.storage
+    assert (storage.version, storage.room_version) == (1, int(is_of_room))
+
+    cache.remove_object(type(obj).__name__, key(obj))
+    assert (storage.version, storage.room_version) == (2, 2 * is_of_room)

@@ -23,7 +23,7 @@ from mooring.state.volumes.topology import (
     topology_of_class,
     topology_of_selector,
 )
-from mooring.testing import cluster
+from mooring.testing import cluster, make_node
 from tests.plugins import volume_clusters as clusters
 
 ZONE = "topology.kubernetes.io/zone"
@@ -136,3 +136,25 @@ def test_masks_are_kept_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.put_node(clusters.node(seeded_random(2), "b"))
     reaches.mask(first)
     assert len(reaches) == 1
+
+
+@pytest.mark.parametrize("operator", ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"])
+def test_values_that_no_node_has_any_more_do_not_count(operator: str) -> None:
+    cache = cluster(make_node("a", labels={"size": "3"}), make_node("b", labels={"size": "5"}))
+    reaches = TopologyMasks(cache.nodes)
+    values = ["4"] if operator in ("Gt", "Lt") else ["3"] if "In" in operator else []
+    reach = of_affinity(within("size", *values, operator=operator))
+    reaches.mask(reach)
+    cache.put_node(make_node("a", labels={"size": "9"}))  # frees the code of 3
+    cache.put_node(make_node("b"))
+    cache.put_node(make_node("c", labels={"size": "1"}))
+
+    for name in "abc":
+        row = cache.nodes.row(name)
+        expected = reach.matches(cache.nodes.node(row).metadata.labels)
+        assert bool(reaches.mask(reach)[row]) is expected
+        assert reaches.reachable_rows(reach, np.array([row])).tolist() == [expected]
+    assert not reaches.mask(reach)[cache.nodes.size :].any() or operator in (
+        "NotIn",
+        "DoesNotExist",
+    )

@@ -176,6 +176,9 @@ def test_a_volume_that_several_pods_share_counts_once_per_node() -> None:
     assert count(cache, "a") == 1
     cache.remove_pod("pod-default-two")
     assert (count(cache, "a"), count(cache, "b")) == (0, 1)
+    cache.remove_pod("pod-default-three")
+    volumes = cache.storage.use.attached_volumes
+    assert (len(volumes), volumes.items(), volumes._counts) == (0, {}, {})
 
 
 def test_a_claim_that_gets_its_volume_counts_as_that_from_then_on() -> None:
@@ -212,6 +215,26 @@ def test_objects_that_go_are_not_counted_on(kind: str, at: str, remaining: int) 
 
     # Without the volume the class says which driver it is.
     assert count(cache) == remaining
+
+
+@pytest.mark.parametrize("late", ["claim", "volume", "class", "all"])
+def test_an_object_that_comes_after_the_pod_counts_from_then_on(late: str) -> None:
+    objects = {
+        "class": storage_class("made", provisioner=DRIVER),
+        "claim": claim("c", storage_class="made", volume_name="v"),
+        "volume": volume("v", csi=csi("h", "other.test"), storage_class="made"),
+    }
+    if late == "class":
+        del objects["volume"]
+    cache = cluster(make_node("a"))
+    put(cache, *(obj for kind, obj in objects.items() if late not in (kind, "all")))
+    cache.put_pod(user("p", "c", node="a"))
+    put(cache, *(obj for kind, obj in reversed(objects.items()) if late in (kind, "all")))
+
+    volumes = cache.storage.use.attached_volumes.items()
+    driver, handle = (DRIVER, "\0default/c") if late == "class" else ("other.test", "h")
+    assert volumes == {(f"{driver}/{handle}", "a"): (1, 0)}
+    assert count(cache, driver=driver) == 1
 
 
 def test_a_pod_in_a_newer_version_counts_as_before() -> None:
@@ -382,3 +405,127 @@ def test_columns_are_bounded_and_grow_with_the_nodes() -> None:
     column = cache.storage.use.attached_volumes.remaining_by_row("driver-199")
     assert len(column) == cache.nodes.capacity
     assert not column.flags.writeable
+
+
+# ---------------------------------------------------------------- several volumes of a pod
+
+
+def test_the_volumes_before_a_problem_count_and_those_after_it_do_not() -> None:
+    objects = known(
+        *(claim(name, volume_name=f"v-{name}") for name in ("c", "d", "e")),
+        *(volume(f"v-{name}", csi=csi(f"h-{name}")) for name in ("c", "d", "e")),
+    )
+    names = ["c", "d", "", "e"]
+    counted = attach_limit_volumes(user("p", *names), objects)
+
+    assert counted.problem == Problem("PersistentVolumeClaim had no name")
+    assert counted.volumes == {f"{DRIVER}/h-c": DRIVER, f"{DRIVER}/h-d": DRIVER}
+    assert counted.dependencies == (
+        ("PersistentVolumeClaim", "default/c"),
+        ("PersistentVolume", "v-c"),
+        ("PersistentVolumeClaim", "default/d"),
+        ("PersistentVolume", "v-d"),
+    )
+    assert counted.concerns_limits
+
+
+def test_a_placed_pod_counts_the_volumes_after_a_claim_that_is_absent() -> None:
+    objects = known(claim("d", volume_name="v"), volume("v", csi=csi()))
+
+    pod = user("p", "absent", "d", volumes=[EBS])
+    counted = attach_limit_volumes(pod, objects, is_placed=True)
+
+    ebs = "ebs.csi.aws.com"
+    assert counted.volumes == {f"{DRIVER}/handle": DRIVER, f"{ebs}/vol-1": ebs}
+    assert counted.problem is None
+    assert ("PersistentVolumeClaim", "default/absent") in counted.dependencies
+    pending = attach_limit_volumes(pod, objects)
+    assert pending.problem is not None
+    assert pending.problem.is_absence
+    assert (pending.volumes, pending.concerns_limits) == ({}, True)
+
+
+def test_volumes_in_use_are_listed_with_the_nodes_of_their_pods() -> None:
+    cache = cluster(make_node("a"), make_node("b"), make_node("c"))
+    put(cache, claim("c", volume_name="v"), volume("v", csi=csi("h")))
+    put(cache, attachment("x", node="c", volume="v"))
+    for name, node in (("one", "a"), ("two", "b")):
+        cache.put_pod(user(name, "c", node=node))
+    volumes, name = cache.storage.use.attached_volumes, f"{DRIVER}/h"
+
+    assert (len(volumes), volumes.nodes_of(name), volumes.nodes_of("x")) == (1, ["a", "b"], [])
+    assert volumes.driver_of(name, "c") == DRIVER
+    assert [volumes.pods_on(name, node) for node in "abcx"] == [1, 1, 0, 0]
+    assert [volumes.is_attached(name, node) for node in "abcx"] == [False, False, True, False]
+    cache.remove_pod("pod-default-one")
+    assert volumes.nodes_of(name) == ["b"]
+
+
+def test_csi_nodes_are_listed_with_their_drivers() -> None:
+    cache = cluster(make_node("a"), make_node("b"))
+    put(cache, csi_node("a", disk_csi_test=-3, other=None))
+    csi_nodes = cache.storage.csi_nodes
+    rows = [cache.nodes.row("a"), cache.nodes.row("b")]
+
+    assert [name for name, _ in csi_nodes.items()] == ["a"]
+    assert csi_nodes.get("a") is csi_nodes.items()[0][1]
+    assert csi_nodes.get("b") is None
+    drivers = {name: csi_nodes.have_driver(name)[rows].tolist() for name in (DRIVER, "other", "x")}
+    assert drivers == {DRIVER: [1, 0], "other": [1, 0], "x": [0, 0]}
+    assert limit(cache) == 0  # a negative limit
+    put(cache, csi_node("b", other=4))
+    assert csi_nodes.have_driver("other")[rows].tolist() == [1, 1]
+    assert csi_nodes.have_driver(DRIVER)[rows].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_an_attachment_that_changes_its_volume_is_listed_there_alone(is_late: bool) -> None:
+    cache = cluster(make_node("a"))
+    volumes = volume("v", csi=csi("h")), volume("w", csi=csi("i"))
+    if not is_late:
+        put(cache, *volumes)
+    put(cache, attachment("x", node="a", volume="v"))
+    put(cache, attachment("x", node="a", volume="w"))
+    put(cache, *volumes)
+
+    attached = cache.storage.use.attached_volumes.items()
+    assert attached == {(f"{DRIVER}/i", "a"): (0, 1)}
+    put(cache, attachment("x", node="a", volume=None))
+    assert count(cache) == 0
+
+
+def test_an_unbound_claim_counts_as_long_as_its_class_is_there() -> None:
+    cache = cluster(make_node("a"))
+    made = storage_class("made", provisioner=DRIVER)
+    put(cache, claim("c", storage_class="made"), made)
+    cache.put_pod(user("p", "c", node="a"))
+    assert count(cache) == 1
+
+    cache.remove_object("StorageClass", "made")
+    cache.remove_object("StorageClass", "made")
+    assert count(cache) == 0
+    put(cache, storage_class("made", provisioner="other.test"))
+    assert (count(cache), count(cache, driver="other.test")) == (0, 1)
+    put(cache, made)
+    assert (count(cache), count(cache, driver="other.test")) == (1, 0)
+
+
+def test_the_problems_of_other_pods_on_the_node_stay() -> None:
+    cache = cluster(make_node("a"), make_node("b"))
+    problems = cache.storage.use.problems
+    put(cache, *(claim(f"{name}-scratch", owner="another") for name in "pqr"))
+    for name, node in (("p", "a"), ("q", "a"), ("r", "b")):
+        cache.put_pod(user(name, volumes=[SCRATCH], node=node))
+    assert {node: list(of) for node, of in problems.items()} == {
+        "a": ["pod-default-p", "pod-default-q"],
+        "b": ["pod-default-r"],
+    }
+
+    cache.remove_pod("pod-default-p")
+    assert {node: list(of) for node, of in problems.items()} == {
+        "a": ["pod-default-q"],
+        "b": ["pod-default-r"],
+    }
+    cache.remove_pod("pod-default-r")
+    assert list(problems) == ["a"]
+    assert audit(cache) == []

@@ -85,3 +85,29 @@ def test_a_pod_that_was_asked_about_counts_as_it_is_when_it_is_placed() -> None:
     stranger = user("stranger", node="a")
     assert asked_and_placed(put(Cache(), *there), pod, stranger) == {handle: DRIVER}
     assert asked_and_placed(put(Cache(), *there[:1]), pod, *there[1:]) == {handle: DRIVER}
+
+
+def test_what_was_a_problem_before_the_pod_was_placed_may_be_none_afterwards() -> None:
+    cache = put(Cache(), claim("d", volume_name="v"), volume("v", csi=csi("h")))
+    cache.put_node(make_node("a"))
+    pod = user("p", "absent", "d")
+
+    assert cache.storage.use.usage_if_scheduled(pod).problem is not None
+    assert asked_and_placed(cache, pod) == {f"{DRIVER}/h": DRIVER}
+    assert cache.storage.use.problems == {}
+
+
+def test_slots_that_count_stay_marked_when_there_are_more_pods() -> None:
+    cache = put(Cache(), claim("c", volume_name="v"), volume("v", csi=csi("h")))
+    cache.put_node(make_node("a"))
+    expected = []
+    for number in range(150):
+        is_user = number % 3 == 0
+        cache.put_pod(user(f"p{number}", *(["c"] if is_user else []), node="a"))
+        placed = cache.pods.get(f"pod-default-p{number}")
+        assert placed is not None
+        if is_user:
+            expected.append(placed.slot)
+
+    assert cache.storage.use.counting().nonzero()[0].tolist() == expected
+    assert audit(cache) == []

@@ -277,3 +277,24 @@ def test_what_is_kept_by_row_outlives_the_numbers_of_a_labels_values() -> None:
     volumes.remove("one")
     found = [["two", "", ""]] * 151 + [["", "", ""]] * 149
     assert sorted(chosen(cache, volumes, wanted(), 2)) == sorted(found)
+
+
+def test_rows_with_equal_topology_columns_get_the_same_volumes() -> None:
+    cache = cluster(*(make_node(name, zone=zone) for name, zone in ("ax", "by", "cx", "dz")))
+    not_x = [{"key": ZONE, "operator": "NotIn", "values": ["x"]}]
+    term = {"nodeSelectorTerms": [{"matchExpressions": not_x}]}
+    volumes = free(
+        cache,
+        volume("in-zone", near={ZONE: "x"}),
+        volume("elsewhere", nodeAffinity={"required": term}),
+        volume("anywhere"),
+    )
+    rows = np.array([cache.nodes.row(name) for name in "abcd"], dtype=np.intp)
+
+    columns = [column.tolist() for column in volumes.topology_groups(rows)]
+
+    by_node = dict(zip("abcd", zip(*columns, strict=True), strict=True))
+    assert by_node["a"] == by_node["c"] != by_node["b"]
+    # What the volumes can reach is the same on b and d, but their labels differ.
+    assert len({by_node["b"], by_node["d"]}) == len({*by_node.values()}) - 1
+    assert len(volumes.topology_groups(rows[:1])[0]) == 1
