@@ -8,6 +8,7 @@ list may have more changes than are reported at once. The model is a dict and pl
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -132,12 +133,11 @@ def _compared(rng: Rng, slice_size: int) -> Iterator[str]:
             }
             version = rng.choice(list(VERSIONS))
             reported = [len(changes)]
-            for _ in real.replacing(listed, unreadable, version):
-                reported.append(len(changes))
+            reported += (len(changes) for _ in real.replacing(listed, unreadable, version))
             reported.append(len(changes))
             model.replace(listed, unreadable, version)
             # Another UID under a name is two changes, which are counted as one.
-            counts = [after - before for before, after in zip(reported, reported[1:], strict=False)]
+            counts = [after - before for before, after in pairwise(reported)]
             if max(counts) > 2 * slice_size or any(count < slice_size for count in counts[:-1]):
                 yield f"a list reports {counts} changes at once, with a limit of {slice_size}"
         else:

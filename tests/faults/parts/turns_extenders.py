@@ -1,7 +1,7 @@
 """The node at which each attempt begins, and an extender that is called for half of the pods.
 
-Of many nodes a hundred are enough, so that an attempt ends behind them: also if the extender rejects
-all of them, or fails. Without a verb that compares nodes the first one that fits is enough.
+Of many nodes a hundred are enough, so that an attempt ends behind them: also if the extender
+rejects all of them, or fails. Without a verb that compares nodes the first that fits is enough.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class TurnsRun:
             n_nodes, extender = turns_extenders.MANY_NODES, SlowExtender(own)
             percentage = turns_extenders.PERCENTAGE
             framework.profile = replace(framework.profile, percentage_of_nodes_to_score=percentage)
-            framework.set_extenders([extender], own.random)
+            framework.set_extenders([_any(extender)], own.random)
         for number in range(n_nodes):
             cache.put_node(make_node(f"{NODE}{number}" if number else NODE))
         reporting = _any(SimpleNamespace)(
