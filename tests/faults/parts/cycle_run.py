@@ -80,6 +80,8 @@ ENDS_EVERY: Final = 2
 #: In such seeds, modulo seven, PreBind has nothing to do for half of the pods, or hangs for some.
 SCRIPTS_EVERY: Final = 7
 SCRIPTS: Final[Mapping[int, type[Script]]] = {3: SkippingScript, 5: HangingScript}
+#: So many pods are bound then.
+LAST_PODS: Final = (1, 3, 6)
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
@@ -340,13 +342,17 @@ class CycleRun(PodCluster):
             await self._end(self._ends)
 
     async def _end(self, rng: Rng) -> None:
-        """Lets a binding meet an error that ends the scheduler: nothing may follow it."""
+        """Lets a binding meet an error that ends the scheduler: nothing may follow it.
+
+        Others are in progress then, in most runs. They are cancelled, and not undone.
+        """
         self._loop.on_step = lambda: None  # what is cancelled has no result
         self.script.ends = (
             rng.choice(("PreBind", "Bind")),
             rng.choice((LeaseLost("another holds it"), InvariantViolation("impossible"))),
         )
-        self._store(make_pod("last", uid="last"))
+        for number in range(rng.choice(LAST_PODS)):
+            self._store(make_pod(f"last-{number}", uid=f"last-{number}"))
         async with asyncio.TaskGroup() as tasks:
             scheduling = tasks.create_task(self._schedule())
             await asyncio.sleep(QUIET_S)
