@@ -14,6 +14,8 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from mooring.clock import Rng, seeded_random
 from mooring.errors import InvariantViolation, LeaseLost
 from mooring.framework import Attempt, Diagnosis, Framework, Placement, Profile
@@ -124,7 +126,15 @@ class FakeReporting:
         self.announced.pop(pod.uid, None)
 
     def placed(self, pod: PodInfo) -> None:
-        """Does nothing: no update is pending."""
+        """Checks what is assumed: the pod on a node, without its nomination."""
+        placed = self._run.cache.pods.get(pod.uid)
+        assert placed is not None
+        expected = to_builtins(pod.pod)
+        expected["spec"]["nodeName"] = placed.info.node_name
+        expected.get("status", {}).pop("nominatedNodeName", None)
+        real = to_builtins(placed.info.pod)
+        if real != expected or not placed.info.node_name:
+            self._run.problems.append(f"{pod.key} is assumed as {real}, not {expected}")
 
     def skipped(self, pod: PodInfo) -> None:
         """Does nothing: a pod that is being deleted has no attempt."""
@@ -189,6 +199,7 @@ class CycleRun(PodCluster):
         rng: Draws what happens.
         metrics: Of the scheduler.
         attached: The model of the queue.
+        cache: What is assumed, and what is known.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
@@ -197,9 +208,9 @@ class CycleRun(PodCluster):
         self.announces = seed % 5 != ANNOUNCES_NOT
         rng = seeded_random(seed)
         super().__init__(rng, lambda kind, change: self._service.events.on_change(kind, change))
-        clock, self._cache = LoopClock(self._loop), Cache()
+        clock, self.cache = LoopClock(self._loop), Cache()
         for node in self.nodes.values():
-            self._cache.put_node(node)
+            self.cache.put_node(node)
         #: Draw when a node goes, and an error that ends all at last; None = neither.
         self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
         self._ends = seeded_random(seed + 3) if seed % ENDS_EVERY == 0 else None
@@ -227,13 +238,13 @@ class CycleRun(PodCluster):
         self._queue = SchedulingQueue(
             profiles, clock=clock, options=options, on_ready=self._ready.set
         )
-        events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
+        events = EventHandlers(self.cache, self._queue, profiles, self._framework.waiting)
         self._bindings, self._reporting = BindingTasks(rng), FakeReporting(self)
         self._bindings.open(tasks)
         self.metrics, self._prebind = Metrics(clock=clock), PodsInPreBind()
-        SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self.metrics)
+        SchedulerMetrics(self._queue, self.cache, profiles, self._bindings).connect(self.metrics)
         self._scheduler = (ExtenderScheduler if has_extenders else Scheduler)(
-            self._cache,
+            self.cache,
             self._queue,
             profiles,
             self._live,
@@ -260,7 +271,7 @@ class CycleRun(PodCluster):
         self.attached.listen(self._on_queue_call)
         self._service: Any = _any(SimpleNamespace)(
             queue=self._queue,
-            cache=self._cache,
+            cache=self.cache,
             events=events,
             profiles=profiles,
             scheduler=self._scheduler,
@@ -282,7 +293,7 @@ class CycleRun(PodCluster):
 
     def check_victims(self, preemptor: PodInfo, result: PostFilterResult) -> None:
         """Checks that victims are on their node; some of them are deleted."""
-        for problem in missing_victims(result, self._cache):
+        for problem in missing_victims(result, self.cache):
             self.problems.append(f"{preemptor.key}: {problem}")
         for victim in result.victims:
             stored = self._server.stored.get(victim.metadata.name)
@@ -326,7 +337,7 @@ class CycleRun(PodCluster):
             if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
                 self.problems.append(f"{pod.metadata.name} is not bound")
         left = {
-            "assumed": self._cache.assumed_count(),
+            "assumed": self.cache.assumed_count(),
             "reserved": len(self.script.open),
             "bindings": len(self._bindings),
             "in Permit": len(self._framework.waiting),
@@ -334,7 +345,7 @@ class CycleRun(PodCluster):
             "events": self._queue.in_flight_events,
         }
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
-        self.problems += audit(self._cache)
+        self.problems += audit(self.cache)
         self.problems += point_problems(self.metrics, self._n_preempted, self.script.texts.n_broken)
         self.problems += self._measured.problems(self.metrics)
         self.problems += observed_problems(self.observed, self.script.results)
@@ -420,8 +431,8 @@ class CycleRun(PodCluster):
                 self.drop_node(self._drops)
 
     def _placed_on(self, node_name: str) -> list[PodInfo]:
-        row = self._cache.nodes.live_row(node_name)
-        return [placed.info for placed in self._cache.pods.on_row(row)]
+        row = self.cache.nodes.live_row(node_name)
+        return [placed.info for placed in self.cache.pods.on_row(row)]
 
     def _write_claim(self, entry: QueuedPod, change: ClaimChange) -> None:
         """Writes a claim some time later; the pod is retried if that fails."""
