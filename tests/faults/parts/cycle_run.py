@@ -198,8 +198,7 @@ class CycleRun(PodCluster):
         problems: Differences to the models.
         rng: Draws what happens.
         metrics: Of the scheduler.
-        attached: The model of the queue.
-        cache: What is assumed, and what is known.
+        attached, cache: The model of the queue; the pods and nodes.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
@@ -353,10 +352,7 @@ class CycleRun(PodCluster):
             await self._end(self._ends)
 
     async def _end(self, rng: Rng) -> None:
-        """Lets a binding meet an error that ends the scheduler: nothing may follow it.
-
-        Others are in progress then, in most runs. They are cancelled, and not undone.
-        """
+        """Lets a binding meet an error that ends the scheduler: no other one goes on, or is undone."""
         self._loop.on_step = lambda: None  # what is cancelled has no result
         self.script.ends = (
             rng.choice(("PreBind", "Bind")),

@@ -34,7 +34,7 @@ COUNTS: Final = ("events", "duplicates", "malformed", "unknown_types", "lists", 
 
 
 class ReplicaModel:
-    """What a replica has, and what it reports.
+    """The objects of a replica, and what it reports.
 
     Attributes:
         objects: Name -> the newest version.

@@ -1,4 +1,4 @@
-"""What a status writer remembers: requests without an answer, and pods as they were stored.
+"""The memory of a status writer: requests without an answer, and pods as they were stored.
 
 Both are limited; beyond that the oldest pod is forgotten. Versions may be no numbers.
 """

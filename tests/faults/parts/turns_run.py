@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from mooring.clock import seeded_random
 from mooring.errors import ServerError
-from mooring.framework import Cycle, Diagnosis, Reject
+from mooring.framework import Cycle, Diagnosis, Framework, Reject
 from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects.pod import Pod
@@ -143,13 +143,9 @@ class TurnsRun:
         bindings, cache = BindingTasks(rng), Cache()
         bindings.open(tasks)
         n_nodes = NODES if seed % 4 == MANY_NODES else 1
-        extender = None
-        own = Random(f"{seed} extenders")
-        if has_extenders and own.random() < EXTENDER_SHARE:
-            n_nodes, extender = turns_extenders.MANY_NODES, SlowExtender(own)
-            percentage = turns_extenders.PERCENTAGE
-            framework.profile = replace(framework.profile, percentage_of_nodes_to_score=percentage)
-            framework.set_extenders([_any(extender)], own.random)
+        extender = _with_extender(framework, seed) if has_extenders else None
+        if extender is not None:
+            n_nodes = turns_extenders.MANY_NODES
         for number in range(n_nodes):
             cache.put_node(make_node(f"{NODE}{number}" if number else NODE))
         reporting = _any(SimpleNamespace)(
@@ -283,6 +279,17 @@ class TurnsRun:
 
     async def _until(self, *_: object) -> None:
         """Returns at once: victims that are evicted are gone."""
+
+
+def _with_extender(framework: Framework, seed: int) -> SlowExtender | None:
+    """Gives an extender to a framework, in most runs."""
+    own = Random(f"{seed} extenders")
+    if own.random() >= EXTENDER_SHARE:
+        return None
+    extender, percentage = SlowExtender(own), turns_extenders.PERCENTAGE
+    framework.profile = replace(framework.profile, percentage_of_nodes_to_score=percentage)
+    framework.set_extenders([_any(extender)], own.random)
+    return extender
 
 
 def _any(value: Any) -> Any:
