@@ -82,8 +82,8 @@ ENDS_EVERY: Final = 2
 #: In such seeds, modulo seven, PreBind has nothing to do for half of the pods, or hangs for some.
 SCRIPTS_EVERY: Final = 7
 SCRIPTS: Final[Mapping[int, type[Script]]] = {3: SkippingScript, 5: HangingScript}
-#: So many pods are bound then.
-LAST_PODS: Final = (1, 3, 6)
+#: Some of these are bound then; PreBind has something to do for the first one.
+LAST_PODS: Final = ("last", "last-1", "last-2", "last-3", "last-4", "last-5")
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
@@ -197,8 +197,7 @@ class CycleRun(PodCluster):
     Attributes:
         problems: Differences to the models.
         rng: Draws what happens.
-        metrics: Of the scheduler.
-        attached, cache: The model of the queue; the pods and nodes.
+        attached, cache, metrics: The model of the queue; pods and nodes; of the scheduler.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
@@ -352,14 +351,14 @@ class CycleRun(PodCluster):
             await self._end(self._ends)
 
     async def _end(self, rng: Rng) -> None:
-        """Lets a binding meet an error that ends the scheduler: no other one goes on, or is undone."""
+        """Lets a binding meet an error that ends the scheduler: nothing goes on, or is undone."""
         self._loop.on_step = lambda: None  # what is cancelled has no result
         self.script.ends = (
             rng.choice(("PreBind", "Bind")),
             rng.choice((LeaseLost("another holds it"), InvariantViolation("impossible"))),
         )
-        for number in range(rng.choice(LAST_PODS)):
-            self._store(make_pod(f"last-{number}", uid=f"last-{number}"))
+        for name in LAST_PODS[: rng.choice((1, 3, 6))]:
+            self._store(make_pod(name, uid=name))
         async with asyncio.TaskGroup() as tasks:
             scheduling = tasks.create_task(self._schedule())
             await asyncio.sleep(QUIET_S)
