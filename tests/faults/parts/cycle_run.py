@@ -195,8 +195,7 @@ class CycleRun(PodCluster):
     """One run.
 
     Attributes:
-        problems: Differences to the models.
-        rng: Draws what happens.
+        problems, rng: Differences to the models; draws what happens.
         attached, cache, metrics: The model of the queue; pods and nodes; of the scheduler.
     """
 
