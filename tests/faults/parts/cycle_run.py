@@ -200,7 +200,7 @@ class CycleRun(PodCluster):
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
-        self.problems: list[str] = []
+        self.problems, self._n_preempted = list[str](), 0
         #: Whether nominations are written before bindings; a gate switches that off.
         self.announces = seed % 5 != ANNOUNCES_NOT
         rng = seeded_random(seed)
@@ -261,7 +261,6 @@ class CycleRun(PodCluster):
 
     def _attach(self, profiles: Any, clock: Any, options: Any, events: EventHandlers) -> None:
         """Attaches the models."""
-        self._n_preempted = 0
         self.flights = EndsOfFlights(self._queue, self._prebind, self.problems.append)
         twin = QueueTwin(profiles, clock, options)
         self.attached = AttachedQueue(self._queue, twin, self.problems.append)
