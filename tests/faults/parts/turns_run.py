@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
@@ -88,6 +89,10 @@ class Costly:
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Takes some time; rejects what has to preempt."""
         self._run.clock.worked_s += self._run.cost_s()
+        if self._run.extender is not None and (
+            rejected := self._run.extender.pre_filter(cycle.pod)
+        ):
+            return rejected
         return Reject("no node") if PREEMPTING in cycle.pod.metadata.labels else None
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
@@ -113,6 +118,7 @@ class TurnsRun:
         clock: The time that attempts take is added to that of the loop.
         is_async: Whether evictions go on while other pods are scheduled.
         executor: Evicts victims.
+        extender: Is called for half of the pods; None = there is none.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
@@ -143,8 +149,8 @@ class TurnsRun:
         bindings, cache = BindingTasks(rng), Cache()
         bindings.open(tasks)
         n_nodes = NODES if seed % 4 == MANY_NODES else 1
-        extender = _with_extender(framework, seed) if has_extenders else None
-        if extender is not None:
+        self.extender = _with_extender(framework, seed) if has_extenders else None
+        if self.extender is not None:
             n_nodes = turns_extenders.MANY_NODES
         for number in range(n_nodes):
             cache.put_node(make_node(f"{NODE}{number}" if number else NODE))
@@ -169,8 +175,9 @@ class TurnsRun:
             bindings,
             reporting,
             clock=self.clock,
-            observer=Starts(n_nodes, extender, self.problems.append),
+            observer=Starts(n_nodes, self.extender, self.problems.append),
             preemptions=self.executor,
+            buffer_events=self._buffer_events,
             gates={"SchedulerAsyncPreemption": self.is_async},
         )
 
@@ -239,6 +246,9 @@ class TurnsRun:
     def cost_s(self) -> float:
         """Returns how long an attempt takes."""
         return WORK_S * self._rng.choice(self._costs)
+
+    def _buffer_events(self) -> AbstractContextManager[Any]:
+        return nullcontext({}) if self.extender is None else self.extender.buffer_events()
 
     # -- pods -------------------------------------------------------------------------------------
 
