@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
@@ -275,7 +275,7 @@ class CycleRun(PodCluster):
             informers={"Pod": SimpleNamespace(objects=self._live)},
         )
         self._freed = FreedRoom(self._service, self.attached, self.problems.append)
-        self._recorded = RecordedCalls(self._service, self.attached, clock, self.problems.append)
+        self._recorded = RecordedCalls(self._service, self.attached, clock, _until_ended(self))
         AttachedHandlers(self._service, self.attached, self.problems.append, self._recorded)
         AttachedNominations(self._service, self.problems.append).follow_attempts(self._scheduler)
         scheduler: Any = self._scheduler
@@ -358,7 +358,7 @@ class CycleRun(PodCluster):
         for name in LAST_PODS[: rng.choice((1, 3, 6))]:
             self._store(make_pod(name, uid=name))
         async with asyncio.TaskGroup() as tasks:
-            scheduling = tasks.create_task(self._schedule())
+            scheduling = tasks.create_task(_until_end(self._schedule(), self.script))
             await asyncio.sleep(QUIET_S)
             scheduling.cancel()
         self.problems.append(f"{self.script.ends}, but nothing has ended")
@@ -401,7 +401,7 @@ class CycleRun(PodCluster):
         """Checks a placement that extenders had to accept, and that a Decision can be built."""
         if not attempt.snapshot.is_current:
             self.problems.append(f"the attempt at {entry.pod.key} ends with an outdated snapshot")
-        if not _is_recorded(attempt, self.script.records.pop(entry.uid, None), self._extenders):
+        if attempt.preemption is not self.script.records.pop(entry.uid, None):
             self.problems.append(f"the attempt at {entry.pod.key} has another record of PostFilter")
         if isinstance(result, Placement) and self._extenders is not None:
             self._extenders.chosen(entry.pod, result.node_name)
@@ -449,12 +449,23 @@ class CycleRun(PodCluster):
             self._n_preempted += 1
 
 
-def _is_recorded(attempt: Attempt, expected: object, extenders: FaultyExtenders | None) -> bool:
-    """Returns whether an attempt has the record that PostFilter has returned."""
-    if attempt.preemption is expected:
-        return True
-    # A failing extender may end the preemption before there is a result.
-    return attempt.preemption is None and extenders is not None
+def _until_ended(run: CycleRun) -> Callable[[str], None]:
+    """Returns a function that reports problems until all ends: what is cancelled has no result."""
+
+    def report(text: str) -> None:
+        if not run.script.has_ended:
+            run.problems.append(text)
+
+    return report
+
+
+async def _until_end(scheduling: Coroutine[Any, Any, None], script: Script) -> None:
+    """Schedules until all ends, in whose very step a binding cannot begin any more."""
+    try:
+        await scheduling
+    except RuntimeError:
+        if not script.has_ended:
+            raise
 
 
 def _widen(script: Script, seed: int, *, has_extenders: bool) -> None:

@@ -57,6 +57,8 @@ class WritesRun:
         self._writes: WriteQueue[Value] = WriteQueue(
             self._write, sleep=asyncio.sleep, items_max=self._items_max
         )
+        if self._writes.dropped:
+            self.problems.append(f"{self._writes.dropped} values of a new queue are dropped")
         self._model = AttachedWrites(self._writes, "writes", self.problems.append)
         self._refusing = self._rng.choice((0.2, 0.6, 0.9))
         self._n_keys = self._rng.choice((1, 2, 10))
