@@ -306,16 +306,6 @@ BUGS: Final = [
         seed=4,
     ),
     PlantedBug(
-        "victims_may_be_gone",
-        "A preemption goes on with victims that were gone after the calls of extenders",
-        ExtenderScheduler,
-        "_try_once",
-        "        if buffered and not self._are_victims_there(post_filter_result):",
-        "        if False:",
-        runs="turns",
-        seed=4,
-    ),
-    PlantedBug(
         "newest_unknown_status_is_forgotten",
         "Of too many requests for statuses without an answer the newest is forgotten",
         _Requests,
