@@ -22,6 +22,7 @@ from mooring.scheduler import bind_pod as module
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.faults import DELAY_S_MAX, DELAY_S_MIN, Faults, FaultyNetwork, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
+from tests.faults.parts.bind_sleeps import Sleeps, binding_wait_problems
 from tests.faults.parts.claim_process import Heard
 from tests.faults.parts.pod_server import PREFIX, PodServer
 from tests.helpers.virtual_loop import run_virtually
@@ -147,7 +148,8 @@ class BindingRun:
             self.network.is_late = True
             self.network.dropping = cutting = seeded_random(seed + 4_000_000)
             transport = CuttingTransport(self.network, self._server, cutting)
-        self._heard = Heard(transport)
+        self._heard, self._sleeps = Heard(transport), Sleeps()
+        self._heard.on_answer = self._sleeps.note
         self._client = Client(self._heard, rng=self._rng)
         self.network.faults = _faults(self._rng)
         if self.network.is_late:
@@ -222,9 +224,14 @@ class BindingRun:
 
     async def _send(self, pod: Pod, node: str) -> None:
         """Binds a pod as the default plugin does."""
-        await module.bind_pod(
-            self._client, pod, node, clock=self._clock, rng=self._rng, sleep=asyncio.sleep
-        )
+        steps = self._sleeps.steps.setdefault(asyncio.current_task(), [])
+        steps.clear()
+        try:
+            await module.bind_pod(
+                self._client, pod, node, clock=self._clock, rng=self._rng, sleep=self._sleeps.sleep
+            )
+        finally:
+            self.problems += (f"{pod.metadata.name}: {it}" for it in binding_wait_problems(steps))
 
     def _check(self, name: str, uid: str, node: str, result: SchedulerError | None) -> None:
         if isinstance(result, Conflict | NotFound) and STATUSES[type(result)] != result.status:

@@ -22,10 +22,13 @@ from mooring.state.audit.storage import audit_storage
 from mooring.state.audit.terms import audit_terms
 from mooring.state.cache import Cache
 from mooring.state.columns.visit_order import zone_key
+from mooring.state.tables import counters as counters_module
 from mooring.state.tables.counters import CounterKey
 
 Undo = Callable[[], None]
 EVERYTHING: Final = Selector(())
+#: So many pods get the terms of others.
+DAMAGED_PODS: Final = 3
 
 
 class Damage(NamedTuple):
@@ -125,6 +128,10 @@ def _counters(cache: Cache, rng: Rng, problems: Callable[[], list[str]]) -> Iter
     del counter._sums[groups]
     yield _replaced(counter, "counts", counter.counts[: cache.nodes.size], problems)
     yield _changed_item(counters._ids_by_namespace, "unknown", {-1: None}, problems)
+    # The limit is that of the memory for columns, but no lower than this one.
+    memory = _replaced(counters_module, "MEMORY_LIMIT_BYTES", 0, problems)
+    yield _replaced(counters_module, "COUNTERS_MIN", len(counters) - 1, problems)
+    memory.undo()
 
 
 def _terms(cache: Cache, rng: Rng) -> Iterator[Callable[[], Damage]]:
@@ -133,6 +140,11 @@ def _terms(cache: Cache, rng: Rng) -> Iterator[Callable[[], Damage]]:
     def problems() -> list[str]:
         return audit_terms(cache)
 
+    sets: Any = cache.terms._set_of_slot
+    for placed in list(cache.pods)[:DAMAGED_PODS]:
+        others = [it for it in sets if it is not sets[placed.slot]]
+        if others:
+            yield partial(_replaced_term_set, sets, placed.slot, rng.choice(others), problems)
     for _, index in cache.terms.indexes():
         shared = list(index)
         if not shared:
@@ -142,10 +154,33 @@ def _terms(cache: Cache, rng: Rng) -> Iterator[Callable[[], Damage]]:
         if rows._column is None:
             yield partial(_changed_item, table, row, table.get(row, 0) + 1, problems)
             yield partial(_changed_item, table, -1, 1, problems)
+        yield partial(_wrong_length, rows, rng.choice((1, -1)), problems)
         yield partial(_damaged_sum, rows, rng.randrange(2), problems)
         # Terms that differ in their weights alone have sums of their own.
         for number, other in enumerate(shared):
             yield partial(_damaged_sum, other.rows, number % 2, problems)
+
+
+def _replaced_term_set(
+    sets: Any, slot: int, other: Any, problems: Callable[[], list[str]]
+) -> Damage:
+    """Gives a pod the terms of another one."""
+    before, sets[slot] = sets[slot], other
+    return Damage(f"terms in slot {slot}", problems, lambda: sets.__setitem__(slot, before))
+
+
+def _wrong_length(rows: Any, by: int, problems: Callable[[], list[str]]) -> Damage:
+    """Miscounts the rows of a term, which are in a column then."""
+    before = rows._few, rows._column, rows._used
+    if rows._column is None:
+        rows._few = dict(rows._few)
+        rows._to_column()
+    rows._used += by
+
+    def undo() -> None:
+        rows._few, rows._column, rows._used = before
+
+    return Damage("number of rows of a term", problems, undo)
 
 
 def _damaged_sum(rows: Any, place: int, problems: Callable[[], list[str]]) -> Damage:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
+
+from msgspec import to_builtins
 
 from mooring.clock import Rng, seeded_random
 from mooring.errors import InvariantViolation, LeaseLost
@@ -80,6 +82,8 @@ ENDS_EVERY: Final = 2
 #: In such seeds, modulo seven, PreBind has nothing to do for half of the pods, or hangs for some.
 SCRIPTS_EVERY: Final = 7
 SCRIPTS: Final[Mapping[int, type[Script]]] = {3: SkippingScript, 5: HangingScript}
+#: Some of these are bound then; PreBind has something to do for the first one.
+LAST_PODS: Final = ("last", "last-1", "last-2", "last-3", "last-4", "last-5")
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
@@ -122,7 +126,15 @@ class FakeReporting:
         self.announced.pop(pod.uid, None)
 
     def placed(self, pod: PodInfo) -> None:
-        """Does nothing: no update is pending."""
+        """Checks what is assumed: the pod on a node, without its nomination."""
+        placed = self._run.cache.pods.get(pod.uid)
+        assert placed is not None
+        expected = to_builtins(pod.pod)
+        expected["spec"]["nodeName"] = placed.info.node_name
+        expected.get("status", {}).pop("nominatedNodeName", None)
+        real = to_builtins(placed.info.pod)
+        if real != expected or not placed.info.node_name:
+            self._run.problems.append(f"{pod.key} is assumed as {real}, not {expected}")
 
     def skipped(self, pod: PodInfo) -> None:
         """Does nothing: a pod that is being deleted has no attempt."""
@@ -183,21 +195,19 @@ class CycleRun(PodCluster):
     """One run.
 
     Attributes:
-        problems: Differences to the models.
-        rng: Draws what happens.
-        metrics: Of the scheduler.
-        attached: The model of the queue.
+        problems, rng: Differences to the models; draws what happens.
+        attached, cache, metrics: The model of the queue; pods and nodes; of the scheduler.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
-        self.problems: list[str] = []
+        self.problems, self._n_preempted = list[str](), 0
         #: Whether nominations are written before bindings; a gate switches that off.
         self.announces = seed % 5 != ANNOUNCES_NOT
         rng = seeded_random(seed)
         super().__init__(rng, lambda kind, change: self._service.events.on_change(kind, change))
-        clock, self._cache = LoopClock(self._loop), Cache()
+        clock, self.cache = LoopClock(self._loop), Cache()
         for node in self.nodes.values():
-            self._cache.put_node(node)
+            self.cache.put_node(node)
         #: Draw when a node goes, and an error that ends all at last; None = neither.
         self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
         self._ends = seeded_random(seed + 3) if seed % ENDS_EVERY == 0 else None
@@ -225,13 +235,13 @@ class CycleRun(PodCluster):
         self._queue = SchedulingQueue(
             profiles, clock=clock, options=options, on_ready=self._ready.set
         )
-        events = EventHandlers(self._cache, self._queue, profiles, self._framework.waiting)
+        events = EventHandlers(self.cache, self._queue, profiles, self._framework.waiting)
         self._bindings, self._reporting = BindingTasks(rng), FakeReporting(self)
         self._bindings.open(tasks)
         self.metrics, self._prebind = Metrics(clock=clock), PodsInPreBind()
-        SchedulerMetrics(self._queue, self._cache, profiles, self._bindings).connect(self.metrics)
+        SchedulerMetrics(self._queue, self.cache, profiles, self._bindings).connect(self.metrics)
         self._scheduler = (ExtenderScheduler if has_extenders else Scheduler)(
-            self._cache,
+            self.cache,
             self._queue,
             profiles,
             self._live,
@@ -251,14 +261,13 @@ class CycleRun(PodCluster):
 
     def _attach(self, profiles: Any, clock: Any, options: Any, events: EventHandlers) -> None:
         """Attaches the models."""
-        self._n_preempted = 0
         self.flights = EndsOfFlights(self._queue, self._prebind, self.problems.append)
         twin = QueueTwin(profiles, clock, options)
         self.attached = AttachedQueue(self._queue, twin, self.problems.append)
         self.attached.listen(self._on_queue_call)
         self._service: Any = _any(SimpleNamespace)(
             queue=self._queue,
-            cache=self._cache,
+            cache=self.cache,
             events=events,
             profiles=profiles,
             scheduler=self._scheduler,
@@ -266,7 +275,7 @@ class CycleRun(PodCluster):
             informers={"Pod": SimpleNamespace(objects=self._live)},
         )
         self._freed = FreedRoom(self._service, self.attached, self.problems.append)
-        self._recorded = RecordedCalls(self._service, self.attached, clock, self.problems.append)
+        self._recorded = RecordedCalls(self._service, self.attached, clock, _until_ended(self))
         AttachedHandlers(self._service, self.attached, self.problems.append, self._recorded)
         AttachedNominations(self._service, self.problems.append).follow_attempts(self._scheduler)
         scheduler: Any = self._scheduler
@@ -280,7 +289,7 @@ class CycleRun(PodCluster):
 
     def check_victims(self, preemptor: PodInfo, result: PostFilterResult) -> None:
         """Checks that victims are on their node; some of them are deleted."""
-        for problem in missing_victims(result, self._cache):
+        for problem in missing_victims(result, self.cache):
             self.problems.append(f"{preemptor.key}: {problem}")
         for victim in result.victims:
             stored = self._server.stored.get(victim.metadata.name)
@@ -324,7 +333,7 @@ class CycleRun(PodCluster):
             if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
                 self.problems.append(f"{pod.metadata.name} is not bound")
         left = {
-            "assumed": self._cache.assumed_count(),
+            "assumed": self.cache.assumed_count(),
             "reserved": len(self.script.open),
             "bindings": len(self._bindings),
             "in Permit": len(self._framework.waiting),
@@ -332,7 +341,7 @@ class CycleRun(PodCluster):
             "events": self._queue.in_flight_events,
         }
         self.problems += [f"{count} pods are {what}" for what, count in left.items() if count]
-        self.problems += audit(self._cache)
+        self.problems += audit(self.cache)
         self.problems += point_problems(self.metrics, self._n_preempted, self.script.texts.n_broken)
         self.problems += self._measured.problems(self.metrics)
         self.problems += observed_problems(self.observed, self.script.results)
@@ -340,15 +349,16 @@ class CycleRun(PodCluster):
             await self._end(self._ends)
 
     async def _end(self, rng: Rng) -> None:
-        """Lets a binding meet an error that ends the scheduler: nothing may follow it."""
+        """Lets a binding meet an error that ends the scheduler: nothing goes on, or is undone."""
         self._loop.on_step = lambda: None  # what is cancelled has no result
         self.script.ends = (
             rng.choice(("PreBind", "Bind")),
             rng.choice((LeaseLost("another holds it"), InvariantViolation("impossible"))),
         )
-        self._store(make_pod("last", uid="last"))
+        for name in LAST_PODS[: rng.choice((1, 3, 6))]:
+            self._store(make_pod(name, uid=name))
         async with asyncio.TaskGroup() as tasks:
-            scheduling = tasks.create_task(self._schedule())
+            scheduling = tasks.create_task(_until_end(self._schedule(), self.script))
             await asyncio.sleep(QUIET_S)
             scheduling.cancel()
         self.problems.append(f"{self.script.ends}, but nothing has ended")
@@ -391,7 +401,7 @@ class CycleRun(PodCluster):
         """Checks a placement that extenders had to accept, and that a Decision can be built."""
         if not attempt.snapshot.is_current:
             self.problems.append(f"the attempt at {entry.pod.key} ends with an outdated snapshot")
-        if not _is_recorded(attempt, self.script.records.pop(entry.uid, None), self._extenders):
+        if attempt.preemption is not self.script.records.pop(entry.uid, None):
             self.problems.append(f"the attempt at {entry.pod.key} has another record of PostFilter")
         if isinstance(result, Placement) and self._extenders is not None:
             self._extenders.chosen(entry.pod, result.node_name)
@@ -414,8 +424,8 @@ class CycleRun(PodCluster):
                 self.drop_node(self._drops)
 
     def _placed_on(self, node_name: str) -> list[PodInfo]:
-        row = self._cache.nodes.live_row(node_name)
-        return [placed.info for placed in self._cache.pods.on_row(row)]
+        row = self.cache.nodes.live_row(node_name)
+        return [placed.info for placed in self.cache.pods.on_row(row)]
 
     def _write_claim(self, entry: QueuedPod, change: ClaimChange) -> None:
         """Writes a claim some time later; the pod is retried if that fails."""
@@ -439,12 +449,23 @@ class CycleRun(PodCluster):
             self._n_preempted += 1
 
 
-def _is_recorded(attempt: Attempt, expected: object, extenders: FaultyExtenders | None) -> bool:
-    """Returns whether an attempt has the record that PostFilter has returned."""
-    if attempt.preemption is expected:
-        return True
-    # A failing extender may end the preemption before there is a result.
-    return attempt.preemption is None and extenders is not None
+def _until_ended(run: CycleRun) -> Callable[[str], None]:
+    """Returns a function that reports problems until all ends: what is cancelled has no result."""
+
+    def report(text: str) -> None:
+        if not run.script.has_ended:
+            run.problems.append(text)
+
+    return report
+
+
+async def _until_end(scheduling: Coroutine[Any, Any, None], script: Script) -> None:
+    """Schedules until all ends, in whose very step a binding cannot begin any more."""
+    try:
+        await scheduling
+    except RuntimeError:
+        if not script.has_ended:
+            raise
 
 
 def _widen(script: Script, seed: int, *, has_extenders: bool) -> None:

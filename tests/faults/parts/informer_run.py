@@ -3,7 +3,8 @@
 The server is a plain history (``tests/machines/informer_server.py``). A seed draws which failures
 there are, so that in some runs the same one comes again and again. While a list is streamed,
 objects change and go. Each request and wait is compared with the model of the reflector, and each
-change with the object's last state; the replica must be the server at its version.
+change with the object's last state; the replica must be the server at its version. Versions that
+are no numbers are tried with a replica alone.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from mooring.errors import (
 )
 from mooring.objects.codec.decode import decode_list
 from mooring.objects.meta import key
+from tests.faults.parts.replica_checks import replica_problems
 from tests.faults.twins.attached_reflector import AttachedReflector
 from tests.machines.informer_server import KIND, Server, bookmark, line, status
 
@@ -276,4 +278,5 @@ def run_informer(seed: int) -> None:
     """
     run = InformerRun(seed)
     run.run()
+    run.problems += replica_problems(seeded_random(seed + 3_000_000))
     assert not run.problems, run.problems[0]

@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
-from mooring.clock import SystemClock, seeded_random
+from mooring.clock import Rng, SystemClock, seeded_random
 from mooring.config.types import Extender, ExtenderManagedResource
 from mooring.extenders.http import NoResponse
 from mooring.extenders.http_extender import HTTPExtender
@@ -25,12 +26,16 @@ from mooring.framework import Code, Diagnosis, PostFilterResult
 from mooring.framework.runtime.attempt import Attempt
 from mooring.framework.runtime.post_filter import post_filter_with_extenders
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
+from mooring.objects.pod import Pod
 from mooring.scheduler.with_extenders import drive_extender_calls
 from mooring.state import PodInfo
 from tests.faults.harness.reference_preemption import OFFSET, priority_of, started_s
 from tests.faults.parts.choice_run import ChoiceRun
+from tests.faults.parts.preempt_records import record_problem
 from tests.helpers.virtual_loop import run_virtually
 
+#: In such seeds, modulo five, extenders name pods of the node that are no victims.
+NAMING: Final = 2
 FAULTS: Final = ("not sent", "lost", "cut off", "nonsense", "null")
 NONSENSE: Final = (
     b"<html>",
@@ -104,6 +109,9 @@ class PreemptExtenderRun(ChoiceRun):
         self._due: list[Play] = []
         self._repeated: bytes | None = None
         self._is_error = False
+        #: The message of the failure; "" if it is not compared.
+        self._text = ""
+        self._same_node = Random(f"{seed} same node") if seed % 5 == NAMING else None
         #: Victims that extenders which need whole pods do not get.
         self._deleted: set[str] = set()
 
@@ -118,7 +126,7 @@ class PreemptExtenderRun(ChoiceRun):
         if not isinstance(diagnosis, Diagnosis):
             return
         self.model._calls = -1  # each choice is compared
-        self._attempt_of, self._is_error = info, False
+        self._attempt_of, self._is_error, self._text = info, False, ""
         cluster = self.model._cluster()
         self._pods_of = {other.metadata.uid: (other, at) for other, at in cluster.placed}
         self._deleted = {uid for uid in self._pods_of if self.more.random() < 0.1}
@@ -178,22 +186,11 @@ class PreemptExtenderRun(ChoiceRun):
         return json.dumps(
             {
                 rng.choice(("NodeNameToMetaVictims", "nodenametometavictims")): {
-                    node: self._written(uids, violations)
+                    node: _written(self.more, uids, violations)
                     for node, (uids, violations) in answer.items()
                 }
             }
         ).encode()
-
-    def _written(self, uids: list[str], violations: int) -> dict[str, Any]:
-        """Returns the victims of a node in one of the forms that mean the same."""
-        rng = self.more
-        if not uids and not violations and rng.random() < 0.7:
-            return rng.choice(({}, {"Pods": None}, {"Pods": []}, {"numPDBViolations": 0}))
-        pods: Any = [{"UID": uid} for uid in uids]
-        body = {rng.choice(("Pods", "pods")): pods, "NumPDBViolations": violations}
-        if not violations and rng.random() < 0.3:
-            del body["NumPDBViolations"]
-        return body
 
     def _sent(self, play: Play, arguments: Any) -> Offer:
         if play.is_capable:
@@ -248,6 +245,9 @@ class PreemptExtenderRun(ChoiceRun):
                 rng.shuffle(left)
             if rng.random() < 0.1:
                 left.append(rng.choice(sorted(self._pods_of)))
+            if self._same_node is not None and self._same_node.random() < 0.1:
+                there = sorted(uid for uid, (_, at) in self._pods_of.items() if at == node)
+                left.append(self._same_node.choice(there))
             answer[node] = left, rng.choice((violations, violations, 0, 1))
         names = list(answer)
         rng.shuffle(names)
@@ -258,8 +258,10 @@ class PreemptExtenderRun(ChoiceRun):
 
     def _apply(self, play: Play, answer: Offer) -> None:
         """Changes the candidates as upstream does."""
-        if any(node not in self._offer for node in answer):
-            self._fail(play)
+        name, unknown = play.extender.name, [node for node in answer if node not in self._offer]
+        if unknown:
+            what = f'claims to preempt on node "{unknown[0]}", which was not sent to it'
+            self._fail(play, f'extender "{name}" {what}')
             return
         assert self._attempt_of is not None
         preemptor, left = self._attempt_of.pod, Offer()
@@ -269,24 +271,29 @@ class PreemptExtenderRun(ChoiceRun):
             uids, violations = answer[node]
             for uid in uids:
                 other, at = self._pods_of.get(uid, (None, ""))
-                if other is None or at != node or priority_of(other) >= priority_of(preemptor):
-                    self._fail(play)
+                claim = f"{name} claims to preempt pod (UID: &{{{uid}}}) on node: {node}"
+                if other is None or at != node:
+                    why = "the pod is not found on that node"
+                    self._fail(play, f"extender: {claim}, but {why}")
+                    return
+                if priority_of(other) >= priority_of(preemptor):
+                    self._fail(play, f"extender: {claim}, but its priority is not lower")
                     return
             if uids:
                 left[node] = uids, violations
             elif not play.is_ignorable:
-                self._fail(play)
+                self._fail(play, f'expected at least one victim pod on node "{node}"')
                 return
         self.paths["changed"] += left != self._offer
         self._offer = left
         if not left:
             self._due = []
 
-    def _fail(self, play: Play) -> None:
+    def _fail(self, play: Play, text: str = "") -> None:
         """Ends the attempt, unless the extender is ignorable: then nothing has changed."""
         self.paths["ignored" if play.is_ignorable else "failed"] += 1
         if not play.is_ignorable:
-            self._is_error, self._due = True, []
+            self._is_error, self._due, self._text = True, [], text
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -301,31 +308,56 @@ class PreemptExtenderRun(ChoiceRun):
         if self._is_error:
             if status is None or status.code is not Code.ERROR:
                 self.problems.append(f"{info.key}: an extender has failed, but: {result}")
+            elif self._text and status.message != f"preemption: {self._text}":
+                self.problems.append(f"{info.key} fails with {status.message}, not {self._text}")
             return
         if not self._offer:
             if status is None or status.code is not Code.UNSCHEDULABLE or result.victims:
                 self.problems.append(f"{info.key} has no candidate, but: {result}")
+            self._check_record(info, result, "")
             return
-        best = min(self._offer, key=lambda node: self._cost(*self._offer[node]))
+        best = min(self._offer, key=lambda node: _cost(self._pods_of, *self._offer[node]))
         uids = [victim.uid for victim in result.victims]
         self.paths["preempted"] += 1
         if (result.node_name, uids) != (best, self._offer[best][0]):
             self.problems.append(
                 f"{info.key} evicts {uids} on {result.node_name}, not {best} of {self._offer}"
             )
+        self._check_record(info, result, best)
+
+    def _check_record(self, info: PodInfo, result: PostFilterResult, best: str) -> None:
+        """Compares what a Decision says of the candidates that are left; "" = there is no best."""
+        costs = {node: _cost(self._pods_of, *offer) for node, offer in self._offer.items()}
+        pods = {uid: pod for uid, (pod, _) in self._pods_of.items()}
+        if problem := record_problem(result, best, self._offer, costs, pods):
+            self.problems.append(f"{info.key} {problem}")
 
     def _check_without_calls(self, info: PodInfo, result: PostFilterResult) -> None:
         """Checks that extenders had nothing to decide."""
         if any(play.is_interested for play in self._plays) and self._first_offer():
             self.problems.append(f"{info.key} has candidates, but no extender is called: {result}")
 
-    def _cost(self, uids: list[str], violations: int) -> tuple[float, ...]:
-        """Returns upstream's criteria: the first victim counts as the most important one."""
-        pods = [self._pods_of[uid][0] for uid in uids]
-        priorities = [priority_of(pod) for pod in pods]
-        starts = [started_s(pod) for pod in pods if priority_of(pod) == max(priorities)]
-        total = sum(priority + OFFSET for priority in priorities)
-        return violations, priorities[0], total, len(pods), -min(starts)
+
+def _cost(
+    pods_of: Mapping[str, tuple[Pod, str]], uids: list[str], violations: int
+) -> tuple[float, ...]:
+    """Returns upstream's criteria: the first victim counts as the most important one."""
+    pods = [pods_of[uid][0] for uid in uids]
+    priorities = [priority_of(pod) for pod in pods]
+    starts = [started_s(pod) for pod in pods if priority_of(pod) == max(priorities)]
+    total = sum(priority + OFFSET for priority in priorities)
+    return violations, priorities[0], total, len(pods), -min(starts)
+
+
+def _written(rng: Rng, uids: list[str], violations: int) -> dict[str, Any]:
+    """Returns the victims of a node in one of the forms that mean the same."""
+    if not uids and not violations and rng.random() < 0.7:
+        return rng.choice(({}, {"Pods": None}, {"Pods": []}, {"numPDBViolations": 0}))
+    pods: Any = [{"UID": uid} for uid in uids]
+    body = {rng.choice(("Pods", "pods")): pods, "NumPDBViolations": violations}
+    if not violations and rng.random() < 0.3:
+        del body["NumPDBViolations"]
+    return body
 
 
 async def _whole_pod(info: PodInfo) -> bytes:

@@ -174,12 +174,20 @@ class ProxiedRun:
             self._plan = self._drawn()
             self._is_opened, self._arrivals = False, 0
             await (self._stream() if self._plan.is_stream else self._request())
+            self._check_renewed()
             if self.problems:
                 break
         await self._transport.close()
         await asyncio.sleep(1.0)
         if n_open := sum(not link.is_closing() for link in self._links):
             self.problems.append(f"{n_open} connections of a closed transport are open")
+
+    def _check_renewed(self) -> None:
+        """Checks that credentials are renewed once if the first request is refused, else not."""
+        if source := self._source:
+            if source.renewals != (self._arrivals > 0 and self._plan.tries[0] == 401):
+                self.problems.append(f"{self._plan} renews {source.renewals} times")
+            source.renewals = 0
 
     def _drawn(self) -> Plan:
         return drawn_plan(

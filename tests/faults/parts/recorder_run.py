@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
+from random import Random
 from typing import Any, Final
 
 from mooring.client import Client, Request
@@ -21,6 +22,7 @@ from mooring.errors import OutcomeUnknown, Unreachable
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.parts.event_contents import EventContents, object_of
+from tests.faults.parts.recorder_ends import end_problems
 from tests.faults.twins.attached_recorder import AttachedRecorder
 from tests.helpers.virtual_loop import run_virtually
 
@@ -35,6 +37,9 @@ ACTIVE_S: Final = 2.5 * 3600.0
 REFRESHED_S: Final = 1800.0 + 60.0 + 30.0
 #: A write that was accepted is not repeated in so many seconds.
 REPEATED_S: Final = 60.0
+#: The least and the longest wait between two tries; an event is written so often at most.
+RETRY_S: Final = (10.0, 12.5)
+TRIES_MAX: Final = 12
 #: The second object of an event is a part of the key of its series.
 RELATED: Final = (None, None, make_pod("other"), make_pod("third"))
 
@@ -54,6 +59,10 @@ class EventServer:
         self.written_at_s: dict[str, float] = {}
         #: Name -> whether the server asked to wait when it refused the last write.
         self.has_asked: dict[str, bool] = {}
+        #: Names of the events whose last write has failed.
+        self.failing: set[str] = set()
+        #: Name -> for how long.
+        self.asked_s: dict[str, int] = {}
         #: Name -> the last write that was answered, and when.
         self._answered: dict[str, tuple[Any, float]] = {}
         self.problems: list[str] = []
@@ -78,7 +87,9 @@ class EventServer:
         self.has_asked[_name_of(request)] = False
         if rng.random() >= self.refusing:
             self._answered[_name_of(request)] = _content_of(request), _now_s()
+            self.failing.discard(_name_of(request))
             return self._store(request)
+        self.failing.add(_name_of(request))
         fault = rng.choice(("lost", "unreachable", "429", "500", "500 stored"))
         if fault in ("lost", "500 stored"):
             self._store(request)
@@ -89,7 +100,8 @@ class EventServer:
         if fault == "429":
             longest_s = rng.choice((20, 120))
             self.has_asked[_name_of(request)] = True
-            return _response(429, **{"retry-after": str(rng.randrange(1, longest_s))})
+            self.asked_s[_name_of(request)] = asked_s = rng.randrange(1, longest_s)
+            return _response(429, **{"retry-after": str(asked_s)})
         return _response(500)
 
     def _check_repeated(self, request: Request) -> None:
@@ -194,9 +206,17 @@ class RecorderRun:
         return self._server.problems
 
     async def _checked_write(self, series: Any, tries: int) -> Any:
-        """Writes, and checks which waits count as those that the server has asked for."""
+        """Writes, and checks the waits, and which count as those that the server has asked for."""
         retry = await self._write(series, tries)
         name = series.event.metadata.name
+        waits = retry is not None and retry.wait_s > 0
+        if waits is not (name in self._server.failing and tries < TRIES_MAX):
+            self._server.problems.append(f"{name} is given up, or not, after {tries} tries")
+        asked_s = self._server.asked_s.get(name, 0) * self._server.has_asked[name]
+        least_s, most_s = max(RETRY_S[0], asked_s), max(RETRY_S[1], 1.1 * asked_s)
+        if retry is not None and retry.wait_s and not least_s <= retry.wait_s <= most_s + 1e-6:
+            wait = f"{retry.wait_s} s, not {least_s} to {most_s} s"
+            self._server.problems.append(f"{name} waits for {wait}")
         if retry is not None and retry.is_requested != self._server.has_asked[name]:
             self._server.problems.append(f"the wait of {name}, {retry}, is not what was asked for")
         return retry
@@ -255,7 +275,8 @@ def run_recorder(seed: int) -> None:
     """
 
     async def run() -> list[str]:
-        return await RecorderRun(seed).run()
+        problems = await RecorderRun(seed).run()
+        return problems + await end_problems(Random(f"{seed} ends"))
 
     problems = run_virtually(run(), seeded_random(seed + 2_000_000))
     assert not problems, problems[0]

@@ -13,15 +13,26 @@ backend/cache/node_tree.go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from random import Random
 from typing import Any, Final
 
 import numpy as np
 
 from mooring.clock import VirtualClock, seeded_random
-from mooring.framework import Attempt, Cycle, Diagnosis, Framework, NodeView, Profile, Reject
+from mooring.framework import (
+    Attempt,
+    Cycle,
+    Diagnosis,
+    Framework,
+    NodeView,
+    Placement,
+    Profile,
+    Reject,
+)
 from mooring.framework.runtime.host_selection import feasible_nodes_to_find
 from mooring.framework.runtime.scheduling_algorithm import schedule_pod
+from mooring.framework.runtime.with_extenders import still_fits
 from mooring.framework.status import FilterStatuses, PreFilterResult, Status
 from mooring.state import PodInfo
 from mooring.state.cache import Cache
@@ -40,6 +51,9 @@ SIZES: Final = 8
 SIZE_MAX: Final = 20_000
 EXCLUDED: Final = "node(s) didn't satisfy plugin(s) [Table]"
 REASONS: Final = ("no disk", "no slot")
+NONE_LEFT: Final = "node(s) didn't satisfy plugin Table"
+#: In so many runs the caller selects one of the best nodes.
+TIE_BREAK_SHARE: Final = 0.3
 
 
 class Table:
@@ -127,6 +141,25 @@ class Zones:
                 yield from names[number : number + 1]
 
 
+class TieBreak:
+    """Selects one of the best nodes, as ``Framework`` lets its caller do.
+
+    Attributes:
+        tied: The names that it got last.
+        chosen: That of the node it has selected.
+    """
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self.tied: list[str] = []
+        self.chosen = ""
+
+    def __call__(self, names: Sequence[str]) -> str:
+        """Selects a node."""
+        self.tied, self.chosen = list(names), self._rng.choice(names)
+        return self.chosen
+
+
 class SampledRun:
     """One run.
 
@@ -155,7 +188,9 @@ class SampledRun:
         if self._has_scores:
             points["score"] = [Scorer(self)]
         profile = Profile("sampled", points, {"Scorer": 1}, self._percentage)
-        self._framework = Framework(profile, clock=VirtualClock())
+        self._own = own = Random(f"{seed} own")
+        self._tie_break = TieBreak(own) if own.random() < TIE_BREAK_SHARE else None
+        self._framework = Framework(profile, clock=VirtualClock(), tie_break=self._tie_break)
         self._start = 0
         for _ in range(rng.choice((40, 99, 101, 140, 230))):
             self._add()
@@ -198,17 +233,21 @@ class SampledRun:
 
     def _reject(self, name: str) -> None:
         """Attempts a pod that PreFilter rejects: no node is visited, but all are listed."""
-        self.is_rejecting = True
+        self.is_rejecting = self._own.random() < 0.7
+        self.left = None if self.is_rejecting else set()
+        text = "no licence" if self.is_rejecting else NONE_LEFT
         self._zones.order()
         snapshot = self._cache.snapshot()
         pod = PodInfo(make_pod(name, uid=name))
         cycle, attempt = self._framework.new_cycle(pod, snapshot), Attempt(snapshot, self._start)
         result = schedule_pod(self._framework, cycle, attempt)
+        message = f"0/{len(self._zones.of)} nodes are available: {text}."
         if (
             not isinstance(result, Diagnosis)
+            or result.message != message
             or attempt.next_start_index(self._start) != self._start
         ):
-            self.problems.append(f"{name}, which PreFilter rejects: {result}")
+            self.problems.append(f"{name}, which PreFilter rejects: {result}, not {message}")
         self.is_rejecting = False
 
     def _draw(self) -> None:
@@ -253,6 +292,40 @@ class SampledRun:
                 f"{self._percentage} % of {len(self._zones.of)}"
             )
         self._start = next_start
+        if isinstance(result, Placement):
+            self._check_tie(result, outcome_of_all=expected[0])
+            self._check_still_fits(cycle, result.node_name)
+
+    def _check_tie(self, result: Placement, *, outcome_of_all: Any) -> None:
+        """Compares who selects one of the best nodes, and of which."""
+        tie_break, best = self._tie_break, outcome_of_all[0]
+        if tie_break is None:
+            return
+        due = sorted(best) if self._has_scores and len(best) > 1 else []
+        if tie_break.tied != due or (due and tie_break.chosen != result.node_name):
+            chosen = f"{tie_break.chosen!r} of {tie_break.tied}"
+            self.problems.append(f"{chosen} are selected, not of {due}; then {result.node_name}")
+        tie_break.tied = []
+
+    def _check_still_fits(self, cycle: Cycle, name: str) -> None:
+        """Changes the cluster, as while an extender is called, and compares whether a node fits."""
+        own, names = self._own, list(self._zones.of)
+        before = self.reasons, self.left
+        self.is_rejecting = own.random() < 0.1
+        if own.random() < 0.3:
+            self.reasons = {other: REASONS[0] for other in names if own.random() < 0.5}
+        if own.random() < 0.3:
+            self.left = {other for other in names if own.random() < 0.5}
+        is_left = self.left is None or name in self.left
+        expected = is_left and name not in self.reasons and not self.is_rejecting
+        is_gone = own.random() < 0.1
+        later = self._framework.new_cycle(cycle.pod, self._cache.snapshot())
+        if is_gone:
+            name, expected = "gone", False
+        if still_fits(self._framework, cycle, later, name) is not expected:
+            self.problems.append(f"{name} still fits: {not expected}")
+        self.is_rejecting = False
+        self.reasons, self.left = before
 
     def _check_sampled(self, attempt: Attempt, outcome: Any) -> None:
         """Compares what is recorded as the evaluated nodes, if these are not all."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,14 +18,14 @@ from mooring.apiserver import ApiServer
 from mooring.apiserver.auth.authentication import ADMIN
 from mooring.client import Client, Handler, InProcessTransport
 from mooring.clock import Rng, seeded_random
-from mooring.errors import OutcomeUnknown, Unreachable
 from mooring.objects.pod import Pod
-from mooring.scheduler.status_writer import StatusUpdate, StatusWriter, _Requests
+from mooring.scheduler.status_writer import StatusUpdate, StatusWriter
 from mooring.testing import make_pod
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.faults import Faults, FaultyNetwork
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.harness.final_checker import NOTHING, condition_of
+from tests.faults.parts.status_memory import memory_problems
 from tests.faults.parts.transitions import Transitions
 from tests.helpers.virtual_loop import run_virtually
 
@@ -41,8 +40,6 @@ NODES: Final = ("a", "b")
 FORGOTTEN_SHARE: Final = 0.3
 #: A request takes ten seconds at most.
 ANNOUNCED_S_MAX: Final = 10.5
-#: Beginnings and ends of requests at the same time.
-REQUEST_STEPS: Final = 60
 MESSAGES: Final = ("no node fits", "another reason")
 #: Requests that arrive late, after newer ones, are excluded: no writer could help.
 KINDS: Final = ("unreachable", "too_many", "server_error", "lost", "refused_status")
@@ -259,35 +256,6 @@ class StatusRun:
         await self._create(name)
 
 
-def _requests_problem(rng: Rng) -> str:
-    """Begins and ends requests for a pod at random; returns what is known wrongly.
-
-    All is known if none is open, and after each that ended without an answer another one began that
-    was answered.
-    """
-    requests, uid = _Requests(), "pod"
-    opened: list[tuple[int, Any]] = []
-    unknown: list[int] = []
-    for step in range(REQUEST_STEPS):
-        if len(opened) < 3 and rng.random() < 0.5:
-            block = requests.sending(uid)
-            block.__enter__()
-            opened.append((step, block))
-        elif opened:
-            began, block = opened.pop(rng.randrange(len(opened)))
-            error = rng.choice((None, None, OutcomeUnknown("lost"), Unreachable("refused")))
-            with suppress(OutcomeUnknown, Unreachable):
-                block.__exit__(type(error) if error is not None else None, error, None)
-            if isinstance(error, OutcomeUnknown):
-                unknown.append(step)
-            elif error is None:
-                unknown = [ended for ended in unknown if ended > began]
-        is_known = not opened and not unknown
-        if requests.are_known(uid) != is_known:
-            return f"what is stored counts as known: {not is_known}, at step {step}"
-    return ""
-
-
 def _faults(rng: Rng) -> Faults:
     return Faults(**{name: rng.choice((0.0, 0.2, 0.6)) for name in KINDS})
 
@@ -303,8 +271,7 @@ def run_status(seed: int) -> None:
         async with asyncio.TaskGroup() as tasks:
             status = StatusRun(seed, tasks)
             await status.run()
-        if problem := _requests_problem(seeded_random(seed + 3_000_000)):
-            status.problems.append(problem)
+        status.problems += memory_problems(seeded_random(seed + 3_000_000))
         return status.problems
 
     problems = run_virtually(run(), seeded_random(seed + 2_000_000))

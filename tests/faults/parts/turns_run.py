@@ -5,7 +5,10 @@ first, or when no pod is left; with extenders after each pod. While SchedulerAsy
 no attempt begins before the victims of the one before it are evicted, however that ends.
 
 In a quarter of the runs there are several nodes. An attempt without scores ends with the first one
-that fits; the next one goes on behind it, and one that looks at no node changes nothing.
+that fits; the next one goes on behind it, and one that looks at no node changes nothing. In most
+runs with extenders there are so many nodes that some are enough. An extender is called for half of
+the pods, rejects all nodes, answers late or fails: the next attempt goes on behind the nodes that
+plugins looked at, however this one ended.
 
 Source: pkg/scheduler/schedule_one.go (findNodesThatFitPod, numFeasibleNodesToFind).
 """
@@ -14,19 +17,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
 from mooring.clock import seeded_random
 from mooring.errors import ServerError
-from mooring.framework import Attempt, Cycle, Diagnosis, Placement, Reject
+from mooring.framework import Cycle, Diagnosis, Framework, Reject
 from mooring.framework.status import PostFilterResult, Status
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.objects.pod import Pod
 from mooring.queue import QueuedPod, QueueName, SchedulingQueue
 from mooring.scheduler.binding_tasks import BindingTasks
-from mooring.scheduler.observer import Observer
 from mooring.scheduler.pods_in_prebind import PodsInPreBind
 from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.scheduler.schedule_one import Scheduler
@@ -35,6 +39,8 @@ from mooring.state import PodInfo
 from mooring.state.cache import Cache
 from mooring.testing import make_node
 from mooring.virtual_loop import LoopClock
+from tests.faults.parts import turns_extenders
+from tests.faults.parts.turns_extenders import SlowExtender, Starts
 from tests.faults.parts.virtual_runs import check_run_of_tasks
 from tests.helpers.queues import framework_of, pod
 
@@ -54,6 +60,8 @@ PREEMPTING: Final = "preempting"
 #: In such seeds, modulo four, there are so many nodes.
 MANY_NODES: Final = 1
 NODES: Final = 7
+#: Of the runs with extenders so many have one that is called.
+EXTENDER_SHARE: Final = 0.8
 
 
 class WorkClock(LoopClock):
@@ -81,11 +89,17 @@ class Costly:
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Takes some time; rejects what has to preempt."""
         self._run.clock.worked_s += self._run.cost_s()
+        if self._run.extender is not None and (
+            rejected := self._run.extender.pre_filter(cycle.pod)
+        ):
+            return rejected
         return Reject("no node") if PREEMPTING in cycle.pod.metadata.labels else None
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Chooses victims."""
         del diagnosis
+        if PREEMPTING not in cycle.pod.metadata.labels:
+            return PostFilterResult(Reject("an extender rejects it"))
         victims = self._run.victims(cycle.pod)
         return PostFilterResult(None if victims else Reject("no victims"), NODE, victims)
 
@@ -96,27 +110,6 @@ class Costly:
         return None
 
 
-class Starts(Observer):
-    """Checks at which node each attempt begins.
-
-    Args:
-        n_nodes: The number of nodes; all fit.
-        report: Called with each problem.
-    """
-
-    def __init__(self, n_nodes: int, report: Callable[[str], None]) -> None:
-        self._n_nodes, self._report = n_nodes, report
-        self._start = 0
-
-    def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
-        """Compares the first node, and counts the one that was looked at."""
-        if attempt.start_index != self._start:
-            first = f"begins at node {attempt.start_index}, not {self._start}"
-            self._report(f"the attempt at {entry.pod.key} {first}")
-        if isinstance(result, Placement):
-            self._start = (attempt.start_index + 1) % self._n_nodes
-
-
 class TurnsRun:
     """One run.
 
@@ -125,6 +118,7 @@ class TurnsRun:
         clock: The time that attempts take is added to that of the loop.
         is_async: Whether evictions go on while other pods are scheduled.
         executor: Evicts victims.
+        extender: Is called for half of the pods; None = there is none.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
@@ -155,6 +149,9 @@ class TurnsRun:
         bindings, cache = BindingTasks(rng), Cache()
         bindings.open(tasks)
         n_nodes = NODES if seed % 4 == MANY_NODES else 1
+        self.extender = _with_extender(framework, seed) if has_extenders else None
+        if self.extender is not None:
+            n_nodes = turns_extenders.MANY_NODES
         for number in range(n_nodes):
             cache.put_node(make_node(f"{NODE}{number}" if number else NODE))
         reporting = _any(SimpleNamespace)(
@@ -178,8 +175,9 @@ class TurnsRun:
             bindings,
             reporting,
             clock=self.clock,
-            observer=Starts(n_nodes, self.problems.append),
+            observer=Starts(n_nodes, self.extender, self.problems.append),
             preemptions=self.executor,
+            buffer_events=self._buffer_events,
             gates={"SchedulerAsyncPreemption": self.is_async},
         )
 
@@ -249,6 +247,9 @@ class TurnsRun:
         """Returns how long an attempt takes."""
         return WORK_S * self._rng.choice(self._costs)
 
+    def _buffer_events(self) -> AbstractContextManager[Any]:
+        return nullcontext({}) if self.extender is None else self.extender.buffer_events()
+
     # -- pods -------------------------------------------------------------------------------------
 
     def _add(self) -> None:
@@ -288,6 +289,17 @@ class TurnsRun:
 
     async def _until(self, *_: object) -> None:
         """Returns at once: victims that are evicted are gone."""
+
+
+def _with_extender(framework: Framework, seed: int) -> SlowExtender | None:
+    """Gives an extender to a framework, in most runs."""
+    own = Random(f"{seed} extenders")
+    if own.random() >= EXTENDER_SHARE:
+        return None
+    extender, percentage = SlowExtender(own), turns_extenders.PERCENTAGE
+    framework.profile = replace(framework.profile, percentage_of_nodes_to_score=percentage)
+    framework.set_extenders([_any(extender)], own.random)
+    return extender
 
 
 def _any(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """An informer over a server whose streams break anywhere, and those who wait for it.
 
-Lists are streamed or read in pages; a stream may break in the very batch that ends its list. The
+Lists are streamed or read in pages; a stream may break in the very batch that ends its list, lists
+may be no lists, and others have their turn while one is reported. The
 server may lack the kind, which is allowed in some runs. Who waits for the first list, or for fresh
 objects, is woken at the moment when they are there; each request is sent when it was announced; and
 the model of the reflector follows all. At the end the objects are those of the server.
@@ -12,9 +13,13 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from random import Random
 from typing import Any, Final
 
+import pytest
+
 from mooring.client import Client, Informer, ObjectChange, Request
+from mooring.client.informer import replica
 from mooring.client.transport.transport import Response, Stream, StreamBroken
 from mooring.clock import Rng, seeded_random
 from mooring.errors import NotFound, Unreachable
@@ -33,6 +38,10 @@ REASONS: Final[Mapping[int, str]] = {
     403: "Forbidden", 404: "NotFound", GONE: "Expired", 429: "TooManyRequests",
     500: "InternalError",
 }  # fmt: skip
+#: In half of the runs such answers and lines are drawn, and lists are reported in such slices.
+ODD_SHARE: Final = 0.2
+NO_LISTS: Final = (b"<html>", b"[]", b'{"items": 5}', b'{"metadata": 5, "items": []}', b"null")
+SLICES: Final = (1, 2, 200)
 BROKEN, ENDED, FAILED, HANGS = "broken", "ended", "failed", "hangs"
 
 
@@ -61,6 +70,7 @@ class BreakingServer:
         due_s: When the next request has to be sent; None = at any time.
         problems: Requests that are too late.
         on_open: Called when the first line of a stream is awaited, or the second page of a list.
+        odd: Draws answers that are no lists, or have lines that must not be; None = there are none.
     """
 
     def __init__(self, rng: Rng, *, may_miss: bool) -> None:
@@ -71,6 +81,7 @@ class BreakingServer:
         self.sent_s = -1.0
         self.problems: list[str] = []
         self.on_open: Callable[[], None] = lambda: None
+        self.odd: Random | None = None
         self._n_lists = 0
         self._rng = rng
         self._failing = rng.choice((0.1, 0.5))
@@ -85,7 +96,6 @@ class BreakingServer:
             self.problems.append(f"a request is sent at {now_s:.3f} s, not at {self.due_s:.3f} s")
         self.due_s, self.sent_s = None, now_s
         if self.is_missing:
-            self.was_missing = True
             return 404
         if self.is_healed or self._rng.random() >= self._failing:
             return -1
@@ -98,6 +108,7 @@ class BreakingServer:
             self.on_open()
         code = self._fails()
         await asyncio.sleep(self._rng.random())
+        self.was_missing |= code == 404
         if code == 0:
             raise Unreachable(f"{request.path}: refused")
         if code > 0:
@@ -110,7 +121,13 @@ class BreakingServer:
             items = items[1:]
         elif has_version and self._n_lists % 3 == 0 and len(items) > 1:
             items, metadata["continue"] = items[:1], "more"
+        if self._is_odd():
+            return Response(200, {}, NO_LISTS[self._n_lists % len(NO_LISTS)])
         return Response(200, {}, json.dumps({"metadata": metadata, "items": items}).encode())
+
+    def _is_odd(self) -> bool:
+        """Returns whether an answer is odd."""
+        return self.odd is not None and not self.is_healed and self.odd.random() < ODD_SHARE
 
     def stream(self, request: Request, *, idle_s: float) -> AbstractAsyncContextManager[Stream]:
         """Answers a watch."""
@@ -120,6 +137,7 @@ class BreakingServer:
     async def _opened(self, request: Request, idle_s: float) -> AsyncIterator[Stream]:
         code, query = self._fails(), dict(request.query)
         await asyncio.sleep(self._rng.random())
+        self.was_missing |= code == 404
         position = int(query.get("resourceVersion", "0"))
         is_list = "sendInitialEvents" in query
         if code < 0 and not is_list and position < self.server.kept_from:
@@ -143,8 +161,10 @@ class BreakingServer:
         lines = list[bytes]()
         if is_list:
             position = server.version
-            lines = [_added(obj) for obj in server.objects.values()]
-            lines.append(bookmark(position, ends_list=True))
+            lines = [_line("ADDED", obj) for obj in server.objects.values()]
+            if self._is_odd():
+                lines.insert(0, _line("RENAMED", {"metadata": {"name": "x", "namespace": "shop"}}))
+            lines.append(bookmark(0 if self._is_odd() else position, ends_list=True))
         end = HANGS if self.is_healed else rng.choice(self._ends)
         if end == FAILED and rng.random() < 0.5:
             lines.append(status(*rng.choice(((GONE, "Expired"), (500, "InternalError")))))
@@ -170,8 +190,8 @@ async def _once(lines: list[bytes]) -> AsyncGenerator[list[bytes], None]:
     yield lines
 
 
-def _added(obj: dict[str, Any]) -> bytes:
-    return json.dumps({"type": "ADDED", "object": obj}).encode()
+def _line(kind: str, obj: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode()
 
 
 def _status(code: int) -> bytes:
@@ -196,6 +216,8 @@ class WatchingRun:
         self._loop, self._tasks, self._rng = loop, tasks, seeded_random(seed)
         self._is_optional = self._rng.random() < 0.3
         self._server = BreakingServer(self._rng, may_miss=self._is_optional)
+        odd = Random(f"{seed} odd")
+        self._server.odd = odd if odd.random() < 0.5 else None
         self._clock = LoopClock(loop)
         self._informer = Informer(
             Client(self._server, rng=self._rng),
@@ -301,7 +323,8 @@ class WatchingRun:
         self._expect("the first list", is_late=is_there and not self._informer.has_synced)
         if self._informer.has_synced and not is_there:
             self.problems.append("counts as synced, but has no list")
-        if reflector.has_synced and not self._informer.version.isdecimal():
+        # A watch from "0" begins anywhere.
+        if reflector.has_synced and not self._informer.version.lstrip("0").isdecimal():
             self.problems.append(f"has a list of version {self._informer.version!r}")
         for task, since_s in list(self._waits.items()):
             if task.done():
@@ -337,5 +360,7 @@ def run_watching(seed: int) -> None:
             loop.on_step = lambda: None
         return watching.problems
 
-    problems = run_virtually(run(), seeded_random(seed + 1_000_000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replica, "SLICE", Random(f"{seed} slices").choice(SLICES))
+        problems = run_virtually(run(), seeded_random(seed + 1_000_000))
     assert not problems, problems[0]

@@ -2,7 +2,7 @@
 
 Besides the model of each value (``tests/faults/twins/attached_writes.py``) this one counts the
 writers: a namespace occupies six of eight, those that fail two, and no writer is idle beyond that.
-What is urgent comes first.
+What is urgent comes first, namespaces take turns, and the oldest key of a namespace is the first.
 Some queues have a limit: beyond it the oldest value of the largest namespace is dropped.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, Final
 from mooring.client.write_queue import Retry, WriteQueue
 from mooring.clock import seeded_random
 from tests.faults.parts.virtual_runs import check_run
+from tests.faults.parts.write_turns import WriteTurns
 from tests.faults.twins.attached_writes import AttachedWrites
 
 CALLS: Final = 150
@@ -56,6 +57,8 @@ class WritesRun:
         self._writes: WriteQueue[Value] = WriteQueue(
             self._write, sleep=asyncio.sleep, items_max=self._items_max
         )
+        if self._writes.dropped:
+            self.problems.append(f"{self._writes.dropped} values of a new queue are dropped")
         self._model = AttachedWrites(self._writes, "writes", self.problems.append)
         self._refusing = self._rng.choice((0.2, 0.6, 0.9))
         self._n_keys = self._rng.choice((1, 2, 10))
@@ -71,6 +74,11 @@ class WritesRun:
         self._urgent: set[str] = set()
         #: Those with an urgent value that was removed; a later one may be urgent, or not.
         self._removed: set[str] = set()
+        #: Those of the latter that got another urgent value.
+        self._unclear: set[str] = set()
+        self._turns = WriteTurns(
+            self._model.ready, self._is_urgent, self._may_write, self.problems.append
+        )
 
     async def run(self) -> None:
         """Makes all calls, lets the writes succeed, and compares at the end."""
@@ -98,13 +106,18 @@ class WritesRun:
     def _put(self, key: str) -> None:
         value = Value(key, is_urgent=self._rng.random() < 0.3)
         dropped = self._writes.dropped
+        if value.is_urgent and key not in self._urgent:
+            self._turns.forget(key)
         self._writes.put(key, value.namespace, value, urgent=value.is_urgent)
         if self._writes.dropped > dropped:
             self._check_dropped(self._writes.dropped - dropped, key)
         self._newest[key] = value
         if value.is_urgent:
+            if key in self._removed:
+                self._unclear.add(key)
             self._urgent.add(key)
             self._removed.discard(key)
+        self._turns.look()
         # What is being written cannot be dropped.
         if self._items_max is not None and len(self._writes) > self._items_max + WRITERS:
             values = f"{len(self._writes)} values"
@@ -120,19 +133,30 @@ class WritesRun:
         now_s = asyncio.get_running_loop().time()
         waiting = {key for key, until_s in self._requested_until_s.items() if until_s >= now_s}
         without_value = (waiting | (+self._in_writers).keys()) - self._newest.keys()
+        # A namespace of which all is being written loses nothing; then another one does, if all
+        # writers may be busy with what is beyond the limit.
+        idle = self._newest.keys() - (+self._in_writers).keys() - {new_key}
+        assert self._items_max is not None
+        has_space = len(self._writes) - 1 + count + len(waiting) < self._items_max + WRITERS
+        losing = set(values) if has_space else {key.partition("/")[0] for key in idle}
         for key in missing:
             name = key.partition("/")[0]
             size_max = values[name] + sum(other.startswith(name) for other in without_value)
-            if any(size_max < size for size in values.values()):
+            if any(size_max < values[other] for other in losing):
                 self.problems.append(f"{key} was dropped with {dict(values)} values")
             del self._newest[key]
             self._forget_urgency(key)
 
     def _forget_urgency(self, key: str) -> None:
         """Follows the removal of a value: if it waits on, its urgency is that of a later one."""
+        self._turns.forget(key)
         if key in self._urgent:
             self._urgent.discard(key)
             self._removed.add(key)
+
+    def _is_urgent(self, key: str) -> bool | None:
+        """Returns whether the value of a key is urgent, as far as it is certain."""
+        return None if key in self._removed | self._unclear else key in self._urgent
 
     def _check_contents(self) -> None:
         values = self._writes.values()
@@ -151,6 +175,7 @@ class WritesRun:
         while True:
             await asyncio.sleep(1.0 - WOKEN_S)
             self._model.on_tick()
+            self._turns.look()
             ready = self._writable()
             await asyncio.sleep(WOKEN_S)
             if idle := ready & self._writable():
@@ -176,8 +201,9 @@ class WritesRun:
             self.problems.append(
                 f"{value.key} is written before {sorted(urgent)}, which are urgent"
             )
-        self._urgent.discard(value.key)
-        self._removed.discard(value.key)
+        self._turns.begin(value.key)
+        for keys in (self._urgent, self._removed, self._unclear):
+            keys.discard(value.key)
         self._writing[name] += 1
         self._in_writers[value.key] += 1
         of_failing = sum(self._writing[failing] for failing in self._failing)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from mooring.client.transport import kubeconfig
-from mooring.client.write_queue import WriteQueue
+from mooring.client.event_recorder import Recorder
+from mooring.client.informer.reflector import Reflector
+from mooring.client.informer.replica import Replica
+from mooring.client.transport import client_certificate, kubeconfig
+from mooring.client.transport.http import HttpTransport
+from mooring.client.write_queue import WriteQueue, _Ready
 from mooring.dra.search import Search
 from mooring.framework.node_view import NodeView
 from mooring.framework.pod_deltas import LabelClassCounts
-from mooring.framework.runtime import attempt_copy, host_selection, registry, score, with_extenders
+from mooring.framework.runtime import (
+    attempt_copy,
+    host_selection,
+    post_filter,
+    registry,
+    score,
+    with_extenders,
+)
 from mooring.framework.runtime.with_extenders import _FeasibleNodes
 from mooring.plugins import node_declared_features
 from mooring.plugins.contrib import node_ready
@@ -18,13 +29,19 @@ from mooring.plugins.dynamic_resources.plugin import DynamicResources
 from mooring.plugins.node_affinity import NodeAffinity
 from mooring.queue.queueing_hints import QueueingHints
 from mooring.queue.queues import PodQueues
+from mooring.scheduler import bind_pod
+from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.resource_claims.claim_writer import ClaimWriter
+from mooring.scheduler.status_writer import _Requests
+from mooring.scheduler.with_extenders import ExtenderScheduler
 from mooring.state.audit import columns as audit_columns
 from mooring.state.audit import storage as audit_storage
+from mooring.state.audit import terms as audit_terms
 from mooring.state.cache import Cache
 from mooring.state.devices.allocated import AllocatedDevices
 from mooring.state.tables.counters import PodCounters
 from mooring.state.tables.nodes import NodeTable
+from mooring.state.tables.pods import PodInfo
 from mooring.state.volumes.capacity import _ByValue
 from mooring.state.volumes.free_index.first_match import FirstMatchIndex
 from mooring.state.volumes.limits import _Count
@@ -358,5 +375,146 @@ BUGS: Final = [
         "_write_items",
         "        if wait_s is not None:\n            assert",
         "        if wait_s:\n            assert",
+    ),
+    PlantedBug(
+        "namespaces_do_not_take_turns",
+        "A namespace with many values to write is always the next one",
+        _Ready,
+        "pop",
+        "                self._keys.move_to_end(namespace)",
+        "                pass",
+        runs="writes",
+        seed=9,
+    ),
+    PlantedBug(
+        "binding_is_tried_at_once",
+        "The tries of a binding follow each other without a wait",
+        bind_pod,
+        "bind_pod",
+        "        tries += 1\n        await sleep(RETRY_POLICY.wait_s(tries, cause, rng))",
+        "        tries += 1",
+        runs="binding",
+        seed=1,
+    ),
+    PlantedBug(
+        "extenders_begin_at_the_first_node",
+        "With extenders each attempt begins at the node at which the last one did",
+        ExtenderScheduler,
+        "_try_once",
+        "            self._next_start_index = attempt.next_start_index(self._next_start_index)",
+        "            pass",
+        runs="turns",
+        seed=4,
+    ),
+    PlantedBug(
+        "newest_unknown_status_is_forgotten",
+        "Of too many requests for statuses without an answer the newest is forgotten",
+        _Requests,
+        "sending",
+        "            del self._unknown[next(iter(self._unknown))]",
+        "            self._unknown.popitem()",
+        runs="status",
+        seed=1,
+    ),
+    PlantedBug(
+        "opaque_version_is_news",
+        "An event of the replica's own version counts as new, if versions are no numbers",
+        Replica,
+        "_is_known",
+        "        return bool(version) and version == self.version",
+        "        return False",
+        runs="informer",
+        seed=1,
+    ),
+    PlantedBug(
+        "list_ends_at_version_zero",
+        "A stream of a list may end at version 0",
+        Reflector,
+        "received",
+        "            if not is_position(event.version):\n"
+        "                raise StreamUnreadable(NO_VERSION.format(event.version))\n",
+        "",
+        runs="watching",
+        seed=4,
+    ),
+    PlantedBug(
+        "eleven_tries_of_an_event",
+        "An event is given up after one try less",
+        Recorder,
+        "_write",
+        "        if tries < TRIES_MAX:",
+        "        if tries < TRIES_MAX - 1:",
+        runs="recorder",
+        seed=0,
+    ),
+    PlantedBug(
+        "cancelled_binding_has_failed",
+        "A binding that is cancelled with the scheduler counts as failed",
+        BindingCycle,
+        "run",
+        "        if task is None or task.cancelling():",
+        "        if task is None:",
+        runs="cycle",
+        seed=0,
+    ),
+    PlantedBug(
+        "assumed_pod_has_its_nomination",
+        "A pod is assumed with the nomination that it had",
+        PodInfo,
+        "on_node",
+        '                nominated_node_name="",\n',
+        "",
+        runs="cycle",
+        seed=1,
+    ),
+    PlantedBug(
+        "best_candidate_alone_is_acceptable",
+        "The record of a preemption beside extenders leaves out other candidates that are as good",
+        post_filter,
+        "_record",
+        "            candidate.node_name for candidate in in_order if candidate.rank == best.rank",
+        "            candidate.node_name for candidate in in_order if candidate is best",
+        runs="preempt_extender",
+        seed=3,
+    ),
+    PlantedBug(
+        "rejected_pod_still_fits",
+        "A pod that PreFilter rejects after the calls of extenders still fits",
+        with_extenders,
+        "still_fits",
+        "    if pre_filtered.status is not None:\n        return False\n",
+        "",
+        runs="sampled",
+        seed=0,
+    ),
+    PlantedBug(
+        "half_of_a_pair_is_loaded",
+        "A certificate that does not match its key takes the one of the context away",
+        client_certificate,
+        "load_pair",
+        "for loading in (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), context):",
+        "for loading in (context,):",
+        runs="credentials",
+        seed=63,
+    ),
+    PlantedBug(
+        "refused_stream_is_sent_again",
+        "A stream that is refused with 401 is opened again with the same token",
+        HttpTransport,
+        "_open",
+        "                await self._authorization.renew()\n",
+        "",
+        runs="proxied",
+        seed=0,
+    ),
+    PlantedBug(
+        "terms_of_a_pod_are_not_audited",
+        "The audit does not see that a pod has the terms of another one",
+        audit_terms,
+        "audit_terms",
+        "        if cache.terms.terms_of(placed) != terms:",
+        "        if False:",
+        runs="corrupted",
+        seed=0,
     ),
 ]

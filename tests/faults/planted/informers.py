@@ -293,7 +293,7 @@ BUGS: Final = [
         "    self._note_progress()\n",
         "    pass\n",
         runs="watching",
-        seed=0,
+        seed=1,
     ),
     PlantedBug(
         "next_try_is_not_announced",

@@ -16,13 +16,15 @@ def load_pair(context: ssl.SSLContext, certificate: bytes | Path, key: bytes | P
     """Loads the client certificate of new connections.
 
     Raises:
-        ConfigError: it is invalid, or does not match the key.
+        ConfigError: it is invalid, or does not match the key. The context is as before.
     """
     if key is None:
         raise ConfigError("there is a client certificate without a key", path="client-key")
     with _file(read_pem(certificate)) as certificate_path, _file(read_pem(key)) as key_path:
         try:
-            context.load_cert_chain(certificate_path, key_path, password=_no_password)
+            # Elsewhere first: a pair that does not fit takes the one of the context away.
+            for loading in (ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), context):
+                loading.load_cert_chain(certificate_path, key_path, password=_no_password)
         except ssl.SSLError as error:
             raise ConfigError(f"cannot be used: {error}", path="client-certificate") from error
 

@@ -21,6 +21,7 @@ from mooring.client.transport.client_certificate import _in_memory, _on_disk
 from mooring.client.transport.kubeconfig import Access
 from mooring.clock import VirtualClock
 from mooring.errors import ConfigError, Unreachable
+from tests.faults.parts.certificates import certificate, handshake, host, key
 from tests.helpers.credentials import (
     credential,
     credentials,
@@ -90,6 +91,30 @@ def test_certificate_files_are_read_again_after_a_401(tmp_path: Path) -> None:
         with pytest.raises(Unreachable, match="client certificate"):
             await found.renew()
         assert found.generation == 1, "half of a pair is not shown"
+
+    run(test)
+
+
+def test_half_of_a_pair_does_not_take_the_certificate_of_new_connections_away(
+    tmp_path: Path,
+) -> None:
+    files = tmp_path / "a.crt", tmp_path / "a.key"
+    for file, text in zip(files, (certificate("a"), key("a")), strict=True):
+        file.write_bytes(text)
+
+    async def test(clock: VirtualClock) -> None:
+        found = credentials(
+            clock,
+            server="https://a",
+            authority=certificate("a"),
+            certificate=files[0],
+            key=files[1],
+        )
+        files[0].write_bytes(certificate("b"))
+        with pytest.raises(Unreachable, match="client certificate"):
+            await found.renew()
+        assert found.tls is not None
+        assert handshake(found.tls, host("a"), "a") == "a"
 
     run(test)
 
