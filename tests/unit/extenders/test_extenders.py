@@ -82,7 +82,17 @@ async def test_each_extender_has_its_url_timeout_and_server_name(tmp_path: Path)
     with pytest.raises(Exception, match="No such file or directory"):
         await second("f", b"", 100)
     await all_extenders.close()
-    assert [link.is_closing() for link in network.links] == [True, True]
+
+
+@virtually
+async def test_the_connections_to_all_extenders_are_closed() -> None:
+    network = MemoryNetwork(OK, addresses={"one": ["10.0.0.1"], "two": ["10.0.0.2"]})
+    all_extenders = extenders(Extender(url_prefix="http://one"), Extender(url_prefix="http://two"))
+    for post in all_extenders._posts:
+        await post("f", b"", 100)
+    assert [link.is_aborted for link in network.links] == [False, False]
+    await all_extenders.close()
+    assert [link.is_aborted for link in network.links] == [True, True]
 
 
 @virtually
