@@ -1,4 +1,4 @@
-"""What is logged of informers that cannot follow the API server: each cause once, and its end."""
+"""Log lines about informers that cannot follow the API server: each cause once, and its end."""
 
 from __future__ import annotations
 
