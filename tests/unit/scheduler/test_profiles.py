@@ -129,4 +129,3 @@ def test_an_error_about_a_plugin_names_the_profile(path: str | None, expected: s
 def test_pods_may_be_batched_unless_the_gate_is_off(gates: Any, expected: bool) -> None:
     frameworks = load(config("one", "two"), gates=gates).values()
     assert [framework.has_batching_gate for framework in frameworks] == [expected] * 2
-    assert [framework.batch is not None for framework in frameworks] == [expected] * 2
