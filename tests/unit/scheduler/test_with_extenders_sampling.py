@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -89,3 +90,23 @@ async def test_without_a_preemption_there_is_none_in_the_decision() -> None:
         await life.until_seen("failed", "big")
     assert decisions.made[0][0] == "big"
     assert decisions.made[0][1] is None or decisions.made[0][1].victims == ()
+
+
+@virtually
+async def test_a_change_elsewhere_does_not_repeat_a_preemption_whose_victims_are_there() -> None:
+    play = Play()
+    config = configured(extender("one", "filter", "preempt"))
+    async with preempting(config=config, transport_factory=play.transport_factory) as life:
+        await life.create(pod("old"))
+        await life.settle()
+
+        async def change(_: str, verb: str) -> None:
+            if verb == "preempt":
+                await life.create(make_pod("elsewhere", scheduler_name="other"))
+                await asyncio.sleep(1)  # until the watch has reported it
+
+        play.think = change
+        await life.create(pod("new", "high"))
+        await life.until_seen("failed", "new")
+        assert play.verbs().count("one.preempt") == 1
+        assert life.observer.names("attempted").count("new") == 1
