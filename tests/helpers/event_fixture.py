@@ -20,6 +20,7 @@ from mooring.objects.meta import key
 from mooring.queue import QueueName, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.state.cache import Cache
+from mooring.state.listers import Listers
 from tests.helpers.queues import Refuser, framework_of, on
 
 ALL = ClusterEvent(EventResource.ANY, ActionType.ALL)
@@ -33,6 +34,7 @@ class EventFixture:
         *plugins: Any,
         device_gates: Mapping[str, bool] = MappingProxyType({}),
         recorder: SchedulerRecorder = NO_SCHEDULER_METRICS,
+        listers: Listers | None = None,
     ) -> None:
         self.clock = VirtualClock(monotonic_s=1000.0)
         self.cache = Cache(features_of(device_gates))
@@ -55,6 +57,7 @@ class EventFixture:
             self.waiting,
             on_object=lambda kind, obj: self.heard.append((kind, key(obj))),
             recorder=recorder,
+            listers=listers,
         )
 
     def pod(self, old: Pod | None, new: Pod | None, last: Pod | None = None) -> None:

@@ -152,6 +152,16 @@ def test_a_single_event_is_forgotten_after_six_minutes() -> None:
     assert [method for method, _ in case.sent] == ["POST", "POST"]
 
 
+def test_a_queued_event_is_written_before_its_series_ends() -> None:
+    case = Case(STORED, STORED)
+    case.record()
+    case.clock.advance(FINISH_S + 1)
+    case.write()
+    case.record()
+    case.write()
+    assert [method for method, _ in case.sent] == ["POST", "POST"]
+
+
 def test_a_series_that_goes_on_is_written_every_half_hour() -> None:
     case = Case(STORED, STORED, STORED)
     for _ in range(3):

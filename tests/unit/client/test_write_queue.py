@@ -322,3 +322,32 @@ async def test_keys_that_wait_without_a_value_do_not_lift_the_limit() -> None:
             queue.put(f"new-{number}", "small", f"N{number}")
         assert queue.values() == ["N7"]
         assert queue.dropped == 7
+
+
+@virtually
+async def test_a_value_whose_wait_is_over_may_be_removed_or_become_urgent() -> None:
+    """It is ready again, but all writers are busy."""
+
+    def outcome(value: str, tries: int) -> Outcome:
+        if value in ("waits", "first"):
+            return (0.1, Retry(1.0)) if tries == 1 else (0.1, None)
+        return 5.0, None
+
+    server = Server(outcome)
+    async with running(server) as queue:
+        queue.put("first", "a", "first")
+        queue.put("waits", "b", "waits")
+        await asyncio.sleep(0.5)
+        for number in range(2 * WRITERS):
+            queue.put(number, f"ns-{number}", f"busy-{number}")
+        await asyncio.sleep(2)
+        assert server.in_progress == WRITERS
+        queue.remove("first")
+        assert ("first" in queue, len(queue)) == (False, 2 * WRITERS + 1)
+        queue.put("waits", "b", "urgent", urgent=True)
+        await asyncio.sleep(3.5)
+        later = [value for at_s, value in server.started if at_s > 2]
+        assert later[0] == "urgent"
+        await asyncio.sleep(10)
+        assert [value for _, value in server.started].count("first") == 1
+        assert len(queue) == 0

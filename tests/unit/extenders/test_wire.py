@@ -120,6 +120,37 @@ def test_priorities_are_read_in_order_and_in_any_case() -> None:
     assert wire.read_priorities(said) == PrioritizeResult(["a", "b"], [10, 5])
 
 
+def test_a_victim_is_named_by_a_string() -> None:
+    answer = body({"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": 5}]}}})
+    with pytest.raises(ExtenderError, match=r"^Pods: a UID must be a string$"):
+        wire.read_preempt(answer)
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({"Host": 5}, "Host: must be a string"),
+        ({"Score": 1.5}, "Score: must be a whole number"),
+        ({"Score": True}, "Score: must be a whole number"),
+        ({"Score": 2**63}, f"Score: {2**63} is not an int64"),
+        ({"Score": -(2**63) - 1}, f"Score: {-(2**63) - 1} is not an int64"),
+    ],
+)
+def test_the_error_of_a_priority_has_its_index(entry: Any, text: str) -> None:
+    with pytest.raises(ExtenderError) as caught:
+        wire.read_priorities(body([{"host": "a", "score": 1}, entry]))
+    assert str(caught.value) == f"[1].{text}"
+
+
+def test_scores_are_whole_numbers_of_64_bits() -> None:
+    most, least = 2**63 - 1, -(2**63)
+    for host in ("Host", "host"):
+        answer = body([{host: "a", "Score": most}, {host: "b", "Score": least}])
+        assert wire.read_priorities(answer) == PrioritizeResult(["a", "b"], [most, least])
+    nothing = body([{"Host": None, "Score": None}])
+    assert wire.read_priorities(nothing) == PrioritizeResult([""], [0])
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -139,6 +170,7 @@ def test_victims_are_read_by_uid() -> None:
             "a": {"pods": [{"uid": "x"}, {"UID": "y"}], "numPDBViolations": 2},
             "b": {},
             "c": None,
+            "d": {"Pods": [{}, {"Uid": None}], "NumPDBViolations": None},
         }
     }
     nobody = Victims((), 0)
@@ -146,6 +178,7 @@ def test_victims_are_read_by_uid() -> None:
         "a": Victims(("x", "y"), 2),
         "b": nobody,
         "c": nobody,
+        "d": Victims(("", ""), 0),
     }
     sent = {"a": other_side.Victims(("x",), 1)}
     assert wire.read_preempt(other_side.preempt_result(sent)) == {"a": Victims(("x",), 1)}

@@ -327,3 +327,19 @@ def test_a_lost_lease_and_a_bug_of_ours_end_everything(error: Exception, queue_n
     with pytest.raises(BaseExceptionGroup) as caught:
         main()
     assert caught.value.subgroup(type(error)) is not None
+
+
+@virtually
+async def test_a_binding_that_is_cancelled_at_the_end_is_no_failure_of_its_pod() -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    reserves = ReservePlugin()
+    plugins = [reserves, Prepares(never)]
+    async with run_scheduler(make_node("a"), plugins=plugins, at_rest=False) as life:
+        await life.create(make_pod("web"))
+        await asyncio.sleep(1)
+        assert reserves.calls == ["reserve web"]
+    assert life.observer.of("failed") == []
+    # The next scheduler takes up what was reserved.
+    assert reserves.calls == ["reserve web"]

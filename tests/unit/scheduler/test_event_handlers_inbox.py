@@ -15,6 +15,7 @@ from mooring.objects.storage import PersistentVolume
 from mooring.queue import QueueName
 from mooring.queue.watched_kinds import RESOURCES
 from mooring.state.audit import audit
+from mooring.state.listers import Listers
 from mooring.testing import make_node, make_pod
 from tests.helpers.devices import make_device, make_slice
 from tests.helpers.event_fixture import EventFixture, accepts_event, event, newer
@@ -196,3 +197,18 @@ def test_a_device_taint_rule_requeues_pods_that_wait_for_slices(is_deleted: bool
     desk.handlers.on_change("DeviceTaintRule", change)
     assert desk.woken == [("web", slice_update.label)]
     assert audit(desk.cache) == []
+
+
+def test_objects_that_plugins_list_are_followed_before_the_cache() -> None:
+    listers = Listers()
+    pods, nodes = listers.lister("Pod"), listers.lister("Node")
+    desk = EventFixture(listers=listers)
+    desk.node(None, make_node("a"))
+    pod = make_pod("web", node="a")
+    desk.pod(None, pod)
+    assert [node.metadata.name for node in nodes] == ["a"]
+    assert pods.get("web", "default") is pod
+    with desk.handlers.buffer_events():
+        desk.pod(pod, None, pod)
+        assert len(pods) == 1  # an attempt sees one state of the cluster
+    assert len(pods) == 0

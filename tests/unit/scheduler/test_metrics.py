@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from mooring.client.transport.transport import Request
 from mooring.clock import VirtualClock
+from mooring.errors import Forbidden
 from mooring.framework import Reject, Wait
 from mooring.metrics.registry import Metrics
 from mooring.metrics.series import Numbers
@@ -15,8 +19,8 @@ from mooring.scheduler.metrics import Totals
 from mooring.testing import make_node, make_pod
 from tests.helpers.configurations import FEW_PLUGINS
 from tests.helpers.exposition import parse, value
-from tests.helpers.preemption_fixture import pod, preempting
-from tests.helpers.running_scheduler import Life, run_scheduler, virtually
+from tests.helpers.preemption_fixture import deletions, pod, preempting, small
+from tests.helpers.running_scheduler import Life, on, run_scheduler, virtually
 from tests.helpers.scripted_plugins import Permits
 
 PROFILE = "default-scheduler"
@@ -84,7 +88,9 @@ async def test_a_bound_pod_is_counted_once_everywhere() -> None:
         assert seen.get(handled, event="UnschedulablePodAdd") == 1
         assert seen.get(handled, event="AssignedPodAdd") == 1
         assert seen.get(handled, event="UnschedulablePodDelete") == 1
-        for point in ("PreEnqueue", "Sign", "PreFilter", "Filter", "Reserve", "Permit", "Bind"):
+        points = ("PreEnqueue", "Sign", "PreFilter", "Filter", "Reserve", "Permit")
+        # PreBind counts, though no plugin has anything to do there.
+        for point in (*points, "PreBind", "Bind", "PostBind"):
             name = "scheduler_framework_extension_point_duration_seconds_count"
             labels = {"profile": PROFILE, "status": "Success", "extension_point": point}
             assert seen.get(name, **labels) == 1, point
@@ -215,6 +221,59 @@ async def test_victims_and_the_end_of_the_evictions_are_recorded() -> None:
         assert seen.get("scheduler_preemption_attempts_total") == 1
         name = "scheduler_preemption_goroutines_execution_total"
         assert seen.get(name, result="success") == 1
+
+
+@virtually
+async def test_a_victim_that_was_deleted_already_is_no_failure_of_the_evictions() -> None:
+    seen, metrics = watched()
+    async with preempting(metrics=metrics) as life:
+        await life.create(pod("old"))
+        await life.settle()
+
+        async def delete(request: Request) -> None:
+            await life.delete("old")
+
+        life.wire.before.append(on("DELETE", "/pods/old")(delete))
+        await life.create(pod("new", "high"))
+        await life.until_seen("bound", "new")
+        await life.until(lambda: not len(life.service.preemption_executor))
+        name = "scheduler_preemption_goroutines_execution_total"
+        assert (seen.get(name, result="success"), seen.get(name, result="error")) == (1, None)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@virtually
+async def test_a_nomination_that_could_not_be_cleared_is_a_failure_of_the_evictions(
+    fails: bool,
+) -> None:
+    seen, metrics = watched()
+    async with preempting(small(cpu="2"), metrics=metrics) as life:
+        await life.create(pod("one", "low"), pod("two", "high"))
+        await life.settle()
+        await life.create(pod("mid"))
+        await life.until(lambda: deletions(life) == ["one"])
+        await life.settle()
+        metrics.reset()
+
+        async def refuse_to_clear(request: Request) -> None:
+            if fails and json.loads(request.body)["status"] == {"nominatedNodeName": None}:
+                raise Forbidden("no", status=403)
+
+        life.wire.before.append(on("PATCH", "/pods/mid/status", times=9)(refuse_to_clear))
+        await life.create(pod("top", "top", cpu="2"))
+        await life.until(lambda: deletions(life) == ["one", "two"])
+        await life.until(lambda: not len(life.service.preemption_executor))
+        name = "scheduler_preemption_goroutines_execution_total"
+        for result, count in (("error", 1 if fails else None), ("success", None if fails else 1)):
+            assert seen.get(name, result=result) == count
+        # It is retried after its backoff, or waits for the deletion of its victims.
+        attempts = len([it for it in life.observer.names("attempted") if it == "top"])
+        await asyncio.sleep(15.0)
+        more = len([it for it in life.observer.names("attempted") if it == "top"]) - attempts
+        assert (more > 0) == fails
+        for victim in ("one", "two"):
+            await life.delete(victim)
+        await life.until_seen("bound", "top")
 
 
 @virtually

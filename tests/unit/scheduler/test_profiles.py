@@ -11,7 +11,7 @@ from mooring.clock import VirtualClock, seeded_random
 from mooring.config import KubeSchedulerConfiguration, default_configuration
 from mooring.errors import ConfigError
 from mooring.framework.waiting_pods import WaitingPods
-from mooring.scheduler.profiles import load_profiles
+from mooring.scheduler.profiles import _in_profile, load_profiles
 from mooring.simulation.offline import OfflineHandle
 from mooring.state.cache import Cache
 from tests.helpers.scripted_plugins import ReservePlugin
@@ -105,3 +105,27 @@ def test_what_is_no_plugin_is_refused(plugin: Any, problem: str) -> None:
 def test_a_name_that_is_taken_is_refused() -> None:
     with pytest.raises(ConfigError, match="another plugin has this name"):
         load(config("one"), ReservePlugin(), ReservePlugin())
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("plugins.filter.enabled[0]", "profiles[1].plugins.filter.enabled[0]"),
+        ("pluginConfig", "pluginConfig"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_an_error_about_a_plugin_names_the_profile(path: str | None, expected: str | None) -> None:
+    error = ConfigError("odd", path=path, value="x", suggestion="y")
+    named = _in_profile(error, 1)
+    assert (named.path, named.problem) == (expected, "odd")
+    assert (named.value, named.suggestion) == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("gates", "expected"), [({}, True), ({"OpportunisticBatching": False}, False)]
+)
+def test_pods_may_be_batched_unless_the_gate_is_off(gates: Any, expected: bool) -> None:
+    frameworks = load(config("one", "two"), gates=gates).values()
+    assert [framework.has_batching_gate for framework in frameworks] == [expected] * 2

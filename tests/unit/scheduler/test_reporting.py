@@ -21,7 +21,7 @@ from tests.helpers.client_servers import Script
 class Office:
     """A Reporting, and what lies on its recorders' and its writer's desks."""
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, notes: Any = None) -> None:
         clock, rng = VirtualClock(), seeded_random(0)
         client = Client(Script(), rng=rng)
         self.recorders = {
@@ -29,7 +29,7 @@ class Office:
             for name in names or ("default-scheduler",)
         }
         self.writer = StatusWriter(client, clock=clock, rng=seeded_random(0), sleep=asyncio.sleep)
-        self.reporting = Reporting(self.recorders, self.writer)
+        self.reporting = Reporting(self.recorders, self.writer, notes)
 
     def event(self, name: str = "default-scheduler") -> Any:
         """Returns the one event of a scheduler."""
@@ -50,6 +50,16 @@ def refusal(*reasons: str) -> Diagnosis:
     found = Diagnosis(1)
     found.reasons.update(reasons)
     return found
+
+
+def test_a_profile_may_have_a_note_of_its_own_for_bound_pods() -> None:
+    office = Office(
+        "default-scheduler", "own", notes={"own": lambda pod, node: f"{pod.key}@{node}"}
+    )
+    office.reporting.bound(info(), "a")
+    office.reporting.bound(info(scheduler_name="own"), "b")
+    assert office.event().note == "Successfully assigned default/web to a"
+    assert office.event("own").note == "default/web@b"
 
 
 def test_a_bound_pod_is_reported_in_kube_schedulers_words() -> None:

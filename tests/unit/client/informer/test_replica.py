@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.client.informer.replica import SLICE, ObjectChange, Replica, number_of
+from mooring.client.informer.replica import SLICE, ObjectChange, Replica, is_position, number_of
 from mooring.client.informer.watch_events import WatchEvent
 from mooring.errors import ConfigError
 from mooring.objects import ObjectMeta, Pod
@@ -146,6 +146,44 @@ def test_another_object_that_cannot_be_read_ends_the_old_one() -> None:
     told = Told(pod("a", 5))
     told.apply(broken("ADDED", "a", 12, "u2"))
     assert told.texts == ["a.u1@5->"]
+    assert told.changes[0].last is None
+    statistics = told.replica.statistics
+    assert (statistics.missed_deletes, statistics.malformed, statistics.events) == (1, 1, 1)
+
+
+def test_an_object_without_a_uid_that_cannot_be_read_may_be_the_same() -> None:
+    told = Told(pod("a", 5))
+    told.apply(broken("MODIFIED", "a", 12, ""), broken("ADDED", "b", 13, "u2"))
+    assert (told.texts, told.versions) == ([], {"shop/a": "5"})
+    assert told.replica.statistics.missed_deletes == 0
+
+
+def test_before_a_list_an_event_without_a_version_counts() -> None:
+    changes: list[ObjectChange] = []
+    replica = Replica(changes.append)
+    replica.apply(WatchEvent("ADDED", "shop/a", "u1", "", pod("a", 3)))
+    assert [change.new.metadata.name for change in changes] == ["a"]
+    assert (replica.version, replica.statistics.duplicates) == ("", 0)
+    replica.apply(event("ADDED", "b", 4))
+    assert replica.version == "4"
+
+
+def test_known_bookmarks_are_no_duplicates() -> None:
+    told = Told(version="10")
+    told.apply(WatchEvent("BOOKMARK", "", "", "10"), event("ADDED", "a", 9))
+    assert told.replica.statistics.duplicates == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("", False), ("0", False), ("00", False), ("1", True), ("10", True), ("abc", True)],
+)
+def test_a_watch_may_begin_at_any_version_but_none_and_zero(version: str, expected: bool) -> None:
+    assert is_position(version) is expected
+    told = Told(version="5")
+    told.replica.version, told.replica._number = "odd", None  # one that is compared with none
+    told.apply(WatchEvent("BOOKMARK", "", "", version))
+    assert told.replica.version == (version if expected else "odd")
 
 
 def test_the_end_of_what_cannot_be_read_is_an_end() -> None:

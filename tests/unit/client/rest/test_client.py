@@ -12,6 +12,7 @@ from mooring.client.rest.client import EVICT_S_MAX, WRITE_S_MAX, Client, Patch
 from mooring.client.rest.paths import path_of
 from mooring.client.transport.transport import Pool
 from mooring.errors import (
+    ApiError,
     Conflict,
     LeaseLost,
     NotFound,
@@ -215,6 +216,24 @@ def test_a_write_is_repeated_where_the_server_says_that_it_did_nothing_yet(code:
     _, waits_s = run(script, lambda client: client.bind(WEB, "node-1"))
     assert len(script.requests) == 2
     assert 2.0 <= waits_s[0] <= 2.2
+
+
+@pytest.mark.parametrize("code", [200, 201, 204, 299])
+def test_every_status_of_success_is_one(code: int) -> None:
+    script = Script(answer(code, b"body"))
+    body, _ = run(script, lambda client: client.write("POST", "/x", b"{}"))
+    assert body == b"body"
+
+
+@pytest.mark.parametrize("code", [199, 300, 301, 304, 399])
+def test_any_other_status_below_400_is_an_error(code: int) -> None:
+    script = Script(answer(code, b"elsewhere"), answer(code, b"elsewhere"))
+    with pytest.raises(ApiError, match="POST /x: elsewhere") as caught:
+        run(script, lambda client: client.write("POST", "/x", b"{}"))
+    assert caught.value.status == code
+    with pytest.raises(ApiError):
+        run(script, lambda client: client.get("Pod", "web", "shop"))
+    assert len(script.requests) == 2
 
 
 def test_a_write_is_given_up_after_ten_tries() -> None:

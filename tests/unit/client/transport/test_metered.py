@@ -9,7 +9,7 @@ import pytest
 
 from mooring.client import InProcessTransport
 from mooring.client.transport.metered import MeteredTransport
-from mooring.client.transport.transport import Request
+from mooring.client.transport.transport import Request, StreamBroken
 from mooring.clock import VirtualClock
 from mooring.errors import Unreachable
 from mooring.metrics.registry import Metrics
@@ -108,3 +108,18 @@ def test_a_watch_counts_once_and_has_no_duration() -> None:
     assert value(body, "rest_client_requests_total", code="200", method="GET", host=HOST) == 1
     assert value(body, "rest_client_request_duration_seconds_count", **at) is None
     assert value(body, "rest_client_response_size_bytes_count", **at) is None
+
+
+def test_a_watch_that_breaks_has_had_a_response() -> None:
+    metrics, transport = recorded()
+
+    async def main() -> None:
+        with pytest.raises(StreamBroken):
+            async with transport.stream(Request("GET", "/watch", 5.0), idle_s=60.0):
+                raise StreamBroken("cut off")
+
+    run_virtually(main())
+    body, _ = metrics.expose()
+    name = "rest_client_requests_total"
+    assert value(body, name, code="200", method="GET", host=HOST) == 1
+    assert value(body, name, code="<error>", method="GET", host=HOST) is None

@@ -75,6 +75,26 @@ def test_containers_of_one_name_are_added_up() -> None:
     assert found == {"Owner.recent": ("Owner.recent", 6, 12)}
 
 
+def test_containers_of_other_libraries_are_no_buffers() -> None:
+    class Foreign:
+        limit = 7
+
+        def __len__(self) -> int:
+            return 3
+
+    class Ours(Foreign):
+        __module__ = "mooring.test"
+
+    class Owner:
+        __module__ = "mooring.test"
+
+        def __init__(self) -> None:
+            self.foreign = Foreign()
+            self.ours = Ours()
+
+    assert buffers(Owner()) == {"Owner.ours": ("Owner.ours", 3, 7)}
+
+
 def test_every_container_that_is_compared_with_a_limit_has_a_gauge() -> None:
     compared = {
         (kind.name, attribute): limit

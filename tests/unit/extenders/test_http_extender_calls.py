@@ -1,0 +1,175 @@
+"""One extender of the configuration: which document each call sends, its verb, limit and time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from mooring.client import Client, InProcessTransport
+from mooring.clock import seeded_random
+from mooring.config import Extender
+from mooring.errors import ExtenderError
+from mooring.extenders import HTTPExtender
+from mooring.framework.status import Candidate
+from mooring.virtual_loop import LoopClock
+from tests.helpers.running_scheduler import virtually
+from tests.unit.extenders.test_full_objects import WEB, Cluster, document, pod
+
+NAMES, OBJECTS = 16 << 20, 128 << 20
+
+
+class Calls:
+    """An extender that records its calls, and takes ``wait_s`` for each."""
+
+    def __init__(self, cluster: Cluster, *, fence_s: float = 60.0, **parts: Any) -> None:
+        self.calls: list[tuple[str, Any, int]] = []
+        self.response: Any = {}
+        self.wait_s = 0.0
+        verbs = {
+            f"{verb}_verb": f"my{verb}" for verb in ("filter", "prioritize", "preempt", "bind")
+        }
+        rng, clock = seeded_random(0), LoopClock(asyncio.get_running_loop())
+        transport = InProcessTransport(cluster._handle)
+        client = Client(transport, rng=rng, fence=lambda: fence_s, sleep=asyncio.sleep)
+        self.extender = HTTPExtender(
+            Extender(url_prefix="http://me:pw@one", **verbs, **parts),  # type: ignore[arg-type]
+            self._post,
+            cluster.cache,
+            client=client,
+            clock=clock,
+        )
+
+    async def _post(self, verb: str, body: bytes, bytes_max: int) -> bytes:
+        self.calls.append((verb, json.loads(body), bytes_max))
+        await asyncio.sleep(self.wait_s)
+        return json.dumps(self.response).encode()
+
+
+def cluster_with_nodes() -> Cluster:
+    cluster = Cluster()
+    cluster.observe(document("web"))
+    for name in "ab":
+        cluster.observe({"kind": "Node", "metadata": {"name": name, "uid": name}})
+    return cluster
+
+
+def candidates() -> list[Candidate]:
+    return [Candidate("a", (pod("x"), pod("gone"), pod("y")), 2), Candidate("b", (), 0)]
+
+
+@pytest.mark.parametrize(("is_capable", "limit"), [(True, NAMES), (False, OBJECTS)])
+@virtually
+async def test_nodes_are_sent_by_name_or_whole(is_capable: bool, limit: int) -> None:
+    calls = Calls(cluster_with_nodes(), node_cache_capable=is_capable)
+    calls.response = {"NodeNames": ["b"], "Nodes": {"items": [{"metadata": {"name": "a"}}]}}
+    result = await calls.extender.filter(pod("web"), ["a", "b"])
+    assert list(result.names) == (["b"] if is_capable else ["a"])
+    calls.response = [{"Host": "a", "Score": 3}]
+    scores = await calls.extender.prioritize(pod("web"), ["b", "a"])
+    assert [list(column) for column in scores] == [["a"], [3]]
+    assert [(verb, most) for verb, _, most in calls.calls] == [
+        ("myfilter", limit),
+        ("myprioritize", NAMES),
+    ]
+    for (_, body, _), names in zip(calls.calls, (["a", "b"], ["b", "a"]), strict=True):
+        assert body["Pod"]["metadata"]["uid"] == "uid-web"
+        if is_capable:
+            assert (body["NodeNames"], body["Nodes"]) == (names, None)
+        else:
+            items = body["Nodes"]["items"]
+            assert [item["metadata"]["name"] for item in items] == names
+            assert body["NodeNames"] is None
+
+
+@virtually
+async def test_other_names_are_other_names() -> None:
+    calls = Calls(cluster_with_nodes(), node_cache_capable=True)
+    names = ["a", "b"]
+    for listed in (names, names, ["b"], names):
+        await calls.extender.filter(pod("web"), listed)
+    assert [body["NodeNames"] for _, body, _ in calls.calls] == [names, names, ["b"], names]
+
+
+@virtually
+async def test_victims_are_sent_by_uid() -> None:
+    cluster = cluster_with_nodes()
+    calls = Calls(cluster, node_cache_capable=True)
+    calls.response = {"NodeNameToMetaVictims": {"b": {"NumPDBViolations": 1}}}
+    victims = await calls.extender.preempt(pod("web"), candidates())
+    assert [(node, it.uids, it.violations) for node, it in victims.items()] == [("b", (), 1)]
+    [(verb, body, most)] = calls.calls
+    assert (verb, most) == ("mypreempt", NAMES)
+    assert body["NodeNameToVictims"] is None
+    assert body["NodeNameToMetaVictims"] == {
+        "a": {
+            "Pods": [{"UID": "uid-x"}, {"UID": "uid-gone"}, {"UID": "uid-y"}],
+            "NumPDBViolations": 2,
+        },
+        "b": {"Pods": [], "NumPDBViolations": 0},
+    }
+    assert cluster.paths == []
+
+
+@virtually
+async def test_victims_are_sent_whole_without_those_that_were_deleted() -> None:
+    cluster = cluster_with_nodes()
+    for name in "xy":
+        cluster.stored[WEB.replace("web", name)] = document(name)
+    calls = Calls(cluster)
+    await calls.extender.preempt(pod("web"), candidates())
+    [(verb, body, most)] = calls.calls
+    assert (verb, most) == ("mypreempt", NAMES)
+    assert body["NodeNameToMetaVictims"] is None
+    by_node = {
+        node: ([it["metadata"]["uid"] for it in victims["Pods"]], victims["NumPDBViolations"])
+        for node, victims in body["NodeNameToVictims"].items()
+    }
+    assert by_node == {"a": (["uid-x", "uid-y"], 2), "b": ([], 0)}
+
+
+@virtually
+async def test_a_binding_names_pod_and_node() -> None:
+    calls = Calls(cluster_with_nodes())
+    await calls.extender.bind(pod("web"), "a")
+    names = {"PodName": "web", "PodNamespace": "shop", "PodUID": "uid-web", "Node": "a"}
+    assert calls.calls == [("mybind", names, NAMES)]
+
+
+@pytest.mark.parametrize(
+    ("fence_s", "timeout_s", "expected_s"), [(2.0, 7.0, 2.0), (7.0, 3.0, 100.0), (4.0, 0.0, 4.0)]
+)
+@virtually
+async def test_a_binding_lasts_no_longer_than_the_lease(
+    fence_s: float, timeout_s: float, expected_s: float
+) -> None:
+    """Its transport has the timeout of the configuration; here it has none."""
+    cluster = cluster_with_nodes()
+    cluster.stored[WEB] = document("web", spec={"nodeName": "b"})
+    calls = Calls(cluster, fence_s=fence_s, http_timeout_s=timeout_s)
+    calls.wait_s = 100.0
+    loop = asyncio.get_running_loop()
+    if expected_s == 100.0:
+        await calls.extender.bind(pod("web"), "a")
+    else:
+        with pytest.raises(
+            ExtenderError, match="pod shop/web is bound to node b already"
+        ) as caught:
+            await calls.extender.bind(pod("web"), "a")
+        text = f'extender "http://me:***@one": no answer to mybind in {expected_s:g} s'
+        assert str(caught.value.__context__) == text
+    assert loop.time() == expected_s
+
+
+def test_what_is_configured() -> None:
+    @virtually
+    async def check() -> None:
+        extender = Calls(Cluster(), weight=7, ignorable=True).extender
+        assert (extender.name, extender.weight) == ("http://me:***@one", 7)
+        assert extender.is_ignorable
+        flags = (extender.has_filter, extender.has_prioritize)
+        assert (*flags, extender.has_preempt, extender.has_bind) == (True,) * 4
+
+    check()
