@@ -175,6 +175,7 @@ class CredentialsRun:
         if not self._is_secure:
             return Access("http://127.0.0.1:1", plugin=PLUGIN)
         (self._folder / "authority").write_bytes(certificate("a"))
+        self._stored["authority"] = "a"
         return Access("https://[::1]:1", authority=self._folder / "authority", plugin=PLUGIN)
 
     def _change_plugin(self) -> None:
@@ -225,8 +226,8 @@ class CredentialsRun:
             return False
         self._expected_runs += 1
         answer = self._answer
-        # A certificate that is used already is not loaded again, whatever its key is.
-        loads = bool(self._name) and self._name != self._last_name
+        # A pair that is used already is not loaded again; another key is refused.
+        loads = bool(self._name) and (self._name != self._last_name or not self._fits)
         if answer is None or answer.token == "two words" or (loads and not self._fits):
             self._failed_at_s = now_s
             return False

@@ -198,9 +198,9 @@ class Credentials:
         try:
             credential = await run_plugin(self._access.plugin, environment=self._environment)
             token = _sendable(credential.token) if credential.token else None
-            is_new = (
-                self._credential is None or credential.certificate != self._credential.certificate
-            )
+            old, pair = self._credential, (credential.certificate, credential.key)
+            # Also another key for the same certificate: it may not match.
+            is_new = old is None or pair != (old.certificate, old.key)
             if credential.certificate and is_new and self.tls is not None:
                 self._load(credential.certificate, credential.key)
         except (Unreachable, ValueError) as error:

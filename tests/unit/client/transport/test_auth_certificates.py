@@ -119,6 +119,25 @@ def test_half_of_a_pair_does_not_take_the_certificate_of_new_connections_away(
     run(test)
 
 
+def test_a_plugin_that_prints_another_key_for_its_certificate_is_refused(tmp_path: Path) -> None:
+    prints = [
+        credential(clientCertificateData=certificate("a").decode(), clientKeyData=text.decode())
+        for text in (key("a"), key("b"))
+    ]
+
+    async def test(clock: VirtualClock) -> None:
+        plugin = printing(*prints, log=tmp_path / "log")
+        found = credentials(clock, server="https://a", authority=certificate("a"), plugin=plugin)
+        await found.headers()
+        clock.advance(RENEW_S_MIN)
+        with pytest.raises(Unreachable, match="cannot be used"):
+            await found.renew()
+        assert found.tls is not None
+        assert handshake(found.tls, host("a"), "a") == "a"
+
+    run(test)
+
+
 def test_an_authority_that_changes_is_believed_within_a_minute(tmp_path: Path) -> None:
     file = tmp_path / "ca.crt"
     file.write_bytes(pair("old")[0])
