@@ -168,7 +168,6 @@ class CredentialsRun:
         self._is_secure = self._more.random() < 0.5
         self._stored = {"authority": "a"}
         self._authority, self._authority_read_at_s = "a", self._clock.monotonic_s()
-        self._certificate = ""
         self._change_plugin()
         self._change, self._headers = self._change_plugin, self._plugin_headers
         self._renew = self._renew_plugin
