@@ -115,7 +115,8 @@ def full_text(value: Any, depth: int = 0) -> str:
         return without_addresses(_json_of(value))
     if isinstance(value, Mapping):
         pairs = (f"{text_of(key)}: {full_text(it, depth + 1)}" for key, it in value.items())
-        return "{" + ", ".join(pairs) + "}"
+        # Of counters by name the order may be that of a set.
+        return "{" + ", ".join(sorted(pairs)) + "}"
     if isinstance(value, Set):
         return "{" + ", ".join(sorted(full_text(it, depth + 1) for it in value)) + "}"
     if isinstance(value, list | tuple):
