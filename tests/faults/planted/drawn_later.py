@@ -9,7 +9,7 @@ from mooring.client.informer.reflector import Reflector
 from mooring.client.informer.replica import Replica
 from mooring.client.transport import client_certificate, kubeconfig
 from mooring.client.transport.http import HttpTransport
-from mooring.client.write_queue import WriteQueue, _Ready
+from mooring.client.write_queue import _Ready
 from mooring.dra.search import Search
 from mooring.framework.node_view import NodeView
 from mooring.framework.pod_deltas import LabelClassCounts
@@ -367,14 +367,6 @@ BUGS: Final = [
         '    if command.startswith("."):',
         runs="access",
         seed=10,
-    ),
-    PlantedBug(
-        "wait_of_zero_ends_a_write",
-        "An item that is to be written again at once is forgotten",
-        WriteQueue,
-        "_write_items",
-        "        if wait_s is not None:\n            assert",
-        "        if wait_s:\n            assert",
     ),
     PlantedBug(
         "namespaces_do_not_take_turns",

@@ -100,6 +100,28 @@ def test_an_extender_that_is_not_ignorable_fails_the_attempt() -> None:
     assert attempt.calls["x"].error == "away"
 
 
+def test_without_nodes_no_plugin_and_no_extender_is_called() -> None:
+    prepared: list[str] = []
+
+    class Prepares:
+        name = "Prepares"
+
+        def pre_filter(self, cycle: Cycle) -> None:
+            prepared.append(cycle.pod.metadata.name)
+
+        def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+            return FilterStatuses.feasible(len(nodes))
+
+    harness = Harness([], [Prepares()])
+    harness.framework.set_extenders([Says("x", "filter")], lambda: 0.0)
+    cycle = cycle_of(harness, make_pod("w"))
+
+    diagnosis, calls = driven(schedule_pod(harness.framework, cycle, Attempt(cycle.snapshot)))
+
+    assert (calls, prepared) == ([], [])
+    assert diagnosis == Diagnosis(0)
+
+
 def test_extenders_that_are_not_interested_are_not_called() -> None:
     extenders = [Uninterested("x", "filter", "prioritize"), Says("y", "prioritize", weight=3)]
     framework, cycle, attempt = opened(extenders, "a", "b")

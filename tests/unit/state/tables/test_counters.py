@@ -146,6 +146,14 @@ def test_pods_with_new_labels_are_counted_by_what_matches_them(
     assert audit(cache) == []
 
 
+def test_a_key_of_no_namespace_counts_no_pod() -> None:
+    info = PodInfo(pod("a", "n"))
+
+    assert key().counts(info)
+    assert key(namespaces=None).counts(info)
+    assert not key(namespaces=frozenset()).counts(info)
+
+
 def test_assumed_pods_count_until_they_are_forgotten() -> None:
     cache = some()
     info = PodInfo(make_pod("new", labels={"app": "web"}))
