@@ -321,6 +321,11 @@ def unrecorded() -> Iterator[None]:
         _is_paused.reset(token)
 
 
+def has_results(kind: str, seed: int) -> bool:
+    """Returns whether a run has the results of calls as entries."""
+    return kind.startswith("part-") and seed < SEEDS_WITH_RESULTS
+
+
 @contextmanager
 def recording(kind: str, seed: int) -> Iterator[Recording]:
     """Records what a seed's run of a kind does during the block."""
@@ -336,8 +341,7 @@ def recording(kind: str, seed: int) -> Iterator[Recording]:
         with pytest.MonkeyPatch.context() as patch:
             recorded.attach(patch, kind)
             # The runs of parts call the code under test; whole runs see it through its clients.
-            has_results = kind.startswith("part-") and seed < SEEDS_WITH_RESULTS
-            with recorded_results(recorded.add) if has_results else nullcontext():
+            with recorded_results(recorded.add) if has_results(kind, seed) else nullcontext():
                 yield recorded
             recorded.close()
     finally:

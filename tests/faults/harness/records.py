@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from mooring.errors import ConfigError
-from tests.faults.harness.recording import Entry, recording
+from tests.faults.harness.recording import Entry, has_results, recording
 
 _Result = TypeVar("_Result")
 
@@ -32,6 +32,8 @@ FOLDER: Final = Path(__file__).resolve().parents[1] / "recorded"
 #: The versions of Python in which runs are compared: all records were the same in these. Another
 #: asyncio may have other steps, so that the loop draws another order.
 COMPARED_IN: Final = ((3, 11), (3, 12), (3, 13))
+#: That in which runs with the results of calls are compared: others profile other calls.
+RESULTS_IN: Final = (3, 11)
 
 #: The kinds of whole runs, whose windows are seconds; of all others they are numbers of entries.
 WHOLE: Final = (
@@ -135,7 +137,8 @@ _read = cache(read_records)
 def compared(kind: str, seed: int, run: Callable[[int], _Result], folder: Path = FOLDER) -> _Result:
     """Runs a seed, and compares what it did with the record, if there is one.
 
-    In versions of Python that are not in ``COMPARED_IN`` it only runs the seed.
+    In versions of Python that are not in ``COMPARED_IN`` it only runs the seed; so it does with a
+    run that has the results of calls, except in ``RESULTS_IN``.
 
     Args:
         kind: Of the run.
@@ -147,7 +150,9 @@ def compared(kind: str, seed: int, run: Callable[[int], _Result], folder: Path =
         RunDiffers: it did something else.
     """
     records = _read(kind, folder)
-    if seed not in records or sys.version_info[:2] not in COMPARED_IN:
+    version = sys.version_info[:2]
+    is_compared = version == RESULTS_IN if has_results(kind, seed) else version in COMPARED_IN
+    if seed not in records or not is_compared:
         return run(seed)
     with recording(kind, seed) as recorded:
         result = run(seed)

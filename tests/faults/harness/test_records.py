@@ -16,6 +16,7 @@ from tests.faults.harness.recording import Entry, recording
 from tests.faults.harness.records import (
     COMPARED_IN,
     FOLDER,
+    RESULTS_IN,
     RunDiffers,
     compared,
     difference_to,
@@ -179,4 +180,6 @@ def test_a_record_is_the_same_in_every_process_and_order_of_kinds(tmp_path: Path
 
     for kind in kinds:
         files = [(tmp_path / f"{number}/{kind}.txt").read_text() for number in range(2)]
-        assert files[0] == files[1] == (FOLDER / f"{kind}.txt").read_text()
+        assert files[0] == files[1]
+        if sys.version_info[:2] == RESULTS_IN:
+            assert files[0] == (FOLDER / f"{kind}.txt").read_text()
