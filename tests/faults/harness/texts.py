@@ -18,6 +18,8 @@ from mooring.state import PodInfo
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{6,}")
 #: A place in a file: its folder differs by checkout, and its line changes with every edit.
 _PLACE: Final = re.compile(r"[^\s:\"'(]*/([\w-]+\.py):\d+")
+#: A line of Python's source in C, which differs by version.
+_SSL_LINE: Final = re.compile(r"\b_ssl\.c:\d+")
 #: A set in a text: its order is that of the hashes.
 _SET: Final = re.compile(r"(?<=set\(\{)[^{}]+(?=\}\))")
 _PLAIN: Final = (bool, int, str, type(None))
@@ -30,7 +32,7 @@ def without_addresses(text: str) -> str:
     """
     if "set({" in text:
         text = _SET.sub(lambda items: ", ".join(sorted(items[0].split(", "))), text)
-    return _PLACE.sub(r"\1", _ADDRESS.sub("0x", text))
+    return _PLACE.sub(r"\1", _SSL_LINE.sub("_ssl.c", _ADDRESS.sub("0x", text)))
 
 
 def text_of(value: Any) -> str:
