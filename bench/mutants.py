@@ -53,6 +53,8 @@ def main(arguments: list[str]) -> int:
         parser.error("name rooms, or a file of bugs by --list")
     if options.list is not None and options.by != "seeds":
         parser.error("--list needs --by seeds")
+    if options.records and options.by != "seeds":
+        parser.error("--records needs --by seeds")
     print(machine())
     if options.by == "seeds":
         _measure_by_seeds(options)

@@ -116,6 +116,7 @@ class SilentExtenderRun:
                 f"with {verbs}, {name}: {_fields(actual, expected)}"
             )
             self._count(actual[0])
+        assert len(with_extender[0]) == len(without[0]), f"with {verbs}: another number of attempts"
         for name, expected in without[1].items():
             actual = with_extender[1].get(name)
             assert actual == expected, f"with {verbs}, {name}: {actual}, not {expected}"
