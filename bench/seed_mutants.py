@@ -1,6 +1,6 @@
 """Mutants against the drawn fault runs alone: ``python -m bench mutants ... --by seeds``.
 
-The runs are those of ``tests/faults/hunts.py``. First some seeds of each kind run without a mutant,
+The runs are those of ``tests/faults/kinds.py``. First some seeds of each kind run without a mutant,
 and the lines that they execute are recorded. A mutant is then tried against the kinds of runs that
 execute its line, the cheapest ones first, seed by seed, until one detects it or the time is over.
 Each mutant has a forked process of its own, one at a time, in which the code of the function is
@@ -30,7 +30,8 @@ import msgspec
 
 from bench.mutations import Mutant, mutants_of, short
 from tests.faults.harness.records import compared
-from tests.faults.hunts import RUNS, first_line
+from tests.faults.hunts import first_line
+from tests.faults.kinds import KINDS
 from tests.faults.parts.runs import PART_RUNS
 
 #: Seconds of CPU time for a single seed: a run that takes longer does not end.
@@ -41,18 +42,6 @@ TRACED_SEEDS: Final = {True: 4, False: 2}
 TRACED_SEEDS_MAX: Final = 16
 #: Seconds of CPU time of a kind after which it has no more of them.
 TRACED_S: Final = 1.0
-
-#: Kind of whole runs -> the name of its record; those of parts are named ``part-KIND``.
-RECORD_OF: Final[Mapping[str, str]] = {
-    "swarm": "plain",
-    "crowd": "crowded",
-    "reactive": "reactive",
-    "pause": "pauses",
-    "lease": "leases",
-    "volume": "volumes",
-    "device": "devices",
-    "extender": "extenders",
-}
 
 Place = tuple[str, int]
 
@@ -169,7 +158,7 @@ def _stored_or_traced(files: set[str], options: Options) -> Traced:
     path = options.lines
     if path is not None and path.exists():
         return msgspec.json.decode(path.read_bytes(), type=Traced)
-    traced = traced_runs(files, options.kinds or tuple(RUNS))
+    traced = traced_runs(files, options.kinds or tuple(KINDS))
     if path is not None:
         path.write_bytes(msgspec.json.encode(traced))
     return traced
@@ -192,7 +181,7 @@ def traced_runs(files: set[str], kinds: Iterable[str]) -> Traced:
             trace = _tracer(files, lines) if seed else None
             sys.settrace(trace)
             try:
-                RUNS[kind](seed)
+                KINDS[kind].run(seed)
             except Exception as error:
                 raise SystemExit(f"{kind} {seed} fails without a mutant: {error!r}") from error
             finally:
@@ -310,9 +299,9 @@ def _detected_by(kind: str, seed: int, *, compares_records: bool) -> str:
         if compares_records:
             # A record has the warnings of the log, too; a child prints them nowhere.
             logging.disable(logging.NOTSET)
-            compared(RECORD_OF.get(kind, f"part-{kind}"), seed, RUNS[kind])
+            compared(kind, seed, KINDS[kind].run)
         else:
-            RUNS[kind](seed)
+            KINDS[kind].run(seed)
     except Exception as error:  # noqa: BLE001 - the scheduler may detect it itself
         return first_line(error)
     finally:

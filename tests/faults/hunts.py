@@ -11,33 +11,18 @@ import gc
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
-from tests.faults import test_device_seeds, test_lease_seeds, test_pause_seeds, test_volume_seeds
-from tests.faults.harness.scenario import run_scenario
-from tests.faults.harness.swarm import crowded, reactive, scenario_of
-from tests.faults.parts.runs import KINDS_OF, PART_RUNS
+from tests.faults.kinds import KINDS
+from tests.faults.parts.runs import KINDS_OF
 from tests.faults.planted import ALL_BUGS, PlantedBug
-from tests.faults.test_extenders import run_extenders
 
 #: Seeds that are tried for each bug.
 SEEDS: Final = 30
 
-#: Kind of runs -> runs one seed; any exception is a detection.
-RUNS: Final[Mapping[str, Callable[[int], object]]] = {
-    "swarm": lambda seed: run_scenario(scenario_of(seed)),
-    "crowd": lambda seed: run_scenario(crowded(seed)),
-    "reactive": lambda seed: run_scenario(reactive(seed)),
-    "volume": test_volume_seeds.run_seed,
-    "device": test_device_seeds.run_seed,
-    "lease": test_lease_seeds.run_seed,
-    "pause": test_pause_seeds.run_seed,
-    "extender": run_extenders,
-    **PART_RUNS,
-}
 #: Of a single part so many times as many seeds are tried.
 PART_SEEDS: Final = 10
 
@@ -56,7 +41,7 @@ def detected_by(bug: PlantedBug, seed: int, runs: str = "") -> str:
         with pytest.MonkeyPatch.context() as patch:
             bug.plant(patch)
             try:
-                RUNS[runs or bug.runs](seed)
+                KINDS[runs or bug.runs].run(seed)
             except Exception as error:  # noqa: BLE001 - the scheduler may detect the bug itself
                 return first_line(error)
             finally:

@@ -20,7 +20,7 @@ from tests.faults.harness.records import (
     record_of,
     write_records,
 )
-from tests.faults.recorded_kinds import KINDS
+from tests.faults.kinds import KINDS
 
 #: Seeds between two lines of progress.
 PROGRESS: Final = 20

@@ -5,7 +5,7 @@ Options:
     --pod NAME    print only the lines about a pod, and those about faults
     --shrink      look for the smallest scenario that breaks the same rule first
     --kind KIND   run a seed of another kind, and print all that is recorded of it: one of
-                  ``recorded_kinds.KINDS``, such as crowded, leases, part-queue
+                  ``kinds.KINDS``, such as crowd, lease, queue
     --entries FIRST-END   print only a part of that: between two seconds, or of a run of a single
                   part between two numbers of entries
 """
@@ -23,7 +23,7 @@ from tests.faults.harness.scenario import Scenario, drawn_faults, run_scenario
 from tests.faults.harness.shrink import shrink
 from tests.faults.harness.swarm import scenario_of
 from tests.faults.harness.trace import InvariantBroken, Trace
-from tests.faults.recorded_kinds import KINDS
+from tests.faults.kinds import KINDS
 
 
 def main(arguments: list[str]) -> int:

@@ -291,7 +291,7 @@ def run_seed(seed: int) -> tuple[int, int]:
 def test_no_device_is_allocated_twice_and_no_claim_is_left_behind(first: int) -> None:
     faults = binds = 0
     for seed in range(first, first + BLOCK):
-        fired, bound = compared("devices", seed, run_seed)
+        fired, bound = compared("device", seed, run_seed)
         faults, binds = faults + fired, binds + bound
     assert faults > BLOCK
     assert binds > 4 * BLOCK

@@ -175,5 +175,5 @@ def run_extenders(seed: int) -> FaultyExtender:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_f22_extenders_extenders_and_a_cluster_that_changes_break_nothing(seed: int) -> None:
-    extenders = compared("extenders", seed, run_extenders)
+    extenders = compared("extender", seed, run_extenders)
     assert {verb for _, verb, _ in extenders.play.asked} == {"filter", "prioritize"}

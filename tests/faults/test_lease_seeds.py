@@ -396,7 +396,7 @@ def run_seed(seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_only_the_holder_of_the_lease_writes_and_all_pods_are_bound(first: int) -> None:
-    runs = partial(compared, "leases", run=run_seed)
+    runs = partial(compared, "lease", run=run_seed)
     paths = sum(map(runs, range(first, first + BLOCK)), Counter())
 
     assert {name: paths[name] for name in LEAST if paths[name] < LEAST[name]} == {}, paths

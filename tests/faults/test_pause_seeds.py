@@ -125,7 +125,7 @@ def run_seed(seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_a_process_that_was_stopped_writes_nothing_under_the_lease_of_another(first: int) -> None:
-    runs = partial(compared, "pauses", run=run_seed)
+    runs = partial(compared, "pause", run=run_seed)
     paths = sum(map(runs, range(first, first + BLOCK)), Counter())
 
     assert {name: paths[name] for name in LEAST if paths[name] < LEAST[name]} == {}, paths

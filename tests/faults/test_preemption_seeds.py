@@ -20,7 +20,7 @@ BLOCK = 10
 def run(seed: int) -> Report:
     """Runs more pods than fit; a third of them have a high priority, a third are protected."""
     try:
-        return compared("crowded", seed, lambda _: run_scenario(crowded(seed)))
+        return compared("crowd", seed, lambda _: run_scenario(crowded(seed)))
     except InvariantBroken as broken:
         message = f"crowded seed {seed} at commit {commit()}: {broken}"
         raise AssertionError(message) from broken

@@ -36,7 +36,7 @@ PATH_SEEDS_CROWDED = 4
 def run(seed: int) -> Report:
     scenario = scenario_of(seed)
     try:
-        return compared("plain", seed, lambda _: run_scenario(scenario))
+        return compared("swarm", seed, lambda _: run_scenario(scenario))
     except InvariantBroken as broken:
         replay = f"replay: python -m tests.faults.replay {seed} [--shrink] [--pod NAME]"
         message = f"{broken}\n{drawn_faults(scenario)}\n{replay}"

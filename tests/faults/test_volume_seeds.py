@@ -293,7 +293,7 @@ def run_seeds(seeds: Iterable[int]) -> Counter[str]:
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
 def test_claims_and_volumes_are_bound_once_and_nothing_is_left_reserved(first: int) -> None:
-    runs = partial(compared, "volumes", run=run_seed)
+    runs = partial(compared, "volume", run=run_seed)
     paths = sum(map(runs, range(first, first + BLOCK)), Counter())
     assert {name: paths[name] for name in LEAST if paths[name] < LEAST[name]} == {}, paths
 

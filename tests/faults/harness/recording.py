@@ -67,37 +67,38 @@ CALLS: Final[dict[type, tuple[str, ...]]] = {
 #: Kind of runs of a single part -> the calls of it that are entries as well: "module:owner", and
 #: its methods, or the functions of a module.
 CALLS_OF_PART: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "part-informer": {
+    "informer": {
         "mooring.client.informer.reflector:Reflector": (
             *("ask", "accepted", "relist", "received", "listed", "ended"),
         )
     },
-    "part-writes": {"mooring.client.write_queue:WriteQueue": ("put", "remove", "_after")},
-    "part-slots": {
+    "writes": {"mooring.client.write_queue:WriteQueue": ("put", "remove", "_after")},
+    "slots": {
         "mooring.scheduler.binding_tasks:BindingTasks": (
             *("request", "start_request", "end_request", "wait_for_slot"),
         )
     },
-    "part-handle": {
+    "handle": {
         "mooring.scheduler.plugin_handle:PluginHandle": (
             *("lister", "activate", "is_preempting", "call_later", "report", "read", "patch"),
             *("until", "changed"),
         )
     },
-    "part-conditions": {"tests.faults.parts.conditions_run": ("wait_for_devices",)},
-    "part-claim_errors": {
+    "conditions": {"tests.faults.parts.conditions_run": ("wait_for_devices",)},
+    "claim_errors": {
         "mooring.scheduler.resource_claims.claim_writer:ClaimWriter": (
             *("create", "reserve", "record", "unreserve", "delete", "apply", "start"),
         )
     },
-    "part-pool": {
+    "pool": {
         "tests.faults.parts.pool_network:Network": ("received", "aborted", "connect"),
         "tests.faults.parts.pool_run:PoolRun": ("_check_response", "_check_error"),
     },
-    "part-claim_store": {
-        "mooring.state.devices.claims:Claims": ("put", "remove", "assume", "restore")
-    },
+    "claim_store": {"mooring.state.devices.claims:Claims": ("put", "remove", "assume", "restore")},
 }
+#: The kinds of whole runs. The windows of their records are seconds; of all others they are numbers
+#: of entries.
+WHOLE: Final = ("swarm", "crowd", "reactive", "pause", "lease", "volume", "device", "extender")
 #: So many seeds of a single part have the results of its calls as entries: it takes three times
 #: as long.
 SEEDS_WITH_RESULTS: Final = 10
@@ -323,7 +324,7 @@ def unrecorded() -> Iterator[None]:
 
 def has_results(kind: str, seed: int) -> bool:
     """Returns whether a run has the results of calls as entries."""
-    return kind.startswith("part-") and seed < SEEDS_WITH_RESULTS
+    return kind not in WHOLE and seed < SEEDS_WITH_RESULTS
 
 
 @contextmanager

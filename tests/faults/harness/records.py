@@ -2,7 +2,7 @@
 
 A record is a file for each kind of runs, with a line for each seed::
 
-    # python -m tests.faults.record plain
+    # python -m tests.faults.record swarm
     0 4 10312 5d1c0a7b22f3e6d1 91aa07f2...
     │ │ │     │                └ 4 digits for each window: a hash of all entries up to its end
     │ │ │     └ a hash of all entries
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from mooring.errors import ConfigError
-from tests.faults.harness.recording import Entry, has_results, recording
+from tests.faults.harness.recording import WHOLE, Entry, has_results, recording
 
 _Result = TypeVar("_Result")
 
@@ -35,10 +35,6 @@ COMPARED_IN: Final = ((3, 11), (3, 12), (3, 13))
 #: That in which runs with the results of calls are compared: others profile other calls.
 RESULTS_IN: Final = (3, 11)
 
-#: The kinds of whole runs, whose windows are seconds; of all others they are numbers of entries.
-WHOLE: Final = (
-    *("plain", "crowded", "reactive", "pauses", "leases", "volumes", "devices", "extenders"),
-)
 WINDOWS_MAX: Final = 40
 WINDOWS_OF_PART_MAX: Final = 12
 HASH_DIGITS: Final = 4

@@ -27,8 +27,8 @@ from tests.faults.harness.records import (
 )
 from tests.faults.harness.scenario import Report, Scenario, run_scenario
 from tests.faults.harness.texts import text_of
+from tests.faults.kinds import KINDS
 from tests.faults.planted import PlantedBug
-from tests.faults.recorded_kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -55,16 +55,16 @@ def run_short(seed: int) -> Report:
 
 def recorded(folder: Path) -> list[Entry]:
     """Records the short run; returns its entries."""
-    with recording("plain", SHORT.seed) as run:
+    with recording("swarm", SHORT.seed) as run:
         run_scenario(SHORT)
-    write_records("plain", [record_of("plain", SHORT.seed, run.entries)], folder)
+    write_records("swarm", [record_of("swarm", SHORT.seed, run.entries)], folder)
     return run.entries
 
 
 def test_a_run_without_a_change_is_not_reported(tmp_path: Path) -> None:
     recorded(tmp_path)
 
-    assert compared("plain", SHORT.seed, run_short, tmp_path).binds
+    assert compared("swarm", SHORT.seed, run_short, tmp_path).binds
 
 
 def test_a_bug_that_changes_one_request_is_reported_with_its_window(tmp_path: Path) -> None:
@@ -74,15 +74,15 @@ def test_a_bug_that_changes_one_request_is_reported_with_its_window(tmp_path: Pa
     with pytest.MonkeyPatch.context() as patch:
         OTHER_QUERY.plant(patch)
         with pytest.raises(RunDiffers) as caught:
-            compared("plain", SHORT.seed, run_short, tmp_path)
+            compared("swarm", SHORT.seed, run_short, tmp_path)
 
     message = str(caught.value)
     bounds = re.search(r"between (\d+) and (\d+) s", message)
     assert bounds is not None
     assert int(bounds[1]) <= at_s < int(bounds[2])
-    assert "plain seed 1:" in message
-    assert f"replay 1 --kind plain --entries {bounds[1]}-{bounds[2]}" in message
-    assert "python -m tests.faults.record plain" in message
+    assert "swarm seed 1:" in message
+    assert f"replay 1 --kind swarm --entries {bounds[1]}-{bounds[2]}" in message
+    assert "python -m tests.faults.record swarm" in message
 
 
 def test_a_warning_and_a_counter_are_part_of_a_run(tmp_path: Path) -> None:
@@ -101,36 +101,36 @@ def entries(*texts: str, every_s: float = 1.0) -> list[Entry]:
 
 def test_the_window_is_that_of_the_first_difference_in_a_long_run() -> None:
     texts = [f"step {number}" for number in range(1000)]
-    record = record_of("plain", 0, entries(*texts))
+    record = record_of("swarm", 0, entries(*texts))
     texts[517] = "something else"
 
-    difference = difference_to(record, "plain", entries(*texts))
+    difference = difference_to(record, "swarm", entries(*texts))
 
     assert record.width == 32
     assert "between 512 and 544 s" in difference
-    assert difference_to(record, "plain", entries(*texts[:517])).count("between 512 and 544 s")
+    assert difference_to(record, "swarm", entries(*texts[:517])).count("between 512 and 544 s")
 
 
 def test_a_missing_or_additional_last_entry_is_a_difference() -> None:
-    record = record_of("part-queue", 0, entries("a", "b", "c"))
+    record = record_of("queue", 0, entries("a", "b", "c"))
 
-    assert difference_to(record, "part-queue", entries("a", "b", "c")) == ""
-    assert "between 2 and 3 entries" in difference_to(record, "part-queue", entries("a", "b"))
-    more = difference_to(record, "part-queue", entries("a", "b", "c", "d"))
+    assert difference_to(record, "queue", entries("a", "b", "c")) == ""
+    assert "between 2 and 3 entries" in difference_to(record, "queue", entries("a", "b"))
+    more = difference_to(record, "queue", entries("a", "b", "c", "d"))
     assert "between 3 and 4 entries" in more
 
 
 def test_entries_of_a_second_loop_count_after_those_of_the_first() -> None:
     two = [*entries("a", "b", "c"), Entry(0.0, "d")]
 
-    assert [entry.text for entry in entries_between("plain", two, 2, 3)] == ["c", "d"]
+    assert [entry.text for entry in entries_between("swarm", two, 2, 3)] == ["c", "d"]
 
 
 def test_a_line_that_is_no_record_is_an_error_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / "plain.txt").write_text("# python\n0 1 seven abc abcd\n")
+    (tmp_path / "swarm.txt").write_text("# python\n0 1 seven abc abcd\n")
 
-    with pytest.raises(ConfigError, match=r"plain\.txt: line 2.*seven"):
-        read_records("plain", tmp_path)
+    with pytest.raises(ConfigError, match=r"swarm\.txt: line 2.*seven"):
+        read_records("swarm", tmp_path)
 
 
 def test_texts_have_no_address_and_no_order_of_a_set() -> None:
@@ -166,7 +166,7 @@ def test_runs_are_compared_in_the_versions_of_python_that_ci_has() -> None:
 
 
 def test_a_record_is_the_same_in_every_process_and_order_of_kinds(tmp_path: Path) -> None:
-    kinds = ["part-choice", "part-handlers"]
+    kinds = ["choice", "handlers"]
     for number, order in enumerate((kinds, kinds[::-1])):
         subprocess.run(
             [sys.executable, "-m", "tests.faults.record", "--folder", str(tmp_path / f"{number}")]

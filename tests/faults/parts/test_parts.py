@@ -25,7 +25,7 @@ SLOW = (
 def test_each_part_does_what_its_model_does(kind: str) -> None:
     for seed in range(SEEDS if kind in SLOW else CHEAP * SEEDS):
         try:
-            compared(f"part-{kind}", seed, PART_RUNS[kind])
+            compared(kind, seed, PART_RUNS[kind])
         except AssertionError as error:
             raise AssertionError(f"run_{kind}({seed}): {error}") from error
 

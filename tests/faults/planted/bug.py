@@ -24,7 +24,7 @@ class PlantedBug(NamedTuple):
         function: The name of the function.
         before: A part of its source, which occurs once.
         after: What replaces it.
-        runs: The runs that detect it, or may: a key of ``hunts.RUNS``.
+        runs: The runs that detect it, or may: a key of ``kinds.KINDS``.
         seed: The seed of these runs that detects it; None = none is recorded.
     """
 

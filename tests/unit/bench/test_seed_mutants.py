@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from bench.mutations import Mutant, mutants_of
-from bench.seed_mutants import RECORD_OF, Options, Traced, fate, plant, unexecuted
-from tests.faults.hunts import RUNS
-from tests.faults.recorded_kinds import KINDS
+from bench.seed_mutants import Options, Traced, fate, plant, unexecuted
 
 SOURCE = """
 class Counter:
@@ -116,10 +114,6 @@ def test_a_run_that_is_as_recorded_is_no_detection(tmp_path: Path) -> None:
     )
 
     assert result == ("SURVIVED", "budgets 1, recorder 1")
-
-
-def test_each_kind_of_runs_has_the_name_of_its_record() -> None:
-    assert {RECORD_OF.get(kind, f"part-{kind}") for kind in RUNS} == set(KINDS)
 
 
 def test_functions_without_an_executed_line_are_listed(tmp_path: Path) -> None:
