@@ -25,9 +25,9 @@ def impersonation_headers(user: Mapping[str, Any]) -> HeaderPairs:
     Raises:
         ValueError: the text names the field and the problem.
     """
-    name, uid = _text("as", _value(user, "as", "")), _text("as-uid", _value(user, "as-uid", ""))
-    groups = _texts("as-groups", _value(user, "as-groups", []))
-    extra = _value(user, "as-user-extra", {})
+    name, uid = _text("as", field_or(user, "as", "")), _text("as-uid", field_or(user, "as-uid", ""))
+    groups = _texts("as-groups", field_or(user, "as-groups", []))
+    extra = field_or(user, "as-user-extra", {})
     if not isinstance(extra, Mapping):
         raise ValueError("as-user-extra: must be a mapping of lists of strings")
     if not name:
@@ -45,8 +45,9 @@ def impersonation_headers(user: Mapping[str, Any]) -> HeaderPairs:
     return tuple(pairs)
 
 
-def _value(user: Mapping[str, Any], field: str, default: Any) -> Any:
-    value = user.get(field)
+def field_or(fields: Mapping[str, Any], name: str, default: Any) -> Any:
+    """Returns the default for an absent field and for null; a value of another type is an error."""
+    value = fields.get(name)
     return default if value is None else value
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from mooring.client.transport.impersonation import HeaderPairs, impersonation_headers
+from mooring.client.transport.impersonation import HeaderPairs, field_or, impersonation_headers
 from mooring.errors import ConfigError
 from mooring.objects.files.documents import yaml_documents
 from mooring.objects.files.limits import ALIASED_VALUES_MAX
@@ -243,18 +243,18 @@ class _Merged:
         content = documents[0].value
         if not isinstance(content, dict):
             raise ConfigError("is not a kubeconfig", file=path)
-        current = _or(content.get("current-context"), "")
+        current = field_or(content, "current-context", "")
         if not isinstance(current, str):
             raise ConfigError("must be a string", file=path, path="current-context", value=current)
         self.current = self.current or current
         for group, inner in (("clusters", "cluster"), ("users", "user"), ("contexts", "context")):
-            items = _or(content.get(group), [])
+            items = field_or(content, group, [])
             if not isinstance(items, list):
                 raise ConfigError("must be a list", file=path, path=group)
             for number, item in enumerate(items):
                 if not isinstance(item, dict) or not isinstance(item.get("name"), str):
                     raise ConfigError("must have a name", file=path, path=f"{group}[{number}]")
-                entry = _Entry(group, item["name"], path, _or(item.get(inner), {}))
+                entry = _Entry(group, item["name"], path, field_or(item, inner, {}))
                 if not isinstance(entry.values, dict):
                     raise entry.wrong("must be a mapping", inner)
                 self._entries.setdefault((group, entry.name), entry)
@@ -268,11 +268,6 @@ class _Merged:
             problem = f"no {group.removesuffix('s')} {name!r}; existing: {names or 'none'}"
             raise ConfigError(problem, file=files)
         return entry
-
-
-def _or(value: Any, default: Any) -> Any:
-    """Returns the default for null alone: a value of another type is an error."""
-    return default if value is None else value
 
 
 def _read(path: str) -> bytes:
@@ -386,13 +381,13 @@ def _plugin(user: _Entry, cluster: _Entry) -> ExecPlugin | None:
     command = plugin["command"]
     if os.sep in command:
         command = str(Path(user.file).absolute().parent / command)
-    arguments = _or(plugin.get("args"), [])
+    arguments = field_or(plugin, "args", [])
     if not isinstance(arguments, list) or not all(isinstance(text, str) for text in arguments):
         raise user.wrong("must be a list of texts", "exec.args")
     return ExecPlugin(
         command=command,
         arguments=tuple(arguments),
-        environment=_variables(user, _or(plugin.get("env"), [])),
+        environment=_variables(user, field_or(plugin, "env", [])),
         api_version=version,
         install_hint=str(plugin.get("installHint") or ""),
         cluster=_cluster_info(cluster) if plugin.get("provideClusterInfo") else None,
@@ -420,7 +415,7 @@ def _cluster_info(cluster: _Entry) -> dict[str, Any]:
     if authority is not None:
         pem = authority if isinstance(authority, bytes) else _read(str(authority))
         message["certificate-authority-data"] = base64.b64encode(pem).decode()
-    extensions = _or(cluster.values.get("extensions"), [])
+    extensions = field_or(cluster.values, "extensions", [])
     for extension in extensions if isinstance(extensions, list) else [None]:
         match extension:
             case {"name": "client.authentication.k8s.io/exec", "extension": config}:
