@@ -46,6 +46,7 @@ SCENARIO_FILES = (
     "components",
     "volumes",
     "sizes",
+    "formats",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

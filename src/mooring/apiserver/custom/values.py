@@ -8,14 +8,12 @@ in ``rules``.
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Callable, Iterator
-from datetime import date
 from typing import Any
 
 import msgspec
 
+from mooring.apiserver.custom.formats import has_format
 from mooring.apiserver.errors import (
     FieldError,
     invalid,
@@ -26,11 +24,6 @@ from mooring.apiserver.errors import (
     too_many,
 )
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-#: After the "t" of a time; any character may stand before the fraction.
-_CLOCK_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
-_LENGTH_DIGITS_MAX = 3
-_UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 _NO_FIELD = "<nil>"
 #: There is no value before the update: the object is new, or its lists have no keys.
 ABSENT: Any = object()
@@ -154,8 +147,7 @@ def _string_errors(value: str, schema: dict[str, Any], path: str) -> Iterator[Fi
     if pattern and not matches_pattern(pattern, value):
         yield invalid(path, value, f"{_lead(path)} should match '{pattern}'")
     name = schema.get("format") or ""
-    check = _FORMATS.get(name)
-    if check is not None and not _passes(check, value):
+    if not has_format(name, value):
         text = f"{_lead(path)} must be of type {name}: {quoted(value)}"
         error = invalid(path, value, text)
         yield FieldError("FieldValueTypeInvalid", error.field, error.body)
@@ -167,56 +159,6 @@ def matches_pattern(pattern: str, text: str) -> bool:
     from mooring.cel.regex.pattern import compile_pattern
 
     return compile_pattern(pattern).matches(text)
-
-
-def _passes(check: Callable[[str], object], value: str) -> bool:
-    try:
-        return check(value) is not False
-    except ValueError:
-        return False
-
-
-def _is_date_time(text: str) -> bool:
-    day, _, rest = text.lower().partition("t")
-    match = _CLOCK_TIME.fullmatch(rest)
-    return (
-        match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
-    ) and _is_date(day)
-
-
-def _is_date(text: str) -> bool:
-    if not _DATE.fullmatch(text):
-        return False
-    date.fromisoformat(text if text[:4] != "0000" else f"2000{text[4:]}")
-    return True
-
-
-def _is_range(text: str) -> bool:
-    address, _, length = text.partition("/")
-    is_length = length.isascii() and length.isdecimal() and len(length) <= _LENGTH_DIGITS_MAX
-    return is_length and "%" not in address and bool(ipaddress.ip_network(text, strict=False))
-
-
-def _is_email(text: str) -> bool:
-    return re.fullmatch(r"[^@\s]+@[^@\s]+", text) is not None
-
-
-def _is_hostname(text: str) -> bool:
-    label = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-    return len(text) <= 255 and re.fullmatch(rf"{label}(\.{label})*", text) is not None
-
-
-_FORMATS: dict[str, Callable[[str], object]] = {
-    "date": _is_date,
-    "date-time": _is_date_time,
-    "datetime": _is_date_time,
-    "email": _is_email,
-    "hostname": _is_hostname,
-    "ipv4": ipaddress.IPv4Address,
-    "ipv6": lambda text: "%" not in text and ipaddress.IPv6Address(text),
-    "cidr": _is_range,
-    "uuid": lambda text: re.fullmatch(_UUID, text) is not None,
-}
 
 
 def _number_errors(value: float, schema: dict[str, Any], path: str) -> Iterator[FieldError]:

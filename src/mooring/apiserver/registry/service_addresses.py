@@ -13,10 +13,10 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
+from mooring.apiserver.addresses import Address, sloppy_address_of
 from mooring.apiserver.errors import Errors, FieldError, invalid, invalid_object
 from mooring.apiserver.registry.changes import Changes
 from mooring.apiserver.resources import resource_named
-from mooring.apiserver.validation.addresses import Address, sloppy_address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,25 +1,30 @@
-"""Parsing and validation of addresses and ranges of addresses, with kube-apiserver's messages.
+"""Validation of addresses and ranges of addresses, with kube-apiserver's messages.
 
 Fields that are older than Kubernetes' strict rules accept IPv6 in any form; newer ones accept the
 canonical form alone. Neither accepts leading zeros or an IPv4-mapped IPv6 address.
 
 Source: k8s.io/apimachinery pkg/util/validation/ip.go (with the gate StrictIPCIDRValidation, which
-is on by default); pkg/apis/core/validation/validation.go (ValidateEndpointIP); k8s.io/utils net.
-Differs: addresses are parsed by Python.
+is on by default); pkg/apis/core/validation/validation.go (ValidateEndpointIP).
 """
 
 from __future__ import annotations
 
 import ipaddress
-import re
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Final
 
+from mooring.apiserver.addresses import (
+    PREFIX_OF_MAPPED,
+    Address,
+    address_of,
+    interface_of,
+    is_mapped,
+    network_of,
+    sloppy_address_of,
+    unmapped,
+)
 from mooring.apiserver.errors import Errors, invalid
-
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NO_ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 IS_ADDRESS: Final = "must be a DNS name, not an IP address"
@@ -33,83 +38,8 @@ _HOST_BITS: Final = "must not have bits set beyond the prefix length"
 _NO_INTERFACE_ADDRESS: Final = (
     "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 )
-_LEADING_ZEROS: Final = re.compile(r"(?<![\da-fA-F])0+(?=[\da-fA-F])")
-_LENGTH: Final = re.compile(r"[0-9]+")
-_LENGTH_DIGITS_MAX: Final = 3
 #: Longer texts are not cached: they are not addresses, unless they have many leading zeros.
 _CACHED_LENGTH_MAX: Final = 45
-_PREFIX_OF_MAPPED: Final = 96
-_TWO_FAMILIES: Final = 2
-
-
-# -- parsing -------------------------------------------------------------------------------------
-
-
-def address_of(text: str) -> Address | None:
-    """Returns a parsed address; None if it is none. As in Go, a zone is not part of one."""
-    try:
-        return ipaddress.ip_address(text) if "%" not in text else None
-    except ValueError:
-        return None
-
-
-def sloppy_address_of(text: str) -> Address | None:
-    """Returns a parsed address, whose numbers may have leading zeros; None if it is none."""
-    return address_of(text) or address_of(_LEADING_ZEROS.sub("", text))
-
-
-def unmapped(address: Address) -> Address:
-    """Returns the IPv4 address that an IPv4-mapped IPv6 address stands for, else the address."""
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return address if mapped is None else mapped
-
-
-def is_mapped(address: Address) -> bool:
-    """Returns True if this is an IPv4-mapped IPv6 address."""
-    return unmapped(address) is not address
-
-
-def network_of(text: str) -> Network | None:
-    """Returns the range of addresses that a text names, also with leading zeros; None if none."""
-    parts = _interface_of(text)
-    return None if parts is None else ipaddress.ip_network(parts, strict=False)
-
-
-def _interface_of(text: str) -> tuple[Address, int] | None:
-    """Returns an address and the length of its prefix."""
-    text, slash, length = text.partition("/")
-    address = sloppy_address_of(text) if slash else None
-    if address is None or not _LENGTH.fullmatch(length):
-        return None
-    digits = length.lstrip("0") or "0"
-    if len(digits) > _LENGTH_DIGITS_MAX or int(digits) > address.max_prefixlen:
-        return None
-    return address, int(digits)
-
-
-def is_dual_stack(addresses: Sequence[Address]) -> bool:
-    """Returns True if there is an address of each family, as in upstream's lists."""
-    return len({unmapped(address).version for address in addresses}) == _TWO_FAMILIES
-
-
-def is_strict_subset(inner: Network, outer: Network) -> bool:
-    """Returns True if a range is a part of another one, but not all of it."""
-    network, address = _unmapped_network(outer), unmapped(inner.network_address)
-    return (
-        network.version == address.version
-        and address in network
-        and outer.prefixlen < inner.prefixlen
-    )
-
-
-def _unmapped_network(network: Network) -> Network:
-    address = network.network_address
-    if not is_mapped(address):
-        return network
-    return ipaddress.ip_network((unmapped(address), network.prefixlen - _PREFIX_OF_MAPPED))
-
-
-# -- validation ----------------------------------------------------------------------------------
 
 
 def validate_ip(text: str, field: str, earlier: Container[str] = ()) -> Errors:
@@ -185,7 +115,7 @@ def validate_canonical_cidr(text: str, field: str) -> Errors:
 
 
 def _cidr_problem(text: str) -> str:
-    parts = _interface_of(text)
+    parts = interface_of(text)
     if parts is None:
         return _NO_CIDR
     address, length = parts
@@ -200,13 +130,13 @@ def _cidr_problem(text: str) -> str:
 
 def validate_interface_address(text: str, field: str) -> Errors:
     """Validates an address with the length of its prefix, in its canonical form."""
-    parts = _interface_of(text)
+    parts = interface_of(text)
     if parts is None:
         return [invalid(field, text, _NO_INTERFACE_ADDRESS)]
     address, length = parts
     shown_length = length
     if is_mapped(address) and length > unmapped(address).max_prefixlen:
-        shown_length -= _PREFIX_OF_MAPPED
+        shown_length -= PREFIX_OF_MAPPED
     canonical = f"{unmapped(address)}/{shown_length}"
     if text == canonical:
         return ()

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
+from mooring.apiserver.addresses import address_of
 from mooring.apiserver.errors import Errors, duplicate, invalid, not_supported, required, too_many
 from mooring.apiserver.validation.addresses import (
-    address_of,
     validate_canonical_ip,
     validate_destination,
     validate_ip,

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names
+from mooring.apiserver.addresses import is_strict_subset, network_of, sloppy_address_of
 from mooring.apiserver.errors import (
     Errors,
     forbidden_field,
@@ -19,13 +20,7 @@ from mooring.apiserver.errors import (
     required,
     too_long,
 )
-from mooring.apiserver.validation.addresses import (
-    IS_ADDRESS,
-    is_strict_subset,
-    network_of,
-    sloppy_address_of,
-    validate_cidr,
-)
+from mooring.apiserver.validation.addresses import IS_ADDRESS, validate_cidr
 from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.rules import field_errors, immutable, required_value
 

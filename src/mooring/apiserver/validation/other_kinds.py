@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names as name_checks
+from mooring.apiserver.addresses import is_dual_stack, network_of
 from mooring.apiserver.errors import (
     Errors,
     duplicate,
@@ -23,7 +24,7 @@ from mooring.apiserver.errors import (
     required,
     too_long,
 )
-from mooring.apiserver.validation.addresses import is_dual_stack, network_of, validate_cidr
+from mooring.apiserver.validation.addresses import validate_cidr
 from mooring.apiserver.validation.affinity import validate_taints
 from mooring.apiserver.validation.metadata import (
     NOT_STANDARD,

@@ -8,14 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.apiserver import names
+from mooring.apiserver.addresses import network_of, sloppy_address_of, unmapped
 from mooring.apiserver.errors import Errors, invalid, required
-from mooring.apiserver.validation.addresses import (
-    canonical_ip_problem,
-    network_of,
-    sloppy_address_of,
-    unmapped,
-    validate_canonical_cidr,
-)
+from mooring.apiserver.validation.addresses import canonical_ip_problem, validate_canonical_cidr
 from mooring.apiserver.validation.rules import (
     IMMUTABLE,
     field_errors,

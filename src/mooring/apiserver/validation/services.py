@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mooring.apiserver import names
+from mooring.apiserver.addresses import is_dual_stack, sloppy_address_of, unmapped
 from mooring.apiserver.errors import (
     Errors,
     FieldError,
@@ -17,14 +18,7 @@ from mooring.apiserver.errors import (
     invalid,
     required,
 )
-from mooring.apiserver.validation.addresses import (
-    is_dual_stack,
-    sloppy_address_of,
-    unmapped,
-    validate_cidr,
-    validate_destination,
-    validate_ip,
-)
+from mooring.apiserver.validation.addresses import validate_cidr, validate_destination, validate_ip
 from mooring.apiserver.validation.metadata import validate_labels
 from mooring.apiserver.validation.rules import field_errors, one_of, required_one_of
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mooring.apiserver.errors import quoted
-from mooring.apiserver.validation.addresses import (
+from mooring.apiserver.addresses import (
     address_of,
     is_mapped,
     network_of,
     sloppy_address_of,
     unmapped,
 )
+from mooring.apiserver.errors import quoted
 
 
 def address_warnings(field: str, text: str) -> Iterator[str]:

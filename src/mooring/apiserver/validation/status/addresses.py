@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from mooring.apiserver import names
+from mooring.apiserver.addresses import is_dual_stack, sloppy_address_of
 from mooring.apiserver.errors import (
     Errors,
     forbidden_field,
@@ -21,12 +22,7 @@ from mooring.apiserver.errors import (
     not_supported,
     required,
 )
-from mooring.apiserver.validation.addresses import (
-    IS_ADDRESS,
-    is_dual_stack,
-    sloppy_address_of,
-    validate_ip,
-)
+from mooring.apiserver.validation.addresses import IS_ADDRESS, validate_ip
 from mooring.apiserver.validation.rules import field_errors
 
 if TYPE_CHECKING:
