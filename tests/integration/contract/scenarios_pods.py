@@ -430,3 +430,78 @@ def defaults_depend_on_the_image_and_the_probe(api: Api, ns: str) -> None:
     for number, image in enumerate(names):
         containers = [{"name": "c", "image": image, "livenessProbe": {"grpc": {"port": 1}}}]
         assert api.post(pods(ns), pod(f"p{number}", containers=containers)).code == 201
+
+
+#: Fields of a pod, of its container, and its operating system.
+_HOST = {"windowsOptions": {"hostProcess": True}}
+_NO_HOST = {"windowsOptions": {"hostProcess": False}}
+_ON_SYSTEMS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, _HOST),
+    ({"hostNetwork": True}, _HOST),
+    ({"securityContext": _HOST}, {}),
+    ({"securityContext": _HOST, "hostNetwork": True}, {}),
+    ({"securityContext": _HOST, "hostNetwork": True}, _NO_HOST),
+    ({"securityContext": _NO_HOST}, _HOST),
+    ({"hostNetwork": True, "initContainers": [container("i")]}, _HOST),
+    ({"securityContext": _NO_HOST}, _NO_HOST),
+    ({"os": {"name": ""}}, {}),
+    ({"os": {}}, {}),
+    ({"os": {"name": "plan9"}}, _HOST),
+    ({"os": {"name": "linux"}, "securityContext": {"windowsOptions": {}}}, {}),
+    ({"os": {"name": "linux"}}, {"windowsOptions": {"runAsUserName": "a"}}),
+    ({"os": {"name": "linux"}}, {"runAsUser": 1}),
+    ({"os": {"name": "windows"}}, {"windowsOptions": {"runAsUserName": "a"}}),
+    ({"os": {"name": "windows"}, "hostPID": False, "hostIPC": False}, {}),
+    (
+        {
+            "os": {"name": "windows"},
+            "hostPID": True,
+            "hostUsers": True,
+            "shareProcessNamespace": False,
+            "securityContext": {
+                "fsGroup": 1,
+                "fsGroupChangePolicy": "Always",
+                "runAsUser": 1,
+                "runAsGroup": 1,
+                "seLinuxOptions": {},
+                "seLinuxChangePolicy": "Recursive",
+                "seccompProfile": {"type": "RuntimeDefault"},
+                "appArmorProfile": {"type": "RuntimeDefault"},
+                "supplementalGroups": [1],
+                "supplementalGroupsPolicy": "Merge",
+                "sysctls": [{"name": "kernel.a", "value": "1"}],
+            },
+        },
+        {},
+    ),
+    ({"os": {"name": "windows"}, "securityContext": {"sysctls": []}}, {}),
+    ({"os": {"name": "windows"}, "hostIPC": True}, {"privileged": False, "procMount": "Default"}),
+    (
+        {"os": {"name": "windows"}},
+        {
+            "appArmorProfile": {"type": "RuntimeDefault"},
+            "seLinuxOptions": {},
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "capabilities": {},
+            "readOnlyRootFilesystem": False,
+            "allowPrivilegeEscalation": False,
+            "runAsUser": 1,
+            "runAsGroup": 1,
+        },
+    ),
+]
+
+
+@scenario
+def some_fields_are_of_an_operating_system(api: Api, ns: str) -> None:
+    answers = [
+        api.post(
+            pods(ns),
+            pod("p", **{"containers": [container(securityContext=context)], **spec}),
+            dryRun="All",
+        )
+        for spec, context in _ON_SYSTEMS
+    ]
+    valid = [number for number, answer in enumerate(answers) if answer.code == 201]
+    assert valid == [1, 3, 7, 13, 14, 15, 17]
+    assert {answer.code for answer in answers} == {201, 422}

@@ -191,7 +191,7 @@ WRONG: dict[str, list[tuple[str, Any]]] = {
         ("spec.storageClassName", "a_b"),
     ],
     "PersistentVolume": [
-        ("spec.capacity", {}),
+        ("spec.capacity", None),
         ("spec.capacity.storage", "-1"),
         ("spec.csi", None),
         ("spec.csi.volumeHandle", ""),

@@ -49,6 +49,7 @@ from mooring.apiserver.validation.pods.env import validate_file_volumes
 from mooring.apiserver.validation.pods.pod_resources import validate_pod_resources
 from mooring.apiserver.validation.pods.security import validate_host_users, validate_pod_security
 from mooring.apiserver.validation.pods.volumes import is_valid_claim_name, validate_volumes
+from mooring.apiserver.validation.pods.windows import validate_host_processes, validate_system
 from mooring.apiserver.validation.resources import validate_requirements
 from mooring.apiserver.validation.rules import field_errors, one_of, required_one_of
 
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
-_SYSTEMS = ("linux", "windows")
 #: Fields with names, in the order in which they are validated.
 _NAMES_FIRST = (("serviceAccountName", names.dns_subdomain), ("nodeName", names.dns_subdomain))
 _HOST_NAMES = (("hostname", names.dns_label), ("subdomain", names.dns_label))
@@ -164,6 +164,7 @@ def validate_spec(spec: Object, field: str, *, metadata: Object | None = None) -
     yield from validate_spread(
         spec.get("topologySpreadConstraints", []), f"{field}.topologySpreadConstraints"
     )
+    yield from validate_host_processes(spec, field)
     yield from validate_host_users(spec, field)
     yield from validate_host_name(spec, field)
     yield from _validate_names(spec, field, _NAMES_FIRST)
@@ -180,8 +181,7 @@ def validate_spec(spec: Object, field: str, *, metadata: Object | None = None) -
         yield from required_one_of(f"{field}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
     if overhead := spec.get("overhead"):
         yield from validate_requirements({"limits": overhead}, f"{field}.overhead")
-    system = spec.get("os", {}).get("name")
-    yield from one_of(f"{field}.os", system, _SYSTEMS)
+    yield from validate_system(spec, field)
     yield from validate_file_volumes(spec, field)
     if is_template and spec.get("ephemeralContainers"):
         problem = "ephemeral containers not allowed in pod template"

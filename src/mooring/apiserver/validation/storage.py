@@ -90,7 +90,8 @@ def _validate_capacity(spec: Object) -> Errors:
     if not capacity:
         yield required("spec.capacity")
     if set(capacity) != {"storage"}:
-        yield not_supported("spec.capacity", dict(sorted(capacity.items())), ["storage"])
+        # An absent one and an empty one are the same here; upstream prints {} for the latter.
+        yield not_supported("spec.capacity", dict(sorted(capacity.items())) or None, ["storage"])
     for name, text in capacity.items():
         amount = Quantity.from_wire(text).value()
         if amount < 0:
