@@ -455,6 +455,7 @@ def a_template_of_claims_that_changes_is_validated_as_a_new_one(api: Api, ns: st
 
 #: Kind -> changes of stored objects, each refused alone.
 CHANGED: dict[str, list[tuple[str, Any]]] = {
+    "StorageClass": [("parameters", {"b": "1", "a": "2"}), ("provisioner", "example.com/q")],
     "PersistentVolume": [
         ("spec.accessModes", ["Never"]),
         ("spec.capacity", {"storage": "-1"}),

@@ -106,9 +106,13 @@ def _validate_expression(expression: Object, field: str) -> Errors:
 
 def validate_storage_class_update(new: Object, old: Object) -> Errors:
     """Validates a change of a storage class."""
-    yield from immutable(
-        new, old, "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"
-    )
+    # Messages have the keys of a map in Go's order.
+    parameters = [
+        {"parameters": dict(sorted(it["parameters"].items()))} if "parameters" in it else {}
+        for it in (new, old)
+    ]
+    yield from immutable(*parameters, "parameters")
+    yield from immutable(new, old, "provisioner", "reclaimPolicy", "volumeBindingMode")
 
 
 def validate_attributes_class(attributes_class: Object) -> Errors:
