@@ -233,6 +233,18 @@ def test_shares_of_a_device_consume_its_capacity() -> None:
     assert (result.share_id, result.consumed_capacity) == ("share", {"memory": "6Gi"})
 
 
+def test_the_devices_of_a_request_are_different_ones_though_one_could_be_shared() -> None:
+    shared = make_device("d0", allowMultipleAllocations=True, capacity={"memory": {"value": "10"}})
+    one, two = (
+        Slices([make_slice("s", devices, node="a")])
+        for devices in ([shared], [shared, {**shared, "name": "d1"}])
+    )
+    claim = make_claim("c", exactly(count=2, capacity={"requests": {"memory": "4"}}))
+
+    assert allocate(one, claim) is None
+    assert devices_of(allocate(two, claim)) == [["d0", "d1"]]
+
+
 def consuming(name: str, **amounts: str) -> dict[str, Any]:
     """Returns a device that consumes these counters of the set ``gpu``."""
     counters = {counter: {"value": amount} for counter, amount in amounts.items()}

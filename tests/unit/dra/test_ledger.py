@@ -144,6 +144,18 @@ def test_what_shares_in_the_cluster_consume_is_added() -> None:
     assert not there.is_in_use("d0", 0)
 
 
+def test_shares_of_the_cluster_and_of_this_search_add_up() -> None:
+    allocated = AllocatedState(shared={id_of("d0")}, consumed={id_of("d0"): {"memory": 3 * 10**9}})
+    there = Searched(
+        [make_device("d0", **SHARED)], wants("4"), wants("3"), wants("4"), allocated=allocated
+    )
+    assert there.take("d0", 0)
+    assert there.has_capacity("d0", 1)
+    assert not there.has_capacity("d0", 2)
+    there.ledger.release(0)
+    assert there.has_capacity("d0", 2)
+
+
 def test_a_capacity_that_the_device_lacks_is_refused_and_none_is_always_there() -> None:
     there = Searched([make_device("d0"), make_device("d1", **SHARED)], wants("1"), exactly())
     assert not there.has_capacity("d0", 0)
