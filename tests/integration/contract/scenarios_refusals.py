@@ -455,7 +455,6 @@ def a_template_of_claims_that_changes_is_validated_as_a_new_one(api: Api, ns: st
 
 #: Kind -> changes of stored objects, each refused alone.
 CHANGED: dict[str, list[tuple[str, Any]]] = {
-    "StorageClass": [("parameters", {"b": "1", "a": "2"}), ("provisioner", "example.com/q")],
     "PersistentVolume": [
         ("spec.accessModes", ["Never"]),
         ("spec.capacity", {"storage": "-1"}),
@@ -476,7 +475,12 @@ CHANGED: dict[str, list[tuple[str, Any]]] = {
         ("spec.source", {"persistentVolumeName": "other"}),
         ("spec.source", {}),
     ],
-    "StorageClass": [("metadata.finalizers", ["plain"]), ("metadata.labels", {"a": "a b"})],
+    "StorageClass": [
+        ("metadata.finalizers", ["plain"]),
+        ("metadata.labels", {"a": "a b"}),
+        ("parameters", {"b": "1", "a": "2"}),
+        ("provisioner", "example.com/q"),
+    ],
     "Node": [
         ("spec.podCIDRs", ["10.0.0.0/8", "host"]),
         ("spec.podCIDRs", ["10.0.0.1/8"]),
