@@ -106,12 +106,10 @@ def _validate_expression(expression: Object, field: str) -> Errors:
 
 def validate_storage_class_update(new: Object, old: Object) -> Errors:
     """Validates a change of a storage class."""
-    # Messages have the keys of a map in Go's order.
-    parameters = [
-        {"parameters": dict(sorted(it["parameters"].items()))} if "parameters" in it else {}
-        for it in (new, old)
-    ]
-    yield from immutable(*parameters, "parameters")
+    after, before = (it.get("parameters") or {} for it in (new, old))
+    if after != before:
+        # Messages have the keys of a map in Go's order.
+        yield invalid("parameters", dict(sorted(after.items())) or None, IMMUTABLE)
     yield from immutable(new, old, "provisioner", "reclaimPolicy", "volumeBindingMode")
 
 
