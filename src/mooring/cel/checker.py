@@ -28,6 +28,8 @@ from mooring.cel.unify import Substitutions, most_general
 from mooring.cel.values import type_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mooring.cel.declarations import Function, Overload
     from mooring.cel.syntax.source import Problems, Source
 
@@ -71,7 +73,11 @@ _SELECTOR: Final[dict[str, Type]] = {"device": types.DEVICE}
 
 
 def check(
-    root: Node, source: Source, problems: Problems, variables: dict[str, Type] | None = None
+    root: Node,
+    source: Source,
+    problems: Problems,
+    variables: Mapping[str, Type] | None = None,
+    fields: types.Fields = types.FIELDS,
 ) -> Type:
     """Returns the type of an expression; adds what is wrong with it to ``problems``.
 
@@ -80,8 +86,10 @@ def check(
         source: Its text.
         problems: Problems are added.
         variables: The types of the variables; None = those of a selector.
+        fields: Name of a type of objects -> its fields, of those that have some.
     """
-    checker = _Checker(source, problems, _SELECTOR if variables is None else variables)
+    declared = _SELECTOR if variables is None else variables
+    checker = _Checker(source, problems, declared, fields)
     checker.check(root)
     return checker.finish(root)
 
@@ -89,9 +97,16 @@ def check(
 class _Basics:
     """Types, scopes and problems; checks literals."""
 
-    def __init__(self, source: Source, problems: Problems, variables: dict[str, Type]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        problems: Problems,
+        variables: Mapping[str, Type],
+        fields: types.Fields,
+    ) -> None:
         self._source = source
         self._problems = problems
+        self._fields = fields
         self._types = Substitutions()
         self._scopes: list[dict[str, Type]] = [dict(variables)]
         self._checked: list[Node] = []
@@ -248,7 +263,7 @@ class _Checker(_Basics):
         if target.kind is TypeKind.MAP:
             return target.params[1]
         if target.kind is TypeKind.STRUCT:
-            fields = types.FIELDS.get(target.name)
+            fields = self._fields.get(target.name)
             if fields is None:
                 self._report(node.offset, f"unexpected failed resolution of '{target.name}'")
                 return types.ERROR

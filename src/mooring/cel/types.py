@@ -5,8 +5,9 @@ Source: cel-go v0.26.0, common/types/types.go and checker/format.go.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 
 class TypeKind(Enum):
@@ -141,8 +142,10 @@ CIDR: Final = opaque("net.CIDR")
 EMPTY: Final = struct("google.protobuf.Empty")
 DEVICE: Final = struct("kubernetes.DRADevice")
 
+#: Name of a type of objects -> name of a field -> its type.
+Fields: TypeAlias = Mapping[str, Mapping[str, Type]]
 #: Fields of the objects that have some.
-FIELDS: Final[dict[str, dict[str, Type]]] = {
+FIELDS: Final[Fields] = {
     DEVICE.name: {
         "driver": STRING,
         "allowMultipleAllocations": BOOL,

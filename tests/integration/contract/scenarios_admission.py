@@ -235,6 +235,124 @@ def expressions_of_policies_are_checked(api: Api, namespace: str) -> None:
         _refuse(api, VALIDATING, document("ValidatingAdmissionPolicy", ADMISSION, spec=spec))
 
 
+#: Variables, an expression of a validation and whether it has the type of one.
+_TYPED: list[tuple[dict[str, str], str, bool]] = [
+    ({}, "object.spec.isFine", False),
+    ({}, "1", False),
+    ({}, "null", False),
+    ({}, "[true]", False),
+    ({}, "has(object.a) ? true : object.b", False),
+    ({}, "request.kind.group == '' && request.requestResource.resource == ''", True),
+    ({}, "request.kind.resource == ''", False),
+    ({}, "request.uid == ''", False),
+    ({}, "request.object == null", False),
+    ({}, "request.dryRun", True),
+    ({}, "request.dryRun == 'yes'", False),
+    ({}, "request.options.anything.at == 1", True),
+    ({}, "request.options.force", False),
+    ({}, "'a' in request.userInfo.groups && request.userInfo.extra['a'].size() == 1", True),
+    ({}, "request.userInfo.extra.a.b == ''", False),
+    ({}, "request.?subResource.orValue('') == '' && has(request.namespace)", True),
+    ({}, "has(request.nothing)", False),
+    ({}, "namespaceObject.metadata.labels['a'] == 'b'", True),
+    ({}, "namespaceObject.metadata.labels.a == 1", False),
+    ({}, "namespaceObject.metadata.creationTimestamp < timestamp('2026-01-01T00:00:00Z')", True),
+    ({}, "namespaceObject.metadata.uid == ''", False),
+    ({}, "namespaceObject.metadata.managedFields == []", False),
+    ({}, "namespaceObject.status.conditions.all(c, c.type == c.status)", True),
+    ({}, "namespaceObject.status.conditions.all(c, c.kind == '')", False),
+    ({}, "namespaceObject.spec.finalizers == ['kubernetes']", True),
+    ({}, "namespaceObject == null", True),
+    ({}, "request == object", True),
+    ({}, "variables == null", False),
+    ({}, "variables.a == 1", False),
+    ({}, "params.a == 1", False),
+    ({"a": "1"}, "variables.a == 1", True),
+    ({"a": "1"}, "variables.a == 'b'", False),
+    ({"a": "1"}, "variables.b == 1", False),
+    ({"a": "object.a"}, "variables.a == 1 && variables.a == 'b'", True),
+    ({"a": "object.a"}, "variables.a", False),
+    ({"a": "true", "b": "variables.a ? [1] : [2]"}, "variables.b[0] == 1 && variables.a", True),
+    ({"a": "[1]", "b": "{'k': [variables.a]}"}, "variables.b.k[0][0] == '1'", False),
+    ({"a": "request.userInfo"}, "variables.a.anything == 1", True),
+    ({"a": "request.userInfo.groups"}, "variables.a.all(g, g == 1)", False),
+    ({"a": "variables.b", "b": "1"}, "true", False),
+    ({"a": "nothing"}, "variables.a == 1", False),
+    ({"a": "variables.a"}, "true", False),
+    ({"a": "null"}, "variables.a == null", True),
+    ({"a": "duration('1s')"}, "variables.a < duration('2s')", True),
+    ({"a": "quantity('1')"}, "variables.a.anything", False),
+    ({"a": "quantity('1')"}, "variables.a.isGreaterThan(quantity('2'))", True),
+    ({"a": "optional.of(1)"}, "variables.a.value() == 1", True),
+    ({"a": "type(1)"}, "variables.a == int", True),
+]
+
+
+@scenario
+def expressions_of_policies_have_types(api: Api, _namespace: str) -> None:
+    codes = []
+    for variables, expression, _ in _TYPED:
+        spec = {
+            **_POLICY,
+            "validations": [{"expression": expression}],
+            "variables": [{"name": name, "expression": it} for name, it in variables.items()],
+        }
+        policy = document("ValidatingAdmissionPolicy", ADMISSION, "typed", spec=spec)
+        codes.append((variables, expression, api.post(VALIDATING, policy, dryRun="All").code))
+    assert codes == [(*parts, 201 if is_valid else 422) for *parts, is_valid in _TYPED]
+
+
+@scenario
+def other_expressions_of_policies_have_types_as_well(api: Api, _namespace: str) -> None:
+    """Covers match conditions, messages and annotations, with a kind of parameters and without."""
+    parameters = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+    with_params = {**parameters, "validations": [{"expression": "params.data.a == 'b'"}]}
+    variable = {"variables": [{"name": "a", "expression": "'x'"}]}
+
+    def condition(text: str) -> dict[str, Any]:
+        return {"matchConditions": [{"name": "a", "expression": text}]}
+
+    def message(text: str) -> dict[str, Any]:
+        return {"validations": [{"expression": "true", "messageExpression": text}]}
+
+    def annotation(text: str) -> dict[str, Any]:
+        return {"auditAnnotations": [{"key": "a", "valueExpression": text}]}
+
+    valid: list[dict[str, Any]] = [
+        with_params,
+        condition("request.name == ''"),
+        {**parameters, **condition("params == null")},
+        message("'a' + string(object.b)"),
+        {**parameters, **message("params.data.a + string(1)")},
+        {**variable, **message("variables.a")},
+        annotation("null"),
+        annotation("'a'"),
+        {**variable, **annotation("variables.a + 'b'")},
+    ]
+    invalid: list[dict[str, Any]] = [
+        {**with_params, "paramKind": None},
+        condition("object.a"),
+        condition("'a'"),
+        condition("params == null"),
+        {**variable, **condition("variables.a == ''")},
+        message("object.b"),
+        message("1"),
+        message("authorizer.group('').resource('pods').check('get').reason()"),
+        message("params.data.a + 'a'"),
+        annotation("object.a"),
+        annotation("1"),
+        annotation("object.a ? 'a' : null"),
+    ]
+    for number, fields in enumerate((*valid, *invalid)):
+        spec = {**_POLICY, **fields}
+        policy = document("ValidatingAdmissionPolicy", ADMISSION, "typed", spec=spec)
+        answer = api.post(VALIDATING, policy, dryRun="All")
+        assert answer.code == (201 if number < len(valid) else 422), f"{fields}: {answer.message}"
+    hook = {**_HOOK, "matchConditions": [{"name": "a", "expression": "object.a"}]}
+    body = document("ValidatingWebhookConfiguration", ADMISSION, "typed", webhooks=[hook])
+    _refuse(api, f"/apis/{ADMISSION}/validatingwebhookconfigurations", body)
+
+
 @scenario
 def expressions_of_mutations_have_declared_variables(api: Api, namespace: str) -> None:
     declared = (

@@ -1,7 +1,6 @@
 """Validation of what webhooks and policies apply to: operations, resources, expressions in CEL.
 
 Source: pkg/apis/admissionregistration/validation/validation.go.
-Differs: expressions are parsed only; names and types in them are not checked.
 """
 
 from __future__ import annotations
@@ -18,11 +17,13 @@ from mooring.apiserver.errors import (
     required,
     too_many,
 )
+from mooring.apiserver.validation.admission.declared import Declared
 from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.rules import field_errors, one_of
 
 if TYPE_CHECKING:
     from mooring.apiserver.types import Object
+    from mooring.cel.types import Type
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")
@@ -124,15 +125,24 @@ def validate_no_deletions(match: Object | None, field: str) -> Errors:
                 yield not_supported(path, operation, supported)
 
 
-def validate_conditions(conditions: Sequence[Object], field: str) -> Errors:
-    """Validates match conditions."""
+def validate_conditions(
+    conditions: Sequence[Object], field: str, *, has_params: bool = False
+) -> Errors:
+    """Validates match conditions.
+
+    Args:
+        conditions: Of a webhook or policy.
+        field: Their path.
+        has_params: Whether the policy has parameters.
+    """
+    declared = Declared(has_params=has_params)
     if len(conditions) > _CONDITIONS_MAX:
         yield too_many(field, len(conditions), _CONDITIONS_MAX)
     names_before: set[str] = set()
     for number, condition in enumerate(conditions):
         path, name = f"{field}[{number}]", condition.get("name", "")
         expression = condition.get("expression", "").strip()
-        yield from validate_expression(expression, f"{path}.expression")
+        yield from validate_expression(expression, f"{path}.expression", declared, ("bool",))
         if not name:
             yield required(f"{path}.name")
             continue
@@ -143,27 +153,70 @@ def validate_conditions(conditions: Sequence[Object], field: str) -> Errors:
 
 
 def validate_expression(
-    text: str, field: str, if_empty: str = "", *, with_patch_types: bool = False
+    text: str, field: str, declared: Declared, results: tuple[str, ...], if_empty: str = ""
 ) -> Errors:
-    """Validates an expression in CEL: its syntax, variables, functions and types.
+    """Validates an expression in CEL: its syntax, names, functions and types.
 
-    ``if_empty`` is the message if there is no expression. ``with_patch_types``: it may make
-    objects and patches.
+    Args:
+        text: The expression.
+        field: Its path.
+        declared: What it may refer to.
+        results: Names of the types that it may have.
+        if_empty: The message if there is no expression.
     """
+    if not text.strip():
+        yield required(field, if_empty)
+        return
+    problem, result = _compiled(text, declared)
+    if not problem and result is not None and result.long_text not in results:
+        expected = results[0] if len(results) == 1 else f"one of [{' '.join(results)}]"
+        problem = f"must evaluate to {expected} but got {result.long_text}"
+    if problem:
+        yield invalid(field, text, problem)
+
+
+def validate_variable(
+    text: str, field: str, declared: Declared, name: str, if_empty: str
+) -> Errors:
+    """Validates the expression of a variable of any type, and declares it for the later ones."""
     # Imported late: few clusters have such expressions.
-    from mooring.apiserver.validation.admission.variables import report_problems
+    from mooring.apiserver.validation.admission.variables import as_variable
+
+    assert declared.variables is not None
+    if not text.strip():
+        yield required(field, if_empty)
+        return
+    problem, result = _compiled(text, declared)
+    declared.variables[name] = as_variable(result)
+    if problem:
+        yield invalid(field, text, problem)
+
+
+def validate_mutation(text: str, field: str, declared: Declared) -> Errors:
+    """Validates the expression of a mutation, which makes objects or patches."""
+    if not text.strip():
+        yield required(field)
+        return
+    problem, _ = _compiled(text, declared, with_patch_types=True)
+    if problem:
+        yield invalid(field, text, problem)
+
+
+def _compiled(
+    text: str, declared: Declared, *, with_patch_types: bool = False
+) -> tuple[str, Type | None]:
+    """Returns what is wrong with an expression, and its type, if that is known."""
+    from mooring.apiserver.validation.admission.variables import report_undeclared, type_of
     from mooring.cel.depth import deep_recursion
     from mooring.cel.syntax.parser import parse
     from mooring.cel.syntax.source import Problems, Source
 
-    if not text.strip():
-        yield required(field, if_empty)
-        return
-    source = Source(text)
+    source, result = Source(text), None
     problems = Problems(source)
     with deep_recursion():
         root = parse(source, problems)
-        if not problems:
-            report_problems(root, source, problems, with_patch_types=with_patch_types)
-    if problems:
-        yield invalid(field, text, f"compilation failed: {problems}")
+        if not problems and with_patch_types:
+            report_undeclared(root, source, problems, declared)
+        elif not problems:
+            result = type_of(root, source, problems, declared)
+    return (f"compilation failed: {problems}", None) if problems else ("", result)

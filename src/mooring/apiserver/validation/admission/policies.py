@@ -1,7 +1,7 @@
 """Validation of admission policies and their bindings.
 
 Source: pkg/apis/admissionregistration/validation/validation.go.
-Differs: permission to read the kind of parameters is not checked, and ``match_rules`` says what is
+Differs: permission to read the kind of parameters is not checked, and ``variables`` says what is
 not checked of expressions.
 """
 
@@ -19,13 +19,16 @@ from mooring.apiserver.errors import (
     not_supported,
     required,
 )
+from mooring.apiserver.validation.admission.declared import Declared
 from mooring.apiserver.validation.admission.match_rules import (
     FAILURE_POLICIES,
     REINVOCATION_POLICIES,
     validate_conditions,
     validate_expression,
     validate_match_resources,
+    validate_mutation,
     validate_no_deletions,
+    validate_variable,
 )
 from mooring.apiserver.validation.metadata import validate_label_selector
 from mooring.apiserver.validation.rules import (
@@ -46,6 +49,7 @@ _ANNOTATIONS_MAX: Final = 20
 _ANNOTATION_BYTES_MAX: Final = 5 * 1024
 _IDENTIFIER: Final = re.compile("[_a-zA-Z][_a-zA-Z0-9]*")
 _EXCLUSIVE: Final = "name and selector are mutually exclusive"
+_NO_EXPRESSION: Final = "expression is not specified"
 _NOTHING: Final = "validations or auditAnnotations must contain at least one item"
 
 
@@ -56,35 +60,41 @@ def validate_validating(policy: Object) -> Errors:
     """Validates a new or changed ValidatingAdmissionPolicy."""
     spec, field = policy["spec"], "spec"
     yield from _validate_shared_parts(spec)
-    yield from _validate_variables(spec.get("variables") or ())
+    variables = spec.get("variables") or ()
+    declared = Declared(
+        has_params=spec.get("paramKind") is not None, variables={} if variables else None
+    )
+    yield from _validate_variables(variables, declared)
     validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
     if not validations and not annotations:
         yield required(f"{field}.validations", _NOTHING)
         yield required(f"{field}.auditAnnotations", _NOTHING)
         return
     for number, validation in enumerate(validations):
-        yield from _validate_validation(validation, f"{field}.validations[{number}]")
-    yield from _validate_annotations(policy, annotations)
+        yield from _validate_validation(validation, f"{field}.validations[{number}]", declared)
+    yield from _validate_annotations(policy, annotations, declared)
 
 
 def validate_mutating(policy: Object) -> Errors:
     """Validates a new or changed MutatingAdmissionPolicy."""
     spec = policy["spec"]
     yield from _validate_shared_parts(spec, is_mutating=True)
-    yield from _validate_variables(spec.get("variables") or ())
+    declared = Declared(has_params=spec.get("paramKind") is not None, variables={})
+    yield from _validate_variables(spec.get("variables") or (), declared)
     mutations = spec.get("mutations") or ()
     if not mutations:
         yield required("spec.mutations", "mutations must contain at least one item")
     for number, mutation in enumerate(mutations):
-        yield from _validate_mutation(mutation, f"spec.mutations[{number}]")
+        yield from _validate_mutation(mutation, f"spec.mutations[{number}]", declared)
     policy_name = spec.get("reinvocationPolicy")
     yield from required_one_of("spec.reinvocationPolicy", policy_name, REINVOCATION_POLICIES)
 
 
 def _validate_shared_parts(spec: Object, *, is_mutating: bool = False) -> Errors:
     policy, match = spec.get("failurePolicy"), spec.get("matchConstraints")
+    kind = spec.get("paramKind")
     yield from one_of("spec.failurePolicy", policy, FAILURE_POLICIES)
-    if (kind := spec.get("paramKind")) is not None:
+    if kind is not None:
         yield from _validate_parameter_kind(kind, "spec.paramKind")
     if match is None:
         yield required("spec.matchConstraints")
@@ -94,7 +104,8 @@ def _validate_shared_parts(spec: Object, *, is_mutating: bool = False) -> Errors
             yield required("spec.matchConstraints.resourceRules")
     if is_mutating:
         yield from validate_no_deletions(match, "spec.matchConstraints")
-    yield from validate_conditions(spec.get("matchConditions") or (), "spec.matchConditions")
+    conditions = spec.get("matchConditions") or ()
+    yield from validate_conditions(conditions, "spec.matchConditions", has_params=kind is not None)
 
 
 def _validate_parameter_kind(kind: Object, field: str) -> Errors:
@@ -119,7 +130,7 @@ def _validate_parameter_kind(kind: Object, field: str) -> Errors:
         yield invalid(f"{field}.kind", kind_text, problem)
 
 
-def _validate_variables(variables: Any) -> Errors:
+def _validate_variables(variables: Any, declared: Declared) -> Errors:
     for number, variable in enumerate(variables):
         field, name = f"spec.variables[{number}]", variable.get("name", "")
         if not name.strip():
@@ -127,18 +138,24 @@ def _validate_variables(variables: Any) -> Errors:
         elif not _IDENTIFIER.fullmatch(name):
             yield invalid(f"{field}.name", name, "must be a valid CEL identifier")
         text = variable.get("expression", "")
-        yield from validate_expression(text, f"{field}.expression", "expression is not specified")
+        yield from validate_variable(text, f"{field}.expression", declared, name, _NO_EXPRESSION)
 
 
-def _validate_validation(validation: Object, field: str) -> Errors:
+def _validate_validation(validation: Object, field: str, declared: Declared) -> Errors:
     text, message = validation.get("expression", ""), validation.get("message", "")
-    yield from validate_expression(text, f"{field}.expression", "expression is not specified")
+    yield from validate_expression(text, f"{field}.expression", declared, ("bool",), _NO_EXPRESSION)
     expression = validation.get("messageExpression", "")
     if expression and not expression.strip():
         problem = "must be non-empty if specified"
         yield invalid(f"{field}.messageExpression", expression, problem)
     elif expression:
-        yield from validate_expression(expression, f"{field}.messageExpression")
+        # No permissions are asked for in messages.
+        of_messages = Declared(
+            has_params=declared.has_params, has_authorizer=False, variables=declared.variables
+        )
+        yield from validate_expression(
+            expression, f"{field}.messageExpression", of_messages, ("string",)
+        )
     if message and not message.strip():
         yield invalid(f"{field}.message", message, "must be non-empty if specified")
     elif "\n" in message.strip() or "\r" in message.strip():
@@ -146,7 +163,7 @@ def _validate_validation(validation: Object, field: str) -> Errors:
     yield from one_of(f"{field}.reason", validation.get("reason"), _REASONS)
 
 
-def _validate_annotations(policy: Object, annotations: Any) -> Errors:
+def _validate_annotations(policy: Object, annotations: Any, declared: Declared) -> Errors:
     if len(annotations) > _ANNOTATIONS_MAX:
         problem = f"must not have more than {_ANNOTATIONS_MAX} auditAnnotations"
         yield invalid("spec.auditAnnotations", annotations, problem)
@@ -163,13 +180,16 @@ def _validate_annotations(policy: Object, annotations: Any) -> Errors:
             yield required(f"{field}.valueExpression", problem)
         else:
             problem = "valueExpression is not specified"
-            yield from validate_expression(text, f"{field}.valueExpression", problem)
+            results = "string", "null_type"
+            yield from validate_expression(
+                text, f"{field}.valueExpression", declared, results, problem
+            )
         if key in keys:
             yield duplicate(f"{field}.key", key)
         keys.add(key)
 
 
-def _validate_mutation(mutation: Object, field: str) -> Errors:
+def _validate_mutation(mutation: Object, field: str, declared: Declared) -> Errors:
     kind = mutation.get("patchType")
     fields = {"JSONPatch": "jsonPatch", "ApplyConfiguration": "applyConfiguration"}
     if kind not in fields:
@@ -181,7 +201,7 @@ def _validate_mutation(mutation: Object, field: str) -> Errors:
         yield required(f"{field}.{own}", f"must be specified when patchType is {kind}")
     else:
         text = mutation[own].get("expression", "").strip()
-        yield from validate_expression(text, f"{field}.{own}.expression", with_patch_types=True)
+        yield from validate_mutation(text, f"{field}.{own}.expression", declared)
     if mutation.get(other) is not None:
         problem = f"must not be specified when patchType is {kind}"
         yield invalid(f"{field}.{other}", f"{{{other}}}", problem)

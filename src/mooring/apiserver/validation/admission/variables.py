@@ -1,9 +1,8 @@
-"""The variables of expressions in webhooks and admission policies.
+"""The variables of expressions in webhooks and admission policies, and their types.
 
-Source: k8s.io/apiserver pkg/admission/plugin/cel (what ``mustBuildEnvs`` declares). Differs: the
-fields of ``request``, ``namespaceObject`` and ``variables`` have no types, the type of the result
-may be any, and ``params`` needs no ``paramKind``. Of the expression of a mutation, which makes
-objects such as ``JSONPatch{}``, the variables are checked alone.
+Source: k8s.io/apiserver pkg/admission/plugin/cel: compile.go (``BuildRequestType``,
+``BuildNamespaceType``, ``createEnvForOpts``) and composition.go. Differs: of the expression of a
+mutation, which makes objects such as ``JSONPatch{}``, the variables are checked alone.
 """
 
 from __future__ import annotations
@@ -13,38 +12,119 @@ from typing import TYPE_CHECKING, Final
 from mooring.cel.checker import NAMED_TYPES, check
 from mooring.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
 from mooring.cel.syntax.tree import Call, Comprehension, Ident, Node, Select, children
-from mooring.cel.types import DYN, Type
+from mooring.cel.types import (
+    BOOL,
+    DYN,
+    FIELDS,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Fields,
+    Type,
+    TypeKind,
+    list_of,
+    map_of,
+    struct,
+)
 from mooring.cel.validators import validate
 
 if TYPE_CHECKING:
+    from mooring.apiserver.validation.admission.declared import Declared
     from mooring.cel.syntax.source import Problems, Source
 
-_UNTYPED: Final = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
-_VARIABLES: Final[dict[str, Type]] = {
-    **dict.fromkeys(_UNTYPED, DYN),
-    "authorizer": AUTHORIZER,
-    "authorizer.requestResource": RESOURCE_CHECK,
+_KIND: Final = struct("kubernetes.GroupVersionKind")
+_RESOURCE: Final = struct("kubernetes.GroupVersionResource")
+_USER: Final = struct("kubernetes.UserInfo")
+_REQUEST: Final = struct("kubernetes.AdmissionRequest")
+_NAMESPACE: Final = struct("kubernetes.Namespace")
+_METADATA: Final = struct("kubernetes.NamespaceMetadata")
+_SPEC: Final = struct("kubernetes.NamespaceSpec")
+_STATUS: Final = struct("kubernetes.NamespaceStatus")
+_CONDITION: Final = struct("kubernetes.NamespaceCondition")
+_VARIABLES: Final = struct("kubernetes.variables")
+_TEXTS: Final = list_of(STRING)
+
+
+def _texts(*names: str) -> dict[str, Type]:
+    return dict.fromkeys(names, STRING)
+
+
+_FIELDS: Final[Fields] = {
+    **FIELDS,
+    _KIND.name: _texts("group", "version", "kind"),
+    _RESOURCE.name: _texts("group", "version", "resource"),
+    _USER.name: {**_texts("username", "uid"), "groups": _TEXTS, "extra": map_of(STRING, _TEXTS)},
+    _REQUEST.name: {
+        **_texts("subResource", "requestSubResource", "name", "namespace", "operation"),
+        **dict.fromkeys(("kind", "requestKind"), _KIND),
+        **dict.fromkeys(("resource", "requestResource"), _RESOURCE),
+        "userInfo": _USER,
+        "dryRun": BOOL,
+        "options": DYN,
+    },
+    _NAMESPACE.name: {"metadata": _METADATA, "spec": _SPEC, "status": _STATUS},
+    _METADATA.name: {
+        **_texts("name", "generateName", "namespace", "UID", "resourceVersion"),
+        **dict.fromkeys(("labels", "annotations"), map_of(STRING, STRING)),
+        **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), TIMESTAMP),
+        **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), INT),
+        "finalizers": _TEXTS,
+    },
+    _SPEC.name: {"finalizers": _TEXTS},
+    _STATUS.name: {"conditions": list_of(_CONDITION), "phase": STRING},
+    _CONDITION.name: {
+        **_texts("status", "type", "message", "reason"),
+        "lastTransitionTime": TIMESTAMP,
+    },
 }
-_DECLARED: Final = frozenset({*_VARIABLES, "Object", "JSONPatch"})
+#: Kinds of types that a variable has as they are; those of other results are not known.
+_KEPT: Final = frozenset(
+    {TypeKind.ANY, TypeKind.BOOL, TypeKind.BYTES, TypeKind.DOUBLE, TypeKind.DURATION}
+    | {TypeKind.INT, TypeKind.NULL, TypeKind.STRING, TypeKind.TIMESTAMP, TypeKind.UINT}
+)
+_PATCH_TYPES: Final = frozenset({"Object", "JSONPatch"})
 #: Names before the dot of a function, as in ``sets.contains``.
 _LIBRARIES: Final = frozenset({"format", "ip", "jsonpatch", "lists", "optional", "sets", "strings"})
 
 
-def report_problems(
-    root: Node, source: Source, problems: Problems, *, with_patch_types: bool
-) -> None:
-    """Reports variables and functions of an expression that do not exist, and wrong types."""
-    if with_patch_types:
-        _report_undeclared(root, source, problems)
-        return
-    check(root, source, problems, _VARIABLES)
+def type_of(root: Node, source: Source, problems: Problems, declared: Declared) -> Type:
+    """Returns the type of an expression; adds what is wrong with it to ``problems``."""
+    fields = {**_FIELDS, _VARIABLES.name: declared.variables or {}}
+    result = check(root, source, problems, _variables(declared), fields)
     if not problems:
         validate(root, source, problems)
+    return result
 
 
-def _report_undeclared(root: Node, source: Source, problems: Problems) -> None:
-    """Reports the variables of an expression that do not exist, in the order of the checker."""
-    pending: list[tuple[Node, frozenset[str]]] = [(root, _DECLARED | NAMED_TYPES.keys())]
+def as_variable(result: Type | None) -> Type:
+    """Returns the type of a variable with an expression of a type; None = it has an error."""
+    if result is None:
+        return DYN
+    if result.kind in (TypeKind.LIST, TypeKind.MAP):
+        return Type(result.kind, result.name, tuple(map(as_variable, result.params)))
+    return result if result.kind in _KEPT else DYN
+
+
+def _variables(declared: Declared) -> dict[str, Type]:
+    variables = {
+        "object": DYN,
+        "oldObject": DYN,
+        "namespaceObject": _NAMESPACE,
+        "request": _REQUEST,
+    }
+    if declared.has_params:
+        variables["params"] = DYN
+    if declared.has_authorizer:
+        variables |= {"authorizer": AUTHORIZER, "authorizer.requestResource": RESOURCE_CHECK}
+    if declared.variables is not None:
+        variables["variables"] = _VARIABLES
+    return variables
+
+
+def report_undeclared(root: Node, source: Source, problems: Problems, declared: Declared) -> None:
+    """Reports the variables of a mutation that do not exist, in the order of the checker."""
+    names = _variables(declared).keys() | _PATCH_TYPES | NAMED_TYPES.keys()
+    pending: list[tuple[Node, frozenset[str]]] = [(root, frozenset(names))]
     while pending:
         node, scope = pending.pop()
         if isinstance(node, Ident):
