@@ -22,6 +22,7 @@ from mooring.cel.syntax.tree import (
     MessageLiteral,
     Node,
     Select,
+    walk,
 )
 from mooring.cel.types import Type, TypeKind
 from mooring.cel.unify import Substitutions, most_general
@@ -30,7 +31,7 @@ from mooring.cel.values import type_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mooring.cel.declarations import Function, Overload
+    from mooring.cel.declarations import Function, Overload, Registry
     from mooring.cel.syntax.source import Problems, Source
 
 #: Names of types that an expression may mention.
@@ -77,7 +78,8 @@ def check(
     source: Source,
     problems: Problems,
     variables: Mapping[str, Type] | None = None,
-    fields: types.Fields = types.FIELDS,
+    objects: types.Objects | None = None,
+    functions: Registry | None = None,
 ) -> Type:
     """Returns the type of an expression; adds what is wrong with it to ``problems``.
 
@@ -86,12 +88,25 @@ def check(
         source: Its text.
         problems: Problems are added.
         variables: The types of the variables; None = those of a selector.
-        fields: Name of a type of objects -> its fields, of those that have some.
+        objects: The types of objects; None = those of a selector.
+        functions: The functions; None = those of a selector.
     """
     declared = _SELECTOR if variables is None else variables
-    checker = _Checker(source, problems, declared, fields)
+    checker = _Checker(
+        source, problems, declared, objects or types.Objects(), functions or registry()
+    )
     checker.check(root)
     return checker.finish(root)
+
+
+def undefined_type(root: Node) -> str:
+    """Returns the first type of a checked expression that has no value when it runs, or ""."""
+    for node in walk(root):
+        if isinstance(node, Ident | Select) and node.is_type:
+            name = node.name if isinstance(node, Ident) else node.ident
+            if name not in NAMED_TYPES:
+                return name or ""
+    return ""
 
 
 class _Basics:
@@ -102,11 +117,13 @@ class _Basics:
         source: Source,
         problems: Problems,
         variables: Mapping[str, Type],
-        fields: types.Fields,
+        objects: types.Objects,
+        functions: Registry,
     ) -> None:
         self._source = source
         self._problems = problems
-        self._fields = fields
+        self._objects = objects
+        self._functions = functions
         self._types = Substitutions()
         self._scopes: list[dict[str, Type]] = [dict(variables)]
         self._checked: list[Node] = []
@@ -148,10 +165,12 @@ class _Basics:
         if name == NULL_VALUE:
             return types.INT
         named = _DECLARED.get(name) or NAMED_TYPES.get(name) or _UNDEFINED_TYPES.get(name)
+        if named is None and self._objects.is_message(name):
+            named = types.struct(name)
         return None if named is None else types.type_of(named)
 
     def _is_type(self, name: str) -> bool:
-        is_known = name in NAMED_TYPES or name in _UNDEFINED_TYPES
+        is_known = name in NAMED_TYPES or name in _UNDEFINED_TYPES or self._objects.is_message(name)
         return is_known and not any(name in scope for scope in self._scopes)
 
     # ------------------------------------------------------------ literals
@@ -196,8 +215,34 @@ class _Basics:
         return types.DYN
 
     def _check_message(self, node: MessageLiteral) -> None:
-        self._undeclared(node, node.name)
-        self._set(node, types.ERROR)
+        name = node.name.removeprefix(".")
+        # Messages of protocol buffers, such as durations, are refused as well.
+        if not self._objects.is_message(name):
+            entry = self._variable(name)
+            if entry is not None and entry.kind is not TypeKind.TYPE:
+                self._report(node.offset, f"'{entry.name}' is not a type")
+            else:
+                self._undeclared(node, node.name)
+            self._set(node, types.ERROR)
+            return
+        self._set(node, types.struct(name))
+        fields = self._objects.fields_of(name)
+        assert fields is not None
+        for field in node.fields:
+            self.check(field.value)
+            value_type = self._type(field.value)
+            if field.is_optional:
+                value_type = self._unwrap(field.value, value_type)
+            field_type = fields.get(field.name)
+            if field_type is None:
+                self._report(field.offset, f"undefined field '{field.name}'")
+            elif not self._types.assign([field_type], [value_type]):
+                shown_type = self._types.resolve(value_type, to_dyn=True)
+                self._report(
+                    field.offset,
+                    f"expected type of field '{field.name}' is '{field_type.text}' "
+                    f"but provided type is '{shown_type.text}'",
+                )
 
 
 class _Checker(_Basics):
@@ -263,7 +308,7 @@ class _Checker(_Basics):
         if target.kind is TypeKind.MAP:
             return target.params[1]
         if target.kind is TypeKind.STRUCT:
-            fields = self._fields.get(target.name)
+            fields = self._objects.fields_of(target.name)
             if fields is None:
                 self._report(node.offset, f"unexpected failed resolution of '{target.name}'")
                 return types.ERROR
@@ -300,7 +345,7 @@ class _Checker(_Basics):
 
     def _resolve_function(self, node: Call) -> Function | None:
         """Returns the function of a call; ``a.b(c)`` may be a function named ``a.b``."""
-        functions = registry()
+        functions = self._functions
         if node.target is None:
             function = functions.find(node.function.removeprefix("."))
             if function is not None:

@@ -155,6 +155,25 @@ FIELDS: Final[Fields] = {
 }
 
 
+class Objects:
+    """The types of objects that an expression may use, and their fields.
+
+    Args:
+        fields: Name of a type -> name of a field -> its type.
+    """
+
+    def __init__(self, fields: Fields = FIELDS) -> None:
+        self._fields = fields
+
+    def fields_of(self, name: str) -> Mapping[str, Type] | None:
+        """Returns the fields of a type; None if its objects have none."""
+        return self._fields.get(name)
+
+    def is_message(self, name: str) -> bool:  # noqa: ARG002
+        """Returns whether expressions may make objects of a type."""
+        return False
+
+
 def signature(types: list[Type], *, is_method: bool) -> str:
     """Returns argument types as messages write them: ``any.(string)``, ``(int, double)``."""
     texts = [entry.text for entry in types]

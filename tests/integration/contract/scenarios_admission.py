@@ -264,6 +264,8 @@ _TYPED: list[tuple[dict[str, str], str, bool]] = [
     ({}, "namespaceObject.spec.finalizers == ['kubernetes']", True),
     ({}, "namespaceObject == null", True),
     ({}, "request == object", True),
+    ({}, "type(object) == timestamp", False),
+    ({"a": "type(object) == google.protobuf.Any"}, "variables.a", False),
     ({}, "variables == null", False),
     ({}, "variables.a == 1", False),
     ({}, "params.a == 1", False),
@@ -372,6 +374,69 @@ def expressions_of_mutations_have_declared_variables(api: Api, namespace: str) -
         answer = api.post(MUTATING, policy, dryRun="All")
         expected = 201 if expression in declared else 422
         assert answer.code == expected, f"{expression}: {answer.message}"
+
+
+#: Expressions of patches and of configurations to apply, and whether they are valid.
+_PATCHES: list[tuple[str, bool]] = [
+    ("[]", False),
+    ("[JSONPatch{}]", True),
+    ("[JSONPatch{op: 'add', path: '/a', value: [1, 'a']}]", False),
+    ("[JSONPatch{op: 'add', path: '/a', from: '/b', value: {'a': Object{}}}]", True),
+    ("[JSONPatch{op: 1}]", False),
+    ("[JSONPatch{path: object.a}]", True),
+    ("[JSONPatch{path: ['a']}]", False),
+    ("[JSONPatch{?path: object.?a}]", True),
+    ("[JSONPatch{?path: optional.of(1)}]", False),
+    ("[JSONPatch{?path: 'a'}]", False),
+    ("JSONPatch{}", False),
+    ("[JSONPatch{}, JSONPatch{}] + (has(object.a) ? [JSONPatch{}] : [])", True),
+    ("object.a ? [JSONPatch{}] : []", True),
+    ("object.a ? [JSONPatch{}] : [1]", False),
+    ("[JSONPatch{}, Object{}]", False),
+    ("object.a.map(x, JSONPatch{path: x})", True),
+    ("object.a", False),
+    ("[JSONPatch{path: JSONPatch{path: '/a'}.path}]", True),
+    ("[JSONPatch{path: JSONPatch{value: 1}.value}]", True),
+    ("[JSONPatch{value: variables.a}]", False),
+    ("[JSONPatch{path: jsonpatch.escapeKey('/')}]", True),
+    ("[JSONPatch{path: jsonpatch.escapeKey(1)}]", False),
+    ("[JSONPatch{path: jsonpatch.nothing('/')}]", False),
+    ("[Nothing{}]", False),
+    ("[request{}]", False),
+    ("[JSONPatch{value: type(Object{}) == Object}]", False),
+    ("[JSONPatch{value: type(Object{}) == Object.spec.a}]", False),
+]
+_APPLIED: list[tuple[str, bool]] = [
+    ("Object{}", True),
+    ("Object{spec: Object.spec{replicas: 3, list: [Object.spec.list{a: 'x'}]}}", True),
+    ("Object{spec: {'a': 1}}", True),
+    ("Object.spec{}", False),
+    ("object", False),
+    ("has(object.a) ? Object{} : Object{a: 1}", True),
+    ("has(object.a) ? Object{} : null", True),
+    ("Object{a: Object{b: 1}.b.c}", True),
+    ("Object{a: nothing}", False),
+    ("Object{?a: object.?b, ?c: optional.none()}", True),
+    ("Object{?a: 1}", False),
+    ("Object", False),
+    ("JSONPatch{}", False),
+]
+
+
+@scenario
+def expressions_of_mutations_have_types(api: Api, _namespace: str) -> None:
+    codes = []
+    kinds = (
+        ("JSONPatch", "jsonPatch", _PATCHES),
+        ("ApplyConfiguration", "applyConfiguration", _APPLIED),
+    )
+    for kind, field, expressions in kinds:
+        for expression, _ in expressions:
+            mutation = {"patchType": kind, field: {"expression": expression}}
+            spec = {**_MUTATION, "mutations": [mutation]}
+            policy = document("MutatingAdmissionPolicy", ADMISSION, "typed", spec=spec)
+            codes.append((expression, api.post(MUTATING, policy, dryRun="All").code == 201))
+    assert codes == [*_PATCHES, *_APPLIED]
 
 
 @scenario

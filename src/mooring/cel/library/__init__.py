@@ -18,6 +18,7 @@ from mooring.cel.library import (
     networks,
     operators,
     optionals,
+    patches,
     quantities,
     regexes,
     semvers,
@@ -28,9 +29,13 @@ from mooring.cel.library import (
 )
 
 
-@lru_cache(maxsize=1)
-def registry() -> Registry:
-    """Returns all functions; the order decides which overload a call of unclear types takes."""
+@lru_cache(maxsize=2)
+def registry(*, with_patches: bool = False) -> Registry:
+    """Returns all functions; the order decides which overload a call of unclear types takes.
+
+    Args:
+        with_patches: Whether those of expressions that make patches are among them.
+    """
     functions = Registry()
     for library in (
         *(operators.LIBRARY, conversions.LIBRARY, strings.STANDARD, times.LIBRARY),
@@ -40,4 +45,6 @@ def registry() -> Registry:
         *(maps.LIBRARY, semvers.LIBRARY, lists.EXTENDED, includes.LIBRARY),
     ):
         functions.add(library)
+    if with_patches:
+        functions.add(patches.LIBRARY)
     return functions

@@ -113,7 +113,7 @@ class MessageField(Node):
 
 @dataclass(slots=True, eq=False)
 class MessageLiteral(Node):
-    """``Type{field: value}``: accepted by the grammar, refused by the checker."""
+    """``Type{field: value}``: the checker refuses it, except in expressions of mutations."""
 
     name: str
     fields: list[MessageField]

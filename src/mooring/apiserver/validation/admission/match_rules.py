@@ -6,12 +6,13 @@ Source: pkg/apis/admissionregistration/validation/validation.go.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
     Errors,
     duplicate,
+    internal_field_error,
     invalid,
     not_supported,
     required,
@@ -153,7 +154,13 @@ def validate_conditions(
 
 
 def validate_expression(
-    text: str, field: str, declared: Declared, results: tuple[str, ...], if_empty: str = ""
+    text: str,
+    field: str,
+    declared: Declared,
+    results: tuple[str, ...],
+    if_empty: str = "",
+    *,
+    with_patches: bool = False,
 ) -> Errors:
     """Validates an expression in CEL: its syntax, names, functions and types.
 
@@ -163,16 +170,13 @@ def validate_expression(
         declared: What it may refer to.
         results: Names of the types that it may have.
         if_empty: The message if there is no expression.
+        with_patches: Whether it may make patches.
     """
     if not text.strip():
         yield required(field, if_empty)
         return
-    problem, result = _compiled(text, declared)
-    if not problem and result is not None and result.long_text not in results:
-        expected = results[0] if len(results) == 1 else f"one of [{' '.join(results)}]"
-        problem = f"must evaluate to {expected} but got {result.long_text}"
-    if problem:
-        yield invalid(field, text, problem)
+    compiled = _compiled(text, declared, with_patches=with_patches)
+    yield from _errors(text, field, compiled, results)
 
 
 def validate_variable(
@@ -186,37 +190,45 @@ def validate_variable(
     if not text.strip():
         yield required(field, if_empty)
         return
-    problem, result = _compiled(text, declared)
-    declared.variables[name] = as_variable(result)
-    if problem:
-        yield invalid(field, text, problem)
+    compiled = _compiled(text, declared)
+    declared.variables[name] = as_variable(None if compiled.undefined else compiled.result)
+    yield from _errors(text, field, compiled)
 
 
-def validate_mutation(text: str, field: str, declared: Declared) -> Errors:
-    """Validates the expression of a mutation, which makes objects or patches."""
-    if not text.strip():
-        yield required(field)
-        return
-    problem, _ = _compiled(text, declared, with_patch_types=True)
-    if problem:
-        yield invalid(field, text, problem)
+class _Compiled(NamedTuple):
+    """Result of the compiler: problems, or a type, and a named type that has no value."""
+
+    problems: str = ""
+    result: Type | None = None
+    undefined: str = ""
 
 
-def _compiled(
-    text: str, declared: Declared, *, with_patch_types: bool = False
-) -> tuple[str, Type | None]:
-    """Returns what is wrong with an expression, and its type, if that is known."""
-    from mooring.apiserver.validation.admission.variables import report_undeclared, type_of
+def _errors(text: str, field: str, compiled: _Compiled, results: tuple[str, ...] = ()) -> Errors:
+    """Yields what is wrong with an expression; without results it may have any type."""
+    result = compiled.result
+    if result is None:
+        yield invalid(field, text, f"compilation failed: {compiled.problems}")
+    elif results and result.long_text not in results:
+        expected = results[0] if len(results) == 1 else f"one of [{' '.join(results)}]"
+        yield invalid(field, text, f"must evaluate to {expected} but got {result.long_text}")
+    elif compiled.undefined:
+        problem = f"reference to undefined type: {compiled.undefined}"
+        yield internal_field_error(field, f"program instantiation failed: {problem}")
+
+
+def _compiled(text: str, declared: Declared, *, with_patches: bool = False) -> _Compiled:
+    from mooring.apiserver.validation.admission.variables import type_of
+    from mooring.cel.checker import undefined_type
     from mooring.cel.depth import deep_recursion
     from mooring.cel.syntax.parser import parse
     from mooring.cel.syntax.source import Problems, Source
 
-    source, result = Source(text), None
+    source = Source(text)
     problems = Problems(source)
     with deep_recursion():
         root = parse(source, problems)
-        if not problems and with_patch_types:
-            report_undeclared(root, source, problems, declared)
-        elif not problems:
-            result = type_of(root, source, problems, declared)
-    return (f"compilation failed: {problems}", None) if problems else ("", result)
+        if not problems:
+            result = type_of(root, source, problems, declared, with_patches=with_patches)
+        if problems:
+            return _Compiled(str(problems))
+        return _Compiled(result=result, undefined=undefined_type(root))

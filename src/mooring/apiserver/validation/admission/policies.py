@@ -1,8 +1,7 @@
 """Validation of admission policies and their bindings.
 
 Source: pkg/apis/admissionregistration/validation/validation.go.
-Differs: permission to read the kind of parameters is not checked, and ``variables`` says what is
-not checked of expressions.
+Differs: permission to read the kind of parameters is not checked.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from mooring.apiserver.validation.admission.match_rules import (
     validate_conditions,
     validate_expression,
     validate_match_resources,
-    validate_mutation,
     validate_no_deletions,
     validate_variable,
 )
@@ -201,7 +199,10 @@ def _validate_mutation(mutation: Object, field: str, declared: Declared) -> Erro
         yield required(f"{field}.{own}", f"must be specified when patchType is {kind}")
     else:
         text = mutation[own].get("expression", "").strip()
-        yield from validate_mutation(text, f"{field}.{own}.expression", declared)
+        results = "list(JSONPatch)" if own == "jsonPatch" else "Object"
+        yield from validate_expression(
+            text, f"{field}.{own}.expression", declared, (results,), with_patches=True
+        )
     if mutation.get(other) is not None:
         problem = f"must not be specified when patchType is {kind}"
         yield invalid(f"{field}.{other}", f"{{{other}}}", problem)

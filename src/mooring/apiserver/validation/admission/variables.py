@@ -1,17 +1,17 @@
 """The variables of expressions in webhooks and admission policies, and their types.
 
 Source: k8s.io/apiserver pkg/admission/plugin/cel: compile.go (``BuildRequestType``,
-``BuildNamespaceType``, ``createEnvForOpts``) and composition.go. Differs: of the expression of a
-mutation, which makes objects such as ``JSONPatch{}``, the variables are checked alone.
+``BuildNamespaceType``, ``createEnvForOpts``) and composition.go; pkg/cel/mutation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from mooring.cel.checker import NAMED_TYPES, check
+from mooring.cel.checker import check
+from mooring.cel.library import registry
 from mooring.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
-from mooring.cel.syntax.tree import Call, Comprehension, Ident, Node, Select, children
 from mooring.cel.types import (
     BOOL,
     DYN,
@@ -20,6 +20,7 @@ from mooring.cel.types import (
     STRING,
     TIMESTAMP,
     Fields,
+    Objects,
     Type,
     TypeKind,
     list_of,
@@ -31,6 +32,7 @@ from mooring.cel.validators import validate
 if TYPE_CHECKING:
     from mooring.apiserver.validation.admission.declared import Declared
     from mooring.cel.syntax.source import Problems, Source
+    from mooring.cel.syntax.tree import Node
 
 _KIND: Final = struct("kubernetes.GroupVersionKind")
 _RESOURCE: Final = struct("kubernetes.GroupVersionResource")
@@ -82,15 +84,53 @@ _KEPT: Final = frozenset(
     {TypeKind.ANY, TypeKind.BOOL, TypeKind.BYTES, TypeKind.DOUBLE, TypeKind.DURATION}
     | {TypeKind.INT, TypeKind.NULL, TypeKind.STRING, TypeKind.TIMESTAMP, TypeKind.UINT}
 )
-_PATCH_TYPES: Final = frozenset({"Object", "JSONPatch"})
-#: Names before the dot of a function, as in ``sets.contains``.
-_LIBRARIES: Final = frozenset({"format", "ip", "jsonpatch", "lists", "optional", "sets", "strings"})
+_OBJECT: Final = "Object"
+_PATCH: Final = "JSONPatch"
 
 
-def type_of(root: Node, source: Source, problems: Problems, declared: Declared) -> Type:
-    """Returns the type of an expression; adds what is wrong with it to ``problems``."""
+class _AnyFields(Mapping[str, Type]):
+    """The fields of an object that may have any."""
+
+    def __getitem__(self, name: str) -> Type:
+        return DYN
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _PatchObjects(Objects):
+    """The types of objects with those of patches: ``JSONPatch``, ``Object``, ``Object.spec``."""
+
+    def fields_of(self, name: str) -> Mapping[str, Type] | None:
+        """Returns the fields of a type; None if its objects have none."""
+        if name == _PATCH:
+            return {**_texts("op", "from", "path"), "value": DYN}
+        return _AnyFields() if self.is_message(name) else super().fields_of(name)
+
+    def is_message(self, name: str) -> bool:
+        """Returns whether expressions may make objects of a type."""
+        return name in (_PATCH, _OBJECT) or name.startswith(f"{_OBJECT}.")
+
+
+def type_of(
+    root: Node, source: Source, problems: Problems, declared: Declared, *, with_patches: bool
+) -> Type:
+    """Returns the type of an expression; adds what is wrong with it to ``problems``.
+
+    Args:
+        root: Its tree.
+        source: Its text.
+        problems: Problems are added.
+        declared: What it may refer to.
+        with_patches: Whether it may make patches.
+    """
     fields = {**_FIELDS, _VARIABLES.name: declared.variables or {}}
-    result = check(root, source, problems, _variables(declared), fields)
+    objects = _PatchObjects(fields) if with_patches else Objects(fields)
+    functions = registry(with_patches=with_patches)
+    result = check(root, source, problems, _variables(declared), objects, functions)
     if not problems:
         validate(root, source, problems)
     return result
@@ -119,39 +159,3 @@ def _variables(declared: Declared) -> dict[str, Type]:
     if declared.variables is not None:
         variables["variables"] = _VARIABLES
     return variables
-
-
-def report_undeclared(root: Node, source: Source, problems: Problems, declared: Declared) -> None:
-    """Reports the variables of a mutation that do not exist, in the order of the checker."""
-    names = _variables(declared).keys() | _PATCH_TYPES | NAMED_TYPES.keys()
-    pending: list[tuple[Node, frozenset[str]]] = [(root, frozenset(names))]
-    while pending:
-        node, scope = pending.pop()
-        if isinstance(node, Ident):
-            if node.name not in scope:
-                message = f"undeclared reference to '{node.name}' (in container '')"
-                problems.add(source.location(node.offset), message)
-        elif isinstance(node, Comprehension):
-            inner = scope | {node.accu_var, node.iter_var, node.iter_var2}
-            parts = (node.step, node.condition)
-            pending += [(node.result, scope | {node.accu_var}), *((part, inner) for part in parts)]
-            pending += [(node.accu_init, scope), (node.iter_range, scope)]
-        elif not (isinstance(node, Select) and _names_type(node)):
-            below = children(node)
-            if isinstance(node, Call) and _is_library(node.target):
-                below = node.args
-            pending += [(child, scope) for child in reversed(below)]
-
-
-def _is_library(target: Node | None) -> bool:
-    return isinstance(target, Ident) and target.name in _LIBRARIES
-
-
-def _names_type(node: Select) -> bool:
-    """Returns whether a selection is the qualified name of a type."""
-    parts: list[str] = []
-    inner: Node = node
-    while isinstance(inner, Select):
-        parts.append(inner.field)
-        inner = inner.operand
-    return isinstance(inner, Ident) and ".".join([inner.name, *reversed(parts)]) in NAMED_TYPES
