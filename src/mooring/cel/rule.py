@@ -1,8 +1,8 @@
 """Rules of CustomResourceDefinitions (``x-kubernetes-validations``): ``self`` and ``oldSelf``.
 
 Source: apiextensions-apiserver v0.36.3, pkg/apiserver/schema/cel/{compilation,validation}.go.
-Differs: ``self`` and ``oldSelf`` have the type dyn, so that mistakes of type in a rule are errors
-of its evaluation.
+Differs: ``self`` and ``oldSelf`` have the type dyn here; with their types a rule is compiled when
+its definition is written.
 """
 
 from __future__ import annotations

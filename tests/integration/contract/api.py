@@ -231,7 +231,7 @@ class Tokens:
     _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
     _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
     _AGE = re.compile(r"\d{1,2}s")
-    _VERSION_IN_TEXT = re.compile(r"\b\d{2,}\b")
+    _VERSION_IN_TEXT = re.compile(r"\b\d{2,}\b|(?<=selfType)\d+")  # or the number of a type
 
     def __init__(self) -> None:
         self._uids: dict[str, str] = {}

@@ -32,6 +32,7 @@ _SPEC = {
         },
         "max-size": {"type": "integer"},
         "namespace": TEXT,
+        "data": {**TEXT, "format": "byte"},
         "until": {"type": "string", "format": "date-time"},
         "wait": {"type": "string", "format": "duration"},
         "tags": {"type": "array", "maxItems": 4, "items": TEXT},
@@ -55,6 +56,8 @@ _SPEC = {
         },
         {"rule": "!has(self.max__dash__size) || self.max__dash__size < 10"},
         {"rule": "!has(self.__namespace__) || self.__namespace__.startsWith('team-')"},
+        {"rule": "!has(self.namespace) || self.namespace != 'team-b'"},
+        {"rule": "!has(self.data) || self.data.size() < 3 && self.data != b'no'"},
         {"rule": "!has(self.until) || self.until > timestamp('2026-01-01T00:00:00Z')"},
         {"rule": "!has(self.wait) || self.wait < duration('1h')"},
         {"rule": "!has(self.tags) || self.tags.all(t, t.matches('^[a-z]+$'))"},
@@ -96,6 +99,9 @@ def rules_refuse_objects(api: Api, namespace: str) -> None:
         {"share": 1},
         {"max-size": 10},
         {"namespace": "other"},
+        {"namespace": "team-b"},
+        {"data": "bm8="},
+        {"data": "YWJj"},
         {"until": "2025-12-31T00:00:00Z"},
         {"wait": "2h"},
         {"tags": ["a", "B"]},
@@ -116,6 +122,7 @@ def rules_refuse_objects(api: Api, namespace: str) -> None:
         "fixed": "x",
         "max-size": 9,
         "namespace": "team-a",
+        "data": "YWI=",
         "until": "2026-02-01T00:00:00Z",
         "wait": "30m",
         "tags": ["a", "b"],
@@ -177,6 +184,165 @@ def a_definition_with_a_broken_rule_is_refused(api: Api, namespace: str) -> None
         assert answer.code == 422
         (cause,) = answer.body["details"]["causes"]
         assert "x-kubernetes-validations" in cause["field"]
+
+
+_TYPES: dict[str, Any] = {
+    "type": "object",
+    "x-kubernetes-validations": [],
+    "properties": {
+        "int": {"type": "integer"},
+        "number": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "text": TEXT,
+        "data": {**TEXT, "format": "byte"},
+        "day": {"type": "string", "format": "date"},
+        "time": {"type": "string", "format": "date-time"},
+        "wait": {"type": "string", "format": "duration"},
+        "port": {"x-kubernetes-int-or-string": True},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "any": {"x-kubernetes-preserve-unknown-fields": True},
+        "list": {"type": "array", "maxItems": 3, "items": TEXT},
+        "map": {"type": "object", "maxProperties": 3, "additionalProperties": TEXT},
+        "object": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        "objects": {
+            "type": "array",
+            "maxItems": 3,
+            "items": {"type": "object", "properties": {"a": {"type": "integer"}}},
+        },
+        "anys": {"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": True}},
+        "template": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+        "a-b": {"type": "integer"},
+        "namespace": TEXT,
+        "enum": {"type": "string", "enum": ["a", "b"], "nullable": True},
+    },
+}
+#: Rules of such an object, and whether they are valid.
+_TYPED: list[tuple[str, bool]] = [
+    ("self.int == 1 && self.number > 1.5 && self.flag", True),
+    ("self.int == 'a'", False),
+    ("self.number + 1 > 2", False),
+    ("self.number > 1", True),
+    ("self.flag == 1", False),
+    ("self.text.startsWith('a') && self.text < 'b'", True),
+    ("self.text.nothing()", False),
+    ("self.text.a == 1", False),
+    ("self.data == b'a' && self.data.size() == 1", True),
+    ("self.data == 'a'", False),
+    ("self.day < self.time && self.time.getFullYear() == 2026", True),
+    ("self.day == '2026-01-01'", False),
+    ("self.wait < duration('1h')", True),
+    ("self.wait == '1h'", False),
+    ("self.port == 1 || self.port == 'a'", True),
+    ("self.port", False),
+    ("self.free.a == 1", False),
+    ("has(self.free)", True),
+    ("self.any == 1", False),
+    ("has(self.any)", False),
+    ("self.list[0] == 'a' && 'a' in self.list", True),
+    ("self.list.exists(x, x == 1)", False),
+    ("self.list['a'] == 'a'", False),
+    ("self.map['a'] == 'b' && self.map.all(k, k.size() < 3)", True),
+    ("self.map.a == 'b'", True),
+    ("self.map[1] == 'b'", False),
+    ("self.object.a == 1 && has(self.object.a)", True),
+    ("self.object.b == 1", False),
+    ("has(self.object.b)", False),
+    ("self.objects.all(o, o.a == 1)", True),
+    ("self.objects.all(o, o.b == 1)", False),
+    ("self.anys.size() == 1", False),
+    ("self.template.kind == 'a' && self.template.metadata.name == 'a'", True),
+    ("self.template.metadata.labels.a == 'a'", False),
+    ("self.template.spec.a == 1", False),
+    ("self.a__dash__b == 1 && self.__namespace__ == 'a'", True),
+    ("self.namespace == 'a'", True),
+    ("self.enum == 'c'", True),
+    ("self.enum == null", False),
+    ("self.enum == 1", False),
+    ("self.?text.orValue('') == 'a'", True),
+    ("self.?text.orValue(1) == 1", False),
+    ("oldSelf.int == self.int", True),
+    ("oldSelf.hasValue()", False),
+    ("oldSelf == self", True),
+    ("self.metadata.name == 'a'", False),
+    ("params.a == 1", False),
+    ("request.name == 'a'", False),
+    ("self", False),
+    ("self.int", False),
+    ("self.text + self.int == 'a'", False),
+    ("self.list.map(x, x.size()).sum() == self.int", True),
+    ("type(self.int) == int", True),
+    ("[self.int, self.text] == []", False),
+]
+
+
+@scenario
+def rules_have_types(api: Api, namespace: str) -> None:
+    del namespace
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+    def is_valid(rule: dict[str, Any], *, at_root: bool = False) -> bool:
+        spec = {**_TYPES, **({} if at_root else {"x-kubernetes-validations": [rule]})}
+        whole: dict[str, Any] = {"type": "object", "properties": {"spec": spec}}
+        if at_root:
+            whole["x-kubernetes-validations"] = [rule]
+        body = definition("typeds", schema={"openAPIV3Schema": whole})
+        return api.post(definitions, body, dryRun="All").code == 201
+
+    assert [(text, is_valid({"rule": text})) for text, _ in _TYPED] == _TYPED
+    others: list[tuple[dict[str, Any], bool]] = [
+        ({"rule": "oldSelf.hasValue() && oldSelf.value().int == 1", "optionalOldSelf": True}, True),
+        ({"rule": "oldSelf.int == 1", "optionalOldSelf": True}, False),
+        ({"rule": "self.int == 1", "optionalOldSelf": False}, False),
+        ({"rule": "oldSelf.int == self.int", "optionalOldSelf": False}, True),
+        ({"rule": "true", "messageExpression": "self.text"}, True),
+        ({"rule": "true", "messageExpression": "self.int"}, False),
+        ({"rule": "true", "messageExpression": "self.port"}, False),
+        ({"rule": "self.int", "messageExpression": "self.int"}, False),
+    ]
+    assert [(rule, is_valid(rule)) for rule, _ in others] == others
+    at_root = [
+        ("self.metadata.name == 'a' && self.kind == 'b' && self.spec.int == 1", True),
+        ("self.metadata.labels.a == 'b'", False),
+        ("self.status.a == 1", False),
+        ("self.apiVersion == 1", False),
+    ]
+    assert [(text, is_valid({"rule": text}, at_root=True)) for text, _ in at_root] == at_root
+
+
+@scenario
+def rules_of_changes_need_a_value_before(api: Api, namespace: str) -> None:
+    """Refuses them in lists without keys, whose items have no value before an update."""
+    del namespace
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    ruled = {**TEXT, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}
+    object_of = {"type": "object", "properties": {"name": {**ruled}}, "required": ["name"]}
+    keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+
+    def list_of(item: dict[str, Any], **more: Any) -> dict[str, Any]:
+        return {"type": "array", "maxItems": 3, "items": item, **more}
+
+    valid = [
+        ruled,
+        object_of,
+        list_of(object_of, **keys),
+        {**object_of, "x-kubernetes-map-type": "atomic"},
+        {"type": "object", "maxProperties": 3, "additionalProperties": ruled},
+    ]
+    invalid = [
+        list_of(ruled),
+        list_of(ruled, **{"x-kubernetes-list-type": "set"}),
+        list_of(object_of),
+        list_of(list_of(object_of, **keys)),
+    ]
+    for number, spec in enumerate((*valid, *invalid)):
+        whole = {"type": "object", "properties": {"spec": spec}}
+        body = definition("changeds", schema={"openAPIV3Schema": whole})
+        answer = api.post(definitions, body, dryRun="All")
+        assert answer.code == (201 if number < len(valid) else 422), f"{spec}: {answer.message}"
 
 
 def _with_text(*rules: dict[str, Any], **fields: Any) -> dict[str, Any]:

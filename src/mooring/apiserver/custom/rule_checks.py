@@ -2,17 +2,20 @@
 
 Source: apiextensions-apiserver v0.36.3, pkg/apis/apiextensions/validation/validation.go
 (ValidateCustomResourceDefinitionOpenAPISchema).
-Differs: the types of fields are not checked, costs are not estimated, and paths are not looked up.
+Differs: costs are not estimated, and paths are not looked up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mooring.apiserver.custom.definition import RULES
+from mooring.apiserver.custom.rule_types import SelfType, compiled, self_type, uses_name
 from mooring.apiserver.custom.rules import compile_problem
 from mooring.apiserver.errors import FieldError, invalid, not_supported, required
+from mooring.cel.rule import MAX_RULE_BYTES
+from mooring.cel.types import BOOL, STRING, Type
 
 _REASONS: Final = (
     "FieldValueDuplicate",
@@ -23,19 +26,54 @@ _REASONS: Final = (
 #: Upstream prints its internal type, whose fields have other names.
 _FIELDS: Final = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
 
+#: The result has another type than it must have.
+_OTHER_TYPE: Final = "other type"
 #: The path of a schema, and the schema.
 Located = tuple[str, dict[str, Any]]
 
 
-def rule_errors(schemas: Iterable[Located]) -> list[FieldError]:
-    """Returns the errors of rules: of what they consist of, or else of their compilation."""
-    rules = [
-        (f"{path}.{RULES}[{number}]", rule)
-        for path, schema in schemas
-        for number, rule in enumerate(schema.get(RULES) or ())
+def rule_errors(schemas: Iterable[Located], root: str) -> list[FieldError]:
+    """Returns the errors of rules: of what they consist of, or else of their compilation.
+
+    Args:
+        schemas: The paths of schemas, and the schemas.
+        root: The path of that of the whole object.
+    """
+    located = dict(schemas)
+    ruled = [(path, schema, schema[RULES]) for path, schema in located.items() if schema.get(RULES)]
+    errors = [
+        error
+        for path, _, rules in ruled
+        for number, rule in enumerate(rules)
+        for error in _form_errors(rule, f"{path}.{RULES}[{number}]")
     ]
-    errors = [error for path, rule in rules for error in _form_errors(rule, path)]
-    return errors or [error for path, rule in rules for error in _compile_errors(rule, path)]
+    return errors or [
+        error
+        for path, _, _ in ruled
+        for error in _errors_of_schema(path, located, is_root=path == root)
+    ]
+
+
+def _errors_of_schema(
+    path: str, located: Mapping[str, dict[str, Any]], *, is_root: bool
+) -> Iterator[FieldError]:
+    """Yields the errors of the rules of a schema; ``located``: this one and those around it."""
+    schema = located[path]
+    declared = self_type(schema, is_root=is_root)
+    uncorrelated = _uncorrelated(path, located)
+    for number, rule in enumerate(schema[RULES]):
+        yield from _compile_errors(rule, f"{path}.{RULES}[{number}]", declared, uncorrelated)
+
+
+def _uncorrelated(path: str, located: Mapping[str, dict[str, Any]]) -> str:
+    """Returns the outermost path below which values have none before an update; "" = none."""
+    outside = [
+        around
+        for around, schema in located.items()
+        if schema.get("x-kubernetes-list-type") != "map"
+        and f"{path}.".startswith(f"{around}.items.")
+    ]
+    return min(outside, key=len, default="")
 
 
 def _form_errors(rule: dict[str, Any], path: str) -> Iterator[FieldError]:
@@ -61,13 +99,41 @@ def _form_errors(rule: dict[str, Any], path: str) -> Iterator[FieldError]:
         yield invalid(f"{path}.fieldPath", field_path, "must not contain line breaks")
 
 
-def _compile_errors(rule: dict[str, Any], path: str) -> Iterator[FieldError]:
-    if problem := compile_problem(rule["rule"]):
+def _compile_errors(
+    rule: dict[str, Any], path: str, declared: SelfType | None, uncorrelated: str
+) -> Iterator[FieldError]:
+    text, expression = rule["rule"], rule.get("messageExpression")
+    is_optional = rule.get("optionalOldSelf")
+    problem = _problem(text, declared, BOOL, is_old_optional=bool(is_optional))
+    uses_old_self = not problem and uses_name(text, "oldSelf")
+    if problem == _OTHER_TYPE:
+        problem = "cel expression must evaluate to a bool"
+    if problem:
         yield invalid(f"{path}.rule", _internal_form(rule), problem)
-    expression = rule.get("messageExpression")
-    if expression and (problem := compile_problem(expression)):
+    elif expression and (
+        problem := _problem(expression, declared, STRING, is_old_optional=bool(is_optional))
+    ):
+        if problem == _OTHER_TYPE:
+            problem = "must evaluate to a string"
         detail = f"messageExpression {problem}"
         yield invalid(f"{path}.messageExpression", _internal_form(rule), detail)
+    if uses_old_self and uncorrelated:
+        problem = "oldSelf cannot be used on the uncorrelatable portion of the schema within "
+        yield invalid(f"{path}.rule", text, f"{problem}{uncorrelated}")
+    elif not uses_old_self and is_optional is not None:
+        problem = "may not be set if oldSelf is not used in rule"
+        yield invalid(f"{path}.optionalOldSelf", is_optional, problem)
+
+
+def _problem(text: str, declared: SelfType | None, result: Type, *, is_old_optional: bool) -> str:
+    """Returns why an expression cannot be compiled, or ``_OTHER_TYPE``; "" if it is valid."""
+    if declared is not None and len(text) <= MAX_RULE_BYTES:
+        typed = compiled(text, declared, is_old_optional=is_old_optional)
+        if typed.problems:
+            return f"compilation failed: {typed.problems}"
+        if not typed.result.same_as(result):
+            return _OTHER_TYPE
+    return compile_problem(text)
 
 
 def _internal_form(rule: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ limited, too.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -309,11 +310,24 @@ def _map(value: dict[str, Any], schema: dict[str, Any], *, is_root: bool) -> Str
         properties |= {"apiVersion": text, "kind": text, "metadata": {"properties": names}}
     return StringMap(
         {
-            escaped: cel_value(value[name], part)
+            rule_name: cel_value(value[name], part)
             for name, part in properties.items()
-            if name in value and (escaped := escape(name))
+            if name in value
+            for rule_name in names_in_rules(name)
         }
     )
+
+
+def names_in_rules(name: str) -> tuple[str, ...]:
+    """Returns the names that a property has in rules: a reserved word has two.
+
+    Example:
+        >>> names_in_rules("namespace"), names_in_rules("a-b"), names_in_rules("1")
+        (('__namespace__', 'namespace'), ('a__dash__b',), ())
+    """
+    if name in _RESERVED:
+        return f"__{name}__", name
+    return (escaped,) if (escaped := escape(name)) else ()
 
 
 def escape(name: str) -> str:
@@ -334,4 +348,10 @@ def _text(value: str, name: str | None) -> Value:
         parsed = parse_timestamp(f"{value}T00:00:00Z")
     elif name == "duration":
         parsed = parse_duration(value)
+    elif name == "byte":
+        # As upstream decodes it, in the alphabet of URLs alone.
+        try:
+            return base64.b64decode(value, altchars=b"-_", validate=True)
+        except ValueError as error:
+            return ErrorValue(f"Invalid byte formatted string {value}: {error}")
     return value if parsed is None or isinstance(parsed, ErrorValue) else parsed

@@ -499,7 +499,7 @@ def _rule_errors(schema: Object, root: str) -> list[FieldError]:
     # Imported late, as CEL is: few clusters have definitions.
     from mooring.apiserver.custom.rule_checks import rule_errors
 
-    return rule_errors(_inner_first(schema, root))
+    return rule_errors(_inner_first(schema, root), root)
 
 
 def _pattern_errors(pattern: str, path: str) -> Iterator[FieldError]:
