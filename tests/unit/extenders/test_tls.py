@@ -86,6 +86,13 @@ def test_inline_data_count_for_more_than_files(tmp_path: Path) -> None:
     assert handshake(context, tmp_path) == ""
 
 
+def test_an_inline_certificate_and_key_count_for_more_than_files(tmp_path: Path) -> None:
+    tls: dict[str, Any] = {"ca_data": data(CA.pem)}
+    tls |= {"cert_data": data(OURS.pem), "key_data": data(OURS.key_pem)}
+    context = tls_context(extender(**tls, cert_file="/nowhere", key_file="/nowhere"), "x")
+    assert handshake(context, tmp_path) == "ours"
+
+
 @pytest.mark.parametrize(
     ("config", "warns"),
     [
@@ -288,6 +295,8 @@ def test_a_file_that_is_missing_for_a_while_needs_no_second_load(
         ("fe80::1", True),
         ("fe80::1%eth0", True),
         ("fd00:ec2::254", True),
+        ("fd00:ec2::254%eth0", True),
+        ("169.254.169.254%eth0", True),
         ("fd00:ec2::255", False),
         ("100.100.100.200", True),
         ("168.63.129.16", True),
