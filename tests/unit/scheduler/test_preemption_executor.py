@@ -38,6 +38,7 @@ class Case:
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.requests: list[tuple[str, str]] = []
+        self.bodies: list[Any] = []
         #: (method, name of the pod) -> the status of the response.
         self.refused: dict[tuple[str, str], int] = {}
         #: Name of a pod whose deletion waits for the event.
@@ -59,9 +60,12 @@ class Case:
         )
         self.executor.open(tasks)
 
-    async def _handle(self, method: str, path: str, *_: Any) -> tuple[int, dict[str, str], bytes]:
+    async def _handle(
+        self, method: str, path: str, *parts: Any
+    ) -> tuple[int, dict[str, str], bytes]:
         name = path.removesuffix("/status").rpartition("/")[2]
         self.requests.append((method, name))
+        self.bodies.append(json.loads(next(part for part in parts if isinstance(part, bytes))))
         if method == "DELETE" and name in self.held:
             await self.held[name].wait()
         code = self.refused.get((method, name), 200)
@@ -212,6 +216,9 @@ async def test_the_scheduler_of_the_preemptor_reports() -> None:
     async with asyncio.TaskGroup() as tasks:
         case, other = Case(tasks), make_pod("urgent", priority=10, scheduler_name="other")
         await case.run(victim("one"), preemptor=other)
+        (condition,) = case.bodies[0]["status"]["conditions"]
+        text = "other: preempting to accommodate a higher priority pod"
+        assert condition["message"] == text
         assert case.events() == []
         assert case.events("other") == [("Preempted", "one", note(other))]
 
