@@ -230,7 +230,8 @@ async def test_calls_are_counted_and_measured_by_verb(verb: str) -> None:
     cluster.stored[WEB] = document("web")
     calls = Calls(cluster, node_cache_capable=True)
     calls.wait_s = 0.5
-    for response in ([] if verb == "prioritize" else {}, "no object"):
+    responses: list[Any] = [[] if verb == "prioritize" else {}, "no object"]
+    for response in responses:
         calls.response = response
         with suppress(ExtenderError):
             await call(calls.extender, verb)
