@@ -231,6 +231,23 @@ async def test_nodes_of_the_watch_are_sent_and_others_fetched_in_the_order_of_th
         await cluster.cache.nodes(["x"])
 
 
+@virtually
+async def test_a_node_is_sent_as_it_is_without_managed_fields() -> None:
+    cluster = Cluster()
+    parts: dict[str, Any] = {"spec": {"odd": [1]}, "status": {"capacity": {"cpu": "8"}}}
+    for name in "ab":
+        metadata = {"name": name, "uid": name, "managedFields": [{"manager": "kubelet"}]}
+        body = {"kind": "Node", "metadata": metadata, **parts}
+        if name == "a":
+            cluster.observe(body)
+        else:
+            cluster.stored["/api/v1/nodes/b"] = body
+    objects = await cluster.cache.nodes(["a", "b"])
+    for name, text in objects.items():
+        head = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name}}
+        assert json.loads(text) == {**head, **parts}
+
+
 def test_without_an_extender_that_needs_nodes_pending_pods_alone_are_watched() -> None:
     client: Any = None
     more: Any = {"clock": VirtualClock(), "rng": seeded_random(0), "sleep": None}

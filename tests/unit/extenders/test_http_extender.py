@@ -247,6 +247,53 @@ async def test_an_error_counts_only_once_the_pod_could_be_read() -> None:
 
 
 @virtually
+async def test_an_unanswered_binding_fails_only_once_the_pod_could_be_read() -> None:
+    # The API server is away for longer than the binding may take to arrive.
+    server = Server(*[500] * 33, pod_json("a"))
+    await extender(server, says(NoResponse("no answer in 5 s"))).bind(PodInfo(WEB), "a")
+    assert server.gets == 34
+
+    server = Server(*[500] * 33, pod_json())
+    with pytest.raises(NoResponse, match="no answer in 5 s"):
+        await extender(server, says(NoResponse("no answer in 5 s"))).bind(PodInfo(WEB), "a")
+    assert server.gets == 34
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (pod_json("b"), "pod default/web is bound to node b already"),
+        (pod_json("a", uid="another"), "pod default/web was deleted"),
+        (404, "pod default/web was deleted"),
+    ],
+)
+@virtually
+async def test_an_unanswered_binding_that_cannot_arrive_any_more_fails_at_once(
+    answer: Any, text: str
+) -> None:
+    server = Server(pod_json(), answer)
+    with pytest.raises(ExtenderError, match=text):
+        await extender(server, says(NoResponse("no answer in 5 s"))).bind(PodInfo(WEB), "a")
+    assert server.gets == 2
+
+
+@virtually
+async def test_the_reads_of_an_unanswered_binding_end_with_the_lease() -> None:
+    server = Server(pod_json())
+    passes = iter([10.0, 10.0, 10.0])
+
+    def fence() -> float:
+        allowed_s = next(passes, None)
+        if allowed_s is None:
+            raise LeaseLost("the lease ran out")
+        return allowed_s
+
+    with pytest.raises(LeaseLost):
+        await extender(server, says(NoResponse("no answer")), fence=fence).bind(PodInfo(WEB), "a")
+    assert server.gets == 2
+
+
+@virtually
 async def test_without_the_lease_no_extender_binds_for_us() -> None:
     def lost() -> float:
         raise LeaseLost("the lease ran out")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ from mooring.client import Client, InProcessTransport
 from mooring.clock import seeded_random
 from mooring.config import Extender
 from mooring.errors import ExtenderError
-from mooring.extenders import HTTPExtender
+from mooring.extenders import ExtenderMetrics, HTTPExtender
+from mooring.extenders.http import NoResponse
 from mooring.framework.status import Candidate
 from mooring.virtual_loop import LoopClock
 from tests.helpers.running_scheduler import virtually
@@ -27,7 +30,9 @@ class Calls:
     def __init__(self, cluster: Cluster, *, fence_s: float = 60.0, **parts: Any) -> None:
         self.calls: list[tuple[str, Any, int]] = []
         self.response: Any = {}
+        self.failures: list[NoResponse] = []
         self.wait_s = 0.0
+        self.metrics = ExtenderMetrics()
         verbs = {
             f"{verb}_verb": f"my{verb}" for verb in ("filter", "prioritize", "preempt", "bind")
         }
@@ -40,11 +45,31 @@ class Calls:
             cluster.cache,
             client=client,
             clock=clock,
+            metrics=self.metrics,
         )
+
+    def counted(self) -> dict[str, tuple[float, float, float]]:
+        """Returns calls, failures and seconds by verb, without verbs that were not called."""
+        value = self.metrics.registry.get_sample_value
+        seconds, errors = "scheduler_extender_call_duration_seconds", "scheduler_extender_call"
+        counted = {}
+        for verb in ("filter", "prioritize", "preempt", "bind"):
+            labels = {"extender": "http://me:***@one", "verb": verb}
+            if count := value(f"{seconds}_count", labels):
+                failed, sum_s = (
+                    value(f"{errors}_errors_total", labels),
+                    value(f"{seconds}_sum", labels),
+                )
+                assert failed is not None
+                assert sum_s is not None
+                counted[verb] = (count, failed, sum_s)
+        return counted
 
     async def _post(self, verb: str, body: bytes, bytes_max: int) -> bytes:
         self.calls.append((verb, json.loads(body), bytes_max))
         await asyncio.sleep(self.wait_s)
+        if self.failures:
+            raise self.failures.pop(0)
         return json.dumps(self.response).encode()
 
 
@@ -139,7 +164,8 @@ async def test_a_binding_names_pod_and_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fence_s", "timeout_s", "expected_s"), [(2.0, 7.0, 2.0), (7.0, 3.0, 100.0), (4.0, 0.0, 4.0)]
+    ("fence_s", "timeout_s", "expected_s"),
+    [(2.0, 7.0, 2.0), (7.0, 3.0, 100.0), (4.0, 0.0, 4.0), (2.0, 0.5, 100.0)],
 )
 @virtually
 async def test_a_binding_lasts_no_longer_than_the_lease(
@@ -161,6 +187,77 @@ async def test_a_binding_lasts_no_longer_than_the_lease(
         text = f'extender "http://me:***@one": no answer to mybind in {expected_s:g} s'
         assert str(caught.value.__context__) == text
     assert loop.time() == expected_s
+
+
+async def call(extender: HTTPExtender, verb: str) -> None:
+    """Sends a call of this verb, whatever its result."""
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "filter": lambda: extender.filter(pod("web"), ["a"]),
+        "prioritize": lambda: extender.prioritize(pod("web"), ["a"]),
+        "preempt": lambda: extender.preempt(pod("web"), candidates()),
+        "bind": lambda: extender.bind(pod("web"), "a"),
+    }
+    await calls[verb]()
+
+
+VERBS = ["filter", "prioritize", "preempt", "bind"]
+CUT_OFF = NoResponse("cut off", is_cut_off=True)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@virtually
+async def test_a_call_that_was_cut_off_is_repeated_once_but_no_binding_is(verb: str) -> None:
+    cluster = cluster_with_nodes()
+    cluster.stored[WEB] = document("web", spec={"nodeName": "a"})
+    calls = Calls(cluster, node_cache_capable=True)
+    calls.response = [] if verb == "prioritize" else {}
+    calls.failures = [CUT_OFF]
+    await call(calls.extender, verb)
+    is_repeated = verb != "bind"
+    assert [sent for sent, _, _ in calls.calls] == [f"my{verb}"] * (1 + is_repeated)
+    assert cluster.paths == ([] if is_repeated else [WEB])
+    if is_repeated:
+        assert calls.calls[0] == calls.calls[1]
+        calls.failures = [CUT_OFF] * 2
+        with pytest.raises(NoResponse, match="cut off"):
+            await call(calls.extender, verb)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@virtually
+async def test_calls_are_counted_and_measured_by_verb(verb: str) -> None:
+    cluster = cluster_with_nodes()
+    cluster.stored[WEB] = document("web")
+    calls = Calls(cluster, node_cache_capable=True)
+    calls.wait_s = 0.5
+    responses: list[Any] = [[] if verb == "prioritize" else {}, "no object"]
+    for response in responses:
+        calls.response = response
+        with suppress(ExtenderError):
+            await call(calls.extender, verb)
+    assert calls.counted() == {verb: (2, 1, 1.0)}
+
+
+@virtually
+async def test_a_binding_without_an_answer_that_was_done_is_no_failure_and_takes_its_time() -> None:
+    cluster = cluster_with_nodes()
+    cluster.stored[WEB] = document("web", spec={"nodeName": "a"})
+    cluster.delay_s = 2.0
+    calls = Calls(cluster)
+    calls.failures = [NoResponse("no answer")]
+    await calls.extender.bind(pod("web"), "a")
+    assert calls.counted() == {"bind": (1, 0, 2.0)}
+
+
+@virtually
+async def test_a_refused_binding_is_read_once_if_the_pod_is_not_bound() -> None:
+    cluster = cluster_with_nodes()
+    cluster.stored[WEB] = document("web")
+    calls = Calls(cluster)
+    calls.response = {"Error": "not today"}
+    with pytest.raises(ExtenderError, match="not today"):
+        await calls.extender.bind(pod("web"), "a")
+    assert cluster.paths == [WEB]
 
 
 def test_what_is_configured() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from mooring.clock import VirtualClock
+from mooring.errors import ExtenderError, LeaseLost
+from mooring.extenders import ExtenderMetrics
 from mooring.load_metrics import MeasurementMetrics, MetricCache, metric_caches
 from mooring.load_metrics.sources import MeasuringError
 from mooring.testing import make_pod
@@ -31,6 +35,32 @@ def calls(life: Life, name: str, verb: str) -> tuple[float | None, float | None]
         value(registry, "scheduler_extender_call_duration_seconds_count", **labels),
         value(registry, "scheduler_extender_call_errors_total", **labels),
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "failed"), [(None, 0), (ExtenderError("no"), 1), (LeaseLost("no"), 0)]
+)
+def test_only_an_error_of_the_extender_is_a_failure_of_it(
+    error: Exception | None, failed: int
+) -> None:
+    metrics, clock = ExtenderMetrics(), VirtualClock()
+    metrics.watch("http://one", "bind")
+
+    def call() -> None:
+        with metrics.call("http://one", "bind", clock):
+            clock.advance(7.0)
+            if error is not None:
+                raise error
+
+    with suppress(ExtenderError, LeaseLost):
+        call()
+    labels = {"extender": "http://one", "verb": "bind"}
+    seconds = "scheduler_extender_call_duration_seconds"
+    assert value(metrics.registry, "scheduler_extender_call_errors_total", **labels) == failed
+    assert value(metrics.registry, f"{seconds}_sum", **labels) == 7.0
+    # Beyond the default timeout of 5 s there is a bucket of its own.
+    for limit, count in (("0.001", 0), ("5.0", 0), ("10.0", 1), ("+Inf", 1)):
+        assert value(metrics.registry, f"{seconds}_bucket", le=limit, **labels) == count
 
 
 @virtually

@@ -86,6 +86,13 @@ def test_inline_data_count_for_more_than_files(tmp_path: Path) -> None:
     assert handshake(context, tmp_path) == ""
 
 
+def test_an_inline_certificate_and_key_count_for_more_than_files(tmp_path: Path) -> None:
+    tls: dict[str, Any] = {"ca_data": data(CA.pem)}
+    tls |= {"cert_data": data(OURS.pem), "key_data": data(OURS.key_pem)}
+    context = tls_context(extender(**tls, cert_file="/nowhere", key_file="/nowhere"), "x")
+    assert handshake(context, tmp_path) == "ours"
+
+
 @pytest.mark.parametrize(
     ("config", "warns"),
     [
@@ -239,6 +246,40 @@ def test_files_are_loaded_when_they_have_changed(tmp_path: Path) -> None:
         pair.refresh()
 
 
+def test_files_that_cannot_be_used_are_an_error_each_time_until_they_are_replaced(
+    tmp_path: Path,
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=CA.pem.decode())
+    pair = ClientPair(context, *OURS.write(tmp_path, "our"))
+    pair.refresh()
+    key_file = tmp_path / "our.key"
+    key_file.write_bytes(sign(CA, "other").key_pem)
+    for _ in range(2):  # no connection goes out with half of a pair
+        with pytest.raises(OSError, match="cannot be used"):
+            pair.refresh()
+    key_file.write_bytes(OURS.key_pem)
+    pair.refresh()
+    assert handshake(context, tmp_path) == "ours"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_file_that_is_missing_for_a_while_needs_no_second_load(
+    tmp_path: Path, number: int
+) -> None:
+    context = CountingContext(ssl.PROTOCOL_TLS_CLIENT)
+    files = OURS.write(tmp_path, "our")
+    pair = ClientPair(context, *files)
+    pair.refresh()
+    content = Path(files[number]).read_bytes()
+    Path(files[number]).unlink()
+    with pytest.raises(FileNotFoundError):
+        pair.refresh()
+    Path(files[number]).write_bytes(content)
+    pair.refresh()
+    assert context.loads == 1
+
+
 # ---- addresses ----
 
 
@@ -254,6 +295,8 @@ def test_files_are_loaded_when_they_have_changed(tmp_path: Path) -> None:
         ("fe80::1", True),
         ("fe80::1%eth0", True),
         ("fd00:ec2::254", True),
+        ("fd00:ec2::254%eth0", True),
+        ("169.254.169.254%eth0", True),
         ("fd00:ec2::255", False),
         ("100.100.100.200", True),
         ("168.63.129.16", True),

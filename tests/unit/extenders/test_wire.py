@@ -85,11 +85,24 @@ def test_an_order_to_bind() -> None:
         ({"NodeNames": [], "FailedAndUnresolvableNodes": {"c": None}}, True,
          FilterResult([], {}, {"c": ""})),
         ({"NodeNames": ["a", "b"], "FailedNodes": {}}, True, FilterResult(["a", "b"], {}, {})),
+        ({"NodeNames": ["a", "b"], "FailedNodes": {"a": "no", "c": "n"},
+          "FailedAndUnresolvableNodes": {"b": "never"}}, True,
+         FilterResult(["a", "b"], {"a": "no", "c": "n"}, {"b": "never"})),
+        ({"NodeNames": ["b"], "FailedNodes": {"a": "no"},
+          "FailedAndUnresolvableNodes": {"a": "never"}}, True,
+         FilterResult(["b"], {"a": "no"}, {"a": "never"})),
+        ({"Nodes": {"items": [{"metadata": {"name": "a"}}]}, "FailedNodes": {"b": "no"},
+          "FailedAndUnresolvableNodes": {"c": "never"}}, False,
+         FilterResult(["a"], {"b": "no"}, {"c": "never"})),
         ({"Nodes": {"items": None}, "more": {"deep": [{}]}}, False, FilterResult([], {}, {})),
     ],
 )  # fmt: skip
-def test_answers_to_filter(answer: Any, by_name: bool, expected: FilterResult) -> None:
-    found = wire.read_filter(body(answer), ASKED if by_name else None)
+@pytest.mark.parametrize("separators", [None, (",", ":")], ids=["spaces", "as it was sent"])
+def test_answers_to_filter(
+    answer: Any, by_name: bool, expected: FilterResult, separators: tuple[str, str] | None
+) -> None:
+    text = json.dumps(answer, separators=separators).encode()
+    found = wire.read_filter(text, ASKED if by_name else None)
     assert (list(found.names), found.failed, found.failed_and_unresolvable) == (
         list(expected[0]),
         *expected[1:],

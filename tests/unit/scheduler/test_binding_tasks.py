@@ -271,6 +271,22 @@ async def test_a_binding_fails_that_waits_too_long_for_its_namespace() -> None:
 
 
 @virtually
+async def test_a_binding_that_waits_for_its_namespace_takes_no_slot() -> None:
+    bindings = made(limit=2)
+    async with asyncio.TaskGroup() as tasks:
+        bindings.open(tasks)
+        for _ in range(SLOW_PER_NAMESPACE_MAX):
+            bindings.start(partial(requesting, bindings, "slow", 20.0))  # type: ignore[arg-type]
+        await asyncio.sleep(SLOW_S + 0.5)
+        for _ in range(2):
+            bindings.start(partial(requesting, bindings, "slow", 0.1))  # type: ignore[arg-type]
+        await asyncio.sleep(0.1)
+        begun_s = now_s()
+        await bindings.wait_for_slot()
+        assert now_s() == begun_s
+
+
+@virtually
 async def test_a_slow_request_takes_no_slot() -> None:
     bindings = made(limit=2)
     async with asyncio.TaskGroup() as tasks:

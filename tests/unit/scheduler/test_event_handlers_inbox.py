@@ -137,6 +137,75 @@ def test_a_pod_made_anew_in_the_meantime_is_two() -> None:
     assert [entry.uid for entry in desk.queue.pods()] == ["new"]
 
 
+def test_a_placed_pod_that_is_replaced_under_its_name_frees_its_node() -> None:
+    desk = EventFixture()
+    desk.node(None, make_node("a"))
+    old, new = make_pod("web", uid="old", node="a"), make_pod("web", uid="new")
+    desk.pod(None, old)
+    desk.heard.clear()
+
+    with desk.handlers.buffer_events() as buffered:
+        desk.pod(old, None, old)
+        desk.pod(None, new)
+        assert desk.handlers.buffered is buffered
+
+    assert list(buffered.items()) == [
+        (("Pod", "old"), ObjectChange(old, None, old)),
+        (("Pod", "new"), ObjectChange(None, new)),
+    ]
+    assert desk.heard == [("Pod", "default/web")] * 2
+    assert desk.cache.pods.get("old") is None
+    assert [entry.uid for entry in desk.queue.pods()] == ["new"]
+    assert desk.handlers.buffered == {}
+
+
+def test_a_node_that_is_replaced_under_its_name_is_a_new_one() -> None:
+    desk = EventFixture(accepts_event(event(EventResource.NODE, ActionType.ALL)))
+    old, new = (make_node("a", metadata={"uid": uid}) for uid in ("old", "new"))
+    desk.node(None, old)
+    for name in ("one", "two"):
+        desk.add_unschedulable(make_pod(name))
+
+    with desk.handlers.buffer_events():
+        desk.node(old, None)
+        desk.node(None, new)
+
+    assert desk.heard[-2:] == [("Node", "a")] * 2
+    assert {why for _, why in desk.woken} == {"NodeDelete"}
+    assert len(desk.cache.nodes) == 1
+
+
+def test_objects_of_two_kinds_or_names_without_a_uid_are_two() -> None:
+    desk = EventFixture()
+    objects = [
+        ("PersistentVolume", PersistentVolume(metadata=ObjectMeta(name="v"))),
+        ("PersistentVolume", PersistentVolume(metadata=ObjectMeta(name="w"))),
+        ("CSINode", convert({"metadata": {"name": "v"}}, "CSINode")),
+    ]
+    with desk.handlers.buffer_events() as buffered:
+        for kind, obj in objects:
+            desk.handlers.on_change(kind, ObjectChange(None, obj))
+    assert list(buffered) == [(kind, obj.metadata.name) for kind, obj in objects]
+    assert desk.heard == list(buffered)
+
+
+def test_an_update_and_a_deletion_are_one_deletion_of_the_last_version() -> None:
+    desk = EventFixture(accepts_event(event(EventResource.ASSIGNED_POD, ActionType.DELETE)))
+    desk.node(None, make_node("a"))
+    first = make_pod("old", node="a")
+    second, last = newer(first, phase="Running"), newer(first, phase="Failed")
+    desk.pod(None, first)
+    desk.add_unschedulable(make_pod("web"))
+
+    with desk.handlers.buffer_events() as buffered:
+        desk.pod(first, second)
+        desk.pod(second, None, last)
+
+    (change,) = buffered.values()
+    assert (change.old, change.new, change.last) == (first, None, last)
+    assert desk.woken == [("web", "AssignedPodDelete")]
+
+
 def test_changes_come_out_of_the_inbox_in_the_order_of_the_last_ones() -> None:
     desk = EventFixture()
     first, second = make_pod("first"), make_pod("second")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from mooring.client import Client
 from mooring.clock import VirtualClock, seeded_random
-from mooring.errors import InvariantViolation, PluginError
+from mooring.errors import ConfigError, InvariantViolation, PluginError
 from mooring.framework.waiting_pods import WaitingPod
+from mooring.objects.codec.decode import convert
 from mooring.scheduler.plugin_handle import PluginHandle
 from mooring.scheduler.service import Service, ServiceOptions
 from mooring.state import PodInfo
@@ -137,6 +139,45 @@ async def test_it_binds() -> None:
     await handle_of(answer(201, {})).bind(PodInfo(make_pod()), "a")
 
 
+@virtually
+async def test_it_reads_with_a_deadline_of_ten_seconds() -> None:
+    script = Script(answer(200, {"a": 1}))
+    client = Client(script, rng=seeded_random(0))
+    clock = LoopClock(asyncio.get_running_loop())
+    handle = PluginHandle(Cache(), client, clock=clock, rng=seeded_random(7))
+    assert await handle.read("/apis/metrics.k8s.io/v1beta1/nodes") == b'{"a": 1}'
+    (request,) = script.requests
+    assert (request.method, request.path) == ("GET", "/apis/metrics.k8s.io/v1beta1/nodes")
+    assert request.deadline_s == 10.0
+
+
+@virtually
+async def test_it_reports_reason_action_and_note() -> None:
+    reports: list[tuple[Any, ...]] = []
+
+    class Reports(Backend):
+        def report(self, *parts: Any) -> None:
+            reports.append(parts)
+
+    pod = PodInfo(make_pod())
+    handle_of(backend=Reports()).report(pod, "Reason", "Action", "note")
+    assert reports == [(pod, "Reason", "Action", "note")]
+
+
+@virtually
+async def test_once_the_scheduler_is_built_a_plugin_lists_only_what_is_watched() -> None:
+    handle = handle_of()
+    nodes = handle.lister("Node")
+    assert handle.lister("Node") is nodes
+    handle.is_complete = True
+    assert handle.lister("Node") is nodes
+    text = "kind Lease is not watched: call handle.lister in the plugin's constructor"
+    with pytest.raises(PluginError, match=text):
+        handle.lister("Lease")
+    with pytest.raises(ConfigError):
+        handle.lister("NoSuchKind")
+
+
 # ---- waiting for an object ----
 
 
@@ -179,6 +220,41 @@ async def test_until_looks_again_whenever_the_object_has_changed() -> None:
     assert list(found) == ["Bound", "Pending"]
     assert 3 <= loop.time() < 3.1
     assert claims.handle._awaited == {}
+
+
+@virtually
+async def test_a_changed_object_wakes_those_who_wait_for_its_namespace_and_name() -> None:
+    claims = Claims()
+    changed = convert({"metadata": {"name": "c", "namespace": "d"}}, "PersistentVolumeClaim")
+
+    def put() -> None:
+        claims.objects["d/c"] = "Bound"
+        claims.handle.object_changed("PersistentVolumeClaim", changed)
+
+    claims.handle.object_changed("PersistentVolumeClaim", changed)  # nothing waits: no effect
+    asyncio.get_running_loop().call_later(1, put)
+    assert await claims.until("d/c", "Bound") == "Bound"
+
+
+@virtually
+async def test_only_the_wait_itself_is_inside_of_while_waiting() -> None:
+    claims, periods_s = Claims(), []
+    loop = asyncio.get_running_loop()
+
+    @contextmanager
+    def waiting() -> Iterator[None]:
+        began_s = loop.time()
+        yield
+        periods_s.append((began_s, loop.time()))
+
+    claims.handle.while_waiting = waiting
+    claims.put("d/c", "Bound")
+    await claims.until("d/c", "Bound")
+    assert periods_s == []
+    for at_s, value in ((1, "Lost"), (3, "Pending")):
+        loop.call_later(at_s, claims.put, "d/c", value)
+    await claims.until("d/c", "Pending")
+    assert periods_s == [(0.0, 1.0), (1.0, 3.0)]
 
 
 @virtually

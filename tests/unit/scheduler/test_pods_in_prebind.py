@@ -73,6 +73,30 @@ async def test_work_that_was_done_in_the_same_moment_counts_for_nothing_either()
 
 
 @virtually
+async def test_the_error_names_the_plugin_that_was_interrupted_and_the_first_reason() -> None:
+    pods = PodsInPreBind()
+
+    async def plugin() -> None:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError as error:
+            error.add_note('running PreBind plugin "P"')
+            raise
+
+    async def cancel() -> None:
+        await asyncio.sleep(1)
+        assert pods.cancel("uid", "first")
+        assert pods.cancel("uid", "second")
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(cancel())
+        with pytest.raises(SchedulerError) as caught:
+            await pods.run("uid", plugin())
+    assert str(caught.value) == "first"
+    assert caught.value.__notes__ == ['running PreBind plugin "P"']
+
+
+@virtually
 async def test_a_timeout_of_the_work_itself_is_its_own() -> None:
     async def slow() -> None:
         raise TimeoutError("volume")

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from mooring.client import Client, Recorder
 from mooring.clock import VirtualClock, seeded_random
-from mooring.errors import PluginError, SchedulerError
+from mooring.errors import Forbidden, PluginError, SchedulerError
 from mooring.framework import Diagnosis, Reject
 from mooring.scheduler.reporting import NOTE_LENGTH_MAX, Reporting, error_text
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.state import PodInfo
 from mooring.testing import make_pod
-from tests.helpers.client_servers import Script
+from tests.helpers.client_servers import Script, answer
+from tests.helpers.running_scheduler import virtually
 
 
 class Office:
     """A Reporting, and what lies on its recorders' and its writer's desks."""
 
-    def __init__(self, *names: str, notes: Any = None) -> None:
+    def __init__(self, *names: str, notes: Any = None, answers: Sequence[Any] = ()) -> None:
         clock, rng = VirtualClock(), seeded_random(0)
-        client = Client(Script(), rng=rng)
+        self.script = Script(*answers)
+        client = Client(self.script, rng=rng)
         self.recorders = {
             name: Recorder(client, controller=name, instance=f"{name}-x", clock=clock, rng=rng)
             for name in names or ("default-scheduler",)
@@ -164,5 +167,111 @@ def test_the_event_of_a_victim_is_of_the_scheduler_that_evicts_it() -> None:
     office.reporting.preempted(victim, preemptor, "Preempted by a pod")
 
     event = office.event("second")
-    assert (event.type, event.reason, event.note) == ("Normal", "Preempted", "Preempted by a pod")
+    assert (event.type, event.reason, event.action, event.note) == (
+        "Normal",
+        "Preempted",
+        "Preempting",
+        "Preempted by a pod",
+    )
+    assert (event.regarding.uid, event.related.uid) == (victim.uid, preemptor.uid)
     assert not office.recorders["first"]._writes
+
+
+@pytest.mark.parametrize("note_length", [10, 2000])
+def test_a_failed_eviction_is_an_event_of_the_preemptor(note_length: int) -> None:
+    office = Office("first", "second")
+    victim = PodInfo(make_pod("old", scheduler_name="first"))
+    text = "x" * note_length
+    error = Forbidden("DELETE /x: no", status=403, server_message=text)
+
+    office.reporting.eviction_failed(victim, info(scheduler_name="second"), error)
+
+    event = office.event("second")
+    assert (event.type, event.reason, event.action) == (
+        "Warning",
+        "FailedPreemption",
+        "Preempting",
+    )
+    assert event.regarding.name == "web"
+    note = f"preemption: cannot evict pod default/old: {text}"
+    assert event.note == (note if note_length == 10 else note[:1020] + " ...")
+    assert not office.recorders["first"]._writes
+
+
+def test_a_plugin_reports_with_its_own_reason_and_action() -> None:
+    office = Office()
+    office.reporting.reported(info(), "Reason", "Action", "note")
+    event = office.event()
+    assert (event.type, event.reason, event.action, event.note) == (
+        "Normal",
+        "Reason",
+        "Action",
+        "note",
+    )
+
+
+def test_a_quarantine_is_an_event_of_its_own_and_part_of_the_condition() -> None:
+    office = Office()
+    error = PluginError("P", "Filter", "oops")
+    office.reporting.failed(info(), error, "a", "b", quarantine_s=59.6)
+    events = [series.event for series in office.recorders["default-scheduler"]._writes.values()]
+    text = "quarantined for 60 s, because attempts raise again and again"
+    message = 'running "P" filter plugin: oops'
+    assert [(event.type, event.reason, event.action, event.note) for event in events] == [
+        ("Warning", "FailedScheduling", "Scheduling", message),
+        ("Warning", "Quarantined", "Scheduling", text),
+    ]
+    word = office.word()
+    assert (word.message, word.nominated, word.announced) == (f"{message}; {text}", "a", "b")
+
+
+def test_the_condition_of_a_pod_that_is_being_bound_is_not_written_any_more() -> None:
+    office = Office()
+    office.reporting.failed(info(), refusal("full"), None)
+    office.reporting.failed(PodInfo(make_pod("other")), refusal("full"), None)
+    office.reporting.placed(info())
+    assert office.word().pod.metadata.name == "other"
+
+
+def test_what_was_stored_of_a_pod_that_is_bound_or_gone_is_forgotten() -> None:
+    ends: list[Callable[[Reporting], None]] = [
+        lambda reporting: reporting.bound(info(), "a"),
+        lambda reporting: reporting.failed_for_good(info(), SchedulerError("odd")),
+    ]
+    for end in ends:
+        office = Office()
+        for pod in (info(), PodInfo(make_pod("other"))):
+            office.writer._stored[pod.uid] = pod.pod
+        end(office.reporting)
+        assert [pod.metadata.name for pod in office.writer._stored.values()] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("response", "may_be_stored"),
+    [(answer(200, {"metadata": {"name": "web"}}), True), (answer(403, {}), False)],
+)
+@virtually
+async def test_a_nomination_is_written_before_the_binding(
+    response: Any, may_be_stored: bool
+) -> None:
+    office = Office(answers=[response])
+    assert await office.reporting.expected(info(), "a") is may_be_stored
+    (request,) = office.script.requests
+    assert request.body["status"] == {"nominatedNodeName": "a"}
+
+
+def test_the_failure_of_a_pod_that_is_gone_is_an_event_alone() -> None:
+    office = Office()
+    office.reporting.failed_for_good(info(), SchedulerError("odd"))
+    event = office.event()
+    assert (event.type, event.reason, event.note) == ("Warning", "FailedScheduling", "odd")
+    assert len(office.writer) == 0
+
+
+def test_an_error_of_the_api_server_has_the_servers_own_text() -> None:
+    error = Forbidden("POST /x: no right", status=403, server_message="no right")
+    assert error_text(error) == "no right"
+    assert error_text(Forbidden("POST /x: no message", status=403)) == "POST /x: no message"
+    error.add_note("first")
+    error.add_note("second")
+    assert error_text(error) == "first: second: no right"

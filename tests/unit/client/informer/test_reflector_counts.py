@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import pytest
 
 from mooring.client.informer.reflector import PAGE_SIZE, Listing, Mode
@@ -44,6 +47,91 @@ def expired(run: Run) -> None:
     """Ends a watch with 410."""
     assert run.ask()[0] is Mode.WATCH
     run.end(EXPIRED)
+
+
+# -- how old the replica may be -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_a_list_is_as_fresh_as_its_request(is_stream: bool) -> None:
+    run = Run()
+    run.clock.advance(100.0)
+    requested_s = run.clock.monotonic_s()
+    assert run.reflector.fresh_at_s == -math.inf
+    run.ask()
+    if not is_stream:
+        run.end(None)
+        run.clock.advance(20.0)
+        requested_s = run.clock.monotonic_s()
+        assert run.ask()[0] is Mode.LIST
+    run.clock.advance(7.0)
+    run.receive(line("ADDED", "a", 3)) if is_stream else None
+    assert run.reflector.fresh_at_s == -math.inf
+    run.clock.advance(1.0)
+    run.receive(end_of_list(9)) if is_stream else listed(run, pods("a"), "9")
+
+    assert run.reflector.fresh_at_s == requested_s
+
+
+def test_each_event_of_a_watch_makes_it_fresh_and_nothing_else_does() -> None:
+    run = Run.watching()
+    listed_s = run.reflector.fresh_at_s
+    run.clock.advance(10.0)
+    run.ask()
+    run.reflector.accepted()
+    run.receive(b"")
+    run.receive()
+    assert run.reflector.fresh_at_s == listed_s
+    for event in (bookmark(11), line("ADDED", "a", 12), line("DELETED", "a", 13)):
+        run.clock.advance(10.0)
+        run.receive(event)
+        assert run.reflector.fresh_at_s == run.clock.monotonic_s()
+    last_s = run.reflector.fresh_at_s
+    run.end(CUT, lasted_s=5.0)
+    run.ask()
+    assert run.reflector.fresh_at_s == last_s
+
+
+def test_events_after_the_list_of_a_stream_make_it_fresh() -> None:
+    run = Run()
+    run.ask()
+    run.clock.advance(5.0)
+    run.receive(end_of_list(9), line("ADDED", "a", 10))
+    assert run.reflector.fresh_at_s == run.clock.monotonic_s()
+
+
+def test_the_replica_is_followed_while_a_watch_or_a_stream_behind_its_list_is_open() -> None:
+    run = Run()
+
+    def after(*steps: Callable[[], object]) -> list[bool]:
+        following = []
+        for step in steps:
+            step()
+            following.append(run.reflector.is_following)
+        return following
+
+    assert not run.reflector.is_following
+    accepted = run.reflector.accepted
+    stream = after(run.ask, accepted, lambda: run.receive(end_of_list(9)), lambda: run.end(CUT))
+    assert stream == [False, False, True, False]
+    watch = after(run.ask, accepted, lambda: run.receive(bookmark(10)), run.reflector.relist)
+    assert watch == [False, True, True, False]
+    run.end(None, lasted_s=10.0)
+    assert after(run.ask, accepted, lambda: run.end(None)) == [False] * 3  # not supported: pages
+    assert run.ask()[0] is Mode.LIST
+    pages = after(accepted, lambda: listed(run, pods("a"), "20"), lambda: run.end(None))
+    assert pages == [False] * 3
+
+
+def test_a_relist_asks_for_the_newest_state_whatever_was_in_flight() -> None:
+    run = Run.watching()
+    assert run.ask() == (Mode.WATCH, "10")
+    run.reflector.relist()
+    assert run.ask() == (Mode.STREAM, None)
+    assert (run.names, run.reflector.has_synced) == (set(), True)
+    run.receive(end_of_list(12))
+    run.end(CUT, lasted_s=10.0)
+    assert run.ask() == (Mode.WATCH, "12")
 
 
 # -- objects that cannot be decoded ---------------------------------------------------------------

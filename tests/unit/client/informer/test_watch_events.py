@@ -94,6 +94,8 @@ def test_an_error_is_raised(status: Any, expected: type[Exception]) -> None:
         {**pod(), "kind": "Node"},
         {**pod(), "apiVersion": "v2"},
         {**pod(), "spec": [[]]},
+        {**pod(), "spec": {"overhead": {"cpu": "some"}}},
+        {**pod(), "spec": {"containers": [{"resources": {"requests": {"cpu": "1x"}}}]}},
     ],
 )
 def test_an_object_that_cannot_be_read_says_who_it_is(obj: dict[str, Any]) -> None:

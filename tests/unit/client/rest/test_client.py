@@ -218,6 +218,23 @@ def test_a_write_is_repeated_where_the_server_says_that_it_did_nothing_yet(code:
     assert 2.0 <= waits_s[0] <= 2.2
 
 
+@pytest.mark.parametrize(
+    ("response", "error"),
+    [
+        (refusal(500, "Busy", retry_after="2"), OutcomeUnknown),
+        (refusal(504, "Busy", retry_after="2"), OutcomeUnknown),
+        (refusal(409, "Conflict", retry_after="2"), Conflict),
+        (refusal(429, "Busy"), TooManyRequests),
+        (refusal(503, "Busy"), OutcomeUnknown),
+    ],
+)
+def test_a_write_that_may_have_happened_is_not_repeated(response: Any, error: Any) -> None:
+    script = Script(response, answer(201, {}))
+    with pytest.raises(error):
+        run(script, lambda client: client.bind(WEB, "node-1"))
+    assert len(script.requests) == 1
+
+
 @pytest.mark.parametrize("code", [200, 201, 204, 299])
 def test_every_status_of_success_is_one(code: int) -> None:
     script = Script(answer(code, b"body"))

@@ -134,6 +134,22 @@ def test_a_list_without_an_end_is_an_error(
     assert len(script.requests) == requests
 
 
+def test_a_page_of_malformed_objects_is_not_empty() -> None:
+    tokens = PageTokens("/pods")
+    for number in range(2 * EMPTY_PAGES_MAX):
+        assert tokens.next_token(f"t{number}", 1, "") == f"t{number}"
+    bad = {**POD, "spec": 7}
+    script = Script(
+        *(
+            answer(200, {"metadata": {"continue": f"t{number}"}, "items": [bad]})
+            for number in range(EMPTY_PAGES_MAX + 2)
+        ),
+        answer(200, {"metadata": {"resourceVersion": "3"}, "items": [POD]}),
+    )
+    found, _ = run(script, lambda client: client.list("Pod"))
+    assert (found.items, found.malformed) == ((WEB,), EMPTY_PAGES_MAX + 2)
+
+
 def test_a_list_may_have_some_empty_pages() -> None:
     empty = [("", f"e{number}") for number in range(EMPTY_PAGES_MAX)]
     again = [("", f"f{number}") for number in range(EMPTY_PAGES_MAX)]

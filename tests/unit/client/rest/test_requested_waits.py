@@ -91,6 +91,32 @@ async def test_creations_do_not_wait_for_each_other_but_bindings_do() -> None:
 
 
 @virtually
+async def test_what_is_left_of_a_wait_is_never_negative() -> None:
+    waits = RequestedWaits(asyncio.sleep)
+    error = TooManyRequests("busy", status=429, reason="TooManyRequests", retry_after_s=5.0)
+    waits.note(Request("GET", "/a", deadline_s=1.0), error)
+    left_s = []
+    for _ in range(3):
+        left_s.append(waits.left_s("GET", "/a"))
+        await asyncio.sleep(3)
+    assert left_s == [5.0, 2.0, 0.0]
+    assert waits.left_s("PATCH", "/a") == waits.left_s("GET", "/b") == 0.0
+
+
+@virtually
+async def test_a_write_counts_as_sent_once_the_wait_is_over() -> None:
+    client = Client(Script(BUSY, BUSY, answer(200)), rng=seeded_random(0))
+    with pytest.raises(TooManyRequests):
+        await send(client, "PATCH", PATH)
+    sent_s: list[float] = []
+    await asyncio.sleep(1)
+    await client.write("PATCH", PATH, b"{}", on_send=lambda: sent_s.append(now_s()))
+    first_s, second_s = sent_s
+    assert first_s == pytest.approx(5.0)
+    assert 10.0 <= second_s == now_s()
+
+
+@virtually
 async def test_the_memory_is_limited() -> None:
     waits = RequestedWaits(asyncio.sleep)
     error = TooManyRequests("busy", status=429, reason="TooManyRequests", retry_after_s=5.0)

@@ -319,6 +319,13 @@ async def test_a_head_has_a_limit() -> None:
 
 
 @virtually
+async def test_a_part_of_a_body_may_be_longer_than_a_head() -> None:
+    body = b"a" * (HEAD_BYTES_MAX + 1)
+    head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body)
+    assert (await answered(head, body)).body == body
+
+
+@virtually
 async def test_the_head_of_an_informational_response_counts() -> None:
     interim = b"HTTP/1.1 103 Early\r\nlink: " + b"x" * 100_000 + b"\r\n\r\n"
     with pytest.raises(AnswerTooLong, match="a head of more than"):

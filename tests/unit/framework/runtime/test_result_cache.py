@@ -337,6 +337,34 @@ def test_the_limit_follows_from_the_memory_that_answers_take() -> None:
     assert len(cache) == 20
 
 
+@pytest.mark.parametrize(("filters", "n_scores"), [((), 0), (("F",), 1), (("F", "G"), 3)])
+def test_the_limit_is_the_memory_by_the_columns_of_an_entry(
+    monkeypatch: pytest.MonkeyPatch, filters: tuple[str, ...], n_scores: int
+) -> None:
+    each = 500 * (2 + 2 * len(filters) + 8 * n_scores) + 4096
+    monkeypatch.setattr(answers_module, "MEMORY_LIMIT_BYTES", 12 * each)
+    cache = ResultCache(filters, n_scores)
+
+    for number in range(20):
+        cache.of(number, 500)
+
+    assert len(cache) == 12
+    for number in range(8, 20):
+        cache.of(number, 500)
+    assert (cache.hits, cache.misses) == (12, 20)
+
+
+def test_a_larger_table_has_fewer_entries_and_a_smaller_one_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache = ResultCache(("F",), 1)
+    monkeypatch.setattr(answers_module, "MEMORY_LIMIT_BYTES", 20 * (500 * 12 + 4096))
+    for capacity, count in ((500, 20), (1000, 12), (500, 20)):
+        for number in range(30):
+            cache.of((capacity, number), capacity)
+        assert len(cache) == count
+
+
 def test_a_table_that_has_grown_begins_new_answers() -> None:
     cache = ResultCache(("F",), 1)
     small = cache.of("s", 16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mooring.errors import ExtenderError
@@ -19,6 +20,7 @@ from mooring.framework import (
 )
 from mooring.framework.extender import FilterResult, Victims
 from mooring.framework.runtime import bind as binding
+from mooring.framework.runtime.filter import pre_filter
 from mooring.framework.runtime.post_filter import NO_CANDIDATE, post_filter_with_extenders
 from mooring.framework.runtime.with_extenders import schedule_pod, still_fits
 from mooring.framework.status import Code, PostFilterResult
@@ -369,6 +371,31 @@ def test_a_node_that_has_filled_up_meanwhile_does_not_fit_any_more() -> None:
     later = cycle_of(harness, make_pod("w"))
     assert still_fits(harness.framework, cycle, later, "b")
     assert later[plugin] == ["the nodes of PreScore"]
+
+
+class AtMostInCluster(AtMost):
+    """Counts the pods of the cluster in PreFilter."""
+
+    def pre_filter(self, cycle: Cycle) -> None:
+        cycle[self] = int(NodeView.all_nodes(cycle.snapshot).pod_count.sum())
+
+    def filter(self, cycle: Cycle, nodes: NodeView) -> FilterStatuses:
+        is_full = np.full(len(nodes), cycle[self] >= self.limit)
+        return FilterStatuses.reject(is_full, Reject("full"))
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_the_filters_use_what_pre_filter_has_counted_now(limit: int) -> None:
+    plugin = AtMostInCluster(limit)
+    harness = Harness([make_node("a"), make_node("b")], [plugin])
+    cycle = cycle_of(harness, make_pod("w"))
+    assert pre_filter(harness.framework, cycle).status is None
+    assert cycle[plugin] == 0
+    harness.cache.put_pod(make_pod("q", node="a"))
+
+    later = cycle_of(harness, make_pod("w"))
+    assert still_fits(harness.framework, cycle, later, "b") is (limit == 2)
+    assert (later[plugin], cycle[plugin]) == (1, 0)
 
 
 def test_an_extender_that_accepts_all_nodes_is_followed_by_the_next() -> None:

@@ -94,6 +94,54 @@ def test_a_changed_rule_and_a_deleted_rule_give_taints_back() -> None:
     assert audit_devices(there) == []
 
 
+def pool_slice(name: str) -> ResourceSlice:
+    """Returns a slice with the pool and the device of this name."""
+    return make_slice(name, [make_device(name)], pool=name, node="a")
+
+
+@pytest.mark.parametrize("selector", ["pool", "device"])
+def test_a_rule_that_selects_another_slice_gives_back_the_taint_of_the_first(selector: str) -> None:
+    there = devices()
+    for name in ("s", "t", "u"):
+        there.put(pool_slice(name))
+    changes: list[str] = []
+
+    def on_change(old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        assert old is not None
+        assert new is not None
+        assert old.spec.devices[0].taints != new.spec.devices[0].taints
+        assert new in there.slices.objects()
+        changes.append(new.metadata.name)
+
+    there.taint_rules.listen(on_change)
+
+    there.put(rule("r", **{selector: "s"}))
+    assert (taints(there, "s"), taints(there, "t")) == ({"s": ["r"]}, {"t": []})
+    assert changes == ["s"]
+    there.put(rule("r", **{selector: "t"}))
+    assert (taints(there, "s"), taints(there, "t")) == ({"s": []}, {"t": ["r"]})
+    assert changes == ["s", "s", "t"]
+    there.put(rule("r", **{selector: "t", "driver": "other"}))
+    assert taints(there, "t") == {"t": []}
+    assert changes == ["s", "s", "t", "t"]
+    assert audit_devices(there) == []
+
+
+def test_a_rule_with_another_taint_replaces_its_own_alone() -> None:
+    there = devices()
+    there.put(two_devices())
+    there.put(rule("q"))
+    there.put(rule("r"))
+    there.put(rule("r", effect="NoExecute"))
+    obj = next(iter(there.slices.objects()))
+    for device in obj.spec.devices:
+        assert [(taint.key, taint.effect) for taint in device.taints] == [
+            ("q", "NoSchedule"),
+            ("r", "NoExecute"),
+        ]
+    assert audit_devices(there) == []
+
+
 def test_a_rule_with_effect_none_prevents_no_allocation() -> None:
     there = devices()
     there.put(two_devices())

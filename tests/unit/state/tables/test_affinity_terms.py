@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mooring.objects.pod import Pod
 from mooring.objects.selectors import NOTHING, Selector, requirement, selector_of
 from mooring.state import PodInfo, audit
 from mooring.state.cache import Cache
-from mooring.state.tables.affinity_terms import CELLS_PER_ENTRY, ENTRIES_MIN, RowCounts, TermIndex
+from mooring.state.tables.affinity_terms import (
+    CELLS_PER_ENTRY,
+    ENTRIES_MIN,
+    TERMS_MAX,
+    RowCounts,
+    TermIndex,
+)
 from mooring.state.tables.pod_terms import NO_TERMS, Term, terms_of
 from mooring.testing import make_node, make_pod
 from tests.plugins.affinity_clusters import avoids, near, wants, web
@@ -309,6 +316,39 @@ def test_terms_without_namespaces_are_those_of_the_namespace_of_each_pod() -> No
     assert cache.terms.compiled(info) == terms_of(info)
     assert cache.terms.compiled(other) == terms_of(other) != terms_of(info)
     assert cache.terms.compiled(PodInfo(make_pod())) is NO_TERMS
+
+
+def test_an_affinity_that_pods_of_two_namespaces_share_is_compiled_for_each() -> None:
+    table = Cache().terms
+    one = web("one", wants(near()))
+    other = replace(one, metadata=replace(one.metadata, namespace="red"))
+    assert one.spec.affinity is other.spec.affinity
+
+    compiled = [table.compiled(PodInfo(pod)) for pod in (one, other, one, other)]
+
+    assert [[*terms.affinity[0].namespaces] for terms in compiled] == [
+        ["default"],
+        ["red"],
+        ["default"],
+        ["red"],
+    ]
+    assert compiled[0] is compiled[2]
+    assert compiled[1] is compiled[3]
+
+
+def test_many_terms_are_compiled_again_and_the_others_once() -> None:
+    table = Cache().terms
+    for count, is_cached in ((TERMS_MAX, True), (TERMS_MAX + 1, False)):
+        info = PodInfo(web("one", wants(*(near(str(number)) for number in range(count)))))
+        compiled = table.compiled(info)
+        assert (table.compiled(info) is compiled) is is_cached
+        assert table.compiled(info) == compiled == terms_of(info)
+
+
+@pytest.mark.parametrize("affinity", [None, {}, {"nodeAffinity": {}}])
+def test_a_pod_without_affinity_to_pods_has_no_terms(affinity: dict[str, Any] | None) -> None:
+    pod = make_pod("one", spec={"affinity": affinity} if affinity is not None else {})
+    assert Cache().terms.compiled(PodInfo(pod)) is NO_TERMS
 
 
 def test_counts_of_many_rows_grow_with_the_cluster() -> None:
