@@ -328,13 +328,23 @@ def test_the_least_recently_used_answers_go_first(monkeypatch: pytest.MonkeyPatc
 
 def test_the_limit_follows_from_the_memory_that_answers_take() -> None:
     cache = ResultCache(("F", "G"), 3)
-    each = 1_000_000 * (2 + 2 * 2 + 8 * 3) + 4096  # 30 MB, so two would fit: the floor counts
-    assert answers_module.MEMORY_LIMIT_BYTES // each == 2
-
     for number in range(20):
         cache.of(number, 1)
 
     assert len(cache) == 20
+
+
+def test_all_columns_together_are_within_the_limit_of_memory() -> None:
+    cache, capacity = ResultCache(("F",), 1), 50_000
+    answers = [cache.of(number, capacity) for number in range(100)]
+
+    left = answers[-len(cache) :]
+    columns = [
+        (it.results.refused_by, it.results.feasible, *it.results.codes, *it.raw, it.final_total)
+        for it in left
+    ]
+    each = sum(column.nbytes for column in columns[0])
+    assert len(left) * each <= answers_module.MEMORY_LIMIT_BYTES < (len(left) + 1) * (each + 4096)
 
 
 def test_a_table_that_has_grown_begins_new_answers() -> None:
