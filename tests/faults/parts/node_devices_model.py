@@ -26,6 +26,8 @@ DRIVER: Final = "gpu.test"
 #: The states of a pool that cannot be used: slices are missing, or contradict each other.
 INCOMPLETE: Final = "incomplete"
 INVALID: Final = "invalid"
+#: The number of devices that a claim may have.
+MOST: Final = 32
 
 
 class ModelDevice(NamedTuple):
@@ -74,6 +76,26 @@ class SearchFailed(Exception):
     def text(self, names: Sequence[str]) -> str:
         """Returns the whole text, with the name of the claim."""
         return f"claim default/{names[self._claim]}, request {self._name}: {self._what}"
+
+
+class TooManyRequested(SearchFailed):
+    """A claim requests more devices on a node than it may have.
+
+    Args:
+        claim: The number of the claim.
+        what: The text after its name.
+    """
+
+    def __init__(self, claim: int, what: str) -> None:
+        super().__init__(claim, "", what)
+
+    def text(self, names: Sequence[str]) -> str:
+        """Returns the whole text, with the name of the claim."""
+        return f"claim default/{names[self._claim]}: {self._what}"
+
+
+class _BeyondLimit(Exception):
+    """A claim would have too many devices, whichever it has for its requests so far."""
 
 
 class TaintRule(NamedTuple):
@@ -188,6 +210,11 @@ class DeviceSearch:
         usage: What other claims have.
         classes: Name of a class -> the conditions of its devices: attribute and value.
         rules: The rules that taint devices: pool and device, None = any, and the taint.
+        most: The number of devices that a claim may have.
+
+    Attributes:
+        n_limited: How many choices would have had too many devices.
+        n_others: In how many of these cases other devices were searched for requests before.
     """
 
     def __init__(
@@ -196,7 +223,10 @@ class DeviceSearch:
         usage: Usage,
         classes: Mapping[str, Mapping[str, str]],
         rules: Sequence[TaintRule] = (),
+        most: int = MOST,
     ) -> None:
+        self.n_limited = self.n_others = 0
+        self._most = most
         self._unusable = [pool for pool in pools if pool.state]
         self._devices = [device for pool in pools for device in pool.devices]
         self._usage = usage
@@ -210,7 +240,7 @@ class DeviceSearch:
 
         Raises:
             SearchFailed: all devices are requested, and a pool is incomplete or invalid, or a
-                constraint forbids one of them.
+                constraint forbids one of them; or a claim requests too many.
         """
         self._specs = specs
         for claim, spec in enumerate(specs):
@@ -220,32 +250,78 @@ class DeviceSearch:
                     state = "being updated" if pool.state == INCOMPLETE else "invalid"
                     text = f"resource pool {DRIVER}/{pool.name} is currently {state}"
                     raise SearchFailed(claim, name, f"asks for all devices, but {text}")
-        return list(self._taken) if self._request(0, 0) else None
+            least = sum(min(map(self._number_of, _items_of(it))) for it in spec["requests"])
+            if least > self._most:
+                text = f"number of requested devices {least} exceeds the claim limit of "
+                raise TooManyRequested(claim, f"{text}{self._most}")
+        try:
+            return list(self._taken) if self._request(0, 0) else None
+        except _BeyondLimit:
+            return None
+
+    def _number_of(self, choice: Document) -> int:
+        """Returns how many devices a request asks for, those in use among them."""
+        if choice["allocationMode"] != "All":
+            return int(choice["count"])
+        return len(self._listed(choice))
+
+    def _listed(self, choice: Document) -> list[ModelDevice]:
+        """Returns the devices of a request for all of them: they are listed before the search."""
+        matching = [device for device in self._devices if self._matches(choice, device)]
+        return [it for it in matching if self._consumed(choice, it, ()) is not None]
 
     def _request(self, claim: int, number: int) -> bool:
-        """Takes devices from this request of this claim on."""
+        """Takes devices from this request of this claim on.
+
+        Raises:
+            _BeyondLimit: the claim would have too many, by each alternative of this request.
+        """
         if claim == len(self._specs):
             return True
         requests = self._specs[claim]["requests"]
         if number == len(requests):
-            return self._request(claim + 1, 0)
+            try:
+                return self._request(claim + 1, 0)
+            except _BeyondLimit:
+                # With other alternatives of this claim the next one may get others.
+                return False
         request = requests[number]
-        choices = [("", request.get("exactly"))]
-        if "firstAvailable" in request:
-            choices = [(item["name"], item) for item in request["firstAvailable"]]
-        return any(self._choice(claim, number, name, choice) for name, choice in choices)
+        if "firstAvailable" not in request:
+            return self._choice(claim, number, "", request["exactly"])
+        n_beyond = 0
+        for item in request["firstAvailable"]:
+            try:
+                if self._choice(claim, number, item["name"], item):
+                    return True
+            except _BeyondLimit:
+                n_beyond += 1
+        if n_beyond == len(request["firstAvailable"]):
+            raise _BeyondLimit
+        self.n_others += n_beyond > 0
+        return False
 
     def _choice(self, claim: int, number: int, alternative: str, choice: Any) -> bool:
-        matching = [device for device in self._devices if self._matches(choice, device)]
-        if choice["allocationMode"] == "All":
-            # They are listed before the search.
-            matching = [it for it in matching if self._consumed(choice, it, ()) is not None]
-            return bool(matching) and self._all(claim, number, alternative, matching)
-        return self._some(claim, number, alternative, matching, choice["count"])
+        before = len(self._taken)
+        try:
+            if choice["allocationMode"] == "All":
+                listed = self._listed(choice)
+                return bool(listed) and self._all(claim, number, alternative, listed)
+            matching = [device for device in self._devices if self._matches(choice, device)]
+            self._check_limit(claim, choice["count"])
+            return self._some(claim, number, alternative, matching, choice["count"])
+        except _BeyondLimit:
+            del self._taken[before:]
+            raise
+
+    def _check_limit(self, claim: int, count: int) -> None:
+        if count + sum(it.claim == claim for it in self._taken) > self._most:
+            self.n_limited += 1
+            raise _BeyondLimit
 
     def _all(
         self, claim: int, number: int, alternative: str, devices: Sequence[ModelDevice]
     ) -> bool:
+        self._check_limit(claim, len(devices))
         before = len(self._taken)
         for device in devices:
             if not self._take(claim, number, alternative, device, is_must=True):
@@ -380,6 +456,11 @@ class DeviceSearch:
         for rule in self._rules:
             if rule.pool in (None, device.pool) and rule.device in (None, device.name):
                 yield rule.key, rule.effect
+
+
+def _items_of(request: Document) -> Sequence[Document]:
+    """Returns the alternatives of a request, or the request itself."""
+    return request.get("firstAvailable") or [request["exactly"]]
 
 
 def _choices_of(spec: Document) -> Iterator[tuple[str, Document]]:

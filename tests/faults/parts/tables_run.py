@@ -12,6 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import reduce
 from operator import or_
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.testing import make_node, make_pod
 from tests.faults.parts.allocated_checks import check_allocated
 from tests.faults.parts.limits import set_limit
+from tests.faults.parts.memory_checks import check_counters, check_result_cache
 from tests.faults.parts.tables_checks import CHECKS
 
 CALLS: Final = 50
@@ -440,3 +442,6 @@ def run_tables(seed: int) -> None:
         set_limit(patch, affinity_terms, "ENTRIES_MIN", rng.choice((1, 2, 4)))
         for check in (*CHECKS, *STORES):
             check(rng)
+    # With a generator of their own: what the others draw stays the same.
+    for check in (check_result_cache, check_counters):
+        check(Random(f"{seed} {check.__name__}"))
