@@ -251,6 +251,7 @@ def claim_of(name: str, spec: dict[str, Any], *, computes: bool = False) -> Reso
             amounts = {name: str(amount) for name, amount in choice["capacity"].items()}
             rest["capacity"] = {"requests": amounts}
         tolerations = [{"key": key, "operator": "Exists"} for key in choice["tolerated"]]
+        tolerations += choice.get("tolerations", ())
         selectors = selectors_of(choice["where"], choice.get("form", 0), computes=computes)
         return {**rest, "selectors": selectors, "tolerations": tolerations}
 

@@ -22,12 +22,15 @@ from tests.faults.parts.node_devices_model import (
     pools_on,
     reaches,
 )
+from tests.faults.parts.node_devices_varied import VALUES, vary_counters, vary_device, vary_spec
 
 CLAIMS: Final = 6
 #: In such seeds, modulo seven, the selectors of claims compute the names of attributes.
 COMPUTES: Final = 3
 #: In such seeds, modulo six, a claim may have few devices, and many request more.
 FEW_RESULTS: Final = 2
+#: In such seeds, modulo five, attributes, tolerations and constraints have every form.
+VARIED: Final = 1
 #: An allocated claim is elsewhere, or there are too few devices.
 UNUSABLE: Final = "unusable"
 TOO_FEW: Final = "too few"
@@ -65,6 +68,8 @@ class ClaimsInUse(DeviceCluster):
     """A cluster with claims, and what fits there by the model."""
 
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
+        #: Draws attributes, tolerations and constraints of every form; None = they are simple.
+        self._varied = Random(f"{seed} varied") if seed % 5 == VARIED else None
         super().__init__(seed, has_shared=has_shared)
         #: Draws counts of requests where a claim may have few devices; None = it may have many.
         self._limit = Random(f"{seed} limit") if seed % 6 == FEW_RESULTS else None
@@ -90,7 +95,25 @@ class ClaimsInUse(DeviceCluster):
 
     def _new_spec(self) -> dict[str, Any]:
         spec = super()._new_spec()
-        return spec if self._limit is None else crowded(spec, self._limit)
+        spec = spec if self._limit is None else crowded(spec, self._limit)
+        return spec if self._varied is None else vary_spec(spec, self._varied)
+
+    def _device(self, name: str, pool: str) -> dict[str, Any]:
+        device = super()._device(name, pool)
+        if self._varied is not None:
+            vary_device(device, self._varied)
+        return device
+
+    def _put_slice(
+        self, name: str, pool: str, generation: int, count: int, rest: dict[str, Any]
+    ) -> None:
+        if self._varied is not None:
+            vary_counters(rest.get("devices", ()), self._varied)
+        super()._put_slice(name, pool, generation, count, rest)
+
+    def _taint(self) -> dict[str, str]:
+        taint = super()._taint()
+        return taint if self._varied is None else {**taint, "value": self._varied.choice(VALUES)}
 
     def _claims_for(self) -> list[str]:
         """Returns the claims of a pod: new ones, or those of others."""

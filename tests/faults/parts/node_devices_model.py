@@ -30,18 +30,25 @@ INVALID: Final = "invalid"
 MOST: Final = 32
 
 
+#: Key, value and effect.
+Taint = tuple[str, str, str]
+#: A text, or the type and the value.
+Attribute = str | tuple[str, Any]
+
+
 class ModelDevice(NamedTuple):
     """A device: its pool, its name, its attributes, which nodes can use it, and its taints.
 
-    A taint is a key and an effect; those of rules are not among them. ``is_shared`` is for
+    A taint is a key, a value and an effect; those of rules are not among them. An attribute that is
+    no text is a pair of its type and its value. ``is_shared`` is for
     ``allowMultipleAllocations``; ``capacity`` is that of the API; ``counters`` is what it consumes.
     """
 
     pool: str
     name: str
-    attributes: Mapping[str, str]
+    attributes: Mapping[str, Attribute]
     reach: tuple[str, str]
-    taints: tuple[tuple[str, str], ...]
+    taints: tuple[Taint, ...]
     is_shared: bool = False
     capacity: Mapping[str, Document] = {}
     counters: Mapping[CounterName, int] = {}
@@ -105,6 +112,7 @@ class TaintRule(NamedTuple):
     device: str | None
     key: str
     effect: str
+    value: str = ""
 
 
 class Taken(NamedTuple):
@@ -166,12 +174,30 @@ def pools_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelPool
                 continue
         in_order = sorted(mine, key=lambda spec: spec["slice"])
         devices = [device for spec in in_order for device in devices_of(spec)]
-        if len({device.name for device in devices}) < len(devices):
+        are_twice = len({device.name for device in devices}) < len(devices)
+        if are_twice or _has_unknown_counters(everywhere, name, newest):
             result.append(ModelPool(name, INVALID, ()))
             continue
         usable = tuple(item for item in devices if reaches(item.reach, node, zone))
         result.append(ModelPool(name, "", usable))
     return result
+
+
+def _has_unknown_counters(slices: Iterable[Document], pool: str, generation: int) -> bool:
+    """Returns whether a device of a pool, on whatever node, consumes a counter that is not there."""
+    specs = [
+        spec
+        for spec in slices
+        if spec["pool"]["name"] == pool and spec["pool"]["generation"] == generation
+    ]
+    existing = {
+        (item["name"], name)
+        for spec in specs
+        for item in spec.get("sharedCounters", ())
+        for name in item["counters"]
+    }
+    consumed = [counters_of(device).keys() for spec in specs for device in spec["devices"]]
+    return any(not names <= existing for names in consumed)
 
 
 def _is_relevant(spec: Document, node: str, zone: str) -> bool:
@@ -187,9 +213,9 @@ def _is_relevant(spec: Document, node: str, zone: str) -> bool:
 def devices_of(spec: Document) -> Iterator[ModelDevice]:
     """Yields the devices of a slice."""
     for device in spec["devices"]:
-        attributes = {name: value["string"] for name, value in device["attributes"].items()}
+        attributes = {name: _attribute(value) for name, value in device["attributes"].items()}
         reach = reach_of(device if spec.get("perDeviceNodeSelection") else spec)
-        taints = tuple((taint["key"], taint["effect"]) for taint in device["taints"])
+        taints = tuple((it["key"], it["value"], it["effect"]) for it in device["taints"])
         yield ModelDevice(
             spec["pool"]["name"],
             device["name"],
@@ -422,16 +448,15 @@ class DeviceSearch:
     def _allows(self, constraint: Document, taken: Taken) -> bool:
         """Returns whether the devices so far and this one satisfy a constraint."""
         requests = constraint.get("requests")
-        if requests and taken.request not in requests:
+        if not _concerns(requests, taken):
             return True
         is_equal = "matchAttribute" in constraint
         attribute = constraint["matchAttribute" if is_equal else "distinctAttribute"]
-        name = attribute.partition("/")[2]
-        value = taken.device.attributes.get(name)
+        value = _value_of(taken.device, attribute)
         others = [
-            other.device.attributes[name]
+            _value_of(other.device, attribute)
             for other in self._taken
-            if other.claim == taken.claim and (not requests or other.request in requests)
+            if other.claim == taken.claim and _concerns(requests, other)
         ]
         if value is None:
             return False
@@ -447,15 +472,45 @@ class DeviceSearch:
 
     def _is_tolerated(self, choice: Document, device: ModelDevice) -> bool:
         """Returns whether no taint of a device keeps it from a request, also one for all."""
+        tolerations = [{"key": key, "operator": "Exists"} for key in choice.get("tolerated", ())]
+        tolerations += choice.get("tolerations", ())
         return all(
-            effect == "None" or key in choice.get("tolerated", ())
-            for key, effect in (*device.taints, *self._taints_of_rules(device))
+            taint[2] == "None" or any(_tolerates(toleration, taint) for toleration in tolerations)
+            for taint in (*device.taints, *self._taints_of_rules(device))
         )
 
-    def _taints_of_rules(self, device: ModelDevice) -> Iterator[tuple[str, str]]:
+    def _taints_of_rules(self, device: ModelDevice) -> Iterator[Taint]:
         for rule in self._rules:
             if rule.pool in (None, device.pool) and rule.device in (None, device.name):
-                yield rule.key, rule.effect
+                yield rule.key, rule.value, rule.effect
+
+
+def _attribute(value: Document) -> Attribute:
+    [(kind, content)] = value.items()
+    return content if kind == "string" else (kind, content)
+
+
+def _value_of(device: ModelDevice, attribute: str) -> str | None:
+    """Returns type and value of the attribute of a constraint; its driver's needs no domain."""
+    domain, _, name = attribute.partition("/")
+    value = device.attributes.get(attribute)
+    if value is None and domain == DRIVER:
+        value = device.attributes.get(name)
+    # As texts: 1 is not true.
+    return None if value is None else repr(value)
+
+
+def _concerns(requests: Sequence[str] | None, taken: Taken) -> bool:
+    """Returns whether a constraint on some requests, or alternatives, counts a device."""
+    names = {taken.request, f"{taken.request}/{taken.alternative}"}
+    return not requests or not names.isdisjoint(requests)
+
+
+def _tolerates(toleration: Document, taint: Taint) -> bool:
+    key, value, effect = taint
+    is_for = toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", effect)
+    is_any = toleration.get("operator", "") == "Exists"
+    return is_for and (is_any or toleration.get("value", "") == value)
 
 
 def _items_of(request: Document) -> Sequence[Document]:

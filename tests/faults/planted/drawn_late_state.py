@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.dra import constraints, features, ledger, pools
 from mooring.dra.search import Search
 from mooring.framework.runtime.result_cache import ResultCache
 from tests.faults.planted.bug import PlantedBug
@@ -28,5 +29,55 @@ BUGS: Final = [
         "Failure.TOO_MANY in failures",
         "node_devices",
         122,
+    ),
+    PlantedBug(
+        "version_equal_to_text",
+        "a version and an equal text satisfy a constraint for equal attributes",
+        constraints,
+        "value_of",
+        'return "version", attribute.version_value',
+        'return "string", attribute.version_value',
+        "node_devices",
+        66,
+    ),
+    PlantedBug(
+        "toleration_without_value",
+        "a toleration of a device taint without a value tolerates any value",
+        ledger,
+        "tolerates",
+        "return toleration.value == taint.value",
+        "return not toleration.value or toleration.value == taint.value",
+        "shared_devices",
+        26,
+    ),
+    PlantedBug(
+        "effect_without_key",
+        "a toleration of all keys of device taints tolerates all effects",
+        ledger,
+        "tolerates",
+        "if toleration.effect and toleration.effect",
+        "if toleration.effect and toleration.key and toleration.effect",
+        "node_devices",
+        26,
+    ),
+    PlantedBug(
+        "unknown_counter_elsewhere",
+        "a pool is valid if a device of another node consumes an unknown counter",
+        pools,
+        "_checked",
+        "for part in (*slices, *others):",
+        "for part in slices:",
+        "shared_devices",
+        6,
+    ),
+    PlantedBug(
+        "taint_rules_by_gate_of_taints",
+        "the gate of device taints switches the rules that taint devices, too",
+        features,
+        "features_of",
+        'gates.get("DRADeviceTaintRules", False)',
+        'gates.get("DRADeviceTaints", False)',
+        "tables",
+        6,
     ),
 ]
