@@ -184,7 +184,7 @@ def pools_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelPool
 
 
 def _has_unknown_counters(slices: Iterable[Document], pool: str, generation: int) -> bool:
-    """Returns whether a device of a pool, on whatever node, consumes a counter that is not there."""
+    """Returns whether a device of a pool, on any node, consumes a counter that is not there."""
     specs = [
         spec
         for spec in slices
