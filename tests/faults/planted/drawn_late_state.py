@@ -6,7 +6,9 @@ from typing import Final
 
 from mooring.dra import constraints, features, ledger, pools
 from mooring.dra.search import Search
+from mooring.framework.runtime import nominated
 from mooring.framework.runtime.result_cache import ResultCache
+from mooring.plugins.volume_binding.bind_volumes import BindProgress
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -79,5 +81,45 @@ BUGS: Final = [
         'gates.get("DRADeviceTaints", False)',
         "tables",
         6,
+    ),
+    PlantedBug(
+        "first_victim_alone",
+        "only the first of several victims is removed from the state of a plugin",
+        nominated,
+        "_filter_one_node",
+        "for pod in view.removed[position]:",
+        "for pod in view.removed[position][:1]:",
+        "points",
+        0,
+    ),
+    PlantedBug(
+        "rejections_without_nominated_pods",
+        "a node that is rejected without its nominated pods gets the status of another node",
+        nominated,
+        "filter_with_nominated_pods",
+        "second.codes[refused] + len(first.table)",
+        "second.codes[refused]",
+        "points",
+        0,
+    ),
+    PlantedBug(
+        "undeclared_reads_are_none",
+        "a filter that does not say what it reads counts as one that reads no pods",
+        nominated,
+        "filters_reading_pods",
+        'and (not hasattr(plugin, "reads") or',
+        'and (hasattr(plugin, "reads") and',
+        "points",
+        0,
+    ),
+    PlantedBug(
+        "volumes_wait_for_all",
+        "the wait for a volume ends only when all volumes of the pod are ready",
+        BindProgress,
+        "is_condition_met",
+        "self.first_pending() != pending",
+        "self.first_pending() is None",
+        "bind_progress",
+        1,
     ),
 ]
