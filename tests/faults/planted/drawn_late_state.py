@@ -9,6 +9,8 @@ from mooring.dra.search import Search
 from mooring.framework.runtime import nominated
 from mooring.framework.runtime.result_cache import ResultCache
 from mooring.plugins.volume_binding.bind_volumes import BindProgress
+from mooring.state.devices import claims
+from mooring.state.devices.claims import Claims
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -121,5 +123,35 @@ BUGS: Final = [
         "self.first_pending() is None",
         "bind_progress",
         1,
+    ),
+    PlantedBug(
+        "claim_of_another_pod_name",
+        "the claim for extended resources is found by the UID of its owner alone",
+        Claims,
+        "for_extended_resources",
+        "owner.uid == pod_uid and owner.name == pod_name and owner.controller",
+        "owner.uid == pod_uid and owner.controller",
+        "claim_store",
+        0,
+    ),
+    PlantedBug(
+        "claim_older_than_no_number",
+        "a claim is not newer than a stored one whose version is no number",
+        claims,
+        "_is_newer",
+        "return True",
+        "return new_version is None",
+        "claim_store",
+        11,
+    ),
+    PlantedBug(
+        "restore_of_reported_claim",
+        "a claim that was assumed and reported is restored as if it had not been reported",
+        Claims,
+        "put",
+        "is_latest = not _is_newer(entry.latest.metadata, obj.metadata)",
+        "is_latest = False",
+        "claim_store",
+        2,
     ),
 ]
