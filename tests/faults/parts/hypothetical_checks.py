@@ -63,7 +63,7 @@ class Weighing:
 
 
 class WeighingOnce(Weighing):
-    """Weighs all nodes in PreFilter; what changes is told by view."""
+    """Weighs all nodes in PreFilter, without the changes of a view."""
 
     def pre_filter(self, cycle: Cycle) -> None:
         """Stores the weight of each node."""
@@ -131,7 +131,7 @@ def hypothetical_problems(rng: Random) -> Iterator[str]:
 
 
 class Sums:
-    """What plugins say of a node, by sums of the weights of its pods."""
+    """The verdicts of plugins on a node, by sums of the weights of its pods."""
 
     def __init__(self, plugins: Sequence[Weighing], pods: Pods) -> None:
         self.plugins, self._pods = plugins, pods

@@ -8,6 +8,7 @@ from mooring.dra import constraints, features, ledger, pools
 from mooring.dra.search import Search
 from mooring.framework.runtime import nominated
 from mooring.framework.runtime.result_cache import ResultCache
+from mooring.plugins.dynamic_resources.extended_resources import _OfResource
 from mooring.plugins.volume_binding.bind_volumes import BindProgress
 from mooring.state.devices import claims
 from mooring.state.devices.claims import Claims
@@ -153,5 +154,15 @@ BUGS: Final = [
         "is_latest = False",
         "claim_store",
         2,
+    ),
+    PlantedBug(
+        "requests_numbered_as_written",
+        "requests for extended resources have the numbers in which a container lists them",
+        _OfResource,
+        "_request",
+        "sorted(amounts).index(self._resource)",
+        "list(amounts).index(self._resource)",
+        "extended",
+        0,
     ),
 ]
