@@ -12,6 +12,7 @@ tryTranslatePVToCSI).
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from mooring.state.cache import Cache
 from mooring.testing import make_pod
 from tests.faults.parts.binding_waits import device_waits, volume_waits
 from tests.faults.parts.spoiled_objects import holds, spoiled_object
+from tests.faults.parts.wait_turns import device_turns, volume_turns
 from tests.plugins import volume_binding_twin, volume_clusters
 from tests.plugins.volume_binding_twin import affinity, csi_affinity, has_taken_over, reaches
 from tests.plugins.volume_limits_twin import IN_TREE, Broken, source_of, translated
@@ -258,4 +260,6 @@ def run_bind_progress(seed: int) -> None:
     rng = seeded_random(seed + WAITS_SEED)
     for _ in range(WAITS):
         run.problems += [*volume_waits(rng), *device_waits(rng)]
+    turns = Random(f"{seed} turns")
+    run.problems += [*volume_turns(turns), *device_turns(turns)]
     assert not run.problems, run.problems[0]

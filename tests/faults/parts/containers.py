@@ -11,10 +11,13 @@ from typing import Any, Final
 import pytest
 
 from mooring.dra import selectors
-from mooring.framework import equal_nodes
+from mooring.framework import equal_nodes, selector_matching
 from mooring.framework.runtime import filter_plans, plugin_errors, selection, signatures
+from mooring.plugins.dynamic_resources import shared_results
+from mooring.plugins.node_resources import device_totals
 from mooring.state.columns import caches, grouped
 from mooring.state.tables import shared_parts
+from mooring.state.volumes.free_index import first_match, sorted_list
 
 #: Class -> its containers, each with the module and the name of its limit, and how many may be
 #: there beyond it.
@@ -27,6 +30,13 @@ LIMITED: Final[dict[type, tuple[tuple[str, ModuleType, str, int], ...]]] = {
     equal_nodes.EqualNodes: (("_results", equal_nodes, "AMOUNTS_MAX", 64),),
     filter_plans.FilterPlans: (("_plans", filter_plans, "PLANS_MAX", 0),),
     filter_plans.ScorePlans: (("_plans", filter_plans, "PLANS_MAX", 0),),
+    device_totals.DeviceTotals: (("_backed", device_totals, "NAMES_MAX", 0),),
+    first_match.FirstMatchIndex: (("_cached", first_match, "_CACHED_MAX", 0),),
+    sorted_list.FreeVolumeList: (("changes", sorted_list, "CHANGES_MAX", 0),),
+    selector_matching.NodeTermEvaluator: (
+        ("_cache", selector_matching, "_CACHED_REQUIREMENTS_MAX", 0),
+    ),
+    shared_results.SharedResults: (("_searched", shared_results, "SEARCHES_MAX", 0),),
     grouped.GroupedCounts: (("_sums", grouped, "SUMS_CACHED", 0),),
     # With the one that stands for all others.
     plugin_errors.PluginErrors: (("_counts", plugin_errors, "PAIRS_MAX", 1),),
@@ -37,8 +47,8 @@ LIMITED: Final[dict[type, tuple[tuple[str, ModuleType, str, int], ...]]] = {
         ("_by_fragments", signatures, "TEMPLATES_MAX", 0),
     ),
 }
-#: A container with one of these for each plugin; a call adds those of its nodes at once.
-NESTED: Final = ("_results",)
+#: A container with one of these for each plugin, or kind of node; a call may add many at once.
+NESTED: Final = ("_results", "_searched")
 
 
 @contextmanager

@@ -98,7 +98,7 @@ class DeviceColumnsRun(NodeDevicesRun):
             self._closed[name].is_tainted = rng.random() < self._closed_rate
             self._store(name)
 
-    def run(self) -> None:
+    def _make_steps(self) -> None:
         """Makes more attempts than the run without other filters, in which more else happens."""
         for _ in range(ATTEMPTS):
             if self.problems:
@@ -106,7 +106,7 @@ class DeviceColumnsRun(NodeDevicesRun):
             self._attempt()
             if self._rng.random() < 0.2:
                 self._release()
-        super().run()
+        super()._make_steps()
 
     def _attempt(self) -> None:
         """Changes nodes in half of the attempts, and filters them for a pod."""

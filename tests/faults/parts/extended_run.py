@@ -12,6 +12,7 @@ extendeddynamicresources.go (createRequestsAndMappings).
 from __future__ import annotations
 
 from decimal import Decimal
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ class ExtendedRun:
         self.problems: list[str] = []
         self._rng = seeded_random(seed)
         self._fractions = seeded_random(seed + 2_000_000)
+        self._order = Random(f"{seed} order")
         self._classes = dict(
             zip(RESOURCES, seeded_random(seed + 1_000_000).sample(CLASSES, 3), strict=True)
         )
@@ -83,6 +85,8 @@ class ExtendedRun:
         }
         if rng.random() < 0.5:
             requests["cpu"] = "1"
+        # In any order: a request has the number of its resource among the sorted ones.
+        requests = dict(self._order.sample(list(requests.items()), len(requests)))
         container: dict[str, Any] = {"name": name, "resources": {"requests": requests}}
         if is_init and rng.random() < 0.4:
             container["restartPolicy"] = "Always"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import cycle
+from random import Random
 from typing import Any, Final
 
 import msgspec
@@ -163,6 +164,38 @@ class ClaimSpecs:
         return {"capacity": {name: rng.choice((1, 2, 3, 4, 6, 9)) for name in names}}
 
 
+def crowded(spec: dict[str, Any], rng: Random) -> dict[str, Any]:
+    """Returns a spec with more devices and alternatives, so that a claim may have too many.
+
+    Several devices of a request with distinct attributes are not modelled.
+    """
+    if any("distinctAttribute" in it for it in spec["constraints"]):
+        return spec
+    requests = [_with_more(request, rng) for request in spec["requests"]]
+    if len(requests) < 2 or rng.random() < 0.3:
+        copied = deepcopy(rng.choice(requests))
+        requests.append(_with_more({**copied, "name": f"r{len(requests)}"}, rng))
+    return {**spec, "requests": requests}
+
+
+def _with_more(request: dict[str, Any], rng: Random) -> dict[str, Any]:
+    """Returns a request with other counts, most of them as alternatives."""
+    name, items = request["name"], request.get("firstAvailable") or [request["exactly"]]
+    if "firstAvailable" not in request:
+        if rng.random() < 0.4:
+            return request
+        items = [items[0] | {"name": "first"}, items[0] | {"name": "second"}]
+    choices = []
+    for item in items:
+        changed = {**item, "count": item["count"] and rng.choice((1, 1, 2, 3))}
+        if rng.random() < 0.3:
+            changed["deviceClassName"] = rng.choice(("gpu", "x", "y"))
+        if rng.random() < 0.3:
+            changed |= {"where": {"bus": rng.choice("12")}, "form": 0}
+        choices.append(changed)
+    return {"name": name, "firstAvailable": choices}
+
+
 def _plain(count: int) -> dict[str, Any]:
     """Returns a request for any devices."""
     return {
@@ -218,6 +251,7 @@ def claim_of(name: str, spec: dict[str, Any], *, computes: bool = False) -> Reso
             amounts = {name: str(amount) for name, amount in choice["capacity"].items()}
             rest["capacity"] = {"requests": amounts}
         tolerations = [{"key": key, "operator": "Exists"} for key in choice["tolerated"]]
+        tolerations += choice.get("tolerations", ())
         selectors = selectors_of(choice["where"], choice.get("form", 0), computes=computes)
         return {**rest, "selectors": selectors, "tolerations": tolerations}
 

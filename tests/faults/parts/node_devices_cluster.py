@@ -319,7 +319,7 @@ class DeviceCluster(DeviceClasses):
         pool = rng.choice((None, *self._pools))
         device = rng.choice((None, "0-0", "0-1"))
         taint = self._taint()
-        self._rules[name] = TaintRule(pool, device, taint["key"], taint["effect"])
+        self._rules[name] = TaintRule(pool, device, taint["key"], taint["effect"], taint["value"])
         selector = {"driver": DRIVER, "pool": pool, "device": device}
         body = {
             "metadata": {"name": name},

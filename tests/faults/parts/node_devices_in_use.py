@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any, Final
 
+import pytest
+
+from mooring.dra import requests
 from mooring.objects.pod import Pod
 from tests.faults.parts.device_usage import usage_of
-from tests.faults.parts.node_devices_claims import claim_of
+from tests.faults.parts.limits import set_limit
+from tests.faults.parts.node_devices_claims import claim_of, crowded
 from tests.faults.parts.node_devices_cluster import DeviceCluster
 from tests.faults.parts.node_devices_model import (
     INVALID,
+    MOST,
     DeviceSearch,
     SearchFailed,
     Taken,
     pools_on,
     reaches,
 )
+from tests.faults.parts.node_devices_varied import VALUES, vary_counters, vary_device, vary_spec
 
 CLAIMS: Final = 6
 #: In such seeds, modulo seven, the selectors of claims compute the names of attributes.
 COMPUTES: Final = 3
+#: In such seeds, modulo six, a claim may have few devices, and many request more.
+FEW_RESULTS: Final = 2
+#: In such seeds, modulo five, attributes, tolerations and constraints have every form.
+VARIED: Final = 1
 #: An allocated claim is elsewhere, or there are too few devices.
 UNUSABLE: Final = "unusable"
 TOO_FEW: Final = "too few"
@@ -57,12 +68,52 @@ class ClaimsInUse(DeviceCluster):
     """A cluster with claims, and what fits there by the model."""
 
     def __init__(self, seed: int, *, has_shared: bool = False) -> None:
+        #: Draws attributes, tolerations and constraints of every form; None = they are simple.
+        self._varied = Random(f"{seed} varied") if seed % 5 == VARIED else None
         super().__init__(seed, has_shared=has_shared)
+        #: Draws counts of requests where a claim may have few devices; None = it may have many.
+        self._limit = Random(f"{seed} limit") if seed % 6 == FEW_RESULTS else None
+        #: The number of devices that a claim may have.
+        self._most = MOST if self._limit is None else self._limit.choice((2, 3, 3, 4))
+        #: How many choices had too many devices, and how many of these led to other devices.
+        self.n_limited = self.n_others = 0
         self._claims: dict[str, ClaimInUse] = {}
         self._reserved: list[Reserved] = []
         self._computes = seed % 7 == COMPUTES
         #: Bound pods, and their claims.
         self._bound: list[Reserved] = []
+
+    def run(self) -> None:
+        """Makes all steps, and compares."""
+        with pytest.MonkeyPatch.context() as patch:
+            if self._limit is not None:
+                set_limit(patch, requests, "RESULTS_MAX", self._most)
+            self._make_steps()
+
+    def _make_steps(self) -> None:
+        raise NotImplementedError
+
+    def _new_spec(self) -> dict[str, Any]:
+        spec = super()._new_spec()
+        spec = spec if self._limit is None else crowded(spec, self._limit)
+        return spec if self._varied is None else vary_spec(spec, self._varied)
+
+    def _device(self, name: str, pool: str) -> dict[str, Any]:
+        device = super()._device(name, pool)
+        if self._varied is not None:
+            vary_device(device, self._varied)
+        return device
+
+    def _put_slice(
+        self, name: str, pool: str, generation: int, count: int, rest: dict[str, Any]
+    ) -> None:
+        if self._varied is not None:
+            vary_counters(rest.get("devices", ()), self._varied)
+        super()._put_slice(name, pool, generation, count, rest)
+
+    def _taint(self) -> dict[str, str]:
+        taint = super()._taint()
+        return taint if self._varied is None else {**taint, "value": self._varied.choice(VALUES)}
 
     def _claims_for(self) -> list[str]:
         """Returns the claims of a pod: new ones, or those of others."""
@@ -101,12 +152,16 @@ class ClaimsInUse(DeviceCluster):
         ]
         pools = pools_on(self._slices.values(), name, zone)
         usage = usage_of(taken, self._slices.values())
-        search = DeviceSearch(pools, usage, self._wheres, list(self._rules.values()))
+        rules = list(self._rules.values())
+        search = DeviceSearch(pools, usage, self._wheres, rules, self._most)
         try:
             devices = search.run(specs)
         except SearchFailed as error:
             names = [it for claim in claims if not claim.taken for it in self._names_of(claim)]
             return error.text([*names, IN_MEMORY])
+        finally:
+            self.n_limited += search.n_limited
+            self.n_others += search.n_others
         if devices is None:
             return INVALID if any(pool.state == INVALID for pool in pools) else TOO_FEW
         is_usable = all(_is_usable(claim, name, zone) for claim in claims if claim.taken)

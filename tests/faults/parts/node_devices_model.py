@@ -26,20 +26,29 @@ DRIVER: Final = "gpu.test"
 #: The states of a pool that cannot be used: slices are missing, or contradict each other.
 INCOMPLETE: Final = "incomplete"
 INVALID: Final = "invalid"
+#: The number of devices that a claim may have.
+MOST: Final = 32
+
+
+#: Key, value and effect.
+Taint = tuple[str, str, str]
+#: A text, or the type and the value.
+Attribute = str | tuple[str, Any]
 
 
 class ModelDevice(NamedTuple):
     """A device: its pool, its name, its attributes, which nodes can use it, and its taints.
 
-    A taint is a key and an effect; those of rules are not among them. ``is_shared`` is for
+    A taint is a key, a value and an effect; those of rules are not among them. An attribute that is
+    no text is a pair of its type and its value. ``is_shared`` is for
     ``allowMultipleAllocations``; ``capacity`` is that of the API; ``counters`` is what it consumes.
     """
 
     pool: str
     name: str
-    attributes: Mapping[str, str]
+    attributes: Mapping[str, Attribute]
     reach: tuple[str, str]
-    taints: tuple[tuple[str, str], ...]
+    taints: tuple[Taint, ...]
     is_shared: bool = False
     capacity: Mapping[str, Document] = {}
     counters: Mapping[CounterName, int] = {}
@@ -76,6 +85,26 @@ class SearchFailed(Exception):
         return f"claim default/{names[self._claim]}, request {self._name}: {self._what}"
 
 
+class TooManyRequested(SearchFailed):
+    """A claim requests more devices on a node than it may have.
+
+    Args:
+        claim: The number of the claim.
+        what: The text after its name.
+    """
+
+    def __init__(self, claim: int, what: str) -> None:
+        super().__init__(claim, "", what)
+
+    def text(self, names: Sequence[str]) -> str:
+        """Returns the whole text, with the name of the claim."""
+        return f"claim default/{names[self._claim]}: {self._what}"
+
+
+class _BeyondLimit(Exception):
+    """A claim would have too many devices, whichever it has for its requests so far."""
+
+
 class TaintRule(NamedTuple):
     """A rule that taints devices; None = any pool, any device."""
 
@@ -83,6 +112,7 @@ class TaintRule(NamedTuple):
     device: str | None
     key: str
     effect: str
+    value: str = ""
 
 
 class Taken(NamedTuple):
@@ -144,12 +174,30 @@ def pools_on(slices: Iterable[Document], node: str, zone: str) -> list[ModelPool
                 continue
         in_order = sorted(mine, key=lambda spec: spec["slice"])
         devices = [device for spec in in_order for device in devices_of(spec)]
-        if len({device.name for device in devices}) < len(devices):
+        are_twice = len({device.name for device in devices}) < len(devices)
+        if are_twice or _has_unknown_counters(everywhere, name, newest):
             result.append(ModelPool(name, INVALID, ()))
             continue
         usable = tuple(item for item in devices if reaches(item.reach, node, zone))
         result.append(ModelPool(name, "", usable))
     return result
+
+
+def _has_unknown_counters(slices: Iterable[Document], pool: str, generation: int) -> bool:
+    """Returns whether a device of a pool, on any node, consumes a counter that is not there."""
+    specs = [
+        spec
+        for spec in slices
+        if spec["pool"]["name"] == pool and spec["pool"]["generation"] == generation
+    ]
+    existing = {
+        (item["name"], name)
+        for spec in specs
+        for item in spec.get("sharedCounters", ())
+        for name in item["counters"]
+    }
+    consumed = [counters_of(device).keys() for spec in specs for device in spec["devices"]]
+    return any(not names <= existing for names in consumed)
 
 
 def _is_relevant(spec: Document, node: str, zone: str) -> bool:
@@ -165,9 +213,9 @@ def _is_relevant(spec: Document, node: str, zone: str) -> bool:
 def devices_of(spec: Document) -> Iterator[ModelDevice]:
     """Yields the devices of a slice."""
     for device in spec["devices"]:
-        attributes = {name: value["string"] for name, value in device["attributes"].items()}
+        attributes = {name: _attribute(value) for name, value in device["attributes"].items()}
         reach = reach_of(device if spec.get("perDeviceNodeSelection") else spec)
-        taints = tuple((taint["key"], taint["effect"]) for taint in device["taints"])
+        taints = tuple((it["key"], it["value"], it["effect"]) for it in device["taints"])
         yield ModelDevice(
             spec["pool"]["name"],
             device["name"],
@@ -188,6 +236,11 @@ class DeviceSearch:
         usage: What other claims have.
         classes: Name of a class -> the conditions of its devices: attribute and value.
         rules: The rules that taint devices: pool and device, None = any, and the taint.
+        most: The number of devices that a claim may have.
+
+    Attributes:
+        n_limited: How many choices would have had too many devices.
+        n_others: In how many of these cases other devices were searched for requests before.
     """
 
     def __init__(
@@ -196,7 +249,10 @@ class DeviceSearch:
         usage: Usage,
         classes: Mapping[str, Mapping[str, str]],
         rules: Sequence[TaintRule] = (),
+        most: int = MOST,
     ) -> None:
+        self.n_limited = self.n_others = 0
+        self._most = most
         self._unusable = [pool for pool in pools if pool.state]
         self._devices = [device for pool in pools for device in pool.devices]
         self._usage = usage
@@ -210,7 +266,7 @@ class DeviceSearch:
 
         Raises:
             SearchFailed: all devices are requested, and a pool is incomplete or invalid, or a
-                constraint forbids one of them.
+                constraint forbids one of them; or a claim requests too many.
         """
         self._specs = specs
         for claim, spec in enumerate(specs):
@@ -220,32 +276,78 @@ class DeviceSearch:
                     state = "being updated" if pool.state == INCOMPLETE else "invalid"
                     text = f"resource pool {DRIVER}/{pool.name} is currently {state}"
                     raise SearchFailed(claim, name, f"asks for all devices, but {text}")
-        return list(self._taken) if self._request(0, 0) else None
+            least = sum(min(map(self._number_of, _items_of(it))) for it in spec["requests"])
+            if least > self._most:
+                text = f"number of requested devices {least} exceeds the claim limit of "
+                raise TooManyRequested(claim, f"{text}{self._most}")
+        try:
+            return list(self._taken) if self._request(0, 0) else None
+        except _BeyondLimit:
+            return None
+
+    def _number_of(self, choice: Document) -> int:
+        """Returns how many devices a request asks for, those in use among them."""
+        if choice["allocationMode"] != "All":
+            return int(choice["count"])
+        return len(self._listed(choice))
+
+    def _listed(self, choice: Document) -> list[ModelDevice]:
+        """Returns the devices of a request for all of them: they are listed before the search."""
+        matching = [device for device in self._devices if self._matches(choice, device)]
+        return [it for it in matching if self._consumed(choice, it, ()) is not None]
 
     def _request(self, claim: int, number: int) -> bool:
-        """Takes devices from this request of this claim on."""
+        """Takes devices from this request of this claim on.
+
+        Raises:
+            _BeyondLimit: the claim would have too many, by each alternative of this request.
+        """
         if claim == len(self._specs):
             return True
         requests = self._specs[claim]["requests"]
         if number == len(requests):
-            return self._request(claim + 1, 0)
+            try:
+                return self._request(claim + 1, 0)
+            except _BeyondLimit:
+                # With other alternatives of this claim the next one may get others.
+                return False
         request = requests[number]
-        choices = [("", request.get("exactly"))]
-        if "firstAvailable" in request:
-            choices = [(item["name"], item) for item in request["firstAvailable"]]
-        return any(self._choice(claim, number, name, choice) for name, choice in choices)
+        if "firstAvailable" not in request:
+            return self._choice(claim, number, "", request["exactly"])
+        n_beyond = 0
+        for item in request["firstAvailable"]:
+            try:
+                if self._choice(claim, number, item["name"], item):
+                    return True
+            except _BeyondLimit:
+                n_beyond += 1
+        if n_beyond == len(request["firstAvailable"]):
+            raise _BeyondLimit
+        self.n_others += n_beyond > 0
+        return False
 
     def _choice(self, claim: int, number: int, alternative: str, choice: Any) -> bool:
-        matching = [device for device in self._devices if self._matches(choice, device)]
-        if choice["allocationMode"] == "All":
-            # They are listed before the search.
-            matching = [it for it in matching if self._consumed(choice, it, ()) is not None]
-            return bool(matching) and self._all(claim, number, alternative, matching)
-        return self._some(claim, number, alternative, matching, choice["count"])
+        before = len(self._taken)
+        try:
+            if choice["allocationMode"] == "All":
+                listed = self._listed(choice)
+                return bool(listed) and self._all(claim, number, alternative, listed)
+            matching = [device for device in self._devices if self._matches(choice, device)]
+            self._check_limit(claim, choice["count"])
+            return self._some(claim, number, alternative, matching, choice["count"])
+        except _BeyondLimit:
+            del self._taken[before:]
+            raise
+
+    def _check_limit(self, claim: int, count: int) -> None:
+        if count + sum(it.claim == claim for it in self._taken) > self._most:
+            self.n_limited += 1
+            raise _BeyondLimit
 
     def _all(
         self, claim: int, number: int, alternative: str, devices: Sequence[ModelDevice]
     ) -> bool:
+        self._check_limit(claim, len(devices))
         before = len(self._taken)
         for device in devices:
             if not self._take(claim, number, alternative, device, is_must=True):
@@ -346,16 +448,15 @@ class DeviceSearch:
     def _allows(self, constraint: Document, taken: Taken) -> bool:
         """Returns whether the devices so far and this one satisfy a constraint."""
         requests = constraint.get("requests")
-        if requests and taken.request not in requests:
+        if not _concerns(requests, taken):
             return True
         is_equal = "matchAttribute" in constraint
         attribute = constraint["matchAttribute" if is_equal else "distinctAttribute"]
-        name = attribute.partition("/")[2]
-        value = taken.device.attributes.get(name)
+        value = _value_of(taken.device, attribute)
         others = [
-            other.device.attributes[name]
+            _value_of(other.device, attribute)
             for other in self._taken
-            if other.claim == taken.claim and (not requests or other.request in requests)
+            if other.claim == taken.claim and _concerns(requests, other)
         ]
         if value is None:
             return False
@@ -371,15 +472,50 @@ class DeviceSearch:
 
     def _is_tolerated(self, choice: Document, device: ModelDevice) -> bool:
         """Returns whether no taint of a device keeps it from a request, also one for all."""
+        tolerations = [{"key": key, "operator": "Exists"} for key in choice.get("tolerated", ())]
+        tolerations += choice.get("tolerations", ())
         return all(
-            effect == "None" or key in choice.get("tolerated", ())
-            for key, effect in (*device.taints, *self._taints_of_rules(device))
+            taint[2] == "None" or any(_tolerates(toleration, taint) for toleration in tolerations)
+            for taint in (*device.taints, *self._taints_of_rules(device))
         )
 
-    def _taints_of_rules(self, device: ModelDevice) -> Iterator[tuple[str, str]]:
+    def _taints_of_rules(self, device: ModelDevice) -> Iterator[Taint]:
         for rule in self._rules:
             if rule.pool in (None, device.pool) and rule.device in (None, device.name):
-                yield rule.key, rule.effect
+                yield rule.key, rule.value, rule.effect
+
+
+def _attribute(value: Document) -> Attribute:
+    [(kind, content)] = value.items()
+    return content if kind == "string" else (kind, content)
+
+
+def _value_of(device: ModelDevice, attribute: str) -> str | None:
+    """Returns type and value of the attribute of a constraint; its driver's needs no domain."""
+    domain, _, name = attribute.partition("/")
+    value = device.attributes.get(attribute)
+    if value is None and domain == DRIVER:
+        value = device.attributes.get(name)
+    # As texts: 1 is not true.
+    return None if value is None else repr(value)
+
+
+def _concerns(requests: Sequence[str] | None, taken: Taken) -> bool:
+    """Returns whether a constraint on some requests, or alternatives, counts a device."""
+    names = {taken.request, f"{taken.request}/{taken.alternative}"}
+    return not requests or not names.isdisjoint(requests)
+
+
+def _tolerates(toleration: Document, taint: Taint) -> bool:
+    key, value, effect = taint
+    is_for = toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", effect)
+    is_any = toleration.get("operator", "") == "Exists"
+    return is_for and (is_any or toleration.get("value", "") == value)
+
+
+def _items_of(request: Document) -> Sequence[Document]:
+    """Returns the alternatives of a request, or the request itself."""
+    return request.get("firstAvailable") or [request["exactly"]]
 
 
 def _choices_of(spec: Document) -> Iterator[tuple[str, Document]]:

@@ -97,8 +97,7 @@ class NodeDevicesRun(ClaimsInUse):
         #: Why nodes were rejected for the last pod; None = that is not compared.
         self._kinds: dict[str, str] | None = None
 
-    def run(self) -> None:
-        """Makes all steps, and compares."""
+    def _make_steps(self) -> None:
         rng = self._rng
         actions: tuple[Callable[[], None], ...] = (
             *(self._attempt,) * 8,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -35,6 +36,7 @@ from tests.faults.parts.attempts import totals_of
 from tests.faults.parts.binding_extenders import binding_problems
 from tests.faults.parts.evaluations import Evaluations
 from tests.faults.parts.given_nodes import given_problems
+from tests.faults.parts.hypothetical_checks import hypothetical_problems
 from tests.faults.parts.limits import few_cached_results, few_error_pairs
 from tests.faults.parts.logged import logged
 from tests.faults.parts.points_model import (
@@ -66,6 +68,8 @@ from tests.faults.parts.snapshots import Snapshots
 from tests.faults.parts.wrong_results import wrong_result_problems
 from tests.helpers.virtual_loop import run_virtually
 
+#: Clusters in which nodes are filtered without victims, and with nominated pods.
+HYPOTHETICAL: Final = 2
 ATTEMPTS: Final = 24
 KINDS: Final = 3
 #: In such seeds, modulo four, there are more kinds than cached results: entries are reused.
@@ -472,4 +476,7 @@ def run_points(seed: int) -> None:
         patch.setattr(post_filtering, "PREEMPTION", PREEMPTING)
         run_virtually(run.run(), seeded_random(seed + 1_000_000))
     problems = [*run.problems, *log_problems(log.lines)]
+    hypothetical = Random(f"{seed} hypothetical")
+    for _ in range(HYPOTHETICAL):
+        problems += hypothetical_problems(hypothetical)
     assert not problems, problems[0]

@@ -181,8 +181,10 @@ class SpoiledSpreadTwin(SpreadTwin):
 def spoiled_object(rng: Rng, obj: Any) -> Any:
     """Returns an object about volumes in which something is missing or refused."""
     if isinstance(obj, StorageClass):
-        if rng.random() < 0.3:
-            return replace(obj, volume_binding_mode=None)
+        what = rng.random()
+        if what < 0.3:
+            missing = {"provisioner": ""} if what < 0.1 else {"volume_binding_mode": None}
+            return replace(obj, **missing)
         return replace(obj, allowed_topologies=_spoiled_topologies(rng, obj))
     if isinstance(obj, PersistentVolumeClaim):
         selector = spoiled_selector(rng, obj.spec.selector)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import reduce
 from operator import or_
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from mooring.clock import Rng, seeded_random
 from mooring.cluster_event import EventResource
+from mooring.dra.features import features_of
 from mooring.errors import ConfigError
 from mooring.objects.codec.decode import convert
 from mooring.objects.meta import Namespace, ObjectMeta
@@ -38,6 +40,7 @@ from mooring.state.volumes.csi_nodes import NO_LIMIT
 from mooring.testing import make_node, make_pod
 from tests.faults.parts.allocated_checks import check_allocated
 from tests.faults.parts.limits import set_limit
+from tests.faults.parts.memory_checks import check_counters, check_result_cache
 from tests.faults.parts.tables_checks import CHECKS
 
 CALLS: Final = 50
@@ -64,6 +67,18 @@ NODE_VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "conditions": ([], [{"type": "Ready", "status": "True"}], [{"type": "Ready", "status": "?"}]),
     "declaredFeatures": ([], ["A"]),
     "images": ([], [{"names": ["web:1"], "sizeBytes": 7}], [{"names": ["db:1"], "sizeBytes": 7}]),
+}
+#: Gate -> what it switches, and its default in Kubernetes 1.36.
+GATES: Final = {
+    "DRAPrioritizedList": ("has_alternatives", True),
+    "DRAPartitionableDevices": ("has_partitions", True),
+    "DRADeviceTaints": ("has_taints", True),
+    "DRADeviceTaintRules": ("has_taint_rules", False),
+    "DRAConsumableCapacity": ("is_shareable", True),
+    "DRADeviceBindingConditions": ("has_binding_conditions", True),
+    "DRAResourceClaimDeviceStatus": ("has_binding_conditions", True),
+    "DRAExtendedResource": ("maps_resources", True),
+    "DRASchedulerFilterTimeout": ("has_filter_timeout", True),
 }
 DRIVERS: Final = ("a.csi.test", "b.csi.test")
 #: Limits of a driver; None = it has none.
@@ -427,6 +442,23 @@ STORES: Final[tuple[Callable[[Rng], None], ...]] = (
 )
 
 
+def check_device_features(rng: Rng) -> None:
+    """Compares what gates switch on or off with a table, for some gates with another value."""
+    gates = {
+        gate: rng.random() < 0.5
+        for gate in (*GATES, "PodLevelResources", "DRAAdminAccess")
+        if rng.random() < 0.5
+    }
+    expected: dict[str, bool] = {}
+    for gate, (feature, default) in GATES.items():
+        expected[feature] = gates.get(gate, default) and expected.get(feature, True)
+    features = features_of(gates)
+    actual = {name: getattr(features, name) for name in expected}
+    assert actual == expected, f"{gates} make {actual}, not {expected}"
+    is_stable = not expected["is_shareable"] and not expected["has_binding_conditions"]
+    assert features.is_stable is is_stable, f"{gates}: another allocator than upstream's"
+
+
 def run_tables(seed: int) -> None:
     """Runs a seed.
 
@@ -440,3 +472,6 @@ def run_tables(seed: int) -> None:
         set_limit(patch, affinity_terms, "ENTRIES_MIN", rng.choice((1, 2, 4)))
         for check in (*CHECKS, *STORES):
             check(rng)
+    # With a generator of their own: what the others draw stays the same.
+    for check in (check_result_cache, check_counters, check_device_features):
+        check(Random(f"{seed} {check.__name__}"))

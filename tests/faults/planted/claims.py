@@ -22,7 +22,7 @@ BUGS: Final = [
         "attempt.created = stored",
         "pass",
         runs="node_devices",
-        seed=26,
+        seed=30,
     ),
     PlantedBug(
         "created_is_unknown",
@@ -32,7 +32,7 @@ BUGS: Final = [
         "attempt.created = created = await writer.create(reserved)",
         "created = await writer.create(reserved)",
         runs="node_devices",
-        seed=26,
+        seed=82,
     ),
     PlantedBug(
         "all_must_have_conditions",

@@ -169,7 +169,7 @@ BUGS: Final = [
         'constraint.match_attribute or constraint.distinct_attribute or ""',
         'constraint.match_attribute or ""',
         runs="node_devices",
-        seed=21,
+        seed=217,
     ),
     PlantedBug(
         "searches_of_old_epoch",
@@ -179,7 +179,7 @@ BUGS: Final = [
         "self._searched.clear()",
         "pass",
         runs="node_devices",
-        seed=16,
+        seed=36,
     ),
     PlantedBug(
         "last_share_subtracts",
@@ -211,7 +211,7 @@ BUGS: Final = [
         "before.devices == after.devices",
         "len(before.devices.results) == len(after.devices.results)",
         runs="node_devices",
-        seed=2,
+        seed=21,
     ),
     PlantedBug(
         "state_of_pool_is_equal",
@@ -272,7 +272,7 @@ BUGS: Final = [
         "None if names is None else before | names",
         "names",
         runs="node_devices",
-        seed=278,
+        seed=478,
     ),
     PlantedBug(
         "column_does_not_grow",
@@ -292,7 +292,7 @@ BUGS: Final = [
         "if old is not None:",
         "if old is not None and self._rules:",
         runs="node_devices",
-        seed=26,
+        seed=16,
     ),
     PlantedBug(
         "shared_if_in_flight",

@@ -421,5 +421,6 @@ class ResultCache:
         self._entries.clear()
 
     def _limit(self, capacity: int) -> int:
-        entry_bytes = capacity * (2 + 2 * len(self._filters) + 8 * self._n_scores) + 4096
+        n_int64 = self._n_scores + 1  # with their sum
+        entry_bytes = capacity * (2 + 2 * len(self._filters) + 8 * n_int64) + 4096
         return max(8, MEMORY_LIMIT_BYTES // entry_bytes)
