@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -55,6 +56,7 @@ from tests.faults.parts.cycle_script import (
     SkippingScript,
     prepares,
 )
+from tests.faults.parts.latest_cycles import LatestCycles
 from tests.faults.parts.narrowing import Narrowing
 from tests.faults.parts.observed import observed_pair, observed_problems
 from tests.faults.parts.second_wait import SecondWait
@@ -72,6 +74,8 @@ PROFILE: Final = "default-scheduler"
 ANNOUNCES_NOT: Final = 4
 #: In such seeds, modulo three, a second plugin delays pods in Permit.
 TWO_WAIT: Final = 2
+#: In so many runs another plugin compares with which cycle each point is called.
+LATEST_SHARE: Final = 0.3
 #: In such seeds, modulo three, PostFilter wants claims to be changed, which may fail.
 CHANGES_EVERY: Final = 3
 #: In such seeds, modulo five, PreFilter leaves other nodes once extenders have answered.
@@ -485,8 +489,10 @@ def _widen(script: Script, seed: int, *, has_extenders: bool) -> None:
 
 
 def _framework_of(script: Script, seed: int, clock: Any, report: Any) -> Framework:
-    second = [SecondWait(seed, script, clock, report)] if seed % 3 == TWO_WAIT else []
-    plugins = [PrioritySort(), script, *second]
+    others: list[Any] = [SecondWait(seed, script, clock, report)] if seed % 3 == TWO_WAIT else []
+    if Random(f"{seed} latest cycles").random() < LATEST_SHARE:
+        others.append(LatestCycles(report))
+    plugins = [PrioritySort(), script, *others]
     points = {
         point: [plugin for plugin in plugins if hasattr(plugin, point)]
         for point in EXTENSION_POINTS

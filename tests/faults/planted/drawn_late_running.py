@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from mooring.extenders.http import HttpExtenderTransport
+from mooring.framework.runtime import with_extenders
+from mooring.scheduler import bind_pod
 from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
+from mooring.scheduler.resource_claims.reservation import Reservation
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from tests.faults.planted.bug import PlantedBug
 
@@ -39,5 +43,45 @@ BUGS: Final = [
         "return self._should_skip(entry.pod)",
         runs="cycle",
         seed=22,
+    ),
+    PlantedBug(
+        "refused_after_no_answer",
+        "A refusal after a try without an answer fails at once, without a read of the pod",
+        bind_pod,
+        "bind_pod",
+        "if arrives_until_s < started_at_s and not isinstance(error, Conflict):",
+        "if not isinstance(error, Conflict):",
+        runs="binding",
+        seed=1,
+    ),
+    PlantedBug(
+        "conflicts_hide_a_reservation",
+        "After five conflicts a claim is not read, though a write had no answer",
+        Reservation,
+        "write_until_known",
+        "stored = await self._stored() if arrives_until_s > -math.inf else None",
+        "stored = None",
+        runs="reservation",
+        seed=0,
+    ),
+    PlantedBug(
+        "timeouts_are_sent",
+        "A call that timed out before it was sent counts as one that may have an effect",
+        HttpExtenderTransport,
+        "__call__",
+        "raise NoResponse(message, is_sent=is_sent) from error",
+        "raise NoResponse(message) from error",
+        runs="calls",
+        seed=10,
+    ),
+    PlantedBug(
+        "filters_with_the_first_states",
+        "After the calls of extenders the node is filtered with the states from before them",
+        with_extenders,
+        "still_fits",
+        "filtering.run_filters(framework, later,",
+        "filtering.run_filters(framework, cycle,",
+        runs="cycle",
+        seed=41,
     ),
 ]
