@@ -87,7 +87,7 @@ BUGS: Final = [
         "if not may_arrive:",
         "if clock.monotonic_s() >= arrives_until_s:",
         runs="binding",
-        seed=259,
+        seed=612,
     ),
     PlantedBug(
         "late_answer_decides",
@@ -417,7 +417,7 @@ BUGS: Final = [
         "    if pod.cancel_message:\n        raise SchedulerError",
         "    if False:\n        raise SchedulerError",
         runs="cycle",
-        seed=34,
+        seed=44,
     ),
     PlantedBug(
         "interrupted_plugin_is_unnamed",
