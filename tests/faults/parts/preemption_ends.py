@@ -33,7 +33,7 @@ def _check_victims(executor: Any, report: Callable[[str], None]) -> None:
     real_all, real_evict = executor._evict_victims, executor._evict
     real_clear = executor._clear_lower_priority_nominations
     #: By preemption: the results of victims by UID.
-    results: dict[int, dict[str, bool]] = {}
+    results: dict[object, dict[str, bool]] = {}
     cleared: dict[object, bool] = {}
 
     async def clear(preemptor: PodInfo, node_name: str) -> bool:
@@ -43,12 +43,12 @@ def _check_victims(executor: Any, report: Callable[[str], None]) -> None:
 
     async def evict(run: Any, victim: PodInfo) -> bool:
         is_evicted = bool(await real_evict(run, victim))
-        results.setdefault(id(run), {})[victim.uid] = is_evicted
+        results.setdefault(run, {})[victim.uid] = is_evicted
         return is_evicted
 
     async def evict_all(run: Any, victims: Sequence[PodInfo]) -> bool:
         real: dict[str, bool] = {}
-        results[id(run)] = real
+        results[run] = real
         is_evicted = bool(await real_all(run, victims))
         *first, last = [victim.uid for victim in victims]
         has_failed = not all(real.get(uid, False) for uid in first)

@@ -6,9 +6,11 @@ from typing import Final
 
 from mooring.extenders.http import HttpExtenderTransport
 from mooring.framework.runtime import with_extenders
-from mooring.scheduler import bind_pod
+from mooring.scheduler import bind_pod, preemption
+from mooring.scheduler.bind_verification import BindVerifier
 from mooring.scheduler.binding_cycle import BindingCycle
 from mooring.scheduler.binding_tasks import BindingTasks
+from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.scheduler.resource_claims.reservation import Reservation
 from mooring.scheduler.with_extenders import ExtenderScheduler
 from tests.faults.planted.bug import PlantedBug
@@ -83,5 +85,45 @@ BUGS: Final = [
         "filtering.run_filters(framework, cycle,",
         runs="cycle",
         seed=41,
+    ),
+    PlantedBug(
+        "uncleared_nomination_spares",
+        "The last victim stays if a nomination could not be cleared",
+        PreemptionExecutor,
+        "_evict_victims",
+        "return await self._evict(run, last) and is_evicted",
+        "return is_evicted and await self._evict(run, last)",
+        runs="preemption",
+        seed=0,
+    ),
+    PlantedBug(
+        "waits_for_cancelled_victims",
+        "A preemptor waits for the deletion of a victim whose binding was cancelled",
+        preemption,
+        "_is_settled",
+        "return _is_terminating(live, uid) or (live is not None and not live.spec.node_name)",
+        "return _is_terminating(live, uid)",
+        runs="preemption",
+        seed=0,
+    ),
+    PlantedBug(
+        "next_check_after_the_answer",
+        "A binding is checked again half a minute after the answer, not after it was due",
+        BindVerifier,
+        "_check",
+        "check_at_s = binding.check_at_s + CONFIRM_TIMEOUT_S",
+        "check_at_s = self._clock.monotonic_s() + CONFIRM_TIMEOUT_S",
+        runs="verify",
+        seed=0,
+    ),
+    PlantedBug(
+        "placed_pod_is_queued",
+        "A pod that lost its binding is queued though the informer has it on a node",
+        BindVerifier,
+        "_requeue",
+        "if newest is None or newest.metadata.uid != pod.uid or newest.spec.node_name:",
+        "if newest is None or newest.metadata.uid != pod.uid:",
+        runs="verify",
+        seed=3,
     ),
 ]
