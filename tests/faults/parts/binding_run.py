@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import fields
+from random import Random
 from typing import Final, NoReturn
 
 from mooring.client import Client, Request
@@ -23,8 +25,8 @@ from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.harness.faults import DELAY_S_MAX, DELAY_S_MIN, Faults, FaultyNetwork, now_s
 from tests.faults.harness.faulty_transport import FaultyTransport
 from tests.faults.parts.bind_sleeps import Sleeps, binding_wait_problems
-from tests.faults.parts.claim_process import Heard
-from tests.faults.parts.pod_server import PREFIX, PodServer
+from tests.faults.parts.claim_process import Answer, Heard
+from tests.faults.parts.pod_server import PREFIX, PodServer, error
 from tests.helpers.virtual_loop import run_virtually
 
 PODS: Final = 30
@@ -52,6 +54,8 @@ READ_FAST_S: Final = 0.5
 DROPPED_SHARE: Final = 0.6
 CUT_SHARE: Final = 0.7
 CUT_S_MAX: Final = 5.0
+#: The refusals of a webhook: status and reason.
+REFUSALS: Final = ((403, "Forbidden"), (422, "Invalid"), (400, "BadRequest"))
 STATUSES: Final = {Conflict: 409, NotFound: 404}
 #: The faults of requests; those of watches do not occur.
 KINDS: Final = ("unreachable", "too_many", "server_error", "conflict", "lost", "slow")
@@ -88,6 +92,26 @@ class CuttingTransport(FaultyTransport):
             await asyncio.sleep(self._rng.uniform(0.0, CUT_S_MAX))
             raise OutcomeUnknown(f"{request.method} {request.path}: connection reset")
         await super()._time_out(request)
+
+
+class RefusingServer:
+    """A server some of whose bindings an admission webhook refuses.
+
+    Attributes:
+        rate: Of the bindings that are refused.
+    """
+
+    def __init__(self, inner: Transport, seed: int) -> None:
+        self._inner = inner
+        self.stream, self.close = inner.stream, inner.close
+        self._rng = Random(f"{seed} refusals")
+        self.rate = self._rng.choice((0.0, 0.0, 0.1, 0.4))
+
+    async def request(self, request: Request) -> Response:
+        """Answers a request, or refuses it."""
+        if request.method == "POST" and self.rate and self._rng.random() < self.rate:
+            return error(*self._rng.choice(REFUSALS))
+        return await self._inner.request(request)
 
 
 class LongDelays(FaultyNetwork):
@@ -143,11 +167,12 @@ class BindingRun:
         self.network = LongDelays(seeded_random(seed + 1_000_000))
         self.network.open(tasks)
         self.network.requests.uid_at = self._uid_at
-        transport = FaultyTransport(self.network, self._server)
+        self._refusing = RefusingServer(self._server, seed)
+        transport = FaultyTransport(self.network, self._refusing)
         if seed % 5 == CUTTING:
             self.network.is_late = True
             self.network.dropping = cutting = seeded_random(seed + 4_000_000)
-            transport = CuttingTransport(self.network, self._server, cutting)
+            transport = CuttingTransport(self.network, self._refusing, cutting)
         self._heard, self._sleeps = Heard(transport), Sleeps()
         self._heard.on_answer = self._sleeps.note
         self._client = Client(self._heard, rng=self._rng)
@@ -172,6 +197,7 @@ class BindingRun:
             await asyncio.sleep(BUSY_S)
             others.cancel()
             self.network.heal()
+            self._refusing.rate = 0.0
             await asyncio.wait(working, timeout=ENDED_S)
             if self._open:
                 self.problems.append(f"{self._open} bindings have not ended")
@@ -214,10 +240,11 @@ class BindingRun:
         answers.clear()
         try:
             await self._send(pod, node)
-        except SchedulerError as error:
-            result = error
+        except SchedulerError as failure:
+            result = failure
         self._open -= 1
         self._check(name, uid, node, result)
+        self._check_refusal(name, answers, result)
         if _is_sent_after_the_end([it.status for it in answers if it.request.method == "POST"]):
             self.problems.append(f"{name} is bound once more after a failure that is an answer")
         return result is None
@@ -248,6 +275,16 @@ class BindingRun:
         is_on_its_way = self.network.arrives_at_s.get(uid, 0.0) > now_s()
         if result is not None and not stored and is_on_its_way:
             self.problems.append(f"{name} failed with {result!r}, but its request is on its way")
+
+    def _check_refusal(
+        self, name: str, answers: Sequence[Answer], result: SchedulerError | None
+    ) -> None:
+        """Checks that a failure whose last binding was refused is this refusal."""
+        statuses = [it.status for it in answers if it.request.method == "POST"]
+        refused = statuses[-1] if statuses and statuses[-1] in dict(REFUSALS) else 0
+        is_other = result is None or isinstance(result, Conflict | NotFound)
+        if refused and not is_other and getattr(result, "status", 0) != refused:
+            self.problems.append(f"{name} was refused with {refused}, but failed with {result!r}")
 
     async def _act(self) -> None:
         """Binds and deletes pods as others do, and restarts the server."""

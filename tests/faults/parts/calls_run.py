@@ -15,6 +15,7 @@ import math
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from mooring.objects.codec.decode import decode
 from mooring.objects.kinds import kind_named
 from mooring.state import PodInfo
 from mooring.virtual_loop import LoopClock
+from tests.faults.parts.call_reads import BindingReads
 from tests.faults.parts.extender_addresses import address_problems
 from tests.faults.parts.virtual_runs import check_run
 
@@ -55,6 +57,9 @@ UNUSABLE: Final = {
     "http://": "no Host in request URL",
 }
 BIG: Final = 2**63
+#: These may come before the request was sent or after that; so often it is the rarer way.
+UNSENT: Final = (TimeoutError, OSError, ValueError)
+UNSENT_SHARE: Final = 0.4
 #: An answer to a binding, in the longest timeout.
 SLOW_S: Final = 6.5
 
@@ -103,6 +108,19 @@ class CallDocuments:
             managed_resources=tuple(ExtenderManagedResource(name=name) for name in resources),
             **verbs,  # type: ignore[arg-type]
         )
+
+    async def _whole_pod(self, pod: PodInfo) -> bytes:
+        return b'{"whole":"%s"}' % pod.uid.encode()
+
+    async def _whole_nodes(self, names: Sequence[str]) -> dict[str, bytes]:
+        return {name: b'{"node":"%s"}' % name.encode() for name in names if name not in self._gone}
+
+    async def _whole_pods(self, pods: Sequence[PodInfo]) -> dict[str, bytes]:
+        return {
+            pod.uid: b'{"victim":"%s"}' % pod.uid.encode()
+            for pod in pods
+            if pod.uid not in self._gone
+        }
 
     def _document(
         self, kind: str, config: Extender, pod: PodInfo, names: list[str]
@@ -252,6 +270,8 @@ class CallsRun(CallDocuments):
         #: How long a binding may take by the lease; ``inf`` = there is none.
         self._left_s = math.inf
         self._leases = seeded_random(seed + 1_000_000)
+        self._sending = Random(f"{seed} sending")
+        self._reads = BindingReads()
         client: Any = Client(None, fence=lambda: self._left_s, rng=rng)  # type: ignore[arg-type]
         self._extenders = Extenders(
             self._configs, client, clock=self._clock, rng=rng, sleep=asyncio.sleep
@@ -302,21 +322,6 @@ class CallsRun(CallDocuments):
             raise outcome
         assert isinstance(outcome, Response)
         return outcome
-
-    # -- whole objects ----------------------------------------------------------------------------
-
-    async def _whole_pod(self, pod: PodInfo) -> bytes:
-        return b'{"whole":"%s"}' % pod.uid.encode()
-
-    async def _whole_nodes(self, names: Sequence[str]) -> dict[str, bytes]:
-        return {name: b'{"node":"%s"}' % name.encode() for name in names if name not in self._gone}
-
-    async def _whole_pods(self, pods: Sequence[PodInfo]) -> dict[str, bytes]:
-        return {
-            pod.uid: b'{"victim":"%s"}' % pod.uid.encode()
-            for pod in pods
-            if pod.uid not in self._gone
-        }
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -379,6 +384,8 @@ class CallsRun(CallDocuments):
         bytes_max = OBJECTS_MAX if is_big else NAMES_MAX
         timeout_s = config.http_timeout_s if config.http_timeout_s > 0 else USUAL_S
         expected, tries, lasts_s = self._drawn(kind, config, verb, body, meaning, bytes_max)
+        is_sent = bool(self._script) and self._script[0][0]
+        self._reads.expect(meaning, expected, is_sent=is_sent)
         self._left_s = (
             self._leases.choice((math.inf, 0.05, 0.2, 2.0, 6.0)) if kind == "bind" else 0.0
         )
@@ -386,10 +393,11 @@ class CallsRun(CallDocuments):
             # It is given up with the lease, whatever would come later.
             lasts_s, name = self._left_s, json.dumps(extender.name)
             expected = f"extender {name}: no answer to {verb} in {lasts_s:g} s"
+            self._reads.expect_late()
         self._sent.clear()
         began_s = self._clock.monotonic_s()
         if kind == "bind":
-            extender._is_bound_in_the_end = _is_not_bound
+            extender._is_bound_in_the_end = self._reads.read
         try:
             real = await getattr(extender, kind)(pod, *args)
         except ExtenderError as error:
@@ -403,6 +411,8 @@ class CallsRun(CallDocuments):
             self.problems.append(
                 f"{what}: {real} in {lasted_s:.3f} s, not {expected} {lasts_s:.3f}"
             )
+        if kind == "bind":
+            self.problems += self._reads.problems(what)
         credentials = next(it for url, _, it in URLS if url == config.url_prefix)
         headers = {"content-type": "application/json"}
         if credentials:
@@ -424,6 +434,7 @@ class CallsRun(CallDocuments):
         rng = self._rng
         public = next(public for url, public, _ in URLS if url == config.url_prefix).rstrip("/")
         what = f"Post {json.dumps(f'{public}/{verb}')}"
+        self._script = []
         if problem := UNUSABLE.get(config.url_prefix):
             return f"Post {json.dumps(f'{public}/{verb}')}: {problem}", 0, 0.0
         after_s = rng.choice((0.0, 0.1, 0.4))
@@ -449,6 +460,8 @@ class CallsRun(CallDocuments):
         plain = Response(200, {"content-encoding": "identity"}, body)
         cases.append((True, plain, ""))
         is_written, outcome, text = rng.choice(cases)
+        if type(outcome) in UNSENT and self._sending.random() < UNSENT_SHARE:
+            is_written = not is_written
         result: Any = text or meaning
         self._script = [(is_written, after_s, outcome)]
         tries, lasts_s = 1, after_s
@@ -489,12 +502,6 @@ class CallsRun(CallDocuments):
         }
         if real != expected:
             self.problems.append(f"metrics are {real}, not {expected}")
-
-
-async def _is_not_bound(*_: object) -> bool:
-    """Returns that a pod is not bound: that is the subject of another run."""
-    await asyncio.sleep(0)
-    return False
 
 
 def _pod(spec: dict[str, Any], uid: str = "1-2") -> Any:

@@ -6,13 +6,14 @@ All takes multiples of half a second, so that many things happen at the same mom
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from mooring.client import ObjectChange
-from mooring.clock import Rng
+from mooring.clock import Rng, seeded_random
 from mooring.objects.pod import Pod
 from mooring.scheduler.observer import Observer
 from mooring.state import PodInfo
@@ -25,11 +26,16 @@ PODS: Final = 8
 NODES: Final = ("a", "b")
 #: Of the calls of extenders so many meet the deletion of a placed pod.
 DELETED_SHARE: Final = 0.2
-#: In some runs so many of them meet the deletion of a node that has pods. It comes back later.
+#: In such seeds so many of them meet the deletion of a node that has pods. It comes back later.
+DROPS_EVERY: Final = 3
 DROPPED_SHARE: Final = 0.1
 DROPPED: Final = NODES[0]
 ABSENT_STEPS: Final = 12
 DELETED: Final = "2026-01-01T00:00:00Z"
+#: In so many runs so many calls of extenders meet a change of the very pod that is tried.
+CHANGING_SHARE: Final = 0.4
+CHANGED_SHARE: Final = 0.15
+CHANGES: Final = ("terminate", "terminate", "delete", "replace", "bind", "relabel")
 
 
 class PodCluster(Observer):
@@ -38,19 +44,26 @@ class PodCluster(Observer):
     Args:
         rng: Draws what happens.
         on_change: Handles a change of a kind that the watch reports.
+        seed: Of the run; draws what happens to the very pod that is tried.
 
     Attributes:
         rng: See above.
         nodes: Those that exist, by name.
+        is_quiet: Whether users do nothing any more.
     """
 
-    def __init__(self, rng: Rng, on_change: Callable[[str, ObjectChange], None]) -> None:
+    def __init__(self, rng: Rng, on_change: Callable[[str, ObjectChange], None], seed: int) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self.rng, self._loop, self._on_change = rng, loop, on_change
         self._server, self._live = PodHistory(rng), dict[str, Pod]()
         self._lag_steps = rng.choice((1, 4, 12))
         self.nodes = {name: make_node(name) for name in NODES}
+        self.is_quiet = False
+        #: Draws when a node goes; None = none does.
+        self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
+        self._changing = Random(f"{seed} changes of attempted pods")
+        self._changed_share = CHANGED_SHARE * (self._changing.random() < CHANGING_SHARE)
 
     def _store(self, pod: Pod, **status: Any) -> None:
         self._server.store(pod, **status)
@@ -86,7 +99,7 @@ class PodCluster(Observer):
             self._server.remove(pod)
             self._watch(pod.metadata.name)
 
-    def delete_placed(self) -> None:
+    def _delete_placed(self) -> None:
         """Deletes a pod that is placed, now and then, which is reported at once."""
         if self.rng.random() >= DELETED_SHARE:
             return
@@ -94,7 +107,53 @@ class PodCluster(Observer):
             self._server.remove(pod)
             self._deliver(pod.metadata.name)
 
-    def drop_node(self, rng: Rng) -> None:
+    def during_call(self, uid: str) -> None:
+        """Lets events be buffered, while an extender is called for a pod."""
+        if not self.is_quiet:
+            self._delete_placed()
+            if self._drops is not None:
+                self._drop_node(self._drops)
+            self._change_attempted(uid)
+
+    def _change_attempted(self, uid: str) -> None:
+        """Changes the pod that is tried, now and then, which is reported at once."""
+        if self._changing.random() >= self._changed_share:
+            return
+        pod = next((it for it in self._server.stored.values() if it.metadata.uid == uid), None)
+        if pod is None or pod.spec.node_name:
+            return
+        what, name = self._changing.choice(CHANGES), pod.metadata.name
+        if what == "terminate":
+            self._server.store(_terminating(pod))
+        elif what == "bind":
+            self._bind(PodInfo(pod), self._changing.choice(NODES))
+        elif what == "relabel":
+            labels = {"touched": str(self._changing.randrange(9))}
+            self._server.store(replace(pod, metadata=replace(pod.metadata, labels=labels)))
+        else:
+            self._server.remove(pod)
+            if what == "replace":
+                self._server.count += 1
+                self._server.store(make_pod(name, uid=f"{name}-{self._server.count}"))
+        self._deliver(name)
+
+    def unplaceable(self, info: PodInfo) -> Iterator[str]:
+        """Yields why a pod must not be placed, by what the watch has reported of it."""
+        live = self._live.get(info.key)
+        if live is None or live.metadata.uid != info.uid:
+            yield f"{info.key} is placed, but is gone"
+        elif live.spec.node_name:
+            yield f"{info.key} is placed, but is on {live.spec.node_name}"
+        elif live.metadata.deletion_timestamp is not None:
+            yield f"{info.key} is placed, but is being deleted"
+
+    def unskippable(self, info: PodInfo) -> Iterator[str]:
+        """Yields why a pod must not be left out as one that is being deleted."""
+        live = self._live.get(info.key)
+        if info.pod is not live or info.metadata.deletion_timestamp is None:
+            yield f"{info.pod} has no attempt, but the newest one is {live}"
+
+    def _drop_node(self, rng: Rng) -> None:
         """Deletes a node, now and then, which is reported at once; it comes back."""
         if DROPPED not in self.nodes or rng.random() >= DROPPED_SHARE:
             return
@@ -112,7 +171,7 @@ class PodCluster(Observer):
 
     def _terminate(self) -> None:
         if (pod := self._server.any()) is not None:
-            self._store(replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED)))
+            self._store(_terminating(pod))
 
     def _relabel(self) -> None:
         if (pod := self._server.any()) is not None:
@@ -134,3 +193,7 @@ class PodCluster(Observer):
         spec = replace(pod.spec, node_name=node_name)
         self._store(replace(pod, spec=spec), nominated_node_name="")
         return True
+
+
+def _terminating(pod: Pod) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=DELETED))

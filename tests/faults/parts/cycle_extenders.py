@@ -69,8 +69,8 @@ class FaultyExtenders:
     ) -> None:
         self.is_passive = False
         self._rng, self._causes, self._report = rng, causes, report
-        #: Called during each call: users act meanwhile.
-        self.on_call: Callable[[], None] = lambda: None
+        #: Called during each call with the UID of its pod: users act meanwhile.
+        self.on_call: Callable[[str], None] = lambda _: None
         self._rate, self._accepting = rng.choice((0.0, 0.1, 0.3)), rng.choice((0.4, 0.8))
         self._attempts: dict[str, Attempted] = {}
         #: The call that has to be repeated, since its connection was cut off.
@@ -123,7 +123,8 @@ class FaultyExtenders:
         if self._failed.pop(stage, None) == (call, self._clock.monotonic_s()):
             self._check_repeated(name, verb, json.loads(body))
         await asyncio.sleep(0.5 * rng.randrange(4))
-        self.on_call()
+        arguments = json.loads(body)
+        self.on_call(arguments["Pod"]["metadata"]["uid"])
         has_fault = not self.is_passive and rng.random() < self._rate
         kind = rng.choice(FAULTS) if has_fault else ""
         if kind == "cut off" and not is_repeated and verb == "filter":
@@ -133,7 +134,6 @@ class FaultyExtenders:
             await asyncio.sleep(TIMEOUT_S)
         if kind:
             self._failed[stage] = call, self._clock.monotonic_s()
-        arguments = json.loads(body)
         if verb == "filter":
             return self._filter(name, arguments, kind)
         return self._prioritize(arguments, kind)

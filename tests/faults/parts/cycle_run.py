@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from mooring.errors import InvariantViolation, LeaseLost
 from mooring.framework import Attempt, Diagnosis, Framework, Placement, Profile
 from mooring.framework.interface import EXTENSION_POINTS
 from mooring.framework.status import ClaimChange, PostFilterResult
+from mooring.framework.waiting_pods import WaitingPods
 from mooring.metrics.registry import Metrics
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.queue import QueuedPod, QueueOptions, SchedulingQueue
@@ -54,6 +56,7 @@ from tests.faults.parts.cycle_script import (
     SkippingScript,
     prepares,
 )
+from tests.faults.parts.latest_cycles import LatestCycles
 from tests.faults.parts.narrowing import Narrowing
 from tests.faults.parts.observed import observed_pair, observed_problems
 from tests.faults.parts.second_wait import SecondWait
@@ -71,8 +74,8 @@ PROFILE: Final = "default-scheduler"
 ANNOUNCES_NOT: Final = 4
 #: In such seeds, modulo three, a second plugin delays pods in Permit.
 TWO_WAIT: Final = 2
-#: In such seeds a node goes while an extender is called.
-DROPS_EVERY: Final = 3
+#: In so many runs another plugin compares with which cycle each point is called.
+LATEST_SHARE: Final = 0.3
 #: In such seeds, modulo three, PostFilter wants claims to be changed, which may fail.
 CHANGES_EVERY: Final = 3
 #: In such seeds, modulo five, PreFilter leaves other nodes once extenders have answered.
@@ -86,6 +89,8 @@ SCRIPTS: Final[Mapping[int, type[Script]]] = {3: SkippingScript, 5: HangingScrip
 LAST_PODS: Final = ("last", "last-1", "last-2", "last-3", "last-4", "last-5")
 #: Why an attempt is given up whose result does not fit the changed cluster, three times.
 _CHANGED: Final = "times while extenders were called"
+#: So often it is compared for which bindings a scheduler that ends would wait.
+DRAINED_EVERY_S: Final = 5.0
 #: At the end a pod waits 10 s in backoff at most, and is flushed after five minutes.
 QUIET_S: Final = 345.0
 WEIGHTS: Final = {
@@ -110,6 +115,8 @@ class FakeReporting:
         self.announced: dict[str, str] = {}
         #: UIDs of pods whose nomination was to be written in this attempt.
         self.announcing: set[str] = set()
+        #: UIDs of pods whose nomination is being written.
+        self.writing: set[str] = set()
 
     def check(self, uid: str) -> None:
         """Checks that a pod is nominated before its binding if that takes a while, else not."""
@@ -135,16 +142,22 @@ class FakeReporting:
         real = to_builtins(placed.info.pod)
         if real != expected or not placed.info.node_name:
             self._run.problems.append(f"{pod.key} is assumed as {real}, not {expected}")
+        self._run.problems += self._run.unplaceable(pod)
 
     def skipped(self, pod: PodInfo) -> None:
-        """Does nothing: a pod that is being deleted has no attempt."""
+        """Checks that the pod is being deleted, by its newest version."""
+        self._run.problems += self._run.unskippable(pod)
 
     async def expected(self, pod: PodInfo, node_name: str) -> bool:
         """Writes a nomination, in most cases."""
         if not self._run.announces:
             self._run.problems.append(f"a nomination of {pod.key} is written, which is off")
         self.announcing.add(pod.uid)
-        await asyncio.sleep(self._run.step_s())
+        self.writing.add(pod.uid)
+        try:
+            await asyncio.sleep(self._run.step_s())
+        finally:
+            self.writing.discard(pod.uid)
         is_written = self._run.rng.random() < 0.7
         if is_written:
             self.announced[pod.uid] = node_name
@@ -197,6 +210,7 @@ class CycleRun(PodCluster):
     Attributes:
         problems, rng: Differences to the models; draws what happens.
         attached, cache, metrics: The model of the queue; pods and nodes; of the scheduler.
+        bindings, reporting: The tasks that bind pods; counts what is reported.
     """
 
     def __init__(self, seed: int, tasks: asyncio.TaskGroup) -> None:
@@ -204,18 +218,19 @@ class CycleRun(PodCluster):
         #: Whether nominations are written before bindings; a gate switches that off.
         self.announces = seed % 5 != ANNOUNCES_NOT
         rng = seeded_random(seed)
-        super().__init__(rng, lambda kind, change: self._service.events.on_change(kind, change))
+        super().__init__(
+            rng, lambda kind, change: self._service.events.on_change(kind, change), seed
+        )
         clock, self.cache = LoopClock(self._loop), Cache()
         for node in self.nodes.values():
             self.cache.put_node(node)
-        #: Draw when a node goes, and an error that ends all at last; None = neither.
-        self._drops = seeded_random(seed + 2) if seed % DROPS_EVERY == 0 else None
+        #: Draws an error that ends all at last; None = nothing ends.
         self._ends = seeded_random(seed + 3) if seed % ENDS_EVERY == 0 else None
         has_extenders = rng.random() < 0.4
         self.script = SCRIPTS.get(seed % SCRIPTS_EVERY, Script)(
             rng,
             NODES,
-            lambda: self._framework.waiting,
+            self.waiting,
             self._bind_checked,
             self._candidates,
             self._placed_on,
@@ -229,24 +244,24 @@ class CycleRun(PodCluster):
         if has_extenders:
             self._extenders = FaultyExtenders(clock, rng, self.script.causes, self.problems.append)
             self._framework.set_extenders(self._extenders.extenders, rng.random)
-            self._extenders.on_call = self._during_call
+            self._extenders.on_call = self.during_call
         profiles = {PROFILE: self._framework}
         options, self._ready = QueueOptions(), asyncio.Event()
         self._queue = SchedulingQueue(
             profiles, clock=clock, options=options, on_ready=self._ready.set
         )
         events = EventHandlers(self.cache, self._queue, profiles, self._framework.waiting)
-        self._bindings, self._reporting = BindingTasks(rng), FakeReporting(self)
-        self._bindings.open(tasks)
+        self.bindings, self.reporting = BindingTasks(rng), FakeReporting(self)
+        self.bindings.open(tasks)
         self.metrics, self._prebind = Metrics(clock=clock), PodsInPreBind()
-        SchedulerMetrics(self._queue, self.cache, profiles, self._bindings).connect(self.metrics)
+        SchedulerMetrics(self._queue, self.cache, profiles, self.bindings).connect(self.metrics)
         self._scheduler = (ExtenderScheduler if has_extenders else Scheduler)(
             self.cache,
             self._queue,
             profiles,
             self._live,
-            self._bindings,
-            _any(self._reporting),
+            self.bindings,
+            _any(self.reporting),
             clock=clock,
             observer=ObserverGroup(self.observed[0], self, self.observed[1]),
             preemptions=_any(FakePreemptions(self)),
@@ -284,7 +299,7 @@ class CycleRun(PodCluster):
         scheduler._binding_cycle._handle_failure = self._on_failure
 
     def _bind_checked(self, pod: PodInfo, node_name: str) -> bool:
-        self._reporting.check(pod.uid)
+        self.reporting.check(pod.uid)
         return self._bind(pod, node_name)
 
     def check_victims(self, preemptor: PodInfo, result: PostFilterResult) -> None:
@@ -324,7 +339,7 @@ class CycleRun(PodCluster):
                     break
             self.script.is_passive = True
             if self._extenders is not None:
-                self._extenders.is_passive = True
+                self._extenders.is_passive = self.is_quiet = True
             await asyncio.sleep(QUIET_S)
             if isinstance(self.script, HangingScript):
                 await self.script.release(self._server.stored.values(), QUIET_S)
@@ -335,7 +350,7 @@ class CycleRun(PodCluster):
         left = {
             "assumed": self.cache.assumed_count(),
             "reserved": len(self.script.open),
-            "bindings": len(self._bindings),
+            "bindings": len(self.bindings),
             "in Permit": len(self._framework.waiting),
             "in PreBind": len(self._prebind),
             "events": self._queue.in_flight_events,
@@ -394,8 +409,8 @@ class CycleRun(PodCluster):
         if counted != self.script.results:
             self.problems.append(f"attempts are {counted}, not {dict(self.script.results)}")
         failures = self.script.results.total() - self.script.results["scheduled"]
-        if self._reporting.failures > failures:
-            self.problems.append(f"{self._reporting.failures} of {failures} failures are reported")
+        if self.reporting.failures > failures:
+            self.problems.append(f"{self.reporting.failures} of {failures} failures are reported")
 
     def attempted(self, entry: QueuedPod, attempt: Attempt, result: Placement | Diagnosis) -> None:
         """Checks a placement that extenders had to accept, and that a Decision can be built."""
@@ -413,15 +428,12 @@ class CycleRun(PodCluster):
 
     # -- the API server, its watch, and users -----------------------------------------------------
 
+    def waiting(self) -> WaitingPods:
+        """Returns the pods in Permit."""
+        return self._framework.waiting
+
     def _candidates(self) -> list[PodInfo]:
         return [entry.pod for entry in self._queue.pods()]
-
-    def _during_call(self) -> None:
-        """Lets events be buffered, while an extender is called."""
-        if not self.script.is_passive:
-            self.delete_placed()
-            if self._drops is not None:
-                self.drop_node(self._drops)
 
     def _placed_on(self, node_name: str) -> list[PodInfo]:
         row = self.cache.nodes.live_row(node_name)
@@ -477,8 +489,10 @@ def _widen(script: Script, seed: int, *, has_extenders: bool) -> None:
 
 
 def _framework_of(script: Script, seed: int, clock: Any, report: Any) -> Framework:
-    second = [SecondWait(seed, script, clock, report)] if seed % 3 == TWO_WAIT else []
-    plugins = [PrioritySort(), script, *second]
+    others: list[Any] = [SecondWait(seed, script, clock, report)] if seed % 3 == TWO_WAIT else []
+    if Random(f"{seed} latest cycles").random() < LATEST_SHARE:
+        others.append(LatestCycles(report))
+    plugins = [PrioritySort(), script, *others]
     points = {
         point: [plugin for plugin in plugins if hasattr(plugin, point)]
         for point in EXTENSION_POINTS
@@ -514,10 +528,14 @@ def run_attempts(seed: int, made: Callable[[int, asyncio.TaskGroup], CycleRun]) 
             async with asyncio.TaskGroup() as tasks:
                 cycle = made(seed, tasks)
                 loop.on_step = cycle.on_step
-                checking = tasks.create_task(_check_now_and_then(cycle))
+                checking = [
+                    tasks.create_task(check(cycle))
+                    for check in (_check_now_and_then, _check_drains)
+                ]
                 await cycle.run()
                 loop.on_step = lambda: None
-                checking.cancel()
+                for task in checking:
+                    task.cancel()
         except* (LeaseLost, InvariantViolation):
             if cycle is None or not cycle.script.has_ended:
                 raise
@@ -526,6 +544,18 @@ def run_attempts(seed: int, made: Callable[[int, asyncio.TaskGroup], CycleRun]) 
 
     problems = run_virtually(run(), seeded_random(seed + 1_000_000))
     assert not problems, problems[0]
+
+
+async def _check_drains(cycle: CycleRun) -> None:
+    """Compares for how many bindings a scheduler that ends would wait: not for those in Permit."""
+    await asyncio.sleep(STEP_S / 2)  # between two moments in which something happens
+    while True:
+        await asyncio.sleep(DRAINED_EVERY_S)
+        waiting = [pod.pod.uid for pod in cycle.waiting() if pod.status is None]
+        expected = cycle.script.open.keys() - (set(waiting) - cycle.reporting.writing)
+        left = await cycle.bindings.drain(0.0)
+        if left != len(expected):
+            cycle.problems.append(f"a drain waits for {left} bindings, not for {sorted(expected)}")
 
 
 async def _check_now_and_then(cycle: CycleRun) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any, Final
@@ -36,6 +36,7 @@ from mooring.queue import QueueName
 from mooring.scheduler.preemption import PreemptionExecutor
 from mooring.state import Nominator, PodInfo
 from mooring.virtual_loop import LoopClock, VirtualLoop
+from tests.faults.parts.preemption_ends import check_ends
 from tests.faults.parts.preemption_events import SCHEDULERS, PreemptionEvents
 from tests.faults.parts.unbound_victims import STEP_S, UnboundVictims
 from tests.faults.twins.attached_preemption import AttachedPreemption
@@ -169,7 +170,7 @@ class PreemptionRun:
         )
         self._real_clear = real._clear_lower_priority_nominations
         real._clear_lower_priority_nominations = self._on_clear
-        _check_waits(real, self._pods, self.problems.append)
+        check_ends(real, self._pods, self.problems.append)
 
     def _on_report(self, victim: PodInfo, outcome: str) -> None:
         self._reports.add(victim, outcome)
@@ -416,27 +417,6 @@ def _gate(run: PreemptionRun, info: PodInfo) -> Status | None:
         run.problems.append(f"the gate of {info.key} raises {error!r}")
         raise
     return Reject("waits for its victims") if is_gated else None
-
-
-def _check_waits(executor: Any, pods: Mapping[str, Pod], report: Callable[[str], None]) -> None:
-    """Checks that each wait for victims ends when all of them leave, or after five seconds."""
-    real_wait, loop = executor._wait_until_deleted, asyncio.get_running_loop()
-
-    async def wait(victims: Sequence[PodInfo]) -> None:
-        ends_s = loop.time() + OBSERVED_S
-        await real_wait(victims)
-        there = [victim.key for victim in victims if _stays(pods.get(victim.key), victim.uid)]
-        if there and loop.time() < ends_s:
-            report(f"a preemptor does not wait for {there}")
-
-    executor._wait_until_deleted = wait
-
-
-def _stays(live: Pod | None, uid: str) -> bool:
-    """Returns whether a victim is on its node, and nothing says that it leaves."""
-    if live is None or live.metadata.uid != uid:
-        return False
-    return live.metadata.deletion_timestamp is None and bool(live.spec.node_name)
 
 
 def _recorder(reports: Reports) -> Any:

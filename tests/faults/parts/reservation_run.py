@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +61,11 @@ OURS: Final = "ours"
 ARRIVES_S: Final = 120.0
 SEEN_S: Final = 115.0
 CONFLICTS_MAX: Final = 5
+#: In so many trials the first writes meet so many conflicts, then no answer, and then none of both.
+CONFLICT: Final = 409
+SCRIPTED_SHARE: Final = 0.2
+SCRIPTED_CONFLICTS: Final = (0, 3, 4, 4)
+SCRIPTED_LATE_S: Final = (0.0, 0.3, 0.6, 1.0)
 GONE, ELSEWHERE, FREED = "got deleted", "got allocated elsewhere", "got deallocated elsewhere"
 
 
@@ -83,7 +89,9 @@ class OneClaim:
         problems: Requests that must not be sent.
     """
 
-    def __init__(self, rng: Rng, claim: ResourceClaim, pod: PodInfo) -> None:
+    def __init__(
+        self, rng: Rng, claim: ResourceClaim, pod: PodInfo, script: Sequence[float]
+    ) -> None:
         self.claim: ResourceClaim | None = claim
         self.answers: list[Answer] = []
         self.times: list[tuple[float, float]] = []
@@ -92,6 +100,8 @@ class OneClaim:
         self.problems: list[str] = []
         self.ours_s = -math.inf
         self._rng, self._pod, self._count = rng, pod, 10
+        #: What the next writes meet: a conflict (409), or no answer and so many seconds on the way.
+        self._script, self._is_scripted = list(script), bool(script)
         self._errors = rng.choice(
             ((409,), (0, 409), (0,), (500, 409), (-1, 409), (-1, 0, 409, 403, 500))
         )
@@ -119,6 +129,14 @@ class OneClaim:
         on_send()
         sent_s = asyncio.get_running_loop().time()
         self._check(claim, subresource)
+        if self._script:
+            scripted = await self._scripted(subresource)
+            late_s = self._script.pop(0)
+            if isinstance(scripted, OutcomeUnknown):
+                asyncio.get_running_loop().call_later(
+                    late_s, self._store_of, claim, subresource, sent_s
+                )
+            raise scripted
         error = await self._fails("PUT", subresource)
         if isinstance(error, OutcomeUnknown) and self._rng.random() < 0.7:
             late_s = self._rng.choice((0.0, 0.0, 1.0, 60.0)) if error.__cause__ is None else 0.0
@@ -136,11 +154,23 @@ class OneClaim:
         self.last = self.claim
         return self._sends("PUT", subresource, self.claim)
 
+    async def _scripted(self, subresource: str) -> SchedulerError:
+        """Takes a while; returns the next error of the script."""
+        self._begun_s = asyncio.get_running_loop().time()
+        await asyncio.sleep(self._rng.random())
+        if self._script[0] < CONFLICT:
+            return self._answered("PUT", subresource, OutcomeUnknown("no response"))
+        self._store()
+        conflict = Conflict("", status=409, server_message="changed")
+        return self._answered("PUT", subresource, conflict)
+
     async def _fails(self, method: str, subresource: str) -> SchedulerError | None:
         """Takes a while, in which others may change the claim; returns an error, or None."""
         rng = self._rng
         self._begun_s = asyncio.get_running_loop().time()
         await asyncio.sleep(rng.random())
+        if self._is_scripted:
+            return None
         if rng.random() < self._changing:
             self._change()
         if rng.random() >= self._failing:
@@ -285,7 +315,7 @@ class ReservationRun:
 
     def __init__(self, seed: int) -> None:
         self.problems: list[str] = []
-        self._rng = seeded_random(seed)
+        self._rng, self._scripts = seeded_random(seed), Random(f"{seed} scripts")
         self._clock = LoopClock(asyncio.get_running_loop())
         self._pod = PodInfo(make_pod("web", uid="pod-uid"))
 
@@ -301,7 +331,7 @@ class ReservationRun:
         is_new = self._rng.random() < 0.6
         claim = claim_of("c-1", None if is_new else OURS, () if is_new else (OTHER,))
         allocation = allocation_of(OURS) if is_new else None
-        server = OneClaim(self._rng, claim, self._pod)
+        server = OneClaim(self._rng, claim, self._pod, self._script())
         devices = devices_in(allocation_of(OURS))
         client: Any = server
         reservation = Reservation(
@@ -323,6 +353,14 @@ class ReservationRun:
             if stored is not server.last or not self._is_reserved(stored):
                 self.problems.append(f"it ends with {stored}, but {server.last} was seen last")
         self.problems += [*server.problems, *reservation_waits(server.answers, server.times)]
+
+    def _script(self) -> list[float]:
+        """Returns what the first writes of a trial meet; mostly nothing that is certain."""
+        rng = self._scripts
+        if rng.random() >= SCRIPTED_SHARE:
+            return []
+        late_s = [rng.choice(SCRIPTED_LATE_S) for _ in range(rng.choice((1, 1, 2)))]
+        return [float(CONFLICT)] * rng.choice(SCRIPTED_CONFLICTS) + late_s
 
     def _now_s(self) -> float:
         return self._clock.monotonic_s()

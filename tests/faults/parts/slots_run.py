@@ -12,6 +12,7 @@ import asyncio
 import math
 from contextlib import nullcontext
 from functools import partial
+from random import Random
 from typing import Final, NamedTuple
 
 from mooring.clock import Rng, seeded_random
@@ -37,6 +38,12 @@ ANNOUNCED_S_MAX: Final = 4.0
 #: The pause before a pod is scheduled, once a request was not sent: it doubles up to the limit.
 PAUSE_S: Final = 0.2
 PAUSE_S_MAX: Final = 5.0
+#: A drain does not wait for bindings that wait like this.
+IDLE: Final = ("permit", "object")
+#: So many of those that wait for an object do so in a part of PreBind, a task of its own.
+PARTS_SHARE: Final = 0.3
+#: Beside a drain so many tasks that are no bindings, such as preemptions, wait for an object.
+OTHER_WAITS: Final = (0, 0, 1, 3)
 #: A binding that waits for others does so for so long, beyond any drain, or for a while.
 WAITING_S: Final = 100.0
 #: A drain is over so soon after the last binding has ended, or waits for others.
@@ -57,7 +64,10 @@ class Binding:
 
 
 class Phase(NamedTuple):
-    """A binding that works, waits for others ("permit", "object", "" = not at all), and works."""
+    """A binding that works, waits for others ("permit", "object", "" = not at all), and works.
+
+    A wait of a part of PreBind ("part") is none of the binding: other parts may work meanwhile.
+    """
 
     before_s: float
     kind: str
@@ -72,7 +82,7 @@ class Phase(NamedTuple):
     def is_working(self, at_s: float) -> bool:
         """Returns whether a drain has to wait for it at this time."""
         ends_s, last_s = self.ends_s
-        is_in_wait = self.kind and ends_s <= at_s < ends_s + self.waits_s
+        is_in_wait = self.kind in IDLE and ends_s <= at_s < ends_s + self.waits_s
         return not is_in_wait and at_s < last_s
 
 
@@ -104,6 +114,7 @@ class SlotsRun:
         self._outages = seeded_random(seed + 2_000_000) if seed % 3 == UNREACHABLE else None
         self._pause_s = 0.0
         self._draining = seeded_random(seed + 4_000_000)
+        self._others = Random(f"{seed} others")
 
     async def run(self) -> None:
         """Starts bindings as the scheduler does, and lets all end."""
@@ -136,6 +147,7 @@ class SlotsRun:
         """
         rng, began_s = self._draining, self._now_s()
         phases = [self._phase(rng) for _ in range(rng.randrange(1, 5))]
+        others = self._wait_beside()
         for phase in phases:
             self._tasks.start(partial(self._phased, phase))
         await asyncio.sleep(0.0)
@@ -152,24 +164,46 @@ class SlotsRun:
         await asyncio.sleep(ENDED_S)
         if len(self._tasks):
             self.problems.append(f"{len(self._tasks)} bindings go on after they are cancelled")
+        for task in others:
+            task.cancel()
 
-    @staticmethod
-    def _phase(rng: Rng) -> Phase:
+    def _wait_beside(self) -> list[asyncio.Task[None]]:
+        """Lets tasks that are no bindings wait for an object: no drain ends because of them."""
+        rng = self._others
+
+        async def wait(before_s: float, waits_s: float) -> None:
+            await asyncio.sleep(before_s)
+            await self._wait_for_object(waits_s)
+
+        return [
+            self._group.create_task(wait(rng.uniform(0.0, 5.0), rng.choice((1.0, WAITING_S))))
+            for _ in range(rng.choice(OTHER_WAITS))
+        ]
+
+    def _phase(self, rng: Rng) -> Phase:
         kind, waits_s = rng.choice(("", "permit", "object")), rng.choice((WAITING_S, 3.0, 8.0))
+        if kind == "object" and self._others.random() < PARTS_SHARE:
+            kind = "part"
         return Phase(rng.uniform(0.0, 10.0), kind, waits_s, rng.uniform(0.0, 10.0))
 
     async def _phased(self, phase: Phase) -> None:
         """Works, waits for others, and works again."""
-        is_in_prebind = phase.kind == "object"
+        is_in_prebind = phase.kind in ("object", "part")
         with self._tasks.outside_request() if is_in_prebind else nullcontext():
             await asyncio.sleep(phase.before_s)
-            if is_in_prebind:
-                with self._tasks.waiting_for_object():
-                    await asyncio.sleep(phase.waits_s)
+            if phase.kind == "object":
+                await self._wait_for_object(phase.waits_s)
+            elif phase.kind == "part":
+                async with asyncio.TaskGroup() as parts:
+                    parts.create_task(self._wait_for_object(phase.waits_s))
             elif phase.kind == "permit":
                 with self._tasks.waiting_in_permit():
                     await asyncio.sleep(phase.waits_s)
             await asyncio.sleep(phase.after_s)
+
+    async def _wait_for_object(self, waits_s: float) -> None:
+        with self._tasks.waiting_for_object():
+            await asyncio.sleep(waits_s)
 
     def _draw_outage(self) -> None:
         """Reports, in some runs, that requests reach the server, or do not."""

@@ -9,7 +9,8 @@ is retried soon: it is assumed, and not to be verified before it is bound once m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from mooring.state.cache import Cache
 from mooring.testing import make_node
 from mooring.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.parts.pod_server import PodServer
+from tests.faults.parts.verify_looks import check_looks
 from tests.faults.parts.virtual_runs import check_run
 from tests.helpers.queues import Bench
 
@@ -46,6 +48,10 @@ TERMINATED_SHARE: Final = 0.3
 #: In such seeds, modulo four, pods whose binding was lost are retried, after so long at most.
 #: A binding takes longer than the time between two checks, or less.
 RETRIES: Final = (1, 2)
+#: In so many runs the informer has the binding of a pod by others, which no handler of events knows
+#: yet, when a restore undoes it.
+WEIGHTS_ELSEWHERE: Final = {"place_unseen": 4}
+ELSEWHERE_SHARE: Final = 0.3
 RETRIED_S_MAX: Final = 4.0
 BINDING_S_MAX: Final = 40.0
 
@@ -75,8 +81,11 @@ class VerifyRun:
         self._verifier = BindVerifier(
             client, self._cache, self._queue, self._pods, clock=LoopClock(loop)
         )
+        self._elsewhere = Random(f"{seed} elsewhere").random() < ELSEWHERE_SHARE
         #: UID -> the time of the next check, in a list of its own for each binding.
         self._tracked: dict[str, list[float]] = {}
+        is_assumed, report = self._cache.is_assumed, self.problems.append
+        self._read = check_looks(self._verifier, self._tracked, is_assumed, report)
         #: UIDs of the pods that the informer has, but no handler of events.
         self._unseen: set[str] = set()
         self._changes = seed % 2 == 0
@@ -90,6 +99,7 @@ class VerifyRun:
         weights = WEIGHTS_BUFFERED if rng.random() < 0.5 else WEIGHTS
         if self._changes:
             weights = {**weights, **WEIGHTS_CHANGED}
+        weights = {**weights, **(WEIGHTS_ELSEWHERE if self._elsewhere else {})}
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self._verifier.run())
             for _ in range(ACTIONS):
@@ -119,6 +129,7 @@ class VerifyRun:
         del kind, namespace
         uid = next((u for u, it in self._tracked.items() if u.rpartition("-")[0] == name), "")
         due = self._tracked.get(uid)
+        self._read.add(uid)
         if due is None or not self._cache.is_assumed(uid):
             self.problems.append(f"{name} is read, but is not to be verified")
         elif self._loop.time() < due[0] - ROUNDING_S:
@@ -159,8 +170,7 @@ class VerifyRun:
             placed = self._cache.pods.get(uid)
             if placed is not None:
                 self._lost.append(placed.info.pod)
-            pod = next((pod for pod in self._pods.values() if pod.metadata.uid == uid), None)
-            is_pending = pod is not None and pod.metadata.deletion_timestamp is None
+            is_pending = _is_pending(self._pods.values(), uid)
             self._loop.call_soon(self._check, uid, False, is_pending)
             if self._retries is not None:
                 self._loop.call_later(self._retries.uniform(0.01, RETRIED_S_MAX), self._retry)
@@ -276,6 +286,14 @@ class VerifyRun:
             pod = self._pods[f"default/{name}"] = self._server.create(name)
             self._unseen.add(pod.metadata.uid)
 
+    def _place_unseen(self, name: str) -> None:
+        """Lets others bind a pod, which no handler of events has seen yet; that is lost, too."""
+        pod = self._pods.get(f"default/{name}")
+        if pod is None or pod.spec.node_name or not self._cache.is_assumed(pod.metadata.uid):
+            return
+        self._pods[f"default/{name}"] = replace(pod, spec=replace(pod.spec, node_name="elsewhere"))
+        self._server.bind(pod.metadata.uid, "")
+
     def _change(self, name: str) -> None:
         """Reports another label of a pod that still counts as pending, or its termination."""
         pod = self._pods.get(f"default/{name}")
@@ -293,6 +311,14 @@ class VerifyRun:
         if pod is not None and self._cache.is_assumed(pod.metadata.uid):
             self._cache.forget(pod.metadata.uid)
             self._track(pod)
+
+
+def _is_pending(pods: Iterable[Pod], uid: str) -> bool:
+    """Returns whether a pod is reported as one that is to be scheduled."""
+    pod = next((pod for pod in pods if pod.metadata.uid == uid), None)
+    if pod is None or pod.spec.node_name:
+        return False
+    return pod.metadata.deletion_timestamp is None
 
 
 def run_verify(seed: int) -> None:

@@ -87,7 +87,7 @@ BUGS: Final = [
         "if not may_arrive:",
         "if clock.monotonic_s() >= arrives_until_s:",
         runs="binding",
-        seed=259,
+        seed=612,
     ),
     PlantedBug(
         "late_answer_decides",
@@ -177,7 +177,7 @@ BUGS: Final = [
         "if newest.metadata.deletion_timestamp is None:",
         "if True:",
         runs="verify",
-        seed=6,
+        seed=14,
     ),
     PlantedBug(
         "tracked_anew_is_read",
@@ -407,7 +407,7 @@ BUGS: Final = [
         "    if pod.cancel_message:\n        raise SchedulerError(pod.cancel_message)\n    return",
         "    return",
         runs="preemption",
-        seed=32,
+        seed=38,
     ),
     PlantedBug(
         "cancelled_at_the_end",
@@ -417,7 +417,7 @@ BUGS: Final = [
         "    if pod.cancel_message:\n        raise SchedulerError",
         "    if False:\n        raise SchedulerError",
         runs="cycle",
-        seed=34,
+        seed=44,
     ),
     PlantedBug(
         "interrupted_plugin_is_unnamed",
@@ -477,7 +477,7 @@ BUGS: Final = [
         "    if self._unconfirmed.get(uid) is binding:\n",
         "    if True:\n",
         runs="verify",
-        seed=5,
+        seed=13,
     ),
     PlantedBug(
         "second_binding_keeps_time",

@@ -303,7 +303,7 @@ BUGS: Final = [
         "return was_waiting",
         "return True",
         runs="preemption",
-        seed=7,
+        seed=10,
     ),
     PlantedBug(
         "port_of_another_pod",

@@ -319,7 +319,7 @@ BUGS: Final = [
         "live.metadata.uid == pod.uid and ",
         "",
         runs="preemption",
-        seed=0,
+        seed=3,
     ),
     PlantedBug(
         "higher_priority_ends_clearing",
@@ -339,7 +339,7 @@ BUGS: Final = [
         "except LeaseLost:",
         "except ZeroDivisionError:",
         runs="preemption",
-        seed=4,
+        seed=7,
     ),
     PlantedBug(
         "gated_for_all_victims",
@@ -399,7 +399,7 @@ BUGS: Final = [
         "    if ends:\n        raise ends[0]\n    if not all(results):\n        return False\n",
         "    if not all(results):\n        return False\n    if ends:\n        raise ends[0]\n",
         runs="preemption",
-        seed=4,
+        seed=33,
     ),
     PlantedBug(
         "namesake_of_victim",

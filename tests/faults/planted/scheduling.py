@@ -423,7 +423,7 @@ BUGS: Final = [
         "placed is not None and placed.row == row",
         "placed is not None",
         runs="cycle",
-        seed=18,
+        seed=42,
     ),
     PlantedBug(
         "victims_from_before",
