@@ -1,6 +1,6 @@
 """Bugs of queue, scheduler, client and extenders by reviewers who had read the sources alone.
 
-List 35 of ``docs/concepts/planted-bugs.md``.
+Lists 35 and 36 of ``docs/concepts/planted-bugs.md``.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from typing import Final
 
 from mooring.client import retry
 from mooring.client.coordinated_election import CoordinatedElector
+from mooring.client.event_recorder import Recorder
 from mooring.client.informer.reflector import Reflector
+from mooring.client.lease_candidate import Candidacy
 from mooring.client.rest import requested_waits
-from mooring.client.transport.rate_limit import RateLimitedTransport
+from mooring.client.transport.rate_limit import RateLimitedTransport, TokenBucket
+from mooring.client.transport.turns import Turns
 from mooring.client.write_queue import WriteQueue
-from mooring.extenders import wire
+from mooring.extenders import http, wire
 from mooring.extenders.full_objects import FullObjectCache
 from mooring.extenders.http import HttpExtenderTransport
 from mooring.extenders.http_extender import HTTPExtender
@@ -23,12 +26,20 @@ from mooring.queue.backoff_queue import BackoffQueue
 from mooring.queue.heap import PodHeap
 from mooring.queue.in_flight import InFlight
 from mooring.queue.quarantine import Quarantine
+from mooring.queue.queueing_hints import QueueingHints
+from mooring.queue.queues import PodQueues
 from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.queue.unschedulable_pods import UnschedulablePods
+from mooring.scheduler.bind_verification import BindVerifier
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.evictor import Evictor
 from mooring.scheduler.informer_health import InformerHealth
+from mooring.scheduler.pods_in_prebind import PodsInPreBind
+from mooring.scheduler.resource_claims.claim_writer import ClaimWriter
+from mooring.scheduler.resource_claims.removal import Removal
 from mooring.scheduler.schedule_one import Scheduler
 from mooring.scheduler.service import Service
+from mooring.scheduler.status_writer import StatusWriter
 from tests.faults.planted.bug import PlantedBug
 
 BUGS: Final = [
@@ -281,5 +292,169 @@ BUGS: Final = [
         "return FilterResult(requested.names, {}, {})",
         runs="calls",
         seed=1,
+    ),
+    PlantedBug(
+        "dropped_events_leave_no_event",
+        "Dropped events leave none that stands for them",
+        InFlight,
+        "events_since",
+        "return [EVENTS_DROPPED, *self._events]",
+        "return list(self._events)",
+        runs="queue",
+        seed=0,
+    ),
+    PlantedBug(
+        "impure_hints_are_shared",
+        "Pods without a signature share the call of a hint",
+        UnschedulablePods,
+        "_pods_requeued_by",
+        "share = is_pure and (fragment is not None or _always(registrations))",
+        "share = is_pure",
+    ),
+    PlantedBug(
+        "replaced_taint_is_no_event",
+        "A replaced taint is no event",
+        event_diff,
+        "node_changes",
+        "if old.spec.taints != new.spec.taints:",
+        "if len(old.spec.taints) > len(new.spec.taints):",
+        runs="diffs",
+        seed=0,
+    ),
+    PlantedBug(
+        "pending_is_not_subtracted",
+        "A pod that was only pending stays counted",
+        PodQueues,
+        "pop",
+        "if entry.unschedulable_plugins or entry.pending_plugins:",
+        "if entry.unschedulable_plugins:",
+        runs="queue",
+        seed=0,
+    ),
+    PlantedBug(
+        "pending_plugins_are_not_asked",
+        "Only plugins that refused are asked about events of the attempt",
+        QueueingHints,
+        "strategy",
+        "for plugin in sorted(rejectors):",
+        "for plugin in sorted(entry.unschedulable_plugins):",
+        runs="queue",
+        seed=4,
+    ),
+    PlantedBug(
+        "leaving_pod_is_queued",
+        "A pod that lost its binding while it leaves is queued",
+        BindVerifier,
+        "_requeue",
+        "if newest.metadata.deletion_timestamp is None:",
+        "if pod.metadata.deletion_timestamp is None:",
+        runs="verify",
+        seed=14,
+    ),
+    PlantedBug(
+        "victim_without_a_result_is_bound",
+        "A victim whose PreBind ends as it is cancelled is bound",
+        PodsInPreBind,
+        "run",
+        "    if pod.cancel_message:",
+        "    if pod.cancel_message and result is not None:",
+        runs="broken",
+        seed=23,
+    ),
+    PlantedBug(
+        "old_claim_is_written",
+        "After a conflict the old version of a claim is written",
+        ClaimWriter,
+        "_remove_finalizer",
+        "current = newest",
+        "current = claim",
+        runs="claim_errors",
+        seed=0,
+    ),
+    PlantedBug(
+        "unknown_patch_is_not_read",
+        "The last patch with an unknown result is not read",
+        Removal,
+        "_note_failure",
+        "if isinstance(error, (OutcomeUnknown, Conflict)):",
+        "if isinstance(error, Conflict):",
+        runs="removal",
+        seed=0,
+    ),
+    PlantedBug(
+        "other_uid_fails_an_eviction",
+        "A victim that was created anew is a failed eviction",
+        Evictor,
+        "_patch_status",
+        "if not isinstance(error, NotFound) and not is_other_uid(error):",
+        "if not isinstance(error, NotFound):",
+        runs="errors",
+        seed=0,
+    ),
+    PlantedBug(
+        "cleared_nomination_is_kept",
+        "A nomination that is cleared while an update waits is kept",
+        StatusWriter,
+        "enqueue",
+        "nominated = before.nominated if update.nominated is None else update.nominated",
+        "nominated = update.nominated or before.nominated",
+        runs="status",
+        seed=0,
+    ),
+    PlantedBug(
+        "ping_after_renewal",
+        "A ping of a server whose clock is ahead is never answered",
+        Candidacy,
+        "next_version",
+        'renewed = max(now, current.spec.ping_time or "")',
+        "renewed = now",
+        runs="candidate",
+        seed=0,
+    ),
+    PlantedBug(
+        "itemless_turn_is_lost",
+        "A wakeup without an item that a cancelled task got is lost",
+        Turns,
+        "wait",
+        "if turn.done() and not turn.cancelled():",
+        "if turn.done() and not turn.cancelled() and turn.result() is not None:",
+    ),
+    PlantedBug(
+        "one_more_than_the_burst",
+        "One request more than the burst passes",
+        TokenBucket,
+        "take",
+        "min(self._burst, self._tokens + added) - 1",
+        "min(self._burst, self._tokens + added - 1)",
+        runs="layers",
+        seed=1,
+    ),
+    PlantedBug(
+        "counted_events_are_not_written",
+        "Events that were counted during the creation are not written",
+        Recorder,
+        "_write",
+        "if not was_created and series.event.series is not None",
+        "if not was_created and event.series is not None",
+        runs="errors",
+        seed=0,
+    ),
+    PlantedBug(
+        "time_after_the_read",
+        "The time is taken after the read of a pod",
+        HTTPExtender,
+        "_is_bound_in_the_end",
+        "if is_bound or (is_bound is not None and not may_arrive):",
+        "if is_bound or (is_bound is not None and self._clock.monotonic_s() >= ends_s):",
+        runs="bind_extender",
+        seed=29,
+    ),
+    PlantedBug(
+        "first_address_is_checked",
+        "Only the first address of a host is checked",
+        http,
+        "_addresses",
+        "for address in addresses:",
+        "for address in addresses[:1]:",
     ),
 ]

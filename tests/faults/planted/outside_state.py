@@ -1,30 +1,45 @@
 """Bugs of framework, state, plugins and dra by reviewers who had read the sources alone.
 
-List 35 of ``docs/concepts/planted-bugs.md``.
+Lists 35 and 36 of ``docs/concepts/planted-bugs.md``.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from mooring.dra import capacity, pools
 from mooring.dra.candidates import Candidates
 from mooring.dra.counters import AvailableCounters, ConsumedCounters
 from mooring.dra.ledger import Ledger
 from mooring.dra.pools import NodePools
 from mooring.dra.search import Search
 from mooring.dra.slices import Slices
-from mooring.framework.runtime import bind, with_extenders
+from mooring.extenders import wire
+from mooring.extenders.tls import ClientPair
+from mooring.framework import equal_nodes
+from mooring.framework.runtime import bind, post_filter, with_extenders
 from mooring.framework.runtime.combined_results import CombinedResults
 from mooring.framework.runtime.opportunistic_batch import OpportunisticBatch
+from mooring.framework.runtime.result_cache import CachedResults
 from mooring.framework.waiting_pods import WaitingPod
 from mooring.plugins.dynamic_resources import bind_claims, binding_conditions
 from mooring.plugins.dynamic_resources.plugin import DynamicResources
 from mooring.plugins.dynamic_resources.shared_results import SharedResults
+from mooring.plugins.inter_pod_affinity import terms
 from mooring.plugins.node_volume_limits import plugin as node_volume_limits_plugin
+from mooring.plugins.pod_topology_spread import hints as pod_topology_spread_hints
+from mooring.plugins.volume_binding.provisioning import ProvisioningChecks
+from mooring.plugins.volume_restrictions import VolumeRestrictions
+from mooring.plugins.volume_zone import VolumeZone
 from mooring.state.cache import Cache
+from mooring.state.columns.ports import PortTable
+from mooring.state.devices.allocated import AllocatedDevices
 from mooring.state.devices.claims import Claims
+from mooring.state.devices.signatures import NodeSignatures
 from mooring.state.devices.taint_rules import SlicesWithRules
 from mooring.state.kinds.budgets import Budgets
+from mooring.state.kinds.device_classes import DeviceClasses
+from mooring.state.kinds.namespaces import Namespaces
 from mooring.state.tables import nodes as tables_nodes
 from mooring.state.tables.affinity_terms import PodTermTable
 from mooring.state.tables.counters import PodCounters
@@ -312,5 +327,222 @@ BUGS: Final = [
         "if cached is not None:",
         runs="shared_devices",
         seed=4,
+    ),
+    PlantedBug(
+        "same_key_is_same_pair",
+        "A renewed certificate with the same key is not loaded",
+        ClientPair,
+        "refresh",
+        "if (certificate, key) == self._loaded:",
+        "if self._loaded is not None and key == self._loaded[1]:",
+        runs="trust",
+        seed=4,
+    ),
+    PlantedBug(
+        "unresolvable_nodes_are_lost",
+        "Unresolvable nodes of an extender are lost",
+        wire,
+        "read_filter",
+        "return FilterResult([node.metadata.name for node in nodes], failed, failed_and_u"
+        "nresolvable)",
+        "return FilterResult([node.metadata.name for node in nodes], failed, {})",
+        runs="filter_extender",
+        seed=2,
+    ),
+    PlantedBug(
+        "pod_counts_are_signed",
+        "Nodes share results by their number of pods, not by the allowed one",
+        equal_nodes,
+        "amounts_of",
+        "nodes.allowed_pods.item(row),",
+        "nodes.pod_count.item(row),",
+        runs="batched",
+        seed=0,
+    ),
+    PlantedBug(
+        "empty_nomination_is_none",
+        "A PostFilter plugin cannot clear the nomination",
+        post_filter,
+        "_run_plugins",
+        "if result.node_name is not None:",
+        "if result.node_name:",
+        runs="points",
+        seed=5,
+    ),
+    PlantedBug(
+        "unsigned_plugin_is_left_out",
+        "A pod that one plugin cannot sign is batched",
+        OpportunisticBatch,
+        "signature",
+        "            return None",
+        "            continue",
+        runs="batch",
+        seed=0,
+    ),
+    PlantedBug(
+        "last_columns_count",
+        "After several changes only the columns of the last one count",
+        CachedResults,
+        "_changed_rows",
+        "kinds = reduce(or_, columns.tolist())",
+        "kinds = int(columns[-1])",
+        runs="scores",
+        seed=0,
+    ),
+    PlantedBug(
+        "absent_rows_are_refused",
+        "Rows without a node get a reason",
+        CombinedResults,
+        "update",
+        "own_first < first != NOT_VISITED",
+        "own_first < first",
+    ),
+    PlantedBug(
+        "left_out_is_no_refusal",
+        "Nodes that an extender leaves out are no refusal by it",
+        with_extenders,
+        "_filter",
+        "    if names:",
+        "    if statuses:",
+        runs="filter_extender",
+        seed=7,
+    ),
+    PlantedBug(
+        "namespace_without_labels_is_absent",
+        "A new namespace without labels is not stored",
+        Namespaces,
+        "put",
+        "if self._labels.get(name) == labels:",
+        "if self.labels(name) == labels:",
+        runs="tables",
+        seed=0,
+    ),
+    PlantedBug(
+        "given_up_resource_stays",
+        "A class that gives up its resource keeps it",
+        DeviceClasses,
+        "put",
+        "if old is not None:",
+        "if old is not None and resource is not None:",
+        runs="device_scores",
+        seed=1,
+    ),
+    PlantedBug(
+        "last_conflicting_port",
+        "Of two conflicting ports the last one counts",
+        PortTable,
+        "ports_in_conflict",
+        "rows.setdefault(row, {}).update(conflicting)",
+        "rows[row] = conflicting",
+        runs="views",
+        seed=5,
+    ),
+    PlantedBug(
+        "consumption_in_flight_stays",
+        "What claims in flight consume is added for ever",
+        AllocatedDevices,
+        "_update",
+        "self._all_consumed[device] = dict(self._consumed[device])",
+        "self._all_consumed[device] = self._consumed[device]",
+        runs="shared_devices",
+        seed=0,
+    ),
+    PlantedBug(
+        "any_taints_are_signed",
+        "Nodes whose devices have different taints share answers",
+        NodeSignatures,
+        "_content_of",
+        "        device.taints,",
+        "        bool(device.taints),",
+    ),
+    PlantedBug(
+        "last_volume_is_a_disk",
+        "A pod whose last volume is no disk has no disks",
+        VolumeRestrictions,
+        "pre_filter",
+        "has_disks = has_disks or describes_disk(volume)",
+        "has_disks = describes_disk(volume)",
+        runs="scalar",
+        seed=6,
+    ),
+    PlantedBug(
+        "zone_of_last_volume",
+        "Of several volumes the zone of the last one counts",
+        VolumeZone,
+        "pre_filter",
+        "topologies.update(dict.fromkeys(topologies_of(volume)))",
+        "topologies = dict.fromkeys(topologies_of(volume))",
+        runs="zones",
+        seed=0,
+    ),
+    PlantedBug(
+        "reaches_are_not_versioned",
+        "Where volumes can be provisioned is not computed again",
+        ProvisioningChecks,
+        "_invalidate_if_stale",
+        "versions = storage.room_version, storage.reaches.version",
+        "versions = storage.room_version, storage.room_version",
+        runs="volumes",
+        seed=11,
+    ),
+    PlantedBug(
+        "any_namespace_of_terms",
+        "Terms are satisfied in any of their namespaces",
+        terms,
+        "counter_key_of_all",
+        "frozenset.intersection(*namespace_sets)",
+        "frozenset.union(*namespace_sets)",
+        runs="twin_affinity",
+        seed=9,
+    ),
+    PlantedBug(
+        "changed_taints_spread_nothing",
+        "A changed taint does not requeue for a spread constraint",
+        pod_topology_spread_hints,
+        "_node_helps",
+        "return has and (moved or old.spec.taints != new.spec.taints)",
+        "return has and moved",
+        runs="hint_rules",
+        seed=0,
+    ),
+    PlantedBug(
+        "devices_may_differ",
+        "A claim with other devices is taken as it is",
+        bind_claims,
+        "_is_reserved",
+        "return is_same and has_same_devices and is_reserved_for(pod_uid, latest)",
+        "return is_same and is_reserved_for(pod_uid, latest)",
+        runs="claims",
+        seed=1,
+    ),
+    PlantedBug(
+        "next_larger_amount",
+        "An exact valid amount consumes the next larger one",
+        capacity,
+        "consumed_amount",
+        "if requested <= value",
+        "if requested < value",
+        runs="shared_devices",
+        seed=4,
+    ),
+    PlantedBug(
+        "refusing_constraint_is_discounted",
+        "The constraint that refuses a device is discounted",
+        Ledger,
+        "_is_allowed",
+        "for counted in constraints[:number]:",
+        "for counted in constraints[: number + 1]:",
+        runs="shared_devices",
+        seed=0,
+    ),
+    PlantedBug(
+        "older_generations_count",
+        "Slices of older generations count for a complete pool",
+        pools,
+        "_pool",
+        "if part.generation == generation]",
+        "if part.generation <= generation]",
+        runs="allocator",
+        seed=0,
     ),
 ]
