@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,75 @@ def test_attributes_count_from_the_first_template_that_reads_them_on() -> None:
     cache.snapshot().devices.signatures.read(MODEL)
     a, b, c = signatures(cache)
     assert a == b != c
+
+
+BAD = {"key": "bad", "effect": "NoSchedule"}
+ATTRIBUTES = {"attributes": {"model": {"string": "x"}}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "others"),
+    [
+        ({"taints": [BAD]}, {}),
+        ({"taints": [BAD]}, {"taints": [BAD | {"effect": "NoExecute"}]}),
+        ({"taints": [BAD]}, {"taints": [BAD | {"value": "x"}]}),
+        ({"taints": [BAD]}, {"taints": [BAD, BAD | {"key": "worse"}]}),
+        ({"capacity": {"memory": {"value": "1"}}}, {}),
+        ({"capacity": {"memory": {"value": "1"}}}, {"capacity": {"memory": {"value": "2"}}}),
+        ({"capacity": {"memory": {"value": "1"}}}, {"capacity": {"cores": {"value": "1"}}}),
+        ({"allowMultipleAllocations": True}, {}),
+        ({}, {"attributes": {"model": {"bool": True}}}),
+        ({}, {"attributes": {"model": {"string": "y"}}}),
+        ({}, {"attributes": {}}),
+        ({}, {"attributes": {"other.test/model": {"string": "x"}}}),
+        # With such a version each selector fails, whether it reads the version or not.
+        ({}, {"attributes": {**ATTRIBUTES["attributes"], "v": {"version": "none"}}}),
+    ],
+)
+def test_what_a_search_reads_of_a_device_makes_a_difference(
+    fields: dict[str, Any], others: dict[str, Any]
+) -> None:
+    cache = Cache()
+    cache.snapshot().devices.signatures.read(MODEL)
+    for number, part in enumerate((fields, fields, others)):
+        cache.put_node(make_node(f"n{number}"))
+        device = make_device("d0", **{**ATTRIBUTES, **part})
+        cache.put_object("ResourceSlice", make_slice(f"s{number}", [device], node=f"n{number}"))
+
+    first, equal, other = signatures(cache)
+    assert UNSHARED != first == equal != other
+
+
+def test_pools_that_are_incomplete_and_devices_of_other_nodes_make_a_difference() -> None:
+    cache = Cache()
+    for name in ("n0", "n1", "n2", "n3"):
+        cache.put_node(make_node(name))
+        devices = [
+            make_device("d0", nodeName=name),
+            make_device("d1", nodeName="elsewhere" if name == "n3" else name),
+        ]
+        count = 2 if name == "n2" else 1
+        slice_ = make_slice(name, devices, pool=name, count=count, perDeviceNodeSelection=True)
+        cache.put_object("ResourceSlice", slice_)
+
+    first, equal, incomplete, other = signatures(cache)
+    assert UNSHARED != first == equal
+    assert len({first, incomplete, other}) == 3
+
+
+def test_devices_of_another_driver_or_in_another_order_make_a_difference() -> None:
+    cache = Cache()
+    for number, (models, driver) in enumerate(
+        (("xy", "gpu.test"), ("xy", "gpu.test"), ("yx", "gpu.test"), ("xy", "other.test"))
+    ):
+        cache.put_node(make_node(f"n{number}"))
+        devices = [make_device(f"d{model}", capacity={model: {"value": "1"}}) for model in models]
+        slice_ = make_slice(f"s{number}", devices, node=f"n{number}", driver=driver)
+        cache.put_object("ResourceSlice", slice_)
+
+    first, equal, *others = signatures(cache)
+    assert UNSHARED != first == equal
+    assert len({first, *others}) == 3
 
 
 def test_reading_everything_stays() -> None:
