@@ -63,3 +63,28 @@ def test_a_reserved_claim_that_was_deleted_meanwhile_is_reserved_anew_or_fails(
         run_to_end(there.plugin.pre_bind(cycle, "a"))
 
     assert writer.uids == ["uid-mine"]
+
+
+@pytest.mark.parametrize(("device", "uids"), [("d1", []), ("d0", ["uid-mine"])])
+def test_a_claim_that_is_reserved_already_is_not_written_unless_it_has_other_devices_now(
+    device: str, uids: list[str]
+) -> None:
+    user = {"resource": "pods", "name": "new", "uid": "u-new"}
+
+    def reserved(name: str) -> ResourceClaim:
+        fields: dict[str, Any] = {"allocated": [result_of(name, "a")]}
+        return make_claim("mine", exactly(), **fields, status={"reservedFor": [user]})
+
+    there = Cluster(reserved("d1"))
+    cycle = there.reserve(claiming("mine"), "a")
+    there.put(reserved(device))
+    writer = RefusingWriter()
+    there.handle.claim_writer = writer  # type: ignore[assignment]
+
+    if uids:
+        with pytest.raises(SchedulerError, match=r"^deleted$"):
+            run_to_end(there.plugin.pre_bind(cycle, "a"))
+    else:
+        run_to_end(there.plugin.pre_bind(cycle, "a"))
+
+    assert writer.uids == uids

@@ -80,6 +80,19 @@ def test_a_pool_with_a_newer_generation_elsewhere_is_dropped_unless_it_is_comple
     assert names(Slices([complete, new]).pools(A)) == ["d0"]
 
 
+def test_slices_of_older_generations_elsewhere_do_not_count() -> None:
+    parts = [
+        make_slice(
+            f"s{number}", [make_device(f"d{number}")], pool="p", node=node, generation=2, count=2
+        )
+        for number, node in enumerate("ab")
+    ]
+    old = make_slice("old", [make_device("d9")], pool="p", node="b")
+
+    assert names(Slices([*parts, old]).pools(A)) == ["d0"]
+    assert states(Slices([parts[0], old]).pools(A)) == {"gpu.test/p": "incomplete"}
+
+
 def test_a_pool_is_incomplete_until_its_last_slice_is_there() -> None:
     slices = Slices([make_slice("s1", [make_device("d0")], pool="p", node="a", count=2)])
     assert states(slices.pools(A)) == {"gpu.test/p": "incomplete"}

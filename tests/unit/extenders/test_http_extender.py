@@ -39,6 +39,8 @@ class Server:
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.gets = 0
+        #: Of the extender that reads the pod.
+        self.clock = VirtualClock()
 
     async def handle(self, method: str, path: str, *_: Any) -> tuple[int, dict[str, str], bytes]:
         assert (method, path) == ("GET", "/api/v1/namespaces/default/pods/web")
@@ -61,6 +63,7 @@ def extender(
     server: Server, post: Any, *, fence: Callable[[], float] = lambda: 10.0, **parts: Any
 ) -> HTTPExtender:
     clock, rng = Clock(), seeded_random(0)
+    server.clock = clock
     transport = InProcessTransport(server.handle)
     client = Client(transport, rng=rng, fence=fence, sleep=clock.sleep)
     whole = FullObjectCache(client, clock=clock, rng=rng, sleep=clock.sleep, with_nodes=False)
@@ -206,6 +209,24 @@ async def test_if_it_does_not_happen_as_long_as_it_may_arrive_it_has_failed() ->
     with pytest.raises(NoResponse, match="no answer in 2 s"):
         await judge.bind(PodInfo(WEB), "a")
     assert server.gets == 30  # after 0, 1/4, 1/2, 1, 2, 4 s, then every 5 s for two minutes
+
+
+class SlowServer(Server):
+    """Each read takes a while, in which a binding may arrive after the server has looked."""
+
+    async def handle(self, method: str, path: str, *rest: Any) -> tuple[int, dict[str, str], bytes]:
+        answer = await super().handle(method, path, *rest)
+        self.clock.advance(100.0)
+        return answer
+
+
+@virtually
+async def test_the_last_read_begins_when_the_binding_cannot_arrive_any_more() -> None:
+    # The second read ends too late, but has begun in time: it may have missed the binding.
+    server = SlowServer(pod_json(), pod_json(), pod_json("a"))
+    judge = extender(server, says(NoResponse("no answer in 5 s")))
+    await judge.bind(PodInfo(WEB), "a")
+    assert server.gets == 3
 
 
 @virtually

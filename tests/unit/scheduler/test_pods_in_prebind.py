@@ -60,13 +60,16 @@ async def test_work_that_does_not_heed_it_counts_for_nothing() -> None:
             await pods.run("uid", stubborn())
 
 
+@pytest.mark.parametrize("result", ["done", None])
 @virtually
-async def test_work_that_was_done_in_the_same_moment_counts_for_nothing_either() -> None:
+async def test_work_that_was_done_in_the_same_moment_counts_for_nothing_either(
+    result: str | None,
+) -> None:
     pods = PodsInPreBind()
 
-    async def work() -> str:
+    async def work() -> str | None:
         pods.cancel("uid", "preempted")
-        return "done"
+        return result
 
     with pytest.raises(SchedulerError, match="preempted"):
         await pods.run("uid", work())

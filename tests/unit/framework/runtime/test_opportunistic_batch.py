@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from mooring.clock import VirtualClock, seeded_random
 from mooring.config.load import loads
 from mooring.framework import Attempt, Placement, schedule_pod
-from mooring.framework.runtime.opportunistic_batch import MAX_AGE_S, SortedNodes
+from mooring.framework.runtime.opportunistic_batch import (
+    MAX_AGE_S,
+    OpportunisticBatch,
+    SortedNodes,
+)
 from mooring.framework.waiting_pods import WaitingPods
 from mooring.metrics.registry import Metrics
 from mooring.objects.pod import Pod
@@ -207,6 +211,28 @@ def test_a_plugin_that_cannot_sign_turns_it_off() -> None:
 
     (framework,) = frameworks(LISTED, VirtualClock(), plugins=[Unsigned()]).values()
     assert framework.batch is None
+
+
+class Signing:
+    """A plugin that signs pods with its name, except those that it cannot sign."""
+
+    def __init__(self, name: str, unsigned: str = "") -> None:
+        self.name = name
+        self._unsigned = unsigned
+
+    def batch_signature(self, pod: PodInfo) -> str | None:
+        return None if pod.metadata.name == self._unsigned else self.name
+
+
+def test_a_pod_has_a_signature_if_each_plugin_can_sign_it() -> None:
+    plugins = [Signing("A"), Signing("B", unsigned="b"), Signing("C", unsigned="c")]
+    batch = OpportunisticBatch(plugins, VirtualClock(), lambda *_: None)
+
+    assert [batch.signature(PodInfo(make_pod(name))) for name in "abc"] == [
+        ("A", "B", "C"),
+        None,
+        None,
+    ]
 
 
 def test_the_gate_turns_it_off() -> None:
