@@ -32,7 +32,7 @@ from mooring.objects.kinds import kind_named
 from mooring.state import PodInfo
 from mooring.virtual_loop import LoopClock
 from tests.faults.parts.call_reads import BindingReads
-from tests.faults.parts.extender_addresses import address_problems
+from tests.faults.parts.extender_addresses import address_problems, several_problems
 from tests.faults.parts.virtual_runs import check_run
 
 CALLS: Final = 50
@@ -531,5 +531,6 @@ def run_calls(seed: int) -> None:
         AssertionError: a call, its result or a metric differs from the reference.
     """
     check_run(CallsRun, seed)
-    for problem in address_problems(seeded_random(seed + 1)):
+    rng = seeded_random(seed + 1)
+    for problem in (*address_problems(rng), *several_problems(rng)):
         raise AssertionError(problem)

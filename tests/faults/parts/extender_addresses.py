@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from mooring.clock import Rng
 from mooring.extenders.http import _addresses
 from mooring.extenders.tls import is_forbidden
 
 ADDRESSES: Final = 12
+HOSTS: Final = 4
 METADATA: Final = ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")
 NEAR: Final = ("fd00:ec2::253", "100.100.100.201", "168.63.129.17", "169.253.0.1", "fec0::1")
 
@@ -34,6 +36,42 @@ def address_problems(rng: Rng) -> Iterator[str]:
         else:
             if is_refused or len(real) != 1:
                 yield f"{address} has the addresses {real}"
+
+
+def several_problems(rng: Rng) -> Iterator[str]:
+    """Yields the hosts with several addresses that are refused, or accepted, and should not be."""
+    for _ in range(HOSTS):
+        drawn = [_drawn(rng) for _ in range(rng.randint(2, 4))]
+        addresses = [address for address, _ in drawn]
+        refused = [address for address, is_refused in drawn if is_refused]
+        actual = _looked_up(addresses)
+        if isinstance(actual, list):
+            is_fine = not refused and actual == addresses
+        else:
+            is_fine = bool(refused) and actual.endswith(refused[0])
+        if not is_fine:
+            yield f"{addresses} are {actual}"
+
+
+def _looked_up(addresses: list[str]) -> list[str] | str:
+    """Returns the addresses of a host that has these, or the text of the error."""
+    with asyncio.Runner(loop_factory=partial(_Names, addresses)) as runner:
+        try:
+            return list(runner.run(_addresses("extender.example", 80)))
+        except OSError as error:
+            return str(error)
+
+
+class _Names(asyncio.SelectorEventLoop):
+    """A loop in which each name has these addresses."""
+
+    def __init__(self, addresses: list[str]) -> None:
+        super().__init__()
+        self._addresses = addresses
+
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:
+        del host, options
+        return [(0, 0, 0, "", (address, port)) for address in self._addresses]
 
 
 def _drawn(rng: Rng) -> tuple[str, bool]:

@@ -22,6 +22,7 @@ from mooring.clock import seeded_random
 from mooring.errors import Unreachable
 from tests.faults.parts.pool_checks import AGENT, CONNECT_S_MAX, EPSILON_S, Caller, PoolChecks
 from tests.faults.parts.pool_network import BROKEN
+from tests.faults.parts.turn_checks import turn_problems
 from tests.helpers.virtual_loop import LimitedLoop
 
 REQUESTS: Final = 150
@@ -279,4 +280,5 @@ def run_pool(seed: int) -> None:
         runner.run(run.run())
         if seed % HEADS_EVERY == 0:
             run.problems += runner.run(_check_heads(seeded_random(seed + 1)))
+        run.problems += runner.run(turn_problems(random.Random(f"{seed} turns")))
     assert not run.problems, "\n".join(run.problems[:5])

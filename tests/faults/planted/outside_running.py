@@ -418,6 +418,8 @@ BUGS: Final = [
         "wait",
         "if turn.done() and not turn.cancelled():",
         "if turn.done() and not turn.cancelled() and turn.result() is not None:",
+        runs="pool",
+        seed=0,
     ),
     PlantedBug(
         "one_more_than_the_burst",
@@ -456,5 +458,7 @@ BUGS: Final = [
         "_addresses",
         "for address in addresses:",
         "for address in addresses[:1]:",
+        runs="calls",
+        seed=0,
     ),
 ]
