@@ -454,6 +454,8 @@ BUGS: Final = [
         "_content_of",
         "        device.taints,",
         "        bool(device.taints),",
+        runs="shared_devices",
+        seed=377,
     ),
     PlantedBug(
         "last_volume_is_a_disk",
