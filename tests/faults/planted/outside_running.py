@@ -310,6 +310,8 @@ BUGS: Final = [
         "_pods_requeued_by",
         "share = is_pure and (fragment is not None or _always(registrations))",
         "share = is_pure",
+        runs="queue",
+        seed=230,
     ),
     PlantedBug(
         "replaced_taint_is_no_event",
