@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mooring.apiserver.custom.definition import RULES
-from mooring.apiserver.custom.rule_types import SelfType, compiled, self_type, uses_name
-from mooring.apiserver.custom.rules import compile_problem
+from mooring.apiserver.custom.rule_types import SelfType, compiled, self_type
+from mooring.apiserver.custom.rules import compile_problem, uses_the_value_before
 from mooring.apiserver.errors import FieldError, invalid, not_supported, required
 from mooring.cel.rule import MAX_RULE_BYTES
 from mooring.cel.types import BOOL, STRING, Type
@@ -26,8 +26,9 @@ _REASONS: Final = (
 #: Upstream prints its internal type, whose fields have other names.
 _FIELDS: Final = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
 
-#: The result has another type than it must have.
-_OTHER_TYPE: Final = "other type"
+#: Types of results, and the messages if there is another.
+_OF_RULES: Final = BOOL, "cel expression must evaluate to a bool"
+_OF_MESSAGES: Final = STRING, "must evaluate to a string"
 #: The path of a schema, and the schema.
 Located = tuple[str, dict[str, Any]]
 
@@ -40,17 +41,15 @@ def rule_errors(schemas: Iterable[Located], root: str) -> list[FieldError]:
         root: The path of that of the whole object.
     """
     located = dict(schemas)
-    ruled = [(path, schema, schema[RULES]) for path, schema in located.items() if schema.get(RULES)]
+    ruled = {path: schema[RULES] for path, schema in located.items() if schema.get(RULES)}
     errors = [
         error
-        for path, _, rules in ruled
+        for path, rules in ruled.items()
         for number, rule in enumerate(rules)
         for error in _form_errors(rule, f"{path}.{RULES}[{number}]")
     ]
     return errors or [
-        error
-        for path, _, _ in ruled
-        for error in _errors_of_schema(path, located, is_root=path == root)
+        error for path in ruled for error in _errors_of_schema(path, located, is_root=path == root)
     ]
 
 
@@ -67,13 +66,12 @@ def _errors_of_schema(
 
 def _uncorrelated(path: str, located: Mapping[str, dict[str, Any]]) -> str:
     """Returns the outermost path below which values have none before an update; "" = none."""
-    outside = [
-        around
-        for around, schema in located.items()
-        if schema.get("x-kubernetes-list-type") != "map"
-        and f"{path}.".startswith(f"{around}.items.")
-    ]
-    return min(outside, key=len, default="")
+    end = -1
+    while (end := path.find(".items", end + 1)) >= 0:
+        around = located.get(path[:end])
+        if around is not None and around.get("x-kubernetes-list-type") != "map":
+            return path[:end]
+    return ""
 
 
 def _form_errors(rule: dict[str, Any], path: str) -> Iterator[FieldError]:
@@ -104,17 +102,14 @@ def _compile_errors(
 ) -> Iterator[FieldError]:
     text, expression = rule["rule"], rule.get("messageExpression")
     is_optional = rule.get("optionalOldSelf")
-    problem = _problem(text, declared, BOOL, is_old_optional=bool(is_optional))
-    uses_old_self = not problem and uses_name(text, "oldSelf")
-    if problem == _OTHER_TYPE:
-        problem = "cel expression must evaluate to a bool"
+    is_old_optional = bool(is_optional)
+    problem = _problem(text, declared, _OF_RULES, is_old_optional=is_old_optional)
+    uses_old_self = not problem and uses_the_value_before(text)
     if problem:
         yield invalid(f"{path}.rule", _internal_form(rule), problem)
     elif expression and (
-        problem := _problem(expression, declared, STRING, is_old_optional=bool(is_optional))
+        problem := _problem(expression, declared, _OF_MESSAGES, is_old_optional=is_old_optional)
     ):
-        if problem == _OTHER_TYPE:
-            problem = "must evaluate to a string"
         detail = f"messageExpression {problem}"
         yield invalid(f"{path}.messageExpression", _internal_form(rule), detail)
     if uses_old_self and uncorrelated:
@@ -125,14 +120,23 @@ def _compile_errors(
         yield invalid(f"{path}.optionalOldSelf", is_optional, problem)
 
 
-def _problem(text: str, declared: SelfType | None, result: Type, *, is_old_optional: bool) -> str:
-    """Returns why an expression cannot be compiled, or ``_OTHER_TYPE``; "" if it is valid."""
+def _problem(
+    text: str, declared: SelfType | None, result: tuple[Type, str], *, is_old_optional: bool
+) -> str:
+    """Returns why an expression is invalid, "" if it is not.
+
+    Args:
+        text: The expression.
+        declared: The type of ``self``, if it has one.
+        result: The type that it must have, and the message if it has another.
+        is_old_optional: Whether ``oldSelf`` is an optional value.
+    """
     if declared is not None and len(text) <= MAX_RULE_BYTES:
         typed = compiled(text, declared, is_old_optional=is_old_optional)
         if typed.problems:
             return f"compilation failed: {typed.problems}"
-        if not typed.result.same_as(result):
-            return _OTHER_TYPE
+        if not typed.result.same_as(result[0]):
+            return result[1]
     return compile_problem(text)
 
 

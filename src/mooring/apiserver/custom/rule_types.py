@@ -13,7 +13,6 @@ from mooring.cel.checker import check
 from mooring.cel.depth import deep_recursion
 from mooring.cel.syntax.parser import parse
 from mooring.cel.syntax.source import Problems, Source
-from mooring.cel.syntax.tree import Ident, walk
 from mooring.cel.types import (
     BOOL,
     BYTES,
@@ -95,14 +94,6 @@ def compiled(text: str, declared: SelfType, *, is_old_optional: bool) -> Compile
         if not problems:
             validate(root, source, problems)
     return Compiled(str(problems) if problems else "", result)
-
-
-def uses_name(text: str, name: str) -> bool:
-    """Returns whether a valid expression refers to a name outside of its own variables."""
-    source = Source(text)
-    with deep_recursion():
-        nodes = walk(parse(source, Problems(source)))
-    return any(isinstance(node, Ident) and node.name == name for node in nodes)
 
 
 def _type(

@@ -92,6 +92,12 @@ def compile_problem(text: str) -> str:
     return compiled if isinstance(compiled, str) else ""
 
 
+def uses_the_value_before(text: str) -> bool:
+    """Returns whether a rule refers to ``oldSelf``."""
+    compiled = _compiled(text)
+    return isinstance(compiled, Rule) and compiled.uses_old_self
+
+
 @text_cache(_CACHE_SIZE, chars_max=_CACHED_CHARS_MAX)
 def _compiled(text: str) -> Rule | str:
     """Returns a rule, or why it cannot be compiled."""
