@@ -70,7 +70,8 @@ def self_type(schema: dict[str, Any], *, is_root: bool) -> SelfType | None:
     """
     fields = {**FIELDS}
     is_resource = is_root or bool(schema.get("x-kubernetes-embedded-resource"))
-    entry = _type(schema, _SELF, fields, is_resource=is_resource)
+    with deep_recursion():
+        entry = _type(schema, _SELF, fields, is_resource=is_resource)
     return None if entry is None else SelfType(entry, fields)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -21,6 +22,18 @@ def schema(kind: str, *rules: dict[str, Any], **more: Any) -> dict[str, Any]:
 def errors(of: dict[str, Any], value: Any, old: Any = None) -> list[tuple[str, str]]:
     before = None if old is None else {"x": old}
     return [(error.field, error.body) for error in find_rule_errors([], of, {"x": value}, before)]
+
+
+def test_the_types_of_a_schema_are_deeper_than_pythons_recursion_limit() -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(sys.getrecursionlimit()):
+        schema = {"type": "object", "properties": {"a": schema}}
+    schema["x-kubernetes-validations"] = [{"rule": "self.a.a.b == 1"}]
+
+    ((field, body),) = [(error.field, error.body) for error in rule_errors([("p", schema)], "p")]
+
+    assert field == "p.x-kubernetes-validations[0].rule"
+    assert "undefined field 'b'" in body
 
 
 def test_errors_of_form_come_before_those_of_compilation() -> None:
