@@ -14,8 +14,10 @@ from mooring.cel.attributes import UNSET
 from mooring.cel.checker import check
 from mooring.cel.cost import CostTracker
 from mooring.cel.depth import deep_recursion
+from mooring.cel.environment import Environment
 from mooring.cel.errors import CompileError, EvaluationError
 from mooring.cel.evaluation import compile_tracking
+from mooring.cel.library import registry
 from mooring.cel.planner import FIRST_SLOT, PlanError, plan
 from mooring.cel.syntax.parser import parse
 from mooring.cel.syntax.source import Problems, Source
@@ -46,9 +48,11 @@ class Rule:
         source = Source(expression)
         problems = Problems(source)
         with deep_recursion():
-            root = parse(source, problems)
+            root = parse(source, problems, Environment.RULE)
             if not problems:
-                check(root, source, problems, dict.fromkeys(VARIABLES, types.DYN))
+                functions = registry(Environment.RULE)
+                variables = dict.fromkeys(VARIABLES, types.DYN)
+                check(root, source, problems, variables, functions=functions)
             if not problems:
                 validate(root, source, problems)
             if problems:

@@ -15,7 +15,7 @@ from mooring.cel.checker import check
 from mooring.cel.cost import CostTracker
 from mooring.cel.depth import deep_recursion
 from mooring.cel.errors import CompileError, EvaluationError
-from mooring.cel.estimate import Range, estimate_cost
+from mooring.cel.estimate import Range, device_size, estimate_cost
 from mooring.cel.evaluation import compile_fast, compile_tracking
 from mooring.cel.plan import Plan
 from mooring.cel.planner import DEVICE_SLOT, TRACKER_SLOT, PlanError, plan
@@ -75,7 +75,7 @@ class Selector:
         """
         with deep_recursion():
             root, _ = _checked(self.expression)
-            return estimate_cost(root)
+            return estimate_cost(root, device_size)
 
     def matches(self, device: DeviceInput) -> bool:
         """Returns whether the expression is true for a device.

@@ -47,6 +47,7 @@ SCENARIO_FILES = (
     "volumes",
     "sizes",
     "formats",
+    "costs",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

@@ -157,7 +157,7 @@ def _rule_errors(
     errors: list[FieldError], schema: Object, new: Object, old: Object | None
 ) -> Errors:
     # Imported late: few clusters have custom resources.
-    from mooring.apiserver.custom.rules import find_rule_errors
+    from mooring.apiserver.custom.rules.evaluation import find_rule_errors
 
     return find_rule_errors(errors, schema, new, old)
 

@@ -2,14 +2,14 @@
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go and
 pkg/apiserver/schema/{validation,complete,convert}.go.
-Differs: rules in CEL are not compiled; URL, service and certificates of a conversion webhook, which
-is never called, are not checked.
+Differs: URL, service and certificates of a conversion webhook, which is never called, are not
+checked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from mooring.apiserver import names
@@ -88,7 +88,13 @@ def validate_definition(definition: Object) -> Errors:
 
 def validate_definition_update(new: Object, old: Object) -> Errors:
     """Validates a change of a definition."""
-    yield from _spec_errors(new["spec"])
+    schemas = {version["name"]: version.get("schema") for version in old["spec"]["versions"]}
+    unchanged = {
+        version["name"]
+        for version in new["spec"].get("versions") or ()
+        if version["name"] in schemas and version.get("schema") == schemas[version["name"]]
+    }
+    yield from _spec_errors(new["spec"], unchanged)
     conditions = old["status"].get("conditions") or ()
     if any((c["type"], c["status"]) == ("Established", "True") for c in conditions):
         before, after = old["spec"], new["spec"]
@@ -108,7 +114,13 @@ def validate_definition_update(new: Object, old: Object) -> Errors:
             yield invalid(f"status.storedVersions[{number}]", version, text)
 
 
-def _spec_errors(spec: Object) -> Iterator[FieldError]:
+def _spec_errors(spec: Object, unchanged: Container[str] = ()) -> Iterator[FieldError]:
+    """Yields the errors of a specification.
+
+    Args:
+        spec: The specification.
+        unchanged: Names of versions whose schemas an update leaves as they are.
+    """
     group, scope = spec["group"], spec["scope"]
     if not group:
         yield required("spec.group")
@@ -132,7 +144,9 @@ def _spec_errors(spec: Object) -> Iterator[FieldError]:
             path = f"spec.versions[{number}].name"
             yield invalid(path, version["name"], ",".join(problems))
         own = {name: value for name, value in version.items() if name not in common}
-        yield from _version_errors(own, version, f"spec.versions[{number}]", "schema")
+        limits_rules = version["name"] not in unchanged
+        path = f"spec.versions[{number}]"
+        yield from _version_errors(own, version, path, "schema", limits_rules=limits_rules)
     version_names = [version["name"] for version in versions]
     if len(set(version_names)) != len(version_names):
         yield invalid("spec.versions", _as_go(versions), "must contain unique version names")
@@ -142,7 +156,10 @@ def _spec_errors(spec: Object) -> Iterator[FieldError]:
     yield from _name_errors(spec["names"])
     if versions:
         shared = {name: versions[0][name] for name in common if name in versions[0]}
-        yield from _version_errors(shared, versions[0], "spec", "validation")
+        limits_rules = versions[0]["name"] not in unchanged
+        yield from _version_errors(
+            shared, versions[0], "spec", "validation", limits_rules=limits_rules
+        )
     yield from _conversion_errors(spec.get("conversion") or {})
 
 
@@ -228,9 +245,17 @@ def _is_common(versions: list[Object], name: str) -> bool:
 
 
 def _version_errors(
-    version: Object, whole: Object, path: str, schema_name: str
+    version: Object, whole: Object, path: str, schema_name: str, *, limits_rules: bool
 ) -> Iterator[FieldError]:
-    """Yields the errors of some parts of a version; ``whole`` is the version itself."""
+    """Yields the errors of some parts of a version.
+
+    Args:
+        version: The parts.
+        whole: The version itself.
+        path: Where the parts are.
+        schema_name: The field of the schema there.
+        limits_rules: Whether the cost of each rule is limited, and not only their sum.
+    """
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     parts = whole.get("subresources") or {}
     if schema is not None:
@@ -250,7 +275,7 @@ def _version_errors(
         yield from structural
         if not structural:
             yield from _default_errors(schema, root)
-            yield from _rule_errors(schema, root)
+            yield from _rule_errors(schema, root, limits_rules=limits_rules)
     yield from _scale_errors(
         (version.get("subresources") or {}).get("scale"), f"{path}.subresources.scale"
     )
@@ -495,11 +520,11 @@ def _metadata_errors(schema: Object, path: str, level: str) -> Iterator[FieldErr
         yield forbidden_field(f"{path}.properties[metadata]", text)
 
 
-def _rule_errors(schema: Object, root: str) -> list[FieldError]:
+def _rule_errors(schema: Object, root: str, *, limits_rules: bool) -> list[FieldError]:
     # Imported late, as CEL is: few clusters have definitions.
-    from mooring.apiserver.custom.rule_checks import rule_errors
+    from mooring.apiserver.custom.rules.checks import rule_errors
 
-    return rule_errors(_inner_first(schema, root), root)
+    return rule_errors(_inner_first(schema, root), root, limits_rules=limits_rules)
 
 
 def _pattern_errors(pattern: str, path: str) -> Iterator[FieldError]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mooring.cel import types
-from mooring.cel.estimate.paths import EMPTY, ITEMS, Path, declared_size
+from mooring.cel.estimate.paths import EMPTY, ITEMS, DeclaredSize, Path
 from mooring.cel.estimate.ranges import MAX, ONE, UNKNOWN, ZERO, Range, fixed, wrapped
 from mooring.cel.syntax.tree import Literal, Node
 from mooring.cel.types import Type, TypeKind
@@ -40,11 +40,12 @@ class Operand:
     type: Type
     path: Path
     known_size: Range | None
+    declared_size: DeclaredSize
 
     @property
     def size(self) -> Range:
         """Its size, as far as it is known."""
-        return self.known_size or declared_size(self.path) or UNKNOWN
+        return self.known_size or self.declared_size(self.path) or UNKNOWN
 
     @property
     def element(self) -> Operand | None:
@@ -53,7 +54,7 @@ class Operand:
             return None
         path = Path([*self.path.parts], len(self.path)) if len(self.path) else EMPTY
         path = path.with_part(ITEMS) if len(path) else EMPTY
-        return Operand(None, self.type.params[0], path, None)
+        return Operand(None, self.type.params[0], path, None, self.declared_size)
 
     def int_value(self, default: int) -> int:
         """Returns the value of a constant integer, at least 0."""

@@ -15,8 +15,8 @@ from mooring.cel.estimate.paths import (
     ITEMS,
     KEYS,
     VALUES,
+    DeclaredSize,
     Path,
-    declared_size,
     of_variable,
 )
 from mooring.cel.estimate.ranges import MAX, ONE, UNKNOWN, ZERO, Range, fixed
@@ -69,15 +69,21 @@ class _Variable:
     entries: _Entries | None = None
 
 
-def estimate_cost(root: Node) -> Range:
-    """Returns the least and the greatest cost of an expression that was checked."""
-    return _Estimator().cost(root)
+def estimate_cost(root: Node, declared_size: DeclaredSize) -> Range:
+    """Returns the least and the greatest cost of an expression that was checked.
+
+    Args:
+        root: The checked tree.
+        declared_size: Returns the sizes of variables and of what is below them.
+    """
+    return _Estimator(declared_size).cost(root)
 
 
 class _Sizes:
     """Paths and sizes of nodes, and the variables in scope."""
 
-    def __init__(self) -> None:
+    def __init__(self, declared_size: DeclaredSize) -> None:
+        self._declared_size = declared_size
         self._paths: dict[int, Path] = {}
         self._sizes: dict[int, Range] = {}
         self._entries: dict[int, _Entries] = {}
@@ -109,7 +115,7 @@ class _Sizes:
         computed = self._sizes.get(node.id) or _literal_size(node)
         if computed is not None:
             return computed
-        declared = declared_size(self.path(node))
+        declared = self._declared_size(self.path(node))
         if declared is not None:
             self._sizes[node.id] = declared
             return declared
@@ -143,14 +149,14 @@ class _Sizes:
         path = self.path(node)
         if len(path) and path.parts[0] in _ACCUMULATORS:
             path = EMPTY
-        return Operand(node, _type(node), path, self.size(node))
+        return Operand(node, _type(node), path, self.size(node), self._declared_size)
 
 
 class _Estimator:
     """One pass over the tree, in the order of evaluation."""
 
-    def __init__(self) -> None:
-        self._sizes = _Sizes()
+    def __init__(self, declared_size: DeclaredSize) -> None:
+        self._sizes = _Sizes(declared_size)
 
     def cost(self, node: Node) -> Range:
         """Returns the cost of a node with everything below it."""

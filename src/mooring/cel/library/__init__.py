@@ -1,4 +1,4 @@
-"""The functions of the device-selector environment, one module for each library.
+"""The functions of expressions, one module for each library.
 
 Source: apiserver v0.36.3, pkg/cel/environment/base.go (which libraries, in which order).
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mooring.cel.declarations import Registry
+from mooring.cel.environment import Environment
 from mooring.cel.library import (
     authorizer,
     conversions,
@@ -29,12 +30,12 @@ from mooring.cel.library import (
 )
 
 
-@lru_cache(maxsize=2)
-def registry(*, with_patches: bool = False) -> Registry:
+@lru_cache(maxsize=len(Environment))
+def registry(environment: Environment = Environment.SELECTOR) -> Registry:
     """Returns all functions; the order decides which overload a call of unclear types takes.
 
     Args:
-        with_patches: Whether those of expressions that make patches are among them.
+        environment: What the expressions are for.
     """
     functions = Registry()
     for library in (
@@ -42,9 +43,11 @@ def registry(*, with_patches: bool = False) -> Registry:
         *(urls.LIBRARY, regexes.LIBRARY, lists.KUBERNETES, authorizer.LIBRARY),
         *(optionals.LIBRARY, quantities.LIBRARY, strings.EXTENDED, sets.LIBRARY),
         *(networks.IP_LIBRARY, networks.CIDR_LIBRARY, formats.LIBRARY, authorizer.SELECTORS),
-        *(maps.LIBRARY, semvers.LIBRARY, lists.EXTENDED, includes.LIBRARY),
+        *(maps.LIBRARY, semvers.LIBRARY, lists.EXTENDED),
     ):
         functions.add(library)
-    if with_patches:
+    if environment is Environment.SELECTOR:
+        functions.add(includes.LIBRARY)
+    if environment is Environment.PATCH:
         functions.add(patches.LIBRARY)
     return functions

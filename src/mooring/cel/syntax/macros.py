@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from mooring.cel.environment import Environment
 from mooring.cel.syntax.tree import (
     Call,
     Comprehension,
@@ -182,9 +183,21 @@ class Builder:
         ]
 
 
-def find_macro(function: str, n_args: int, *, is_method: bool) -> Expander | None:
-    """Returns what expands a call, or None if no macro has this name and number of arguments."""
-    return _MACROS.get((function, n_args, is_method))
+def find_macro(
+    function: str, n_args: int, environment: Environment, *, is_method: bool
+) -> Expander | None:
+    """Returns what expands a call, or None if no macro has this name and number of arguments.
+
+    Args:
+        function: The name.
+        n_args: The number of arguments.
+        environment: What the expression is for.
+        is_method: Whether the call has a target.
+    """
+    expander = _MACROS.get((function, n_args, is_method))
+    if expander is _bind and environment is not Environment.SELECTOR:
+        return None
+    return expander
 
 
 # ---------------------------------------------------------------- loops

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mooring.cel.environment import Environment
 from mooring.cel.syntax.primaries import (
     EXPR_START,
     MAX_DEPTH,
@@ -48,13 +49,20 @@ _SUMS: Final = {Kind.PLUS: "_+_", Kind.MINUS: "_-_"}
 _AFTER_MEMBER: Final = frozenset({Kind.DOT, Kind.LBRACKET})
 
 
-def parse(source: Source, problems: Problems) -> Node:
+def parse(
+    source: Source, problems: Problems, environment: Environment = Environment.SELECTOR
+) -> Node:
     """Returns the syntax tree of an expression; adds what is wrong with it to ``problems``.
+
+    Args:
+        source: The text.
+        problems: Problems are added.
+        environment: What the expression is for.
 
     Complexity: linear in the number of tokens.
     """
     try:
-        root = _Parser(source, problems).start()
+        root = _Parser(source, problems, environment).start()
     except Giveup as giveup:
         if giveup.message:
             problems.add(NO_LOCATION, giveup.message)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mooring.cel.environment import Environment
 from mooring.cel.syntax import literals
 from mooring.cel.syntax.macros import MacroError, NodeFactory, find_macro
 from mooring.cel.syntax.source import Problems, Source
@@ -62,7 +63,8 @@ INTEGER_DIGITS_MAX: Final = 20
 class PrimaryParser:
     """Rules of what operators are applied to; ``_expr`` is that of whole expressions."""
 
-    def __init__(self, source: Source, problems: Problems) -> None:
+    def __init__(self, source: Source, problems: Problems, environment: Environment) -> None:
+        self._environment = environment
         self._source = source
         self._problems = problems
         self._tokens = TokenStream(source, problems, MAX_DEPTH)
@@ -289,7 +291,7 @@ class PrimaryParser:
         height = max((arg.height for arg in args), default=0)
         if target is not None:
             height = max(height, target.height) + 1
-        expand = find_macro(function, len(args), is_method=target is not None)
+        expand = find_macro(function, len(args), self._environment, is_method=target is not None)
         if expand is not None:
             try:
                 node = expand(self._nodes.at(opening.offset), target, args)

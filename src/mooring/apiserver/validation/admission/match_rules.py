@@ -220,13 +220,14 @@ def _compiled(text: str, declared: Declared, *, with_patches: bool = False) -> _
     from mooring.apiserver.validation.admission.variables import type_of
     from mooring.cel.checker import undefined_type
     from mooring.cel.depth import deep_recursion
+    from mooring.cel.environment import Environment
     from mooring.cel.syntax.parser import parse
     from mooring.cel.syntax.source import Problems, Source
 
     source = Source(text)
     problems = Problems(source)
     with deep_recursion():
-        root = parse(source, problems)
+        root = parse(source, problems, Environment.RULE)
         if not problems:
             result = type_of(root, source, problems, declared, with_patches=with_patches)
         if problems:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mooring.cel.checker import check
+from mooring.cel.environment import Environment
 from mooring.cel.library import registry
 from mooring.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
 from mooring.cel.types import (
@@ -129,7 +130,7 @@ def type_of(
     """
     fields = {**_FIELDS, _VARIABLES.name: declared.variables or {}}
     objects = _PatchObjects(fields) if with_patches else Objects(fields)
-    functions = registry(with_patches=with_patches)
+    functions = registry(Environment.PATCH if with_patches else Environment.RULE)
     result = check(root, source, problems, _variables(declared), objects, functions)
     if not problems:
         validate(root, source, problems)

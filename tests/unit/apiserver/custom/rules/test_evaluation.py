@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mooring.apiserver.custom.rule_checks import rule_errors
-from mooring.apiserver.custom.rules import cel_value, escape, find_rule_errors
+from mooring.apiserver.custom.rules.checks import rule_errors
+from mooring.apiserver.custom.rules.evaluation import cel_value, escape, find_rule_errors
 from mooring.apiserver.errors import invalid, required
 from mooring.cel.times import Duration, Timestamp
 
@@ -24,13 +24,18 @@ def errors(of: dict[str, Any], value: Any, old: Any = None) -> list[tuple[str, s
     return [(error.field, error.body) for error in find_rule_errors([], of, {"x": value}, before)]
 
 
+def definition_errors(schema: dict[str, Any], root: str = "") -> list[tuple[str, str]]:
+    errors = rule_errors([("p", schema)], root, limits_rules=True)
+    return [(error.field, error.body) for error in errors]
+
+
 def test_the_types_of_a_schema_are_deeper_than_pythons_recursion_limit() -> None:
     schema: dict[str, Any] = {"type": "integer"}
     for _ in range(sys.getrecursionlimit()):
         schema = {"type": "object", "properties": {"a": schema}}
     schema["x-kubernetes-validations"] = [{"rule": "self.a.a.b == 1"}]
 
-    ((field, body),) = [(error.field, error.body) for error in rule_errors([("p", schema)], "p")]
+    ((field, body),) = definition_errors(schema, "p")
 
     assert field == "p.x-kubernetes-validations[0].rule"
     assert "undefined field 'b'" in body
@@ -38,14 +43,12 @@ def test_the_types_of_a_schema_are_deeper_than_pythons_recursion_limit() -> None
 
 def test_errors_of_form_come_before_those_of_compilation() -> None:
     broken = {"rule": "unknown(3)", "messageExpression": "self +"}
-    both = {"x-kubernetes-validations": [broken, {"rule": " "}]}
-    assert [(error.field, error.body) for error in rule_errors([("p", both)], "")] == [
-        ("p.x-kubernetes-validations[1].rule", "Required value: rule is not specified")
-    ]
-    fields = [
-        error.field for error in rule_errors([("p", {"x-kubernetes-validations": [broken]})], "")
-    ]
-    assert fields == ["p.x-kubernetes-validations[0].rule"]
+    schema: dict[str, Any] = {"type": "object"}
+    both = {**schema, "x-kubernetes-validations": [broken, {"rule": " "}]}
+    problem = ("p.x-kubernetes-validations[1].rule", "Required value: rule is not specified")
+    assert definition_errors(both) == [problem]
+    ((field, _),) = definition_errors({**schema, "x-kubernetes-validations": [broken]})
+    assert field == "p.x-kubernetes-validations[0].rule"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Rules of definitions in CEL (``x-kubernetes-validations``): their validation and evaluation."""
