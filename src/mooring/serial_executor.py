@@ -9,6 +9,13 @@ on the event loop, where everything else reads::
                                         ▼           ▲
     loop     read, read, read, read ... │  commit   │  read, read ...      the next call
 
+What takes seconds, such as the evaluation of rules in CEL, often depends on a request alone. Such a
+computation ends the turn of its call. When its result is there, the call begins anew, and uses it::
+
+    call          │ decode ─ pending │                   │ decode ─ use the result ─ commit │
+    other calls                      │ write │ write ... │
+    computation                      │ compute           │
+
 Source: none; kube-apiserver has goroutines, and etcd for the commits.
 """
 
@@ -18,12 +25,12 @@ import asyncio
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from mooring.garbage import without_collections
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Hashable
 
 T = TypeVar("T")
 
@@ -36,6 +43,27 @@ COMMITS_BETWEEN_PAUSES: Final = 50
 
 #: Calls that may pause at the same time; each keeps its thread.
 PAUSED_MAX: Final = 3
+
+#: Computations of a call that end its turn. A call that needs more, because what it reads changes
+#: each time, keeps its turn.
+COMPUTATIONS_MAX: Final = 3
+
+
+class Pending(BaseException):
+    """A computation of a call that ends its turn; no code of the call may catch it."""
+
+    def __init__(self, key: Hashable, compute: Callable[[], object]) -> None:
+        super().__init__("a computation is pending")
+        self.key = key
+        self.compute = compute
+
+
+class _Results:
+    """Results that a call has when it begins anew."""
+
+    def __init__(self) -> None:
+        self.values: dict[Hashable, object] = {}
+        self.n_computed = 0
 
 
 class SerialExecutor:
@@ -54,10 +82,13 @@ class SerialExecutor:
         self._thread = 0
         self._commits = 0
         self._paused = 0
+        self._results: _Results | None = None
         #: Not that of the event loop: the call whose turn it is must find a thread.
         self._threads = ThreadPoolExecutor(PAUSED_MAX + 1, "serial-executor")
         #: One thread: several would take turns, and compute the same.
         self._readers = ThreadPoolExecutor(1, "serial-reader")
+        #: One as well, so that the event loop has half of the time.
+        self._computers = ThreadPoolExecutor(1, "serial-computer")
 
     @property
     def may_run(self) -> bool:
@@ -80,14 +111,29 @@ class SerialExecutor:
     async def run_in_thread(self, call: Callable[[], T]) -> T:
         """Runs a long call in a thread; its changes are made on the event loop by ``commit``.
 
-        If the caller is cancelled, the call ends first.
+        If the caller is cancelled, the call ends first. A call begins anew after a computation that
+        has ended its turn, so it must not have changed anything before.
         """
+        results = _Results()
+        while True:
+            try:
+                return await self._run_in_turn(call, results)
+            except Pending as pending:
+                loop = asyncio.get_running_loop()
+                with without_collections():
+                    value = await loop.run_in_executor(self._computers, pending.compute)
+                results.values[pending.key] = value
+                results.n_computed += 1
+
+    async def _run_in_turn(self, call: Callable[[], T], results: _Results) -> T:
         async with self._in_turn():
             self._loop = asyncio.get_running_loop()
             try:
                 # Decoded JSON has no cycles, and a search would hold both threads.
                 with without_collections():
-                    return await _ended(self._loop.run_in_executor(self._threads, self._run, call))
+                    return await _ended(
+                        self._loop.run_in_executor(self._threads, self._run, call, results)
+                    )
             finally:
                 self._loop = None
 
@@ -103,10 +149,48 @@ class SerialExecutor:
         finally:
             self._turn.release()
 
-    def _run(self, call: Callable[[], T]) -> T:
+    def _run(self, call: Callable[[], T], results: _Results) -> T:
         self._thread = threading.get_ident()
         self._commits = 0
-        return call()
+        self._results = results
+        try:
+            return call()
+        finally:
+            self._results = None
+
+    def computed(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Returns the result of a function; a call in a thread ends its turn while it runs.
+
+        Args:
+            key: What the result depends on, in this call.
+            compute: Computes for long, and reads nothing that other calls change.
+
+        Raises:
+            Pending: the call begins anew when the result is there.
+        """
+        results = self._own_results()
+        if results is None:
+            return compute()
+        if key not in results.values and results.n_computed < COMPUTATIONS_MAX:
+            raise Pending(key, compute)
+        return self.decided(key, compute)
+
+    def decided(self, key: Hashable, decide: Callable[[], T]) -> T:
+        """Returns the result of a short function, which is the same if the call begins anew.
+
+        For what is random, or depends on the time.
+        """
+        results = self._own_results()
+        if results is None:
+            return decide()
+        if key not in results.values:
+            results.values[key] = decide()
+        return cast("T", results.values[key])
+
+    def _own_results(self) -> _Results | None:
+        """Returns the results of the call in this thread; None on the event loop."""
+        is_own = self._loop is not None and threading.get_ident() == self._thread
+        return self._results if is_own else None
 
     def commit(self, change: Callable[[], T]) -> T:
         """Makes a change on the event loop, and returns its result; at once unless in a thread."""
@@ -134,14 +218,14 @@ class SerialExecutor:
         self._commits = 0
 
     async def _let_others_run(self, loop: asyncio.AbstractEventLoop) -> None:
-        thread, self._loop = self._thread, None
+        thread, results, self._loop = self._thread, self._results, None
         self._turn.release()
         is_back = False
         while not is_back:
             # All tasks are cancelled if the loop ends, but the thread has to end its call.
             with suppress(asyncio.CancelledError):
                 is_back = await self._turn.acquire()
-        self._loop, self._thread = loop, thread
+        self._loop, self._thread, self._results = loop, thread, results
 
 
 def _on_loop(loop: asyncio.AbstractEventLoop, change: Callable[[], T]) -> T:

@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
-from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, PAUSED_MAX, SerialExecutor
+from mooring.serial_executor import (
+    COMMITS_BETWEEN_PAUSES,
+    COMPUTATIONS_MAX,
+    PAUSED_MAX,
+    SerialExecutor,
+)
 
 Step = Callable[[], object]
 
@@ -254,3 +259,127 @@ def test_an_event_loop_that_ends_waits_for_the_call() -> None:
 
     asyncio.run(main())
     assert committed == [""]
+
+
+def test_other_calls_come_first_while_a_call_computes() -> None:
+    async def main() -> None:
+        executor = SerialExecutor()
+        order: list[str] = []
+        computation = LongCall(lambda: order.append("computed"))
+
+        def write() -> list[object]:
+            order.append("begun")
+            result = executor.computed("key", computation)
+            executor.commit(lambda: order.append("committed"))
+            return result
+
+        running = asyncio.ensure_future(executor.run_in_thread(write))
+        await computation.wait_until_reached()
+        assert executor.may_run
+        await executor.run(partial(order.append, "short"))
+        await executor.run_in_thread(partial(order.append, "long"))
+        assert not running.done()
+        computation.go_on()
+        assert await running == [None]
+        assert order == ["begun", "short", "long", "computed", "begun", "committed"]
+
+    asyncio.run(main())
+
+
+def test_a_result_is_computed_again_if_it_depends_on_a_change() -> None:
+    async def main() -> None:
+        executor = SerialExecutor()
+        stored = ["old"]
+        computation = LongCall(lambda: None)
+        computed: list[str] = []
+
+        def write() -> str:
+            seen = stored[0]
+
+            def compute() -> None:
+                computed.append(seen)
+                computation()
+
+            executor.computed(seen, compute)
+            return seen
+
+        running = asyncio.ensure_future(executor.run_in_thread(write))
+        await computation.wait_until_reached()
+        await executor.run(partial(stored.__setitem__, 0, "new"))
+        computation.go_on()
+        computation.go_on()
+        assert await running == "new"
+        assert computed == ["old", "new"]
+
+    asyncio.run(main())
+
+
+def test_a_call_keeps_its_turn_after_some_computations() -> None:
+    async def main() -> None:
+        executor = SerialExecutor()
+        rounds: list[bool] = []
+
+        def write() -> int:
+            rounds.append(True)
+            return executor.computed(len(rounds), lambda: len(rounds))
+
+        assert await executor.run_in_thread(write) == COMPUTATIONS_MAX + 1
+        assert len(rounds) == COMPUTATIONS_MAX + 1
+
+    asyncio.run(main())
+
+
+def test_what_is_decided_is_the_same_when_a_call_begins_anew() -> None:
+    async def main() -> None:
+        executor = SerialExecutor()
+        numbers = iter(range(10))
+
+        def write() -> tuple[int, int]:
+            first = executor.decided("number", lambda: next(numbers))
+            executor.computed("key", lambda: None)
+            return first, executor.decided("number", lambda: next(numbers))
+
+        assert await executor.run_in_thread(write) == (0, 0)
+        assert await executor.run_in_thread(write) == (1, 1)
+        assert await executor.run(write) == (2, 3), "on the event loop nothing begins anew"
+
+    asyncio.run(main())
+
+
+def test_the_error_of_a_computation_is_that_of_its_call() -> None:
+    async def main() -> None:
+        executor = SerialExecutor()
+
+        def fail() -> None:
+            raise ValueError("too deep")
+
+        with pytest.raises(ValueError, match="too deep"):
+            await executor.run_in_thread(lambda: executor.computed("key", fail))
+        assert executor.may_run
+        assert await executor.run(lambda: 1) == 1
+
+    asyncio.run(main())
+
+
+def test_results_are_those_of_a_call_that_pauses() -> None:
+    async def main() -> None:
+        executor = SerialExecutor()
+        numbers = iter(range(10))
+
+        def decide() -> int:
+            return executor.decided("number", lambda: next(numbers))
+
+        def commit_many() -> None:
+            for _ in range(COMMITS_BETWEEN_PAUSES):
+                executor.commit(lambda: None)
+
+        pausing = LongCall(decide, commit_many, executor.pause, decide)
+        running = asyncio.ensure_future(executor.run_in_thread(pausing))
+        await pausing.wait_until_reached()
+        other = asyncio.ensure_future(executor.run_in_thread(decide))
+        for _ in range(4):
+            pausing.go_on()
+        assert await running == [0, None, None, 0]
+        assert await other == 1
+
+    asyncio.run(main())

@@ -53,18 +53,18 @@ from mooring.apiserver.errors import (
 )
 from mooring.apiserver.patch.managed_fields import FieldManager
 from mooring.apiserver.registry.bootstrap import create_defaults
-from mooring.apiserver.registry.controllers import Controllers
-from mooring.apiserver.registry.default_accounts import DefaultAccounts
+from mooring.apiserver.registry.controllers.controllers import Controllers
+from mooring.apiserver.registry.controllers.default_accounts import DefaultAccounts
+from mooring.apiserver.registry.controllers.endpoint_slices import EndpointSlices
+from mooring.apiserver.registry.controllers.event_expiry import EVENT_TTL_S, EventExpiry, Expiry
+from mooring.apiserver.registry.controllers.quota_status import QuotaStatus
+from mooring.apiserver.registry.controllers.role_aggregation import RoleAggregation
+from mooring.apiserver.registry.controllers.root_certificates import RootCertificates
+from mooring.apiserver.registry.controllers.service_ranges import ServiceRanges
+from mooring.apiserver.registry.controllers.storage_protection import StorageProtection
 from mooring.apiserver.registry.definitions import Definitions
 from mooring.apiserver.registry.deletion import Deleter
-from mooring.apiserver.registry.endpoint_slices import EndpointSlices
-from mooring.apiserver.registry.event_expiry import EVENT_TTL_S, EventExpiry, Expiry
-from mooring.apiserver.registry.quota_status import QuotaStatus
 from mooring.apiserver.registry.registry import Registry, Target, check_namespace
-from mooring.apiserver.registry.role_aggregation import RoleAggregation
-from mooring.apiserver.registry.root_certificates import RootCertificates
-from mooring.apiserver.registry.service_ranges import ServiceRanges
-from mooring.apiserver.registry.storage_protection import StorageProtection
 from mooring.apiserver.resources import (
     BINDINGS,
     BY_PATH,

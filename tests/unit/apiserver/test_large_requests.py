@@ -12,7 +12,7 @@ import pytest
 from mooring.apiserver.custom import openapi as custom_openapi
 from mooring.apiserver.endpoints import openapi
 from mooring.apiserver.endpoints.steps import SLICE_BYTES
-from mooring.apiserver.registry.event_expiry import PODS_MAX
+from mooring.apiserver.registry.controllers.event_expiry import PODS_MAX
 from mooring.apiserver.resources import resource_named
 from mooring.apiserver.storage.long_writes import MANY_OBJECTS
 from mooring.serial_executor import COMMITS_BETWEEN_PAUSES, LARGE_BYTES
@@ -269,6 +269,11 @@ def shop_definition(**of_name: Any) -> Any:
     }
 
 
+def version_of(content: Any) -> int:
+    """Returns the resourceVersion of an object in a response."""
+    return int(json.loads(content)["metadata"]["resourceVersion"])
+
+
 def shop(name: str) -> Any:
     about = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": name}}
     return {**about, "spec": {"name": name}}
@@ -308,6 +313,53 @@ def test_reads_are_answered_while_expressions_are_evaluated(
         assert not writing.done()
         api.go_on()
         assert (await writing)[0] in (200, 201)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "metadata"),
+    [
+        ("POST", RULED, {"name": "new"}),
+        ("POST", RULED, {"generateName": "new-"}),
+        ("PATCH", f"{RULED}/old", {"labels": {"is": "new"}}),
+    ],
+)
+def test_other_writes_come_first_while_rules_are_evaluated(
+    method: str, path: str, metadata: Any
+) -> None:
+    async def main() -> None:
+        api = Api()
+        api.server.allow_threads()
+        await api.handle("POST", DEFINITIONS, shop_definition(pattern="^[a-z-]+$"))
+        await api.handle("POST", RULED, shop("old"))
+        headers = {"content_type": MERGE} if method == "PATCH" else {}
+        body = {**shop("new"), "metadata": metadata}
+        writing = started(api, method, path, body, **headers)
+        await asyncio.sleep(0)  # it has its turn
+        assert (await api.handle("POST", CONFIG_MAPS, config_map("beside")))[0] == 201
+        _, _, beside = await api.handle("GET", f"{CONFIG_MAPS}/beside")
+        status, _, written = await writing
+        assert status in (200, 201)
+        assert version_of(beside) < version_of(written)
+
+    asyncio.run(main())
+
+
+def test_a_write_whose_object_changes_while_rules_are_evaluated_is_made_by_the_newest() -> None:
+    async def main() -> None:
+        api = Api()
+        api.server.allow_threads()
+        await api.handle("POST", DEFINITIONS, shop_definition(pattern="^[a-z-]+$"))
+        await api.handle("POST", RULED, shop("old"))
+        changes = [{"metadata": {"labels": {name: "new"}}} for name in ("first", "second")]
+        writing = [
+            started(api, "PATCH", f"{RULED}/old", change, content_type=MERGE) for change in changes
+        ]
+        assert [(await it)[0] for it in writing] == [200, 200]
+        _, _, content = await api.handle("GET", f"{RULED}/old")
+        assert isinstance(content, bytes)
+        assert json.loads(content)["metadata"]["labels"] == {"first": "new", "second": "new"}
 
     asyncio.run(main())
 

@@ -1,6 +1,6 @@
 """ResourceQuota: refuses objects that exceed a quota of their namespace.
 
-The usage is that of the quotas' status, which ``registry.quota_status`` keeps.
+The usage is that of the quotas' status, which ``registry.controllers.quota_status`` keeps.
 
 Source: k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go (CheckRequest).
 """

@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from mooring.apiserver.admission import Admission
 from mooring.apiserver.errors import (
     ApiStatusError,
-    Errors,
     FieldError,
     already_exists,
     bad_request,
     conflict,
-    first_errors,
     invalid,
     invalid_object,
     name_not_generated,
     not_found,
 )
-from mooring.apiserver.names import Check, path_segment
 from mooring.apiserver.object_fields import restore_fields
 from mooring.apiserver.patch.managed_fields import (
     FieldManager,
@@ -38,16 +35,12 @@ from mooring.apiserver.patch.managed_fields import (
 from mooring.apiserver.registry.disabled_fields import drop_disabled_fields
 from mooring.apiserver.registry.service_addresses import SERVICES, ServiceAddresses
 from mooring.apiserver.registry.strategies import strategy_of
+from mooring.apiserver.registry.validation import errors_of_change, errors_of_new
 from mooring.apiserver.resources import struct_of
 from mooring.apiserver.schema.event_conversion import as_of_today, is_view
 from mooring.apiserver.storage.request_size import RequestTooLarge
 from mooring.apiserver.storage.stored_object import Stored, key_of
 from mooring.apiserver.types import Object
-from mooring.apiserver.validation.metadata import (
-    finalizer_errors,
-    validate_metadata,
-    validate_metadata_update,
-)
 from mooring.clock import random_uuid, rfc3339, seeded_random
 from mooring.objects.schema.decoding import empty
 from mooring.objects.schema.types import structs
@@ -117,8 +110,8 @@ class Registry:
         self._addresses = ServiceAddresses(store)
 
     def now(self) -> str:
-        """Returns the wall clock as a timestamp."""
-        return rfc3339(self.clock.wall_s())
+        """Returns the wall clock as a timestamp; the same in all of a write."""
+        return self.store.writes.decided("now", lambda: rfc3339(self.clock.wall_s()))
 
     def collection(self, resource: Resource) -> Collection:
         """Returns the objects of a resource."""
@@ -178,15 +171,17 @@ class Registry:
         self.admission.check_namespace(resource, target.namespace, name)
         self.admission.admit_create(resource, obj)
         metadata["creationTimestamp"] = now
-        metadata["uid"] = uid or self.new_uid()
+        metadata["uid"] = uid or self.store.writes.decided("uid", self.new_uid)
         base = metadata.get("generateName", "")
         is_generated = bool(base) and not name
         if is_generated:
-            name = metadata["name"] = self._free_name(target, base)
+            name = metadata["name"] = self.store.writes.decided(
+                "name", lambda: self._free_name(target, base)
+            )
         self._prepare_create(resource, obj, now)
         name = metadata.get("name", "")
         errors = [*self.admission.admin_access_errors(resource, obj, None)]
-        errors += _errors_of_new(resource, obj)
+        errors += errors_of_new(self.store.writes, resource, obj)
         self._check_errors(resource, name, errors)
         self.admission.validate_create(resource, obj)
         if resource is SERVICES:
@@ -300,7 +295,7 @@ class Registry:
         rules.set_times(new, writer.now)
         rules.stamp(new, old, writer.now)
         errors = [*self.admission.admin_access_errors(resource, new, old), *authorize(new, old)]
-        errors += _errors_of_change(resource, rules, new, old)
+        errors += errors_of_change(self.store.writes, resource, rules, new, old)
         self._check_errors(resource, target.name, errors)
         self.admission.validate_update(resource, subresource, new, old)
         if resource is SERVICES and not subresource:
@@ -446,72 +441,6 @@ def _prepare_update(
         metadata["deletionTimestamp"] = before["deletionTimestamp"]
     if "deletionGracePeriodSeconds" not in metadata:
         restore_fields(metadata, before, "deletionGracePeriodSeconds")
-
-
-#: API groups whose validation does not use that of the core group for metadata.
-_ANY_FINALIZER_GROUPS = frozenset(
-    {
-        "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
-        "coordination.k8s.io",
-        "node.k8s.io",
-        "policy",
-    }
-)
-
-
-def _allows_any_finalizer(resource: Resource) -> bool:
-    """Returns whether finalizers need no domain: upstream's core kinds alone demand it."""
-    if resource.custom is not None or resource.group in _ANY_FINALIZER_GROUPS:
-        return True
-    return resource.kind == "Event" and not resource.group
-
-
-def _errors_of_new(resource: Resource, obj: Object) -> list[FieldError]:
-    strategy = strategy_of(resource)
-    metadata = obj["metadata"]
-    other_errors = first_errors(strategy.validate(obj))
-    if other_errors and not strategy.checks_metadata:
-        return other_errors
-    errors = first_errors(_metadata_errors(resource, metadata, strategy.check_name))
-    if not errors and path_segment(metadata["name"]):
-        errors += _metadata_errors(resource, metadata, path_segment)
-    return [*errors, *other_errors]
-
-
-def _errors_of_change(
-    resource: Resource, rules: SubresourceStrategy, new: Object, old: Object
-) -> list[FieldError]:
-    metadata = new["metadata"]
-    as_new = validate_metadata(
-        metadata,
-        namespaced=resource.namespaced,
-        check_name=path_segment,
-        any_finalizer=True,
-    )
-    errors = {
-        "new": first_errors(as_new),
-        "change": first_errors(validate_metadata_update(metadata, old["metadata"])),
-    }
-    # The rules that all API servers share, and then those of a kind with its metadata.
-    of_metadata = [*errors["new"], *errors["change"]]
-    is_any = _allows_any_finalizer(resource)
-    finalizers = () if is_any else metadata.get("finalizers") or ()
-    of_finalizers = first_errors(finalizer_errors(finalizers))
-    for way in rules.repeats:
-        of_metadata += [*errors[way], *of_finalizers]
-        if way == "new" and rules.as_new is not None:
-            of_metadata += rules.as_new(new)
-    return [*of_metadata, *first_errors(rules.validate(new, old))]
-
-
-def _metadata_errors(resource: Resource, metadata: Object, check_name: Check) -> Errors:
-    return validate_metadata(
-        metadata,
-        namespaced=resource.namespaced,
-        check_name=check_name,
-        any_finalizer=_allows_any_finalizer(resource),
-    )
 
 
 def check_namespace(target: Target, metadata: Object) -> None:

@@ -11,7 +11,7 @@ from mooring.serial_executor import LARGE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mooring.apiserver.resources import ResourcePath
+    from mooring.apiserver.resources import Resource, ResourcePath
     from mooring.apiserver.storage.store import Store
 
 T = TypeVar("T")
@@ -36,6 +36,10 @@ _COSTLY: Final = frozenset(
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
     ]
+)
+#: Of these, those whose validation may take seconds: it depends on the objects alone.
+_VALIDATED_LONG: Final = frozenset(
+    it for it in _COSTLY if it[0] in ("apiextensions.k8s.io", "admissionregistration.k8s.io")
 )
 #: Whose objects are deleted with all that belongs to them.
 _WITH_CONTENT: Final = (resource_named("", "namespaces"), DEFINITIONS)
@@ -65,6 +69,13 @@ async def wait_and_run(
     if store.writes.has_threads and _is_long(store, method, target, body):
         return await store.writes.run_in_thread(work)
     return await store.writes.run(work)
+
+
+def is_validated_long(resource: Resource) -> bool:
+    """Returns whether the validation of an object may take seconds, whatever its size is."""
+    if resource.custom is not None:
+        return resource.custom.is_costly
+    return (resource.group, resource.name) in _VALIDATED_LONG
 
 
 def _is_costly(method: str, target: ResourcePath) -> bool:

@@ -18,7 +18,7 @@ from mooring.apiserver.registry.changes import Changes
 from mooring.apiserver.resources import resource_named
 
 if TYPE_CHECKING:
-    from mooring.apiserver.registry.controllers import Controllers
+    from mooring.apiserver.registry.controllers.controllers import Controllers
     from mooring.apiserver.registry.deletion import Deleter
     from mooring.apiserver.registry.registry import Registry
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.apiserver.registry import event_expiry
-from mooring.apiserver.registry.event_expiry import EventExpiry
+from mooring.apiserver.registry.controllers import event_expiry
+from mooring.apiserver.registry.controllers.event_expiry import EventExpiry
 from mooring.apiserver.resources import resource_named
 from tests.helpers.api import MERGE, Api, Object
 

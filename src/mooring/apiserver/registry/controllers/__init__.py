@@ -1,0 +1,1 @@
+"""Controllers that run with the request that has changed something."""
