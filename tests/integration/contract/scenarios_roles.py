@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.integration.contract.api import APPLY, TABLE, Api
+from tests.integration.contract.api import APPLY, MERGE, TABLE, Api
 from tests.integration.contract.scenario import path, pods, scenario
 
 RBAC = "rbac.authorization.k8s.io"
@@ -326,3 +326,71 @@ def impersonation_is_a_verb(api: Api, namespace: str) -> None:
     assert api.acting_as(boss).get(pods(namespace)).code == 403
     answer = api.eventually(lambda: api.acting_as(account).get(pods(namespace)), 200)
     assert answer.code == 200
+
+
+_POD_SPEC = {"containers": [{"name": "c", "image": "i"}]}
+
+
+def _applied(api: Api, url: str, api_version: str, kind: str, **more: Any) -> int:
+    body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "new"}, **more}
+    return api.patch(url, body, APPLY, fieldManager="test").code
+
+
+@scenario
+def who_may_patch_or_update_creates_only_with_the_right_to_create(api: Api, namespace: str) -> None:
+    who = f"eve-{namespace}"
+    eve, group = api.acting_as(who), "coordination.k8s.io"
+    allow(
+        api,
+        namespace,
+        who,
+        rule("patch", "pods configmaps"),
+        rule("patch create", "secrets"),
+        rule("create", "configmaps", resourceNames=["named"]),
+        rule("update", "leases", group),
+    )
+    maps = path("api/v1", namespace, "configmaps")
+    leases = path(f"apis/{group}/v1", namespace, "leases")
+    url = path("api/v1", namespace, "secrets", "new")
+    assert api.eventually(lambda: eve.patch(url, {}, MERGE), 404).code == 404
+    assert _applied(eve, pods(namespace, "new"), "v1", "Pod", spec=_POD_SPEC) == 403
+    assert _applied(eve, pods(namespace, "new"), "v1", "Pod", spec={}) == 422
+    assert _applied(eve, f"{maps}/new", "v1", "ConfigMap") == 403
+    assert _applied(eve, url, "v1", "Secret") == 201
+    assert _applied(eve, url, "v1", "Secret", data={"a": "YQ=="}) == 200
+    lease = {"apiVersion": f"{group}/v1", "kind": "Lease", "metadata": {"name": "new"}}
+    assert eve.put(f"{leases}/new", lease).code == 403
+    assert eve.put(f"{leases}/new", lease, dryRun="All").code == 403
+    allow(api, namespace, f"{who}-2", rule("update create", "leases", group))
+    other = api.acting_as(f"{who}-2")
+    answer = api.eventually(lambda: other.put(f"{leases}/new", lease), 201)
+    assert answer.code == 201
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "named"}}
+    assert eve.patch(f"{maps}/named", named, APPLY, fieldManager="test").code == 201
+    assert api.get(f"{maps}/new").code == 404
+
+
+@scenario
+def an_apply_to_a_part_of_a_missing_object_does_not_create_it(api: Api, namespace: str) -> None:
+    for part in ("status", "ephemeralcontainers", "resize"):
+        url = pods(namespace, "new", part)
+        assert _applied(api, url, "v1", "Pod", spec=_POD_SPEC) == 404
+    node = path("api/v1", "", "nodes", "new")
+    assert _applied(api, f"{node}/status", "v1", "Node") == 404
+    for group, resource, kind in (
+        ("apps/v1", "deployments", "Deployment"),
+        ("batch/v1", "jobs", "Job"),
+        ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+        ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
+    ):
+        url = path(f"apis/{group}", namespace, resource, "new")
+        assert _applied(api, f"{url}/status", group, kind) == 404
+        assert api.get(url).code == 404
+    for resource, kind in (
+        ("persistentvolumeclaims", "PersistentVolumeClaim"),
+        ("resourcequotas", "ResourceQuota"),
+        ("replicationcontrollers", "ReplicationController"),
+    ):
+        url = path("api/v1", namespace, resource, "new")
+        assert _applied(api, f"{url}/status", "v1", kind) == 404
+        assert api.get(url).code == 404

@@ -37,6 +37,7 @@ NOT_HERE = {
     "roles-bind_and_escalate_are_verbs",
     "roles-groups_and_accounts_are_subjects",
     "roles-impersonation_is_a_verb",
+    "roles-who_may_patch_or_update_creates_only_with_the_right_to_create",
     "roles-nobody_grants_what_he_does_not_have",
 }
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mooring.apiserver.auth.authentication import identity_in
+from mooring.apiserver.auth.authorization import Attributes
 from mooring.apiserver.auth.claim_status import claim_status_errors
 from mooring.apiserver.auth.escalation import check_escalation
 from mooring.apiserver.auth.rbac import GROUP as RBAC_GROUP
@@ -217,11 +218,25 @@ class ResourceHandlers:
             uid=uid,
             dry_run=options.is_dry,
             authorize=partial(_field_errors, self._authorizer, request),
+            authorize_create=partial(self._authorize_create, request),
         )
         if before is not None and collection.get(target.key) is None:
             self._deleter.on_removed(target.namespace, before)
         _warn(request, stored, None if created else before)
         return stored, created
+
+    def _authorize_create(self, request: Request) -> None:
+        """Checks that the client of an update or a patch may create its object.
+
+        Raises:
+            ApiStatusError: 403.
+        """
+        path = request.path
+        resource, subresource = path.resource, path.subresource
+        attributes = Attributes(
+            "create", "", resource.group, resource.name, subresource, path.namespace, path.name
+        )
+        self._authorizer.check(identity_in(request.headers), attributes)
 
     def _check_escalation(self, request: Request, new: Object, old: Object | None) -> None:
         """Checks that the client may grant what a role or binding grants.

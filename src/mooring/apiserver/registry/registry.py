@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.admission import Admission
@@ -164,6 +165,7 @@ class Registry:
         dry_run: bool,
         uid: str = "",
         is_apply: bool = False,
+        authorize: Callable[[], None] = lambda: None,
     ) -> Stored | Object:
         """Stores a new object that has its managedFields."""
         resource, metadata = target.resource, obj["metadata"]
@@ -183,6 +185,7 @@ class Registry:
         errors = [*self.admission.admin_access_errors(resource, obj, None)]
         errors += errors_of_new(self.store.writes, resource, obj)
         self._check_errors(resource, name, errors)
+        authorize()
         self.admission.validate_create(resource, obj)
         if resource is SERVICES:
             self._addresses.assign(obj)
@@ -241,6 +244,7 @@ class Registry:
         uid: str = "",
         dry_run: bool = False,
         authorize: AuthorizeChange = _allow,
+        authorize_create: Callable[[], None] = lambda: None,
     ) -> tuple[Stored | Object, bool]:
         """Replaces an object by the result of ``change``; returns it, and True if it was created.
 
@@ -253,6 +257,7 @@ class Registry:
             uid: The UID that the object must have, "" = any.
             dry_run: True to do everything except storing.
             authorize: Returns the errors of fields that the client may not change.
+            authorize_create: Raises error 403 if the client may not create the object.
 
         Raises:
             ApiStatusError: 400, 403, 404, 409, 422.
@@ -261,24 +266,21 @@ class Registry:
         strategy = strategy_of(resource)
         present = self.collection(resource).get(target.key)
         if present is None:
-            if not create_if_missing and (subresource or not strategy.creates_on_update):
+            # Differs: upstream creates a Service, without its address, when its status is written.
+            if subresource or not (create_if_missing or strategy.creates_on_update):
                 if not subresource:
                     self.admission.check_update(resource, target.namespace)
                 raise not_found(resource, target.name)
             new = change(None)
-            metadata = new["metadata"]
-            _version_of(metadata)
+            _version_of(new["metadata"])
             if uid:
                 raise storage_conflict(target, f"UID in precondition: {uid}", "UID", _NOTHING)
-            _remove_system_fields(target, metadata)
-            if not dry_run:
-                metadata.pop("resourceVersion", None)  # that of another object, now deleted
-            if not create_if_missing:
+            _make_new(target, new, keeps_version=dry_run)
+            is_apply = create_if_missing
+            if not is_apply:
                 track_create(new, writer)
-            stored = self._create_tracked(
-                target, new, writer.now, dry_run=dry_run, is_apply=create_if_missing
-            )
-            return stored, True
+            create = partial(self._create_tracked, authorize=authorize_create)
+            return create(target, new, writer.now, dry_run=dry_run, is_apply=is_apply), True
         old = as_of_today(resource, present.object())
         if uid and uid != old["metadata"]["uid"]:
             raise storage_conflict(target, f"UID in precondition: {uid}", "UID", old)
@@ -421,6 +423,13 @@ def _remove_system_fields(target: Target, metadata: Object) -> None:
     for name in _SYSTEM_FIELDS:
         metadata.pop(name, None)
     check_namespace(target, metadata)
+
+
+def _make_new(target: Target, obj: Object, *, keeps_version: bool) -> None:
+    """Removes what a new object cannot have from the object of an update."""
+    _remove_system_fields(target, obj["metadata"])
+    if not keeps_version:
+        obj["metadata"].pop("resourceVersion", None)  # that of another object, now deleted
 
 
 def _prepare_update(
