@@ -37,6 +37,33 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def encodable(text: str) -> str:
+    r"""Returns a text that can be sent and written, as texts of plugins need not be.
+
+    Half of a surrogate pair, which JSON may contain, is replaced by its escape sequence.
+
+    Example:
+        >>> encodable("size \ud800")
+        'size \\ud800'
+    """
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def exception_text(error: BaseException) -> str:
+    """Returns type and message of an exception in a line; its ``__str__`` may raise.
+
+    Example:
+        >>> exception_text(ValueError("too large")), exception_text(KeyError())
+        ('ValueError: too large', 'KeyError')
+    """
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception as unreadable:  # noqa: BLE001 - the class is a plugin's
+        return f"{name} (its __str__ raises {type(unreadable).__name__})"
+    return f"{name}: {text}" if text else name
+
+
 class SchedulerError(Exception):
     """The root of everything that mooring raises on purpose."""
 
@@ -245,10 +272,10 @@ class PluginError(SchedulerError):
     def __init__(self, plugin: str, point: str, problem: str) -> None:
         # kube-scheduler words the errors of Filter differently.
         text = f'"{plugin}" filter plugin' if point == "Filter" else f'{point} plugin "{plugin}"'
-        super().__init__(f"running {text}: {problem}")
+        self.problem = encodable(problem)
+        super().__init__(f"running {text}: {self.problem}")
         self.plugin = plugin
         self.point = point
-        self.problem = problem
 
     @property
     def location(self) -> str:
@@ -275,7 +302,7 @@ class CycleError(PluginError):
 
     def __init__(self, error: Exception, cycle: str = "scheduling cycle") -> None:
         point = cycle.title().replace(" ", "")
-        super().__init__("mooring", point, f"{type(error).__name__}: {error}")
+        super().__init__("mooring", point, exception_text(error))
         self.args = (f"{cycle}: {self.problem}",)
         self.__cause__ = error
 

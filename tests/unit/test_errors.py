@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring import errors
-from mooring.errors import ApiError, ConfigError, PluginError, SchedulerError
+from mooring.errors import ApiError, ConfigError, PluginError, SchedulerError, exception_text
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,29 @@ def test_a_plugin_error_says_where_its_plugin_raised() -> None:
     assert error.location == f"{__file__}:{line}"
     assert error.located == f"running \"Bad\" filter plugin: KeyError: 'gone' ({__file__}:{line})"
     assert PluginError("Bad", "Filter", "returned 5").location == ""
+
+
+class Unreadable(Exception):
+    """Has no text."""
+
+    def __str__(self) -> str:
+        raise KeyError("text")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("too large"), "ValueError: too large"),
+        (ValueError(), "ValueError"),
+        (Unreadable(), "Unreadable (its __str__ raises KeyError)"),
+        (SystemExit(3), "SystemExit: 3"),
+    ],
+)
+def test_an_exception_is_a_line_of_text(error: BaseException, text: str) -> None:
+    assert exception_text(error) == text
+
+
+def test_the_problem_of_a_plugin_can_be_sent() -> None:
+    error = PluginError("P", "Filter", "unknown size \ud800, too grand é")
+    assert error.problem == "unknown size \\ud800, too grand é"
+    assert str(error) == f'running "P" filter plugin: {error.problem}'

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from mooring.decision import Preemption
 from mooring.deprecated import RenamedAttribute, warn
-from mooring.errors import PluginError
+from mooring.errors import PluginError, encodable
 from mooring.objects.resource import ResourceClaim
 from mooring.state.tables.pods import PodInfo
 
@@ -92,7 +92,7 @@ class Reject(Status):
     def __new__(cls, *reasons: str, resolvable: bool = True) -> Reject:
         """Returns a rejection; each reason is counted on its own in the pod's message."""
         code = Code.UNSCHEDULABLE if resolvable else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        return super().__new__(cls, code, reasons)
+        return super().__new__(cls, code, tuple(map(encodable, reasons)))
 
 
 class Pending(Status):
@@ -102,7 +102,7 @@ class Pending(Status):
 
     def __new__(cls, *reasons: str) -> Pending:
         """Returns a rejection; each reason is counted on its own in the pod's message."""
-        return super().__new__(cls, Code.PENDING, reasons)
+        return super().__new__(cls, Code.PENDING, tuple(map(encodable, reasons)))
 
 
 class NodeError(Status):
@@ -112,7 +112,7 @@ class NodeError(Status):
 
     def __new__(cls, *reasons: str) -> NodeError:
         """Returns a status whose reasons become the text of the error."""
-        return super().__new__(cls, Code.ERROR, reasons)
+        return super().__new__(cls, Code.ERROR, tuple(map(encodable, reasons)))
 
 
 class Skip(enum.Enum):

@@ -18,7 +18,7 @@ from mooring.cluster_event import (
     EventResource,
     QueueingHint,
 )
-from mooring.errors import PluginError
+from mooring.errors import PluginError, exception_text
 from mooring.framework import Framework
 from mooring.metrics.recorders import NO_SCHEDULER_METRICS, SchedulerRecorder
 from mooring.objects.pod import DEFAULT_SCHEDULER_NAME, Pod
@@ -161,7 +161,7 @@ class QueueingHints:
                 raise TypeError(f"a hint is a QueueingHint, not {result!r}")
             label = result.value
         except Exception as error:  # noqa: BLE001 - a plugin may raise anything; one more attempt
-            failed = PluginError(plugin, "QueueingHint", str(error))
+            failed = PluginError(plugin, "QueueingHint", exception_text(error))
             self._profiles[profile_of(pod)].errors.count(failed)
             _log.exception("queueing hint failed", extra={"plugin": plugin, "pod": pod.key})
             return True

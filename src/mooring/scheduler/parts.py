@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mooring.client import Client, Elector, Informer, Recorder
+from mooring.client import Client, Elector, Informer, ObjectChange, Recorder
 from mooring.client.retry import Sleep
 from mooring.clock import Clock, Rng
 from mooring.config import Extender, KubeSchedulerConfiguration
@@ -125,6 +125,7 @@ class SchedulerParts:
             recorder=self._metrics_recorder,
         )
         listers = self.handle.listers
+        self.writer = StatusWriter(client, clock=clock, rng=rng, sleep=sleep)
         self.events = EventHandlers(
             self.cache,
             self.queue,
@@ -141,15 +142,12 @@ class SchedulerParts:
         self.handle.is_complete = True
         self.bindings = self._make_bindings(options.bindings_max)
         self.handle.while_waiting = self.bindings.waiting_for_object
-        self.writer = StatusWriter(client, clock=clock, rng=rng, sleep=sleep)
         self.recorders = {
             name: self._recorder(name, f"{name}-{options.instance}") for name in self.profiles
         }
-        reporting = self._reporting = Reporting(
-            self.recorders, self.writer, self._scheduled_notes()
-        )
-        self._build_background(reporting)
-        self.scheduler = self._scheduler(reporting, options.observer)
+        self._reporting = Reporting(self.recorders, self.writer, self._scheduled_notes())
+        self._build_background(self._reporting)
+        self.scheduler = self._scheduler(self._reporting, options.observer)
         self._connect_metrics(options.metrics)
 
     def _make_handle(self) -> PluginHandle:
@@ -305,11 +303,16 @@ class SchedulerParts:
             sleep=self._sleep,
         )
 
+    def _on_pod(self, change: ObjectChange) -> None:
+        self.events.on_change("Pod", change)
+        if change.new is None:
+            self.writer.forget(change.old.metadata.uid)
+
     def _informer(self, kind: str) -> Informer:
         return Informer(
             self._client,
             kind,
-            self.events.handler(kind),
+            self._on_pod if kind == "Pod" else self.events.handler(kind),
             clock=self._clock,
             rng=self._rng,
             field_selector=LIVING_PODS if kind == "Pod" else "",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mooring.client import Recorder
-from mooring.errors import ApiError, SchedulerError
+from mooring.errors import ApiError, SchedulerError, encodable
 from mooring.framework import Diagnosis
 from mooring.framework.status import Status
 from mooring.queue import profile_of
@@ -140,7 +140,7 @@ class Reporting:
         self._record_failure(pod, why)
 
     def _record_failure(self, pod: PodInfo, why: Diagnosis | Status | SchedulerError) -> str:
-        message = error_text(why) if isinstance(why, SchedulerError) else why.message
+        message = encodable(error_text(why) if isinstance(why, SchedulerError) else why.message)
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", _cut(message))
         return message
 

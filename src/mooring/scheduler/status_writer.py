@@ -36,7 +36,7 @@ from mooring.errors import (
     SchedulerError,
     Unreachable,
 )
-from mooring.objects.meta import key
+from mooring.objects.meta import ObjectMeta, key
 from mooring.objects.pod import Pod
 from mooring.scheduler.pod_condition import condition_patch
 
@@ -96,7 +96,8 @@ class StatusWriter:
         self._clock = clock
         self._rng = rng
         self._writes: WriteQueue[StatusUpdate] = WriteQueue(self._write, sleep=sleep)
-        #: UID -> the pod as the API server stored it; until the informer has this version.
+        #: UID -> status and version as the API server stored them; until the informer has this
+        #: version. The rest of a pod may have megabytes.
         self._stored: dict[str, Pod] = {}
         self._requests = _Requests()
 
@@ -199,7 +200,7 @@ class StatusWriter:
 
     def _remember(self, stored: Pod) -> None:
         """Remembers a stored pod: an attempt may be based on an older version of it."""
-        self._stored[stored.metadata.uid] = self._newer(stored)
+        self._stored[stored.metadata.uid] = self._newer(_without_spec(stored))
         if len(self._stored) > STORED_MAX:
             del self._stored[next(iter(self._stored))]
 
@@ -227,6 +228,21 @@ class StatusWriter:
             return True
         except (*TRANSIENT, ApiError):
             return False
+
+
+def _without_spec(pod: Pod) -> Pod:
+    """Returns what a later write needs of a stored pod."""
+    metadata = pod.metadata
+    return Pod(
+        metadata=ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            generation=metadata.generation,
+        ),
+        status=pod.status,
+    )
 
 
 class _Requests:

@@ -316,8 +316,8 @@ BUGS: Final = [
         "An older version of a pod replaces a newer one that was stored",
         StatusWriter,
         "_remember",
-        "    self._stored[stored.metadata.uid] = self._newer(stored)",
-        "    self._stored[stored.metadata.uid] = stored",
+        "    self._stored[stored.metadata.uid] = self._newer(_without_spec(stored))",
+        "    self._stored[stored.metadata.uid] = _without_spec(stored)",
     ),
     PlantedBug(
         "preemption_without_last_victim_has_ended",

@@ -66,3 +66,10 @@ def test_statuses_of_a_wrong_shape_are_the_plugins_error(codes: np.ndarray, prob
     with pytest.raises(PluginError, match=problem) as caught:
         FilterStatuses(codes, [Reject("a")]).checked("Mine", 3)
     assert caught.value.plugin == "Mine"
+
+
+@pytest.mark.parametrize("status", [Reject, Pending, NodeError])
+def test_reasons_can_be_sent(status: type[Status]) -> None:
+    made = status("fits é", "half \udfff of a pair")  # type: ignore[arg-type]
+    assert made.reasons == ("fits é", "half \\udfff of a pair")
+    assert made.message.encode()

@@ -11,7 +11,7 @@ import pytest
 from mooring.client import Client, Recorder
 from mooring.clock import VirtualClock, seeded_random
 from mooring.errors import Forbidden, PluginError, SchedulerError
-from mooring.framework import Diagnosis, Reject
+from mooring.framework import Code, Diagnosis, Reject, Status
 from mooring.scheduler.reporting import NOTE_LENGTH_MAX, Reporting, error_text
 from mooring.scheduler.status_writer import StatusWriter
 from mooring.state import PodInfo
@@ -275,3 +275,16 @@ def test_an_error_of_the_api_server_has_the_servers_own_text() -> None:
     error.add_note("first")
     error.add_note("second")
     assert error_text(error) == "first: second: no right"
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        SchedulerError("unknown size \ud800"),
+        Status(Code.UNSCHEDULABLE, ("unknown size \ud800",)),
+    ],
+)
+def test_a_text_that_cannot_be_encoded_is_escaped(why: Any) -> None:
+    office = Office()
+    office.reporting.failed(info(), why, None)
+    assert office.event().note == office.word().message == "unknown size \\ud800"

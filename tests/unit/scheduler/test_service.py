@@ -77,6 +77,19 @@ async def test_finished_pods_are_not_even_asked_for() -> None:
         assert list(life.service.informers["Pod"].objects) == ["default/web"]
 
 
+@virtually
+async def test_nothing_is_remembered_of_a_pending_pod_that_was_deleted() -> None:
+    async with run_scheduler(make_node("a", allocatable={"cpu": "1"})) as life:
+        for name in ("first", "second"):
+            await life.create(make_pod(name, requests={"cpu": "2"}))
+            await life.settle()
+            stored = life.service.writer._stored.values()
+            assert [pod.metadata.name for pod in stored] == [name]
+            await life.client.delete("Pod", name, namespace="default")
+            await life.settle()
+            assert life.service.writer._stored == {}
+
+
 class WaitsForVolumes:
     name = "WaitsForVolumes"
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from mooring.errors import Conflict, LeaseLost, OutcomeUnknown, Unreachable
+from mooring.objects import Pod
 from mooring.objects.codec.decode import encode
 from mooring.scheduler import status_writer
 from mooring.scheduler.status_writer import _Requests
@@ -111,3 +112,23 @@ async def test_a_stored_version_counts_until_the_informer_has_it() -> None:
         # The informer has a version that is as new: the stored one is not needed any more.
         writer.enqueue(word(versioned("5", "second"), message="second"))  # type: ignore[arg-type]
         assert writer._stored == {}
+
+
+@virtually
+async def test_what_is_stored_of_a_pod_is_remembered_without_its_spec() -> None:
+    pod = refused(message="first")
+    metadata = replace(
+        pod.metadata, resource_version="5", annotations={"text": "x" * 1000}, generation=7
+    )
+    async with writing(answer(200, encode(replace(pod, metadata=metadata))), stored()) as (
+        writer,
+        script,
+    ):
+        writer.enqueue(word(refused(message="old"), message="first"))
+        await asyncio.sleep(1)
+        (remembered,) = writer._stored.values()
+        assert (remembered.spec, remembered.metadata.annotations) == (Pod().spec, {})
+        assert remembered.metadata.generation == 7
+        writer.enqueue(word(refused(message="old"), message="second"))
+        await asyncio.sleep(1)
+        assert messages(script) == ["first", "second"]

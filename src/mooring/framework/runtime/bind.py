@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from mooring.errors import ExtenderError, PluginError, SchedulerError
+from mooring.errors import ExtenderError, PluginError, SchedulerError, exception_text
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.diagnosis import Diagnosis
 from mooring.framework.runtime.framework import Framework
@@ -273,9 +273,9 @@ async def _wait(
         recorder.plugin_failed(plugin.name, point)
         error.add_note(f'running {point} plugin "{plugin.name}"')
         raise
-    except Exception as error:  # a plugin may raise anything; its pod alone fails
+    except (Exception, SystemExit) as error:  # a plugin may do anything; its pod alone fails
         recorder.plugin_failed(plugin.name, point)
-        raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
+        raise PluginError(plugin.name, point, exception_text(error)) from error
     except BaseException as error:  # a cancellation: its cause reports the plugin
         error.add_note(f'running {point} plugin "{plugin.name}"')
         raise

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mooring.clock import Clock
-from mooring.errors import ConfigError, InvariantViolation, PluginError
+from mooring.errors import ConfigError, InvariantViolation, PluginError, exception_text
 from mooring.framework.cycle_state import Cycle
 from mooring.framework.extender import EXTENDER, Extender
 from mooring.framework.node_info import NodeInfo
@@ -291,11 +291,11 @@ class Framework:
             return method(*arguments)
         except InvariantViolation:
             raise
-        except Exception as error:  # a plugin may raise anything; its pod alone fails
+        except (Exception, SystemExit) as error:  # a plugin may do anything; its pod alone fails
             self.recorder.plugin_failed(plugin.name, point)
             if isinstance(error, PluginError):
                 raise
-            raise PluginError(plugin.name, point, _error_text(error)) from error
+            raise PluginError(plugin.name, point, exception_text(error)) from error
 
     def log_error(self, error: PluginError, **facts: Any) -> None:
         """Counts and logs an error that does not fail the pod, with its traceback."""
@@ -384,9 +384,3 @@ def _needed(plugin: Any) -> Sequence[str]:
 
 def _is_cacheable(plugin: Any) -> bool:
     return callable(getattr(plugin, "sign", None)) and hasattr(plugin, "reads")
-
-
-def _error_text(error: Exception) -> str:
-    """Returns an exception as one line of text."""
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

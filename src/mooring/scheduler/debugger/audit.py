@@ -190,6 +190,8 @@ class CacheAudit:
             return False
         if pod.spec.node_name:
             return pod.status.phase not in FINISHED_PHASES
+        if pod.metadata.deletion_timestamp is not None:
+            return False  # its next attempt skips it, and it is not queued again
         is_queued = self._queue.queue_of(uid) is not QueueName.NONE
         return not is_queued and profile_of(pod) in self._profiles
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
@@ -135,6 +136,11 @@ def test_what_a_plugin_raises_is_named_and_chained() -> None:
     assert (caught.value.plugin, caught.value.point) == ("A", "Permit")
     assert caught.value.problem == "ZeroDivisionError: by zero"
     assert caught.value.__cause__ is error
+
+
+def test_a_plugin_that_exits_fails_its_pod_alone() -> None:
+    with pytest.raises(PluginError, match=r'running Permit plugin "A": SystemExit: 3'):
+        framework_of().call(Gate("A", None, []), "Permit", sys.exit, 3)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from mooring.scheduler.debugger import CacheAudit
 from mooring.scheduler.debugger.audit import CONFIRM_S, NODES_PER_PASS, OBJECTS_PER_CHECK
 from mooring.state.audit import audit
 from mooring.testing import make_node, make_pod
-from tests.helpers.event_fixture import EventFixture
+from tests.helpers.event_fixture import EventFixture, deleting
 
 
 class Audited:
@@ -235,3 +235,11 @@ def test_a_pod_created_again_under_its_name_is_another_pod() -> None:
     assert desk.desk.cache.pods.get("pod-default-placed") is None
     assert desk.desk.cache.pods.get("another") is not None
     assert audit(desk.desk.cache) == []
+
+
+def test_a_deleted_pod_that_an_attempt_has_skipped_is_no_difference() -> None:
+    desk = usual()
+    desk.objects["Pod"]["default/ending"] = deleting(make_pod("ending"))
+    assert desk.run() == {}
+    desk.objects["Pod"]["default/placed-too"] = deleting(make_pod("placed-too", node="a"))
+    assert desk.run() == {"pod": 1}
