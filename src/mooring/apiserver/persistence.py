@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 SYNC_BYTES = 4 << 20
 #: More versions than can be written, and lost, between two saves.
 LOST_VERSIONS_MAX = 1 << 20
+_NO_FOLDER = "cannot be written: its folder does not exist"
 
 
 class SnapshotFile:
@@ -45,6 +47,33 @@ class SnapshotFile:
         """True if the file has the latest version of the store."""
         return self._saved_version == self._api.store.version
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from using the file during the block, as etcd locks its folder.
+
+        The lock is that of an empty file beside it, ``.NAME.lock``; it ends with the process,
+        however that ends.
+
+        Raises:
+            ConfigError: Another process uses the file, or its folder cannot be written.
+        """
+        data = self._path.resolve()
+        path = data.with_name(f".{data.name}.lock")
+        try:
+            lock = _locked_file(path)
+        except BlockingIOError as error:
+            raise ConfigError("another process uses this file", file=str(self._path)) from error
+        except FileNotFoundError as error:
+            raise ConfigError(_NO_FOLDER, file=str(self._path)) from error
+        except OSError as error:
+            problem = f"cannot be locked: {(error.strerror or str(error)).lower()}"
+            raise ConfigError(problem, file=str(self._path)) from error
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            os.close(lock)
+
     def load(self) -> None:
         """Loads the objects from the file, if it exists.
 
@@ -59,8 +88,7 @@ class SnapshotFile:
             self._api.load(self._path.read_bytes())
         except FileNotFoundError as error:
             if not self._path.parent.is_dir():
-                problem = "cannot be written: its folder does not exist"
-                raise ConfigError(problem, file=str(self._path)) from error
+                raise ConfigError(_NO_FOLDER, file=str(self._path)) from error
             return
         except (OSError, SnapshotError) as error:
             raise ConfigError(str(error), file=str(self._path)) from error
@@ -109,6 +137,26 @@ class SnapshotFile:
         except OSError as error:
             raise ConfigError(error.strerror or str(error), file=str(self._path)) from error
         self._saved_version = version
+
+
+def _locked_file(path: Path) -> int:
+    """Creates and locks a file; returns its descriptor.
+
+    Raises:
+        BlockingIOError: Another process has locked it.
+        OSError: It cannot be created.
+    """
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        # Another process had it, and has removed it since.
+        os.close(lock)
 
 
 def _write_slices(file: BinaryIO, slices: Iterator[bytes]) -> Iterator[None]:

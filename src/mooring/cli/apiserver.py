@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,14 +108,15 @@ def command(
         health_checks=health_probes(),
     )
     snapshot_file = SnapshotFile(api, data) if data is not None else None
-    with short_collections(SystemClock().monotonic_s):
+    with nullcontext() if snapshot_file is None else snapshot_file.locked():
+        with short_collections(SystemClock().monotonic_s):
+            if snapshot_file is not None:
+                snapshot_file.load()
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(_serve(api, snapshot_file, port, kubeconfig))
         if snapshot_file is not None:
-            snapshot_file.load()
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_serve(api, snapshot_file, port, kubeconfig))
-    if snapshot_file is not None:
-        snapshot_file.save()
-        click.echo(f"mooring apiserver: saved to {data}", err=True)
+            snapshot_file.save()
+            click.echo(f"mooring apiserver: saved to {data}", err=True)
 
 
 async def _serve(

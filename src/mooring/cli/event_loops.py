@@ -19,8 +19,14 @@ def loop_factory_for(*, is_virtual: bool) -> Any:
 
 
 def interruption() -> asyncio.Event:
-    """Returns an event that SIGINT and SIGTERM set; from now on they do nothing else."""
+    """Returns an event that SIGINT, SIGTERM and SIGHUP set; from now on they do nothing else.
+
+    SIGHUP, when a terminal is closed, stays ignored if it is, as by ``nohup``.
+    """
     stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     return stopped

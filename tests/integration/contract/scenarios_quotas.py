@@ -157,6 +157,23 @@ def a_quota_limits_pods(api: Api, namespace: str) -> None:
 
 
 @scenario
+def a_quota_of_a_computing_resource_demands_it_of_each_container(api: Api, namespace: str) -> None:
+    quotas = ["requests.cpu", "limits.memory", "cpu", "memory", "limits.cpu", "requests.memory"]
+    where, enough = pods(namespace), {"cpu": "10m", "memory": "1Mi"}
+    for name in quotas:
+        _quota(api, namespace, {name: "1"})
+        _follow(api, lambda: api.post(where, _pod("a"), dryRun="All"), 403)
+        full = {"requests": enough, "limits": enough}
+        api.post(where, _pod("a", full, {"requests": {"cpu": "1m"}}), dryRun="All")
+        api.post(where, _pod("a", full, init={}), dryRun="All")
+        assert api.delete(path("api/v1", namespace, "resourcequotas", "q")).code == 200
+        api.notes.pop()  # with the status
+        _follow(api, lambda: api.post(where, _pod("a"), dryRun="All"), 201)
+    _quota(api, namespace, {"requests.nvidia.com/gpu": "1"})
+    api.post(where, _pod("a"), dryRun="All")
+
+
+@scenario
 def a_quota_limits_claims(api: Api, namespace: str) -> None:
     fast = "fast.storageclass.storage.k8s.io/"
     hard = {_CLAIMS: "2", "requests.storage": "5Gi", f"{fast}requests.storage": "2Gi"}

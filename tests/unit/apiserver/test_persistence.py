@@ -271,3 +271,29 @@ def test_objects_that_are_there_twice_or_later_than_the_last_version_are_no_snap
         data = {"format": "mooring-apiserver-1", "version": 9, "objects": {"nodes": nodes}}
         with pytest.raises(SnapshotError, match=f"not a snapshot of an API server: {problem}"):
             ApiServer(VirtualClock(), seeded_random(0)).load(json.dumps(data).encode())
+
+
+def test_a_file_has_one_server(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    first, second = (SnapshotFile(api_with(0).server, it) for it in (path, link))
+    refused = pytest.raises(ConfigError, match=r"link\.json: another process uses this file")
+    with first.locked(), refused, second.locked():
+        raise AssertionError
+    with second.locked():
+        assert [it.name for it in tmp_path.iterdir() if it.suffix == ".lock"] == [".data.json.lock"]
+    assert [it.name for it in tmp_path.iterdir()] == ["link.json"]
+
+
+def test_a_lock_that_is_left_behind_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / ".data.json.lock").touch()
+    with SnapshotFile(api_with(0).server, tmp_path / "data.json").locked():
+        pass
+
+
+def test_a_file_in_a_missing_folder_is_not_locked(tmp_path: Path) -> None:
+    snapshot_file = SnapshotFile(api_with(0).server, tmp_path / "none" / "data.json")
+    refused = pytest.raises(ConfigError, match="cannot be written: its folder does not exist")
+    with refused, snapshot_file.locked():
+        raise AssertionError

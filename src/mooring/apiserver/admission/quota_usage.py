@@ -195,6 +195,11 @@ def _terms(spec: Object) -> list[Mapping[str, Any]]:
     return terms
 
 
+def limits_compute(hard: Mapping[str, str]) -> bool:
+    """Returns whether a quota limits a resource that each container must specify then."""
+    return not _REQUIRED.isdisjoint(hard)
+
+
 def missing_problem(pod: Object, hard: Mapping[str, str]) -> str:
     """Returns which limited resources the containers of a pod lack; "" = none."""
     spec = pod["spec"]

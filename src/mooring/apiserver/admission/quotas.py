@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.apiserver.admission.quota_usage import Amounts, matches, missing_problem, usage_of
+from mooring.apiserver.admission.quota_usage import (
+    Amounts,
+    limits_compute,
+    matches,
+    missing_problem,
+    usage_of,
+)
 from mooring.objects.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -25,14 +31,15 @@ def quota_problem(
     quotas: Iterable[Object], resource: Resource, new: Object, old: Object | None
 ) -> str:
     """Returns why the quotas of a namespace do not admit an object; "" = they do."""
-    added = usage_of(resource, new)
+    added, is_pod = usage_of(resource, new), resource.qualified == "pods"
     for quota in quotas:
         status = quota.get("status") or {}
         hard, used = status.get("hard") or {}, status.get("used") or {}
-        if not any(name in hard for name in added) or not matches(quota, resource, new):
+        counts = any(name in hard for name in added) or (is_pod and limits_compute(hard))
+        if not counts or not matches(quota, resource, new):
             continue
         name = quota["metadata"]["name"]
-        problem = missing_problem(new, hard) if resource.qualified == "pods" else ""
+        problem = missing_problem(new, hard) if is_pod else ""
         if problem:
             return f"failed quota: {name}: {problem}"
         before: Amounts = {}
