@@ -146,6 +146,10 @@ class RecordingReader:
                 raise ConfigError("ends in the middle of the recording", file=self.file)
             yield self._step(line, index)
             index += 1
+        # The end of a compressed file has its checksum.
+        while line := self._line():
+            if line.strip():
+                raise ConfigError("has more after the recording", file=self.file)
 
     def _read_header(self) -> Recording:
         first = self._line()

@@ -97,6 +97,27 @@ def test_a_file_that_was_cut_off_gives_its_whole_steps_first(tmp_path: Path) -> 
             next(steps)
 
 
+@pytest.mark.parametrize("more", [b"{}", b"x\n", b'\n\n{"format": "a"}'])
+def test_what_stands_after_a_recording_is_an_error(tmp_path: Path, more: bytes) -> None:
+    path = tmp_path / "a.json"
+    write_recording(path, recording(step("a")))
+    path.write_bytes(path.read_bytes().rstrip() + b"\n" + more)
+    with pytest.raises(ConfigError, match="has more after the recording"):
+        read_recording(path)
+    path.write_bytes(path.read_bytes().removesuffix(more) + b"\n \n")
+    assert len(read_recording(path).steps) == 1
+
+
+def test_a_checksum_that_is_wrong_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    write_recording(path, recording(step("a")))
+    content = bytearray(path.read_bytes())
+    content[-8] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match="cannot be read: CRC check failed"):
+        read_recording(path)
+
+
 def test_a_run_that_fails_leaves_no_file(tmp_path: Path) -> None:
     def run() -> None:
         with RecordingWriter(tmp_path / "a.json", recording()) as writer:

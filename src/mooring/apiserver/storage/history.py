@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Changes stored per resource: two minutes of a cluster that binds 80 pods a second.
 HISTORY_CHANGES = 20_000
+#: Bytes of their objects: a hundred of the largest ones.
+HISTORY_BYTES_MAX = 128 * 1024 * 1024
 
 
 class StoreEvent(NamedTuple):
@@ -57,6 +59,7 @@ class History:
         self.compacted = compacted
         self._changes_max = changes_max
         self._changes: list[StoreEvent] = []
+        self._bytes = 0
         self._dropped = 0
         self._listeners: dict[object, Callable[[], None]] = {}
         #: How often all watches were ended.
@@ -81,17 +84,30 @@ class History:
     def append(self, change: StoreEvent) -> None:
         """Appends a change and calls the listeners."""
         self._changes.append(change)
+        self._bytes += _bytes_of(change)
         # Dropped in blocks: removing single ones from the front would move all the others.
         if len(self._changes) > self._changes_max + self._changes_max // 4:
             self.drop(len(self._changes) - self._changes_max)
+        if self._bytes > HISTORY_BYTES_MAX:
+            self.drop(self._count_above(HISTORY_BYTES_MAX * 3 // 4))
         for listener in tuple(self._listeners.values()):
             listener()
+
+    def _count_above(self, bytes_max: int) -> int:
+        """Returns how many of the oldest changes exceed a size; never the last one."""
+        left = self._bytes
+        for count, change in enumerate(self._changes[:-1]):
+            if left <= bytes_max:
+                return count
+            left -= _bytes_of(change)
+        return len(self._changes) - 1
 
     def drop(self, count: int) -> None:
         """Drops the oldest changes."""
         count = min(count, len(self._changes))
         if count:
             self.compacted = self._changes[count - 1].version
+            self._bytes -= sum(map(_bytes_of, self._changes[:count]))
             del self._changes[:count]
             self._dropped += count
 
@@ -138,3 +154,8 @@ class History:
     def listeners(self) -> int:
         """Number of listeners."""
         return len(self._listeners)
+
+
+def _bytes_of(change: StoreEvent) -> int:
+    """Returns the size of an object; that before the change is mostly in an earlier one."""
+    return 0 if change.new is None else len(change.new.tail)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.apiserver.resources import RESOURCES, resource_named
-from mooring.apiserver.storage.history import Dropped, History, StoreEvent
+from mooring.apiserver.storage.history import HISTORY_BYTES_MAX, Dropped, History, StoreEvent
 from mooring.apiserver.storage.store import SnapshotError, Store
 from mooring.apiserver.types import Object
 
@@ -167,3 +167,23 @@ def test_dropped_changes_are_noticed() -> None:
     with pytest.raises(Dropped):
         history.position_after(1)
     assert [each.version for each in history.since(2)] == [3, 4, 5, 6, 7]
+
+
+def test_changes_of_large_objects_are_dropped_earlier() -> None:
+    store = Store()
+    nodes = store.collection(NODES)
+    large = {"metadata": {"name": "a", "annotations": {"text": "x" * (HISTORY_BYTES_MAX // 10)}}}
+    nodes.create("a", large)
+    for number in range(30):
+        nodes.replace("a", {**large, "status": {"number": number}})
+    history = nodes.history
+    assert 7 <= len(list(history.since(history.compacted))) <= 10
+    assert history.latest == store.version
+    with pytest.raises(Dropped):
+        history.position_after(1)
+
+
+def test_the_last_change_stays_whatever_its_size_is() -> None:
+    nodes = Store().collection(NODES)
+    nodes.create("a", {"metadata": {"name": "a", "annotations": {"text": "x" * HISTORY_BYTES_MAX}}})
+    assert [change.version for change in nodes.history.since(0)] == [1]
