@@ -195,3 +195,59 @@ def an_address_is_an_object(api: Api, namespace: str) -> None:
     api.notes.pop()
     assert api.delete(f"{addresses}/{mine}").code == 200
     api.notes.pop()
+
+
+@scenario
+def a_change_of_the_type_drops_what_the_type_before_needed(api: Api, namespace: str) -> None:
+    services = path("api/v1", namespace, "services")
+    local = {"externalTrafficPolicy": "Local"}
+    classed = {"loadBalancerClass": "a/b", "loadBalancerSourceRanges": ["1.0.0.0/8"]}
+    checked = {**local, "healthCheckNodePort": 31999}
+    manual = {"allocateLoadBalancerNodePorts": False}
+    changes: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        ("LoadBalancer", {}, {"type": "ClusterIP"}),
+        ("LoadBalancer", {}, {"type": "NodePort"}),
+        ("LoadBalancer", manual, {"type": "NodePort"}),
+        ("LoadBalancer", manual, {"type": "ClusterIP"}),
+        ("LoadBalancer", checked, {"externalTrafficPolicy": "Cluster"}),
+        ("LoadBalancer", checked, {"type": "ClusterIP"}),
+        ("LoadBalancer", classed, {"type": "ClusterIP"}),
+        ("LoadBalancer", {"loadBalancerClass": "a/b"}, {"type": "NodePort"}),
+        ("NodePort", local, {"type": "ClusterIP"}),
+        ("NodePort", local, {"type": "ClusterIP", "externalIPs": ["9.9.9.9"]}),
+        ("NodePort", {}, {"type": "LoadBalancer"}),
+        ("ClusterIP", {}, {"type": "ExternalName", "externalName": "a.b"}),
+        ("NodePort", {}, {"type": "ExternalName", "externalName": "a.b"}),
+    ]
+    for number, (kind, spec, change) in enumerate(changes):
+        name = f"s{number:02}"
+        assert api.post(services, _service(name, type=kind, **spec)).code == 201
+        api.notes.pop()
+        answer = api.patch(f"{services}/{name}", {"spec": change})
+        if answer.code == 200:
+            _hide(api, answer)
+        api.delete(f"{services}/{name}")
+        api.notes.pop()
+
+
+@scenario
+def ports_of_several_protocols_share_a_node_port(api: Api, namespace: str) -> None:
+    services = path("api/v1", namespace, "services")
+    tcp, udp = ({"name": name, "port": 53, "protocol": name.upper()} for name in ("tcp", "udp"))
+    web = {"name": "web", "port": 80}
+    for number, ports in enumerate(
+        [
+            [{**tcp, "nodePort": 31888}, {**udp, "nodePort": 31888}],
+            [tcp, udp],
+            [tcp, {**udp, "nodePort": 31889}, web],
+            [{**tcp, "nodePort": 31890}, {**udp, "nodePort": 31891}],
+            [{**tcp, "nodePort": 31892}, udp],
+        ]
+    ):
+        name = f"p{number}"
+        made = api.post(services, _service(name, type="NodePort", ports=ports))
+        if made.code == 201:
+            own = [port["nodePort"] for port in _hide(api, made)["ports"]]
+            api.note(name, [own.index(port) for port in own], {})
+        api.delete(f"{services}/{name}")
+        api.notes.pop()

@@ -109,19 +109,38 @@ def _first_free(texts: Iterable[str], used: set[str | None], fits: Callable[[str
 
 
 def _assign_ports(spec: Object, used: set[Any]) -> Errors:
-    if spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
-        return
-    for number, port in enumerate(spec.get("ports") or ()):
-        node_port = port.get("nodePort")
+    ports = spec.get("ports") or ()
+    own: set[Any] = set()
+    #: Port -> the node port of the first one with this number, of another protocol.
+    shared: dict[object, object] = {}
+    for number, port in enumerate(ports):
+        node_port = port.get("nodePort") or shared.get(port.get("port"))
         field = f"spec.ports[{number}].nodePort"
-        if node_port in used and node_port:
+        if not node_port:
+            if not _assigns_ports(spec):
+                continue
+            same = [it["nodePort"] for it in ports if it.get("nodePort") and _has_port(it, port)]
+            node_port = next(iter(same), None)
+        if node_port and node_port in used and node_port not in own:
             yield invalid(field, node_port, "provided port is already allocated")
         elif node_port and node_port not in NODE_PORTS:
             problem = "provided port is not in the valid range. The range of valid ports is "
             yield invalid(field, node_port, f"{problem}{NODE_PORTS[0]}-{NODE_PORTS[-1]}")
         elif not node_port:
-            port["nodePort"] = next(free for free in NODE_PORTS if free not in used)
-        used.add(port.get("nodePort"))
+            node_port = next(free for free in NODE_PORTS if free not in used)
+        port["nodePort"] = node_port
+        shared.setdefault(port.get("port"), node_port)
+        own.add(node_port)
+        used.add(node_port)
+
+
+def _assigns_ports(spec: Object) -> bool:
+    is_balanced = spec["type"] == "LoadBalancer"
+    return not (is_balanced and spec.get("allocateLoadBalancerNodePorts") is False)
+
+
+def _has_port(port: Object, other: Object) -> bool:
+    return port.get("port") == other.get("port")
 
 
 def keep_addresses(new: Object, old: Object) -> None:
@@ -129,21 +148,19 @@ def keep_addresses(new: Object, old: Object) -> None:
     spec, before = new["spec"], old["spec"]
     if "status" in old:
         new["status"] = old["status"]
+        if spec["type"] != "LoadBalancer":
+            new["status"] = {**old["status"], "loadBalancer": {}}
     if spec["type"] == "ExternalName":
+        spec.pop("internalTrafficPolicy", None)
         if before["type"] != "ExternalName":
-            same = [name for name in _FAMILY_FIELDS if spec.get(name) == before.get(name)]
-            for name in same:
-                spec.pop(name, None)
-        return
-    if before["type"] == "ExternalName":
-        return
-    for name in _FAMILY_FIELDS:
-        if name in before and not spec.get(name):
-            spec[name] = before[name]
-    if spec["type"] in _WITH_NODE_PORTS and before["type"] in _WITH_NODE_PORTS:
-        _keep_ports(spec, before)
-    elif spec["type"] == "ClusterIP":
-        _drop_ports(spec, before)
+            _drop_unchanged(spec, before, *_FAMILY_FIELDS)
+    elif before["type"] != "ExternalName":
+        for name in _FAMILY_FIELDS:
+            if name in before and not spec.get(name):
+                spec[name] = before[name]
+        if spec["type"] in _WITH_NODE_PORTS and before["type"] in _WITH_NODE_PORTS:
+            _keep_ports(spec, before)
+    _drop_fields_of_type(spec, before)
 
 
 def _keep_ports(spec: Object, before: Object) -> None:
@@ -153,14 +170,49 @@ def _keep_ports(spec: Object, before: Object) -> None:
             port["nodePort"] = node_ports[_port_key(port)]
 
 
-def _drop_ports(spec: Object, before: Object) -> None:
-    """Removes the node ports of an earlier type, unless the client has changed them."""
-    node_ports = {port.get("nodePort") for port in before.get("ports") or ()}
-    for port in spec.get("ports") or ():
-        if port.get("nodePort") in node_ports:
+def _drop_fields_of_type(spec: Object, before: Object) -> None:
+    """Removes what an earlier type needed, unless the client has changed it.
+
+    Source: pkg/registry/core/service/strategy.go (dropTypeDependentFields).
+    """
+    if (
+        _has_node_ports(before)
+        and not _has_node_ports(spec)
+        and _node_ports(spec) == _node_ports(before)
+    ):
+        for port in spec.get("ports") or ():
             port.pop("nodePort", None)
-    if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
-        spec.pop("externalTrafficPolicy", None)
+    if _is_checked(before) and not _is_checked(spec):
+        _drop_unchanged(spec, before, "healthCheckNodePort")
+    if before["type"] == "LoadBalancer" != spec["type"]:
+        _drop_unchanged(spec, before, "allocateLoadBalancerNodePorts", "loadBalancerClass")
+    if _is_external(before) and not _is_external(spec):
+        _drop_unchanged(spec, before, "externalTrafficPolicy")
+
+
+def _drop_unchanged(spec: Object, before: Object, *names: str) -> None:
+    for name in names:
+        if spec.get(name) == before.get(name):
+            spec.pop(name, None)
+
+
+def _has_node_ports(spec: Object) -> bool:
+    return spec["type"] in _WITH_NODE_PORTS and (spec["type"] == "NodePort" or _assigns_ports(spec))
+
+
+def _node_ports(spec: Object) -> set[object]:
+    return {port.get("nodePort") or 0 for port in spec.get("ports") or ()}
+
+
+def _is_checked(spec: Object) -> bool:
+    return spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def _is_external(spec: Object) -> bool:
+    """Returns whether clients outside of the cluster can reach a service."""
+    return spec["type"] in _WITH_NODE_PORTS or bool(
+        spec["type"] == "ClusterIP" and spec.get("externalIPs")
+    )
 
 
 def _port_key(port: Object) -> tuple[object, object]:
