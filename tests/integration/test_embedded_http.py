@@ -38,6 +38,23 @@ def test_a_request_reaches_the_handler_as_it_was_sent() -> None:
     run(test())
 
 
+def test_a_client_that_waits_before_its_body_is_answered_at_once() -> None:
+    async def test() -> None:
+        handler = Handler()
+        async with opened(handler) as door, client(door) as session:
+            # Without 100 the client of aiohttp waits for ever.
+            sent = status_of(session.put(PODS, data=b'{"a": 1}', expect100=True))
+            assert await asyncio.wait_for(sent, 20) == (200, {})
+            large = io.BytesIO(b"x" * (Limits().body_bytes + 1))
+            refused = session.put(PODS, data=large, expect100=True)
+            code, _ = await asyncio.wait_for(status_of(refused), 20)
+
+        assert code == 413
+        assert [call[4] for call in handler.calls] == [b'{"a": 1}']
+
+    run(test())
+
+
 def test_the_handler_is_told_who_asks_and_nothing_secret() -> None:
     async def test() -> None:
         handler = Handler()

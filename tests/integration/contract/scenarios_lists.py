@@ -231,6 +231,18 @@ def a_version_of_the_future_is_waited_for_and_refused(api: Api, ns: str) -> None
 
 
 @scenario
+def initial_events_of_a_version_of_the_future_are_refused(api: Api, ns: str) -> None:
+    future = {"resourceVersion": "999999999999", "resourceVersionMatch": "NotOlderThan"}
+    initial = {"sendInitialEvents": "true", "allowWatchBookmarks": "true"}
+    with api.watch(pods(ns), **future, **initial) as watch:
+        kind, status = watch.next()
+    assert (kind, status["code"], status["reason"]) == ("ERROR", 504, "Timeout")
+    assert status["message"].startswith("Timeout: Too large resource version: 999999999999")
+    api.notes.clear()
+    api.note("causes", status["code"], status["details"]["causes"])
+
+
+@scenario
 def a_version_must_be_a_number(api: Api, ns: str) -> None:
     listed = api.get(pods(ns), resourceVersion="abc")
     watched = api.get(pods(ns), watch="true", resourceVersion="abc")

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mooring.apiserver.endpoints.listing import ListOptions, version_problem
-from mooring.apiserver.errors import ApiStatusError, expired
+from mooring.apiserver.errors import ApiStatusError, expired, version_too_large
 from mooring.apiserver.storage.history import Dropped, StoreEvent
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class Watch:
             except Dropped:
                 oldest = self._history.compacted
                 self.problem = expired(f"too old resource version: {version} ({oldest})")
-        if options.sends_initial_events:
+        if options.sends_initial_events and version > self._version:
+            self.problem = version_too_large(version, self._version)
+        elif options.sends_initial_events:
             collection = self._store.collection(self._selection.resource)
             self._initial = list(self._selection.candidates(collection))
             self._initial.reverse()  # taken from the end

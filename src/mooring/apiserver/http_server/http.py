@@ -383,6 +383,9 @@ async def _read(request: web.BaseRequest, limits: Limits) -> bytes:
         return b""
     if (request.content_length or 0) > limits.body_bytes:
         raise entity_too_large(f"limit is {limits.body_bytes}")
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # as aiohttp: the head of the response comes after it
     try:
         async with asyncio.timeout(limits.body_s):
             return await _read_all(request, limits.body_bytes)
