@@ -201,6 +201,7 @@ class LoadRun:
         metadata = body["metadata"]
         for field in ("uid", "resourceVersion", "generation", "creationTimestamp"):
             metadata.pop(field, None)
+        del metadata["ownerReferences"]  # it would go with an owner that is absent
         body["spec"]["nodeName"] = node_name(number % nodes)
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods"
         await self.client.write("POST", path, msgspec.json.encode(body))

@@ -50,7 +50,8 @@ def test_taints_are_added_changed_and_taken_away(kubectl: Kubectl, node: str) ->
 
 def owned_pod(name: str, node: str) -> dict[str, object]:
     pod = make_pod(name, node=node)
-    owner = {"apiVersion": "v1", "kind": "ReplicationController", "name": "r", "uid": "u-1"}
+    # Of a kind that is not served: the pod would be deleted with an owner that is absent.
+    owner = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u-1"}
     pod["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     return pod
 

@@ -352,6 +352,7 @@ GATED_BY_PATH: Mapping[tuple[str, str, str], Resource] = MappingProxyType(
 DEFINITIONS = BY_PATH["apiextensions.k8s.io", "v1", "customresourcedefinitions"]
 NAMESPACES = BY_PATH["", "v1", "namespaces"]
 BINDINGS = BY_PATH["", "v1", "bindings"]
+CERTIFICATE_REQUESTS = BY_PATH["certificates.k8s.io", "v1", "certificatesigningrequests"]
 COMPONENT_STATUSES = BY_PATH["", "v1", "componentstatuses"]
 
 

@@ -157,6 +157,7 @@ class ApiServer:
         self._gated = GATED_BY_PATH if with_taint_rules else {}
         self._root_certificates = RootCertificates(self.registry)
         self._controllers = Controllers(
+            self.deleter.garbage,
             RoleAggregation(self.registry),
             DefaultAccounts(self.registry),
             self._root_certificates,

@@ -239,7 +239,7 @@ class Seeder:
         if path is None:
             self.skipped[seed.kind] = self.skipped.get(seed.kind, 0) + 1
             return None
-        raw = {**seed.raw, "metadata": self._with_owners(_client_set(seed.metadata))}
+        raw = {**seed.raw, "metadata": await self._with_owners(_client_set(seed.metadata))}
         if seed.kind == "Job" and (raw.get("spec") or {}).get("selector"):
             # The selector has the UID of the file, as the labels of its pods: both stay.
             raw["spec"] = {**raw["spec"], "manualSelector": True}
@@ -259,18 +259,42 @@ class Seeder:
             self._uids[uid] = created.metadata.uid
         return created
 
-    def _with_owners(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Returns metadata that refers to the owners by their new UIDs."""
+    async def _with_owners(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Returns metadata that refers to the owners by their new UIDs.
+
+        Owners that do not exist are left out: the API server would delete the object.
+        """
         owners = metadata.get("ownerReferences")
         if not isinstance(owners, list | tuple):
             return metadata
-        return {**metadata, "ownerReferences": [self._with_new_uid(owner) for owner in owners]}
+        namespace = str(metadata.get("namespace") or "default")
+        updated = [await self._with_new_uid(owner, namespace) for owner in owners]
+        return {**metadata, "ownerReferences": [owner for owner in updated if owner is not None]}
 
-    def _with_new_uid(self, owner: Any) -> Any:
-        """Returns a reference with the new UID; what is none is for the API server to refuse."""
-        uid = owner.get("uid") if isinstance(owner, dict) else None
-        new = self._uids.get(uid) if isinstance(uid, str) else None
-        return owner if new is None else {**owner, "uid": new}
+    async def _with_new_uid(self, owner: Any, namespace: str) -> Any:
+        """Returns a reference with the new UID, or None; what is none is for the API server."""
+        words = ("apiVersion", "kind", "name", "uid")
+        is_valid = isinstance(owner, dict) and all(isinstance(owner.get(w), str) for w in words)
+        if not is_valid:
+            return owner
+        uid = owner["uid"]
+        if uid not in self._uids:
+            self._uids[uid] = await self._uid_of(owner, namespace)
+        return {**owner, "uid": self._uids[uid]} if self._uids[uid] else None
+
+    async def _uid_of(self, owner: dict[str, Any], namespace: str) -> str:
+        """Returns the UID of an owner that existed before; "" if there is none.
+
+        One of a kind that is not served keeps the UID of the file, and its dependents stay.
+        """
+        path = await self._path_of(owner["apiVersion"], owner["kind"], namespace)
+        if path is None:
+            return str(owner["uid"])
+        try:
+            request = Request("GET", f"{path}/{owner['name']}", deadline_s=READ_S_MAX)
+            return _read_created(await self._client.read(request)).metadata.uid
+        except ApiError:
+            return ""
 
     async def create_all(self, seeds: Iterable[Seed]) -> AsyncIterator[Created]:
         """Creates objects one by one; yields the created ones."""
@@ -294,15 +318,17 @@ class Seeder:
 
     async def _path(self, seed: Seed) -> str | None:
         """Returns the URL of the object's collection from discovery; None if not served."""
-        version = str(seed.raw.get("apiVersion", ""))
+        namespace = seed.metadata.get("namespace") or "default"
+        return await self._path_of(str(seed.raw.get("apiVersion", "")), seed.kind, namespace)
+
+    async def _path_of(self, version: str, kind: str, namespace: str) -> str | None:
         if version not in self._paths:
             self._paths[version] = await self._discover(version)
-        resource = self._paths[version].get(seed.kind)
+        resource = self._paths[version].get(kind)
         if resource is None:
             return None
         name, is_namespaced = resource
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        namespace = seed.metadata.get("namespace") or "default"
         return f"{root}/namespaces/{namespace}/{name}" if is_namespaced else f"{root}/{name}"
 
     async def _discover(self, version: str) -> dict[str, tuple[str, bool]]:

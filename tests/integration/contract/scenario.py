@@ -25,6 +25,7 @@ SCENARIO_FILES = (
     "requests",
     "devices",
     "roles",
+    "certificates",
     "accounts",
     "policies",
     "admission",

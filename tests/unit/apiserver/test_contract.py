@@ -24,6 +24,10 @@ for _name in SCENARIO_FILES:
 
 #: They wait for the end of a watch, are about grace periods, or about the door.
 NOT_HERE = {
+    "certificates-approving_and_signing_need_the_permission_for_the_signer",
+    "certificates-certificates_of_requests_are_validated",
+    "certificates-decisions_about_a_certificate_are_final",
+    "certificates-the_requester_of_a_certificate_is_the_client",
     "components-components_are_not_public",
     "customs-a_role_allows_custom_resources",
     "lists-a_watch_ends_when_its_time_is_up",

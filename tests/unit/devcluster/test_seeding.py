@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.apiserver import ApiServer
+from mooring.apiserver.resources import resource_named
 from mooring.client import Client, InProcessTransport
 from mooring.clock import VirtualClock, seeded_random
 from mooring.devcluster.seeding import Seed, Seeder, in_order, seeds_of_files, seeds_of_objects
@@ -35,8 +36,8 @@ class Server:
 
     def __init__(self) -> None:
         rng = seeded_random(0)
-        api = ApiServer(VirtualClock(), rng)
-        self.client = Client(InProcessTransport(api.handle), rng=rng)
+        self.api = ApiServer(VirtualClock(), rng)
+        self.client = Client(InProcessTransport(self.api.handle), rng=rng)
         self.seeder = Seeder(self.client)
 
 
@@ -262,6 +263,26 @@ def test_pods_that_are_deleted_before_they_have_a_node_are_left_out() -> None:
     cluster, pending = in_order(seeds)
 
     assert (names(cluster), names(pending)) == (["Pod on"], ["Pod waits"])
+
+
+@virtually
+async def test_owners_that_do_not_exist_are_left_out() -> None:
+    """The API server would delete the object: it is in the file without its owner."""
+    server = Server()
+    absent = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1"}
+    present = {"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": "2"}
+    unknown = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "3"}
+    for name, owners in (("a", [absent]), ("b", [absent, present]), ("c", [unknown])):
+        seed = a_pod(name)
+        seed.metadata["ownerReferences"] = owners
+        await server.seeder.create(seed)
+    stored = server.api.store.collection(resource_named("", "pods"))
+    owners_of = {
+        pod.name: pod.object()["metadata"].get("ownerReferences") for pod in stored.in_order()
+    }
+    namespace = server.api.store.collection(resource_named("", "namespaces")).get("default")
+    assert namespace is not None
+    assert owners_of == {"a": None, "b": [{**present, "uid": namespace.uid}], "c": [unknown]}
 
 
 # ---- files that are not validated ----

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mooring.apiserver.admission.certificates import check_subject
 from mooring.apiserver.admission.limit_ranges import claim_problems, pod_problems, set_defaults
 from mooring.apiserver.admission.protection import protect
 from mooring.apiserver.admission.quotas import quota_problem
 from mooring.apiserver.errors import Errors, forbidden, forbidden_field, not_found, quoted
-from mooring.apiserver.resources import Resource, resource_named
+from mooring.apiserver.resources import CERTIFICATE_REQUESTS, Resource, resource_named
 from mooring.objects.defaulting.pods import (
     add_default_tolerations,
     add_topology_labels,
@@ -118,6 +119,8 @@ class Admission:
         """
         if resource is _PODS:
             self._check_overhead(obj)
+        elif resource is CERTIFICATE_REQUESTS:
+            check_subject(obj)
         self._check_limits(resource, obj)
         self._check_quotas(resource, obj, None)
 

@@ -11,7 +11,7 @@ emptied.
                  └── shorter grace periods only         └──> waits for an update
 
 Source: k8s.io/apiserver pkg/registry/rest/delete.go, pkg/registry/generic/registry/store.go,
-pkg/registry/core/{pod,namespace}; the garbage collector and the namespace controller, simplified.
+pkg/registry/core/{pod,namespace}; the namespace controller, simplified.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mooring.apiserver.admission import PROTECTED_NAMESPACES
@@ -30,15 +30,14 @@ from mooring.apiserver.registry.delete_options import (
     DeleteOptions,
     check_preconditions,
     finalizers_of,
-    orphans_of,
     shorten_grace,
 )
+from mooring.apiserver.registry.garbage_collection import GarbageCollector
 from mooring.apiserver.registry.namespaces import DeletedNamespaces
 from mooring.apiserver.registry.registry import Registry, Target
 from mooring.apiserver.registry.strategies import strategy_of
 from mooring.apiserver.resources import DEFINITIONS, Resource, resource_named
 from mooring.apiserver.schema.times import seconds_of
-from mooring.apiserver.validation.metadata import FOREGROUND, ORPHAN
 from mooring.clock import rfc3339
 
 if TYPE_CHECKING:
@@ -55,12 +54,12 @@ class Deleter:
     def __init__(self, registry: Registry, *, is_instant: bool = False) -> None:
         """Deletes from ``registry``; ``is_instant`` = every grace period is 0."""
         self._registry = registry
-        self._garbage = GarbageCollector(registry, self)
+        self.garbage = GarbageCollector(registry, self)
         self._namespaces = DeletedNamespaces(registry, self._delete_with_namespace, self.pause)
         self._is_instant = is_instant
         self._due: list[tuple[float, str, str]] = []
-        #: Removed objects whose dependents and namespaces are to be processed.
-        self._removed: deque[tuple[str, Stored, bool]] = deque()
+        #: What follows from a removal: that of dependents, of owners and of namespaces.
+        self._work: deque[Callable[[], None]] = deque()
         self._is_processing = False
 
     def delete(self, target: Target, options: DeleteOptions) -> tuple[Stored | Object, bool]:
@@ -108,7 +107,7 @@ class Deleter:
             obj["metadata"]["deletionGracePeriodSeconds"] = 0
             collection.replace(target.key, obj)
         last = collection.remove(target.key)
-        self.on_removed(target.namespace, last, orphans=orphans_of(options))
+        self.on_removed(target.namespace, last)
         return last
 
     def _store_terminating(
@@ -121,7 +120,7 @@ class Deleter:
         metadata = obj["metadata"]
         if target.resource is _PODS and metadata["deletionGracePeriodSeconds"] > 0:
             self._schedule(target.key, metadata)
-        self._garbage.release(target, metadata)
+        self.garbage.begin(target, metadata)
         return self._registry.collection(target.resource).get(target.key) or stored
 
     def _schedule(self, key: str, metadata: Object) -> None:
@@ -199,20 +198,21 @@ class Deleter:
                     self._schedule(stored.key, metadata)
         for stored in list(self._registry.collection(_NAMESPACES).in_order()):
             self._namespaces.finish(stored.key)
+        self.garbage.resume()
 
-    def on_removed(self, namespace: str, last: Stored, *, orphans: bool = False) -> None:
-        """Processes the removal of an object: its dependents, owners and namespace.
+    def on_removed(self, namespace: str, last: Stored) -> None:
+        """Processes the removal of an object: its dependents, owners and namespace."""
+        self.enqueue(partial(self._process_removal, namespace, last))
 
-        Removals that follow from it are queued, so a long chain of owners needs no recursion.
-        """
-        self._removed.append((namespace, last, orphans))
+    def enqueue(self, work: Callable[[], None]) -> None:
+        """Does work now, or after the present one: a long chain of owners needs no recursion."""
+        self._work.append(work)
         if self._is_processing:
             return
         self._is_processing = True
         try:
-            while self._removed:
-                removed_namespace, removed, orphans_dependents = self._removed.popleft()
-                self._process_removals(removed_namespace, removed, orphans=orphans_dependents)
+            while self._work:
+                self._work.popleft()()
         finally:
             self._is_processing = False
 
@@ -221,17 +221,15 @@ class Deleter:
 
         What they remove is processed by them, not by this one.
         """
-        own = self._removed, self._is_processing
-        self._removed, self._is_processing = deque(), False
+        own = self._work, self._is_processing
+        self._work, self._is_processing = deque(), False
         try:
             self._registry.store.writes.pause()
         finally:
-            self._removed, self._is_processing = own
+            self._work, self._is_processing = own
 
-    def _process_removals(self, namespace: str, last: Stored, *, orphans: bool) -> None:
-        if not orphans:
-            self._garbage.delete_dependents(last.object()["metadata"]["uid"])
-        self._garbage.finish_owners(last)
+    def _process_removal(self, namespace: str, last: Stored) -> None:
+        self.garbage.on_removed(last)
         if namespace:
             self._namespaces.finish(namespace)
 
@@ -281,103 +279,3 @@ class Deleter:
             except ApiStatusError as error:
                 if error.code != 404:
                     raise
-
-
-class GarbageCollector:
-    """Deletes dependents when their owners are deleted.
-
-    In other clusters a controller does this asynchronously.
-
-    Source: pkg/controller/garbagecollector.
-    """
-
-    def __init__(self, registry: Registry, deleter: Deleter) -> None:
-        self._registry = registry
-        self._deleter = deleter
-
-    def delete_dependents(self, uid: str) -> int:
-        """Deletes the dependents without other owners; returns how many still exist."""
-        remaining = 0
-        for resource in self._registry.store.resources():
-            for owned in self._registry.collection(resource).owned_by(uid):
-                self._deleter.pause()
-                remaining += self._delete_dependent(resource, owned.key, uid)
-        return remaining
-
-    def _delete_dependent(self, resource: Resource, key: str, uid: str) -> bool:
-        """Deletes a dependent, or takes the owner from it; returns whether it still waits."""
-        collection = self._registry.collection(resource)
-        stored = collection.get(key)
-        if stored is None:
-            return False
-        obj = stored.object()
-        owners = obj["metadata"].get("ownerReferences", ())
-        others = [owner for owner in owners if owner["uid"] != uid]
-        if len(others) == len(owners):
-            return False
-        if any(self._exists(owner, stored.namespace) for owner in others):
-            obj["metadata"]["ownerReferences"] = others
-            collection.replace(key, obj)
-            return False
-        self._try_to_delete(Target(resource, stored.namespace, stored.name))
-        return collection.get(key) is not None
-
-    def _try_to_delete(self, target: Target) -> None:
-        """Deletes a dependent; ignores one that may not be deleted."""
-        with suppress(ApiStatusError):
-            self._deleter.delete(target, DeleteOptions(policy="Background"))
-
-    def _exists(self, owner: Object, namespace: str) -> bool:
-        for resource in self._registry.store.resources():
-            if (resource.api_version, resource.kind) == (owner["apiVersion"], owner["kind"]):
-                key = Target(resource, namespace if resource.namespaced else "", owner["name"]).key
-                stored = self._registry.collection(resource).get(key)
-                return stored is not None and stored.object()["metadata"]["uid"] == owner["uid"]
-        return False
-
-    def release(self, target: Target, metadata: Object) -> None:
-        """Processes the finalizers "orphan" and "foregroundDeletion" of an owner."""
-        uid, finalizers = metadata["uid"], metadata.get("finalizers", [])
-        if ORPHAN in finalizers:
-            for resource in self._registry.store.resources():
-                collection = self._registry.collection(resource)
-                for stored in collection.owned_by(uid):
-                    obj = stored.object()
-                    _drop_owner(obj["metadata"], uid)
-                    collection.replace(stored.key, obj)
-            self._remove_finalizer(target, ORPHAN)
-        elif FOREGROUND in finalizers and not self.delete_dependents(uid):
-            self._remove_finalizer(target, FOREGROUND)
-
-    def _remove_finalizer(self, target: Target, finalizer: str) -> None:
-        present = self._registry.collection(target.resource).get(target.key)
-        if present is None:
-            return
-        obj = present.object()
-        metadata = obj["metadata"]
-        remaining = [name for name in metadata.get("finalizers", []) if name != finalizer]
-        if remaining:
-            metadata["finalizers"] = remaining
-        else:
-            metadata.pop("finalizers", None)
-        self._deleter.store_and_finish(target, obj, present)
-
-    def finish_owners(self, last: Stored) -> None:
-        """Finishes the foreground deletion of owners that waited for this dependent."""
-        for owner in last.object()["metadata"].get("ownerReferences", ()):
-            for resource in self._registry.store.resources():
-                if (resource.api_version, resource.kind) != (owner["apiVersion"], owner["kind"]):
-                    continue
-                namespace = last.namespace if resource.namespaced else ""
-                target = Target(resource, namespace, owner["name"])
-                stored = self._registry.collection(resource).get(target.key)
-                if stored is not None and b'"foregroundDeletion"' in stored.tail:
-                    self.release(target, stored.object()["metadata"])
-
-
-def _drop_owner(metadata: Object, uid: str) -> None:
-    remaining = [owner for owner in metadata["ownerReferences"] if owner["uid"] != uid]
-    if remaining:
-        metadata["ownerReferences"] = remaining
-    else:
-        del metadata["ownerReferences"]

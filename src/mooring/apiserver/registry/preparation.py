@@ -148,6 +148,39 @@ def prepare_approval(new: Object, old: Object) -> None:
     conditions = new.get("status", {}).get("conditions", [])
     keep_spec(new, old)
     new["status"] = {**old.get("status", {}), "conditions": conditions}
+    if not conditions:
+        del new["status"]["conditions"]
+
+
+def keep_decisions(new: Object, old: Object) -> None:
+    """Restores all that the status of a certificate request may not change.
+
+    A decision that was added or removed is left for the validation.
+    """
+    keep_spec(new, old)
+    conditions = (new.get("status") or {}).get("conditions") or []
+    before = (old.get("status") or {}).get("conditions") or []
+    for decision in ("Approved", "Denied"):
+        numbers = [n for n, condition in enumerate(conditions) if condition["type"] == decision]
+        stored = [condition for condition in before if condition["type"] == decision]
+        if len(numbers) == len(stored):
+            for number, condition in zip(numbers, stored, strict=True):
+                conditions[number] = condition
+
+
+def stamp_decisions(new: Object, old: Object, now: str) -> None:
+    """Sets the times of the conditions of a certificate request that have none."""
+    before = (old.get("status") or {}).get("conditions") or []
+    for condition in (new.get("status") or {}).get("conditions") or []:
+        if not condition.get("lastUpdateTime"):
+            condition["lastUpdateTime"] = now
+        if not condition.get("lastTransitionTime"):
+            same = (
+                other.get("lastTransitionTime")
+                for other in before
+                if other["type"] == condition["type"] and other["status"] == condition["status"]
+            )
+            condition["lastTransitionTime"] = next(filter(None, same), now)
 
 
 def prepare_claim_status(new: Object, old: Object) -> None:

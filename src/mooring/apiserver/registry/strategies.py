@@ -372,9 +372,17 @@ _STRATEGIES: Mapping[tuple[str, str], Strategy] = MappingProxyType(
             subresources=_subresources(
                 prepare_update=preparation.keep_spec_and_status,
                 repeats=("new", "change"),
-                status=SubresourceStrategy(repeats=("new", "change")),
+                status=SubresourceStrategy(
+                    preparation.keep_decisions,
+                    certificate_requests.validate_request_status,
+                    repeats=("new", "change"),
+                    stamp=preparation.stamp_decisions,
+                ),
                 approval=SubresourceStrategy(
-                    preparation.prepare_approval, repeats=("new", "change")
+                    preparation.prepare_approval,
+                    certificate_requests.validate_approval,
+                    repeats=("new", "change"),
+                    stamp=preparation.stamp_decisions,
                 ),
             ),
         ),

@@ -99,11 +99,11 @@ class Index:
         self._values: dict[str, tuple[str, ...]] = {}
         self._keys: dict[str, dict[str, None]] = {}
 
-    def put(self, key: str, values: tuple[str, ...]) -> None:
-        """Sets the values of a key."""
+    def put(self, key: str, values: tuple[str, ...]) -> bool:
+        """Sets the values of a key; returns whether they have changed."""
         before = self._values.get(key, ())
         if before == values:
-            return
+            return False
         for value in dict.fromkeys(before):
             keys = self._keys[value]
             del keys[key]
@@ -115,6 +115,7 @@ class Index:
             self._values.pop(key, None)
         for value in values:
             self._keys.setdefault(value, {})[key] = None
+        return True
 
     def keys(self, value: str) -> Iterable[str]:
         """Returns the keys with a value, in no particular order."""
@@ -138,6 +139,8 @@ class Collection:
         self._has_nodes = (resource.group, resource.name) == _PODS
         self._by_node = Index()
         self._by_owner = Index()
+        #: Key -> owners, of the objects whose owners were not checked yet.
+        self.new_owners: dict[str, list[Object]] = {}
         self.history = History(compacted=versions.latest, changes_max=changes_max)
 
     def __len__(self) -> int:
@@ -212,6 +215,7 @@ class Collection:
         del self._keys[bisect_left(self._keys, key)]
         self._by_node.put(key, ())
         self._by_owner.put(key, ())
+        self.new_owners.pop(key, None)
         last = old.at_version(self._versions.next())
         self.history.append(StoreEvent(last.version, None, old))
         return last
@@ -230,7 +234,9 @@ class Collection:
 
     def _index(self, key: str, obj: Object) -> None:
         owners = obj["metadata"].get("ownerReferences")
-        self._by_owner.put(key, tuple([owner["uid"] for owner in owners]) if owners else ())
+        uids = tuple([owner["uid"] for owner in owners]) if owners else ()
+        if self._by_owner.put(key, uids) and uids:
+            self.new_owners[key] = owners
         if self._has_nodes:
             node = obj.get("spec", {}).get("nodeName")
             self._by_node.put(key, (node,) if node else ())
@@ -256,6 +262,10 @@ class Collection:
     def owned_by(self, uid: str) -> list[Stored]:
         """Returns the objects that name an owner with this UID, in the order of their keys."""
         return [self._objects[key] for key in sorted(self._by_owner.keys(uid))]
+
+    def dependents_of(self, uid: str) -> Iterator[Stored]:
+        """Returns the objects that name an owner with this UID, in no particular order."""
+        return (self._objects[key] for key in self._by_owner.keys(uid))
 
     def has_owned(self, uid: str) -> bool:
         """Returns whether an object names an owner with this UID."""
