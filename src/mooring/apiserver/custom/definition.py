@@ -128,6 +128,12 @@ def _storage_of(definition: Object, resources: list[Resource]) -> Resource:
     raise ValueError(f"{name}: no version of spec.versions has storage: true")
 
 
+def with_defined_names(definition: Object) -> Object:
+    """Returns a definition as if the names of its spec had been accepted."""
+    status = {**definition["status"], "acceptedNames": definition["spec"]["names"]}
+    return {**definition, "status": status}
+
+
 def has_rules(schema: Any) -> bool:
     """Returns whether a schema, or one inside it, has rules."""
     return any(part.get(RULES) for part in _parts(schema))
