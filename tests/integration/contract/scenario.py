@@ -48,6 +48,7 @@ SCENARIO_FILES = (
     "sizes",
     "formats",
     "costs",
+    "versions",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}
