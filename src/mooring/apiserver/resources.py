@@ -60,6 +60,7 @@ class CustomVersion:
     Attributes:
         struct: That of its objects, for managedFields and server-side apply.
         schema: ``openAPIV3Schema``.
+        served_structs: apiVersion -> the struct, of all served versions of the definition.
         columns: ``additionalPrinterColumns``.
         selectable: The fields of field selectors, such as "spec.color".
         scale: The paths of the scale subresource; None without it.
@@ -75,6 +76,7 @@ class CustomVersion:
 
     struct: CustomStruct
     schema: dict[str, Any]
+    served_structs: Mapping[str, CustomStruct]
     columns: tuple[dict[str, Any], ...] = ()
     selectable: tuple[str, ...] = ()
     scale: Mapping[str, str] | None = None

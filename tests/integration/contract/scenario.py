@@ -49,6 +49,7 @@ SCENARIO_FILES = (
     "sizes",
     "formats",
     "costs",
+    "versions",
 )
 #: Name -> scenario.
 SCENARIOS: dict[str, Scenario] = {}

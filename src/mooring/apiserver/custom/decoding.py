@@ -8,6 +8,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from mooring.apiserver.custom.values import go_number
 from mooring.apiserver.errors import invalid
 from mooring.apiserver.schema.type_errors import find_type_errors
 from mooring.objects.schema.decoding import WrongType, reader_of
@@ -31,10 +32,25 @@ def read_custom(raw: dict[str, Any], schema: dict[str, Any]) -> tuple[dict[str, 
     unknown: list[str] = []
     _read_metadata(raw, "metadata", unknown)
     raw.setdefault("metadata", {})
+    for name, value in raw.items():
+        if name != "metadata":
+            raw[name] = _with_go_numbers(value)
     _prune(raw, schema, "", unknown, is_object=True)
     _drop_nulls(raw, schema)
     fill_defaults(raw, schema)
     return raw, sorted(unknown)
+
+
+def _with_go_numbers(value: Any) -> Any:
+    """Returns a value with its numbers as Go decodes and encodes them; containers are changed."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            value[name] = _with_go_numbers(item)
+    elif isinstance(value, list):
+        value[:] = map(_with_go_numbers, value)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        return go_number(value)
+    return value
 
 
 def as_read(obj: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

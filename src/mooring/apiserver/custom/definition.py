@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mooring.apiserver.types import Object
+    from mooring.objects.schema.types import CustomStruct
 
 #: The keyword of rules in CEL.
 RULES: Final = "x-kubernetes-validations"
@@ -57,7 +58,21 @@ def resources_of(definition: Object) -> list[Resource]:
     """Returns the resources of all versions of a definition, the preferred one first."""
     versions = sorted(definition["spec"]["versions"], key=lambda v: version_priority(v["name"]))
     is_converted = len(versions) > 1 or _has_changed(definition)
-    return [_resource(definition, version, is_converted) for version in versions]
+    group = definition["spec"]["group"]
+    structs = {version["name"]: struct_of_schema(_schema_of(version)) for version in versions}
+    served = {
+        f"{group}/{version['name']}": structs[version["name"]]
+        for version in versions
+        if version["served"]
+    }
+    return [
+        _resource(definition, version, is_converted, structs[version["name"]], served)
+        for version in versions
+    ]
+
+
+def _schema_of(version: Object) -> dict[str, Any]:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
 
 
 class ServedDefinition(NamedTuple):
@@ -113,6 +128,12 @@ def _storage_of(definition: Object, resources: list[Resource]) -> Resource:
     raise ValueError(f"{name}: no version of spec.versions has storage: true")
 
 
+def with_defined_names(definition: Object) -> Object:
+    """Returns a definition as if the names of its spec had been accepted."""
+    status = {**definition["status"], "acceptedNames": definition["spec"]["names"]}
+    return {**definition, "status": status}
+
+
 def has_rules(schema: Any) -> bool:
     """Returns whether a schema, or one inside it, has rules."""
     return any(part.get(RULES) for part in _parts(schema))
@@ -132,17 +153,24 @@ def _parts(schema: Any) -> Iterator[Object]:
         yield from _parts(part)
 
 
-def _resource(definition: Object, version: Object, is_converted: bool) -> Resource:
+def _resource(
+    definition: Object,
+    version: Object,
+    is_converted: bool,
+    struct: CustomStruct,
+    served_structs: dict[str, CustomStruct],
+) -> Resource:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     if not names.get("kind"):
         names = spec["names"]
-    schema: dict[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    schema = _schema_of(version)
     parts = version.get("subresources") or {}
     scale = parts.get("scale")
     subresources = (*((_STATUS,) if "status" in parts else ()), *((_SCALE,) if scale else ()))
     custom = CustomVersion(
-        struct=struct_of_schema(schema),
+        struct=struct,
         schema=schema,
+        served_structs=served_structs,
         columns=tuple(version.get("additionalPrinterColumns") or (_AGE,)),
         selectable=tuple(
             field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()

@@ -9,6 +9,7 @@ in ``rules``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -24,6 +25,12 @@ from mooring.apiserver.errors import (
     too_many,
 )
 
+_INT64 = (-(2**63), 2**63 - 1)
+#: Format of integers -> the lowest and the highest one.
+_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": _INT64}
+_FLOAT_INTEGER_MAX = 2.0**53 - 1
+#: Floats from here on are no integers of 64 bits, and are written without exponent up to there.
+_LARGE_MIN, _EXPONENT_MIN = 2.0**63, 1e21
 _NO_FIELD = "<nil>"
 #: There is no value before the update: the object is new, or its lists have no keys.
 ABSENT: Any = object()
@@ -79,6 +86,29 @@ def _lead(path: str) -> str:
     return f"{path} in body"
 
 
+def is_json_integer(number: float) -> bool:
+    """Returns whether a number of JSON is an integer: of 64 bits, or a float without a fraction.
+
+    Floats beyond 2**53 do not count, since not all integers there have a float.
+    """
+    if isinstance(number, int):
+        return _INT64[0] <= number <= _INT64[1]
+    return number.is_integer() and abs(number) <= _FLOAT_INTEGER_MAX
+
+
+def go_number(number: float) -> float:
+    """Returns a number as Go decodes and encodes it.
+
+    Integers beyond 64 bits are floats, of which the shortest digits are written.
+    """
+    if isinstance(number, int) and _INT64[0] <= number <= _INT64[1]:
+        return number
+    number = float(number)
+    if is_json_integer(number):
+        return int(number)
+    return int(Decimal(repr(number))) if _LARGE_MIN <= abs(number) < _EXPONENT_MIN else number
+
+
 def kind_of(value: Any) -> str:
     """Returns the name of a JSON value's type in a schema."""
     match value:
@@ -88,10 +118,8 @@ def kind_of(value: Any) -> str:
             return "boolean"
         case str():
             return "string"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
+        case int() | float():
+            return "integer" if is_json_integer(value) else "number"
         case list():
             return "array"
     return "object"
@@ -103,6 +131,8 @@ def _type_errors(value: Any, schema: dict[str, Any], path: str) -> Iterator[Fiel
         allowed = ["integer", "string"]
     if not allowed or kind in allowed or (kind == "integer" and "number" in allowed):
         return
+    if kind == "number" and schema.get("format") in _RANGES:
+        kind, allowed = "float64", [schema["format"]]
     detail = f"{_lead(path)} must be of type {','.join(allowed)}: {quoted(kind)}"
     error = invalid(path, kind, detail)
     yield FieldError("FieldValueTypeInvalid", error.field, error.body)
@@ -162,6 +192,7 @@ def matches_pattern(pattern: str, text: str) -> bool:
 
 
 def _number_errors(value: float, schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+    yield from _range_errors(value, schema, path)
     limit = schema.get("maximum")
     is_exclusive = bool(schema.get("exclusiveMaximum"))
     if limit is not None and (value > limit or (is_exclusive and value == limit)):
@@ -175,15 +206,19 @@ def _number_errors(value: float, schema: dict[str, Any], path: str) -> Iterator[
     factor = schema.get("multipleOf")
     if factor and value % factor:
         yield invalid(path, value, f"{_lead(path)} should be a multiple of {_number(factor)}")
-    bits = {"int32": 32, "int64": 64}.get(schema.get("format") or "")
-    if (
-        bits
-        and schema.get("type") == "integer"
-        and not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
-    ):
-        yield invalid(
-            path, value, f"Checked value must be of type integer with format int{bits}: {value}"
-        )
+
+
+def _range_errors(value: float, schema: dict[str, Any], path: str) -> Iterator[FieldError]:
+    """Yields the error of a number that is no integer of the format's bits."""
+    if schema.get("type") != "integer":
+        return
+    name = schema.get("format")
+    name = name if name in _RANGES else ""
+    lowest, highest = _RANGES.get(name, _INT64)
+    exact = go_number(value)
+    if not (exact == int(exact) and lowest <= exact <= highest):
+        form = f"with format {name}" if name else "(default format)"
+        yield invalid(_NO_FIELD, "", f"Checked value must be of type integer {form} in {path}")
 
 
 def _number(value: float) -> str:

@@ -300,10 +300,13 @@ class ResourceHandlers:
             raise bad_request(f"error decoding YAML: {error}") from error
         _check_apply_body(request, config, present)
         resource = request.path.resource
-        if resource.custom is not None and present is not None:
-            _check_live(resource, present)
+        live = present
+        if present is not None and is_view(resource):
+            live = to_served(resource, present)
+        if resource.custom is not None and live is not None:
+            _check_live(resource, live)
         merged = apply(
-            to_served(resource, present) if is_view(resource) and present is not None else present,
+            live,
             config,
             self._field_manager(request, options),
             force=bool(request.query.flag("force")),

@@ -103,7 +103,18 @@ class Renderer:
         if isinstance(obj, Stored) and self._is_plain:
             return obj.encoded()
         self.check_shape(is_list=False)
-        representation = self._representation(obj)
+        return self._single(self._representation(obj))
+
+    def render_subresource(self, obj: Object) -> bytes:
+        """Returns an object of another kind than the resource, such as a Scale.
+
+        Raises:
+            ApiStatusError: 406, a list was requested.
+        """
+        self.check_shape(is_list=False)
+        return self._single(obj)
+
+    def _single(self, representation: Object) -> bytes:
         if self.is_table:
             return _encode(self._table([representation], None))
         return _encode(self._partial(representation) if self.shape[2] else representation)

@@ -32,6 +32,7 @@ from mooring.apiserver.patch.managed_fields import FieldManager, track_create
 from mooring.apiserver.patch.patch import APPLY_PATCH, PATCH_TYPES, apply_patch
 from mooring.apiserver.registry.registry import Target, check_namespace
 from mooring.apiserver.resources import resource_named, struct_of_subresource
+from mooring.apiserver.schema.event_conversion import as_of_today
 from mooring.apiserver.storage.stored_object import Stored
 
 if TYPE_CHECKING:
@@ -138,11 +139,14 @@ class Subresources:
         return json_response(request, 201, msgspec.json.encode(answer))
 
     def _scale(self, request: Request) -> HttpResponse:
-        custom = request.path.resource.custom
-        present = self._registry.get(request.target).object()
+        resource = request.path.resource
+        custom = resource.custom
+        present = as_of_today(resource, self._registry.get(request.target).object())
         renderer = renderer_for(request, self._registry.clock.wall_s())
         if request.method == "GET":
-            return json_response(request, 200, renderer.render_object(scale_of(present, custom)))
+            return json_response(
+                request, 200, renderer.render_subresource(scale_of(present, custom))
+            )
         if request.method == "PUT":
             scale, options = self._read_subresource_body(request)
         else:
@@ -159,11 +163,11 @@ class Subresources:
 
         def change(obj: Object | None) -> Object:
             assert obj is not None
-            return apply_scale(obj, scale, custom=custom)
+            return apply_scale(as_of_today(resource, obj), scale, custom=custom)
 
-        author = FieldManager(options.manager, request.path.resource, "scale", self._registry.now())
+        author = FieldManager(options.manager, resource, "scale", self._registry.now())
         stored, _ = self._registry.update(
             request.target, change, writer=author, dry_run=options.is_dry
         )
         obj = stored.object() if isinstance(stored, Stored) else stored
-        return json_response(request, 200, renderer.render_object(scale_of(obj, custom)))
+        return json_response(request, 200, renderer.render_subresource(scale_of(obj, custom)))

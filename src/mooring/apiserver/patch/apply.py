@@ -39,6 +39,7 @@ from mooring.apiserver.patch.managed_fields import (
     FieldManager,
     after_apply,
     after_update,
+    changes_in_versions,
     conflicting,
     identity_of,
     in_order,
@@ -74,8 +75,8 @@ def apply(live: Object | None, applied: Object, manager: FieldManager, *, force:
     before = live if live is not None else {**empty(type_name), "metadata": {}}
     entries = before["metadata"].pop("managedFields", [])
     if live is not None and not entries:
-        changes = compare(empty(type_name), live, type_name)
         earlier = FieldManager(_BEFORE, manager.resource, manager.subresource, manager.now)
+        changes = changes_in_versions(empty(type_name), live, earlier)
         entries = after_update([], changes, earlier)
     after, tracked = _merge_and_track(before, applied, entries, manager, force=force)
     if manager.manager == _KUBECTL:
@@ -100,9 +101,9 @@ def _merge_and_track(
     for owned in (fields, *(other.get("fieldsV1", {}) for other in others)):
         removed = unowned_fields(removed, owned)
     remove_fields(after, removed, root)
-    changes = compare(before, after, type_name)
+    changes = changes_in_versions(before, after, manager)
     if not force:
-        conflicts = conflicting(others, changes, manager)
+        conflicts = conflicting(others, changes)
         if conflicts and not _is_last_applied_by_kubectl(conflicts, before, manager):
             raise _conflict(conflicts)
     if after == before:
@@ -110,7 +111,7 @@ def _merge_and_track(
         entry["time"] = previous[0].get("time") if previous else None
     entry = {name: value for name, value in entry.items() if value is not None}
     own = [entry] if entry["fieldsV1"] else []
-    return after, in_order([*after_apply(others, changes, manager), *own])
+    return after, in_order([*after_apply(others, changes), *own])
 
 
 # ---------------------------------------------------------------------- conflicts

@@ -32,6 +32,9 @@ from mooring.objects.schema.decoding import empty
 if TYPE_CHECKING:
     from mooring.apiserver.resources import CustomVersion, Resource
 
+#: apiVersion -> the changes as that version has them.
+VersionChanges = Mapping[str, Changes]
+_NO_CHANGES = Changes({}, {})
 #: Entries of updates; the oldest ones beyond are merged.
 UPDATERS_MAX = 10
 ANCIENT_CHANGES = "ancient-changes"
@@ -149,6 +152,28 @@ def _reset_of_custom(custom: CustomVersion, subresource: str) -> tuple[Path, ...
     return (_STATUS,) if custom.has_status else ()
 
 
+def changes_in_versions(old: Object, new: Object, writer: FieldManager) -> VersionChanges:
+    """Returns the differences between two objects that the writer may make, in each version.
+
+    Versions differ in the schemas by which they see an object, and so in the parts of its fields.
+
+    Raises:
+        TypeMismatch: A value does not have the type of the written version.
+    """
+    resource, reset = writer.resource, writer.reset
+    types = {resource.api_version: struct_of(resource)}
+    if resource.custom is not None:
+        served = resource.custom.served_structs
+        types = {version: struct.name for version, struct in served.items()} | types
+    by_version = {}
+    for version, type_name in types.items():
+        changes = compare(old, new, type_name)
+        by_version[version] = Changes(
+            without_paths(changes.written, reset), without_paths(changes.removed, reset)
+        )
+    return by_version
+
+
 def track_create(new: Object, writer: FieldManager) -> None:
     """Sets the managedFields of a new object; it has none if a value is not of its type.
 
@@ -166,7 +191,8 @@ def _track_create(new: Object, writer: FieldManager) -> None:
     fields = added_fields(type_name)(_owned(external, writer))
     if entries:
         changes = compare(empty(type_name), external, type_name)
-        entries = _without_changed(entries, changes)
+        entries = [_without_changes(entry, changes) for entry in entries]
+        entries = [entry for entry in entries if entry["fieldsV1"]]
     if fields:
         entries = _add_entry(entries, writer.entry(UPDATE, fields))
     if entries:
@@ -198,31 +224,35 @@ def _track_update(new: Object, old: Object, writer: FieldManager) -> None:
     metadata.pop("managedFields", None)
     if not entries:
         return  # managedFields are not tracked for this object, or the client cleared them
-    type_name = struct_of(writer.resource)
     if is_view(writer.resource):
-        changes = compare(
-            to_served(writer.resource, old), to_served(writer.resource, new), type_name
-        )
-    else:
-        changes = compare(old, new, type_name)
-    tracked = after_update(entries, changes, writer)
+        old, new = to_served(writer.resource, old), to_served(writer.resource, new)
+    tracked = after_update(entries, changes_in_versions(old, new, writer), writer)
     if tracked:
         metadata["managedFields"] = tracked
 
 
-def after_update(entries: list[Object], changes: Changes, writer: FieldManager) -> list[Object]:
+def after_update(
+    entries: list[Object], changes: VersionChanges, writer: FieldManager
+) -> list[Object]:
     """Returns the entries after a writer has changed the object."""
-    changes = _filtered(changes, writer)
-    remaining = _without_changed(_convertible(entries, writer), changes)
-    written = without_stripped(changes.written)
+    remaining = after_apply(entries, changes)
+    written = without_stripped(changes[writer.resource.api_version].written)
     if written:
         remaining = _add_entry(remaining, writer.entry(UPDATE, written))
     return in_order(_merge_oldest(remaining))
 
 
-def after_apply(entries: list[Object], changes: Changes, writer: FieldManager) -> list[Object]:
-    """Returns the other managers' entries after a writer has applied changes."""
-    return _without_changed(_convertible(entries, writer), _filtered(changes, writer))
+def after_apply(entries: list[Object], changes: VersionChanges) -> list[Object]:
+    """Returns the non-empty entries of other managers after changes.
+
+    Those of a version that is not served any more are dropped: nothing is known of its fields.
+    """
+    remaining = []
+    for entry in entries:
+        own_changes = changes.get(entry.get("apiVersion", ""))
+        if own_changes is not None:
+            remaining.append(_without_changes(entry, own_changes))
+    return [entry for entry in remaining if entry["fieldsV1"]]
 
 
 def without_stripped(fields: Fields) -> Fields:
@@ -230,39 +260,22 @@ def without_stripped(fields: Fields) -> Fields:
     return difference(fields, _STRIPPED_SET)
 
 
-def conflicting(
-    entries: list[Object], changes: Changes, writer: FieldManager
-) -> list[tuple[Object, Fields]]:
+def conflicting(entries: list[Object], changes: VersionChanges) -> list[tuple[Object, Fields]]:
     """Returns the entries, with their fields, that conflict with an apply."""
-    written = _filtered(changes, writer).written
     conflicts = []
     for entry in entries:
-        taken = intersection(entry.get("fieldsV1", {}), written)
+        own_changes = changes.get(entry.get("apiVersion", ""), _NO_CHANGES)
+        taken = intersection(entry.get("fieldsV1", {}), own_changes.written)
         if taken:
             conflicts.append((entry, taken))
     return conflicts
 
 
-def _convertible(entries: list[Object], writer: FieldManager) -> list[Object]:
-    """Returns the entries of this API version; others cannot be converted."""
-    version = writer.resource.api_version
-    return [entry for entry in entries if entry.get("apiVersion") == version]
-
-
-def _filtered(changes: Changes, writer: FieldManager) -> Changes:
-    reset = writer.reset
-    return Changes(without_paths(changes.written, reset), without_paths(changes.removed, reset))
-
-
-def _without_changed(entries: list[Object], changes: Changes) -> list[Object]:
-    """Returns the non-empty entries without the fields that were written or removed."""
-    remaining = []
-    for entry in entries:
-        fields = entry.get("fieldsV1", {})
-        unchanged = difference(difference(fields, changes.written), changes.removed)
-        if unchanged:
-            remaining.append({**entry, "fieldsV1": unchanged})
-    return remaining
+def _without_changes(entry: Object, changes: Changes) -> Object:
+    """Returns an entry without the fields that were written or removed."""
+    fields = entry.get("fieldsV1", {})
+    unchanged = difference(difference(fields, changes.written), changes.removed)
+    return {**entry, "fieldsV1": unchanged}
 
 
 def _add_entry(entries: list[Object], entry: Object) -> list[Object]:

@@ -60,6 +60,12 @@ def _prepare_definition_update(new: Object, old: Object) -> None:
     add_stored_version(new)
 
 
+def _prepare_definition_status(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    if not new["status"].get("storedVersions"):
+        add_stored_version(new)
+
+
 DEFINITION = Strategy(
     prepare_create=_prepare_definition,
     empties_status=False,
@@ -70,7 +76,7 @@ DEFINITION = Strategy(
         "": SubresourceStrategy(
             _prepare_definition_update, validate_definition_update, raises_generation=True
         ),
-        "status": SubresourceStrategy(keep_spec),
+        "status": SubresourceStrategy(_prepare_definition_status),
     },
     updates_unconditionally=False,
 )

@@ -6,6 +6,8 @@
                     │ conflict                      │ deleted
                     └──> not served           objects are deleted ──> definition is removed
 
+A definition whose conditions a client has removed is not served either; its objects stay.
+
 Upstream these are controllers; here all runs after the request that changed a definition.
 
 Source: k8s.io/apiextensions-apiserver pkg/controller/{status,establish,finalizer}.
@@ -69,8 +71,7 @@ class Definitions:
                 track_update(definition, old, writer)
                 collection.replace(name, definition)
         self._seen = (collection, collection.history.end)
-        served = [by_name[name] for name in by_name if is_established(by_name[name])]
-        self._registry.store.serve_custom(served)
+        self._registry.store.serve_custom(list(by_name.values()))
 
     def _decode(self, collection: Collection) -> None:
         """Decodes what is new: a definition may have a megabyte, and there may be many."""

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.apiserver.custom.definition import ServedDefinition, is_established
+from mooring.apiserver.custom.definition import (
+    ServedDefinition,
+    is_established,
+    storage_resource,
+    with_defined_names,
+)
 from mooring.apiserver.errors import ApiStatusError
 from mooring.apiserver.resources import DEFINITIONS, GATED_BY_PATH, RESOURCES, Resource
 from mooring.apiserver.storage.field_selectors import pod_fields
@@ -78,6 +83,12 @@ def _check_snapshot(data: bytes) -> None:
     content = memoryview(data)[: tail_start + checksum.start()]
     if hashlib.sha256(content).hexdigest().encode() != checksum[1]:
         raise SnapshotError("the snapshot is damaged: its checksum is wrong")
+
+
+def _defined_name(definition: Object) -> tuple[str, str]:
+    """Returns the group and the plural name by which a definition's objects are stored."""
+    spec = definition["spec"]
+    return spec["group"], spec["names"]["plural"]
 
 
 class Versions:
@@ -331,6 +342,8 @@ class Store:
         self.custom: Mapping[tuple[str, str, str], Resource] = {}
         #: (group, plural name) -> the definition that is served.
         self._served: dict[tuple[str, str], ServedDefinition] = {}
+        #: (group, plural name) -> the objects of a definition that is not served.
+        self._unserved: dict[tuple[str, str], Collection] = {}
         self._make_collections()
 
     def _make_collections(self) -> None:
@@ -343,20 +356,24 @@ class Store:
         return Collection(self._versions, self.writes, resource, changes_max=self._changes_max)
 
     def serve_custom(self, definitions: list[Object]) -> None:
-        """Sets the custom resources that are served; objects of other ones are dropped.
+        """Serves the custom resources of the established ones of all definitions.
 
-        Watches of a resource end when its definition is deleted, or the spec or the accepted
-        names change.
+        Objects of definitions that are not established stay in the store; those of deleted
+        definitions are dropped. Watches of a resource end when it is no longer served, or the
+        spec or the accepted names change.
         """
-        served = [self._served_definition(definition) for definition in definitions]
-        self.writes.commit(lambda: self._serve_custom(served))
+        served = [self._served_definition(d) for d in definitions if is_established(d)]
+        defined = {_defined_name(definition) for definition in definitions}
+        self.writes.commit(lambda: self._serve_custom(served, defined))
 
     def _served_definition(self, definition: Object) -> ServedDefinition:
         plural = definition["status"]["acceptedNames"].get("plural", "")
         name = definition["spec"]["group"], plural
         return ServedDefinition.of(definition, self._served.get(name))
 
-    def _serve_custom(self, definitions: list[ServedDefinition]) -> None:
+    def _serve_custom(
+        self, definitions: list[ServedDefinition], defined: set[tuple[str, str]]
+    ) -> None:
         self.custom = {
             (resource.group, resource.version, resource.name): resource
             for served in definitions
@@ -364,19 +381,27 @@ class Store:
         }
         by_name = {(served.storage.group, served.storage.name): served for served in definitions}
         for name in self._served.keys() - by_name.keys():
-            self._collections.pop(name).history.end_watches()
+            collection = self._unserved[name] = self._collections.pop(name)
+            collection.history.end_watches()
+        for name in self._unserved.keys() - defined:
+            del self._unserved[name]
         for name, served in by_name.items():
-            collection = self._collections.get(name)
-            if collection is None:
-                collection = self._new_collection(served.storage)
-                # Changes of an earlier resource of this name are gone: clients list again.
-                collection.history.compacted = self.version
-                self._collections[name] = collection
+            if name in self._unserved:
+                self._collections[name] = self._unserved.pop(name)
+            elif name not in self._collections:
+                self._collections[name] = self._new_custom_collection(served.storage)
+            collection = self._collections[name]
             before = self._served.get(name, served)
             if before is not served and before[:2] != served[:2]:
                 collection.history.end_watches()
             collection.store_as(served.storage)
         self._served = by_name
+
+    def _new_custom_collection(self, resource: Resource) -> Collection:
+        collection = self._new_collection(resource)
+        # Changes of an earlier resource of this name are gone: clients list again.
+        collection.history.compacted = self.version
+        return collection
 
     def custom_collection(self, resource: Resource) -> Collection | None:
         """Returns the objects of a custom resource; None if it is not served."""
@@ -423,7 +448,7 @@ class Store:
         """
         collections = [
             (collection.resource.qualified, list(collection.in_order()))
-            for collection in self.collections()
+            for collection in (*self.collections(), *self._unserved.values())
             if len(collection)
         ]
         head = f'{{"format":"{SNAPSHOT_FORMAT}","version":{self.version},"objects":{{\n'
@@ -473,17 +498,24 @@ class Store:
         """Takes the objects of another store, which is not used any more."""
         self._versions, self._collections = other._versions, other._collections
         self.custom, self._served = other.custom, other._served
+        self._unserved = other._unserved
 
     def skip_versions(self, count: int) -> None:
         """Skips the next ``count`` versions, so that versions lost in a crash are never reused."""
         self._versions.latest += count
-        for collection in self._collections.values():
+        for collection in (*self._collections.values(), *self._unserved.values()):
             collection.history.compacted = self.version
 
     def _restore(self, objects: dict[str, list[Object]]) -> None:
-        definitions = [d for d in objects.get(DEFINITIONS.qualified, ()) if is_established(d)]
+        definitions = objects.get(DEFINITIONS.qualified, [])
+        for definition in definitions:
+            if definition["metadata"]["name"] in objects and not is_established(definition):
+                resource = storage_resource(with_defined_names(definition))
+                unserved = self._new_custom_collection(resource)
+                self._unserved[_defined_name(definition)] = unserved
         self.serve_custom(definitions)
-        by_name = {c.resource.qualified: c for c in self._collections.values()}
+        collections = (*self._collections.values(), *self._unserved.values())
+        by_name = {c.resource.qualified: c for c in collections}
         for collection in by_name.values():
             collection.history.compacted = self.version
         for name, items in objects.items():

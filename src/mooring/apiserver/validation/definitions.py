@@ -89,21 +89,26 @@ def validate_definition(definition: Object) -> Errors:
 def validate_definition_update(new: Object, old: Object) -> Errors:
     """Validates a change of a definition."""
     schemas = {version["name"]: version.get("schema") for version in old["spec"]["versions"]}
+    versions = new["spec"].get("versions") or []
     unchanged = {
         version["name"]
-        for version in new["spec"].get("versions") or ()
+        for version in versions
         if version["name"] in schemas and version.get("schema") == schemas[version["name"]]
     }
     yield from _spec_errors(new["spec"], unchanged)
     conditions = old["status"].get("conditions") or ()
+    before, after = old["spec"], new["spec"]
     if any((c["type"], c["status"]) == ("Established", "True") for c in conditions):
-        before, after = old["spec"], new["spec"]
-        yield from immutable(after, before, "group", "scope", parent="spec.")
-        yield from immutable(
-            after["names"], before["names"], "plural", "kind", parent="spec.names."
-        )
+        yield from immutable(after, before, "scope", parent="spec.")
+        yield from immutable(after["names"], before["names"], "kind", parent="spec.names.")
+    # By these the objects are stored.
+    yield from immutable(after, before, "group", parent="spec.")
+    yield from immutable(after["names"], before["names"], "plural", parent="spec.names.")
     stored = new["status"].get("storedVersions") or []
-    present = [version["name"] for version in new["spec"]["versions"]]
+    if not stored:
+        yield invalid("status.storedVersions", None, "must have at least one stored version")
+        return
+    present = [version["name"] for version in versions]
     for number, version in enumerate(stored):
         if version not in present:
             text = (
@@ -149,10 +154,11 @@ def _spec_errors(spec: Object, unchanged: Container[str] = ()) -> Iterator[Field
         yield from _version_errors(own, version, path, "schema", limits_rules=limits_rules)
     version_names = [version["name"] for version in versions]
     if len(set(version_names)) != len(version_names):
-        yield invalid("spec.versions", _as_go(versions), "must contain unique version names")
+        text = "must contain unique version names"
+        yield invalid("spec.versions", _as_go(versions), text)
     if sum(version["storage"] for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        yield invalid("spec.versions", _as_go(versions), text)
+        yield invalid("spec.versions", _as_go(spec.get("versions")), text)
     yield from _name_errors(spec["names"])
     if versions:
         shared = {name: versions[0][name] for name in common if name in versions[0]}
@@ -198,8 +204,10 @@ def _review_version_errors(versions: list[str]) -> Errors:
         yield invalid(path, versions, text)
 
 
-def _as_go(versions: list[Object]) -> list[Object]:
+def _as_go(versions: list[Object] | None) -> list[Object] | None:
     """Returns the versions as upstream prints them, without what they have in common."""
+    if versions is None:
+        return None
     return [
         {
             "Name": version["name"],

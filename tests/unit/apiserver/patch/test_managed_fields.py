@@ -216,7 +216,7 @@ def test_entries_stand_in_the_order_of_their_times() -> None:
     for number, name in enumerate("cab"):
         change = compare({}, {"data": {name: "1"}}, "core.ConfigMap")
         by = author(name, now=f"2026-01-01T00:00:0{number}Z")
-        entries = after_update(entries, change, by)
+        entries = after_update(entries, {"v1": change}, by)
     assert [entry["manager"] for entry in entries] == ["c", "a", "b"]
 
 
@@ -225,7 +225,7 @@ def test_the_oldest_updaters_become_one() -> None:
     for number in range(UPDATERS_MAX + 3):
         change = compare({}, {"data": {f"k{number}": "1"}}, "core.ConfigMap")
         by = author(f"m{number:02}", now=f"2026-01-01T00:00:{number:02}Z")
-        entries = after_update(entries, change, by)
+        entries = after_update(entries, {"v1": change}, by)
     managers = [entry["manager"] for entry in entries]
 
     assert len(entries) == UPDATERS_MAX
@@ -238,7 +238,8 @@ def test_the_oldest_updaters_become_one() -> None:
 def test_entries_of_another_version_are_dropped() -> None:
     old = {"manager": "x", "operation": "Update", "apiVersion": "v0", "fieldsV1": {"f:data": {}}}
     change = compare({}, {"data": {"a": "1"}}, "core.ConfigMap")
-    assert [entry["manager"] for entry in after_update([old], change, author("me"))] == ["me"]
+    entries = after_update([old], {"v1": change}, author("me"))
+    assert [entry["manager"] for entry in entries] == ["me"]
 
 
 def test_an_update_adds_no_managed_fields() -> None:

@@ -141,6 +141,40 @@ def test_custom_objects_survive_a_restart() -> None:
     assert other.ask("POST", WIDGETS, widget("b"))[0] == 201
 
 
+def test_objects_of_a_definition_without_conditions_survive_a_restart() -> None:
+    api = Api()
+    api.install()
+    api.ask("POST", WIDGETS, widget("one"))
+    name = f"{DEFINITIONS}/widgets.example.com"
+    conditions = api.ask("GET", name)[1]["status"]["conditions"]
+    assert api.ask("PATCH", f"{name}/status", {"status": {"conditions": []}})[0] == 200
+    assert api.codes(WIDGETS) == [404]
+
+    other = restarted(restarted(api))
+    assert other.codes(WIDGETS) == [404]
+    established = {"status": {"conditions": conditions}}
+    assert other.ask("PATCH", f"{name}/status", established)[0] == 200
+    assert other.codes(f"{WIDGETS}/one") == [200]
+
+
+def test_objects_of_a_definition_without_conditions_are_deleted_with_it() -> None:
+    api = Api()
+    api.install()
+    api.ask("POST", WIDGETS, widget("one"))
+    name = f"{DEFINITIONS}/widgets.example.com"
+    api.ask("PATCH", f"{name}/status", {"status": {"conditions": []}})
+    assert api.ask("DELETE", name)[0] == 200
+    api.install()
+    assert api.ask("GET", WIDGETS)[1]["items"] == []
+
+
+def restarted(api: Api) -> Api:
+    """Returns a new server with the objects of another."""
+    other = Api()
+    other.server.load(api.server.snapshot())
+    return other
+
+
 def test_a_definition_with_a_rule_that_cannot_be_compiled_is_refused() -> None:
     api = Api()
     spec = {
