@@ -286,6 +286,8 @@ BUGS: Final = [
         "covers_row",
         "bool(includes_row) and self.version == snapshot.storage.version",
         "bool(includes_row) and self.version <= snapshot.storage.version",
+        runs="volumes",
+        seed=142,
     ),
     PlantedBug(
         "exact_node_is_unresolvable",
@@ -304,6 +306,8 @@ BUGS: Final = [
         "check_bound",
         "if topology in checked and not is_migrated:",
         "if topology in checked:",
+        runs="scalar",
+        seed=614,
     ),
     PlantedBug(
         "named_volume_is_unbound",

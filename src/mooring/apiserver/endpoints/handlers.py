@@ -224,25 +224,12 @@ class ResourceHandlers:
             uid=uid,
             dry_run=options.is_dry,
             authorize=partial(_field_errors, self._authorizer, request),
-            authorize_create=partial(self._authorize_create, request),
+            authorize_create=partial(_authorize_create, self._authorizer, request),
         )
         if before is not None and collection.get(target.key) is None:
             self._deleter.on_removed(target.namespace, before)
         _warn(request, stored, None if created else before)
         return stored, created
-
-    def _authorize_create(self, request: Request) -> None:
-        """Checks that the client of an update or a patch may create its object.
-
-        Raises:
-            ApiStatusError: 403.
-        """
-        path = request.path
-        resource, subresource = path.resource, path.subresource
-        attributes = Attributes(
-            "create", "", resource.group, resource.name, subresource, path.namespace, path.name
-        )
-        self._authorizer.check(identity_in(request.headers), attributes)
 
     def _check_escalation(self, request: Request, new: Object, old: Object | None) -> None:
         """Checks that the client may grant what a role or binding grants.
@@ -346,6 +333,20 @@ class ResourceHandlers:
         options = self._delete_options(request)
         self._deleter.delete_all(request.path.resource, page.objects, options)
         return json_response(request, 200, renderer.render_list(page.objects, page.metadata))
+
+
+def _authorize_create(authorizer: Authorizer, request: Request) -> None:
+    """Checks that the client of an update or a patch may create its object.
+
+    Raises:
+        ApiStatusError: 403.
+    """
+    path = request.path
+    resource, subresource = path.resource, path.subresource
+    attributes = Attributes(
+        "create", "", resource.group, resource.name, subresource, path.namespace, path.name
+    )
+    authorizer.check(identity_in(request.headers), attributes)
 
 
 def _warn(request: Request, stored: Stored | Object, before: Stored | None) -> None:
