@@ -77,9 +77,11 @@ def _stored_problems(rng: Rng) -> Iterator[str]:
     unused: Any = None
     writer = StatusWriter(unused, clock=VirtualClock(), rng=rng)
     stored: dict[str, Pod] = {}
-    for _ in range(STORED_STEPS):
+    for step in range(STORED_STEPS):
         uid, version = rng.choice(UIDS), rng.choice(list(VERSIONS))
-        pod = make_pod(uid, uid=uid, metadata={"resourceVersion": version})
+        metadata = {"resourceVersion": version, "generation": step}
+        phase = "Pending" if step % 2 else "Running"
+        pod = make_pod(uid, uid=uid, metadata=metadata, status={"phase": phase}, labels={"a": "b"})
         before = stored.get(uid)
         is_older = before is None or _number(before) <= VERSIONS[version]
         newer = pod if is_older or before is None else before
@@ -92,15 +94,25 @@ def _stored_problems(rng: Rng) -> Iterator[str]:
             case "forget":
                 writer.forget(uid)
                 stored.pop(uid, None)
-            case "newer" if (real := writer._newer(pod)) is not newer:
+            case "newer" if _facts(real := writer._newer(pod)) != _facts(newer):
                 yield f"version {real.metadata.resource_version!r} is newer than {version!r}"
             case "newest":
-                if (real := writer._newest(pod)) is not newer:
+                if _facts(real := writer._newest(pod)) != _facts(newer):
                     yield f"version {real.metadata.resource_version!r} is newer than {version!r}"
                 if newer is pod:
                     stored.pop(uid, None)
-        if list(writer._stored.items()) != list(stored.items()):
-            yield f"the pods {list(writer._stored)} are remembered, not {list(stored)}"
+        facts = {uid: _facts(pod) for uid, pod in writer._stored.items()}
+        if list(facts.items()) != [(uid, _facts(pod)) for uid, pod in stored.items()]:
+            yield f"the pods {facts} are remembered, not {list(stored)}"
+        if any(pod.spec.containers or pod.metadata.labels for pod in writer._stored.values()):
+            yield "more than the status of a pod is remembered"
+
+
+def _facts(pod: Pod) -> tuple[object, ...]:
+    """Returns what a later write needs of a pod."""
+    metadata = pod.metadata
+    names = metadata.name, metadata.namespace, metadata.uid
+    return (*names, metadata.resource_version, metadata.generation, pod.status)
 
 
 def _number(pod: Pod) -> int:

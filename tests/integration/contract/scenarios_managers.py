@@ -117,7 +117,8 @@ def scale_has_an_entry_without_a_time(api: Api, ns: str) -> None:
 
 @scenario
 def lists_that_are_one_value_have_no_parts(api: Api, ns: str) -> None:
-    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u-1"}
+    # Of a kind that is not served: no controller deletes the dependents of an absent one.
+    owner = {"apiVersion": "example.com/v1", "kind": "Owner", "name": "n", "uid": "u-1"}
     metadata = {"name": "p", "ownerReferences": [owner], "finalizers": ["a.b/c"]}
     spec = {"nodeSelector": {"a": "b"}, "imagePullSecrets": [{"name": "s"}]}
     made = api.post(pods(ns), {**pod("p", **spec), "metadata": metadata}, fieldManager="me")
