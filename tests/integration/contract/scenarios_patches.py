@@ -175,3 +175,42 @@ def a_weight_of_zero_comes_last(api: Api, ns: str) -> None:
 def too_much_data_is_refused(api: Api, ns: str) -> None:
     big = api.post(maps(ns), config_map("a", x="x" * (1 << 20) + "x"))
     assert big.body["details"]["causes"][0]["field"] == "[]"
+
+
+@scenario
+def operations_are_read_as_go_reads_them(api: Api, namespace: str) -> None:
+    metadata = {"name": "a", "finalizers": ["x/a", "x/b", "x/c"]}
+    api.post(maps(namespace), {"metadata": metadata, "data": {"a": "1"}})
+    at = "/metadata/finalizers/"
+    for operation in (
+        {"op": "test", "path": f"{at}-1", "value": "x/c"},
+        {"op": "test", "path": f"{at}00", "value": "x/a"},
+        {"op": "test", "path": f"{at}+1", "value": "x/b"},
+        {"op": "test", "path": f"{at}-4", "value": "x/b"},
+        {"op": "test", "path": f"{at}3", "value": "x/b"},
+        {"op": "test", "path": f"{at}x", "value": "x/b"},
+        {"op": "test", "path": "/data/b", "value": None},
+        {"op": "test", "path": "/data/b"},
+        {"op": "test", "path": "/data/b", "value": "1"},
+        {"op": "test", "path": "/data/a", "value": None},
+        {"op": "test", "path": "/data/a"},
+        {"op": "remove", "path": "/data/b"},
+        {"op": "replace", "path": f"{at}-1", "value": "x/d"},
+        {"op": "add", "path": f"{at}-1", "value": "x/e"},
+        {"op": "add", "path": f"{at}-2", "value": "x/f"},
+        {"op": "add", "path": f"{at}01", "value": "x/g"},
+        {"op": "add", "path": f"{at}-9", "value": "x/g"},
+        {"op": "remove", "path": f"{at}-1"},
+        {"op": "remove", "path": f"{at}+0"},
+        {"op": "copy", "from": f"{at}-1", "path": "/data/c"},
+        {"op": "add", "path": "/data"},
+        {"op": 1, "path": "/data/a", "value": "1"},
+        {"op": "add", "path": 1, "value": "1"},
+        {"op": "copy", "from": [], "path": "/data/a"},
+    ):
+        answer = api.patch(maps(namespace, "a"), [operation], JSON_PATCH)
+        api.notes.pop()
+        message = None if answer.code == 422 else answer.message  # the words are the library's
+        content = answer.body.get("data"), answer.body["metadata"].get("finalizers")
+        api.note("patch", answer.code, (operation, message, content))
+    api.patch(maps(namespace, "a"), {"metadata": {"finalizers": None}}, MERGE)

@@ -7,6 +7,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import jsonpatch
@@ -31,6 +32,8 @@ PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 OPERATIONS_MAX = 10_000
 #: Bytes of JSON that one JSON patch may copy: copies of copies double.
 COPIED_BYTES_MAX = 3 << 20
+_GO_INDEX = re.compile(r"[+-]?[0-9]{1,18}")
+_ADDING = ("add", "copy", "move")
 _OPERATIONS = ("add", "remove", "replace", "move", "copy", "test")
 
 
@@ -69,13 +72,19 @@ def _apply_json_patch(present: Object, patch: Any) -> Object:
         if not isinstance(operation, dict):
             problem = _unmarshal_problem(operation, "handlers.jsonPatchOp")
             raise bad_request(f"error decoding patch: {problem}")
+        for name in ("op", "from", "path"):
+            if not isinstance(operation.get(name, ""), str | None):
+                where = f"Go struct field jsonPatchOp.{name} of type string"
+                problem = f"json: cannot unmarshal {json_kind(operation[name])} into {where}"
+                raise bad_request(f"error decoding patch: {problem}")
     if len(patch) > OPERATIONS_MAX:
         text = "The allowed maximum operations in a JSON patch is"
         raise entity_too_large(f"{text} {OPERATIONS_MAX}, got {len(patch)}")
     obj: Any = present
     copied_bytes = 0
     try:
-        for operation in map(_with_go_pointers, patch):
+        for sent in patch:
+            operation = _with_go_indices(_with_go_pointers(sent), obj)
             copied_bytes += _copied_bytes(operation, obj)
             _check_copied(copied_bytes)
             obj = jsonpatch.apply_patch(obj, [_as_upstream(operation, obj)], in_place=True)
@@ -108,6 +117,38 @@ def _with_go_pointers(operation: Object) -> Object:
     return changed
 
 
+def _with_go_indices(operation: Object, obj: Any) -> Object:
+    """Returns an operation whose indices of lists are plain: Go reads "00", "+1" and "-1", too.
+
+    Negative ones count from the end; for an addition the end is the position behind the list.
+    """
+    kind, changed = operation.get("op"), dict(operation)
+    for name in ("path", "from"):
+        pointer = operation.get(name)
+        if not isinstance(pointer, str):
+            continue
+        value, steps = obj, pointer.split("/")
+        for number, step in enumerate(steps[1:], start=1):
+            if isinstance(value, list) and _GO_INDEX.fullmatch(step):
+                is_added = number == len(steps) - 1 and name == "path" and kind in _ADDING
+                index = int(step)
+                end = len(value) + is_added
+                index += end if -end <= index < 0 else 0
+                steps[number] = step = str(index)
+            value = _below(value, step)
+        changed[name] = "/".join(steps)
+    return changed
+
+
+def _below(value: Any, step: str) -> Any:
+    """Returns what a step of a pointer leads to; None if there is nothing."""
+    if isinstance(value, dict):
+        return value.get(step.replace("~1", "/").replace("~0", "~"))
+    if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        return value[int(step)]
+    return None
+
+
 def _check_copied(count: int) -> None:
     """Refuses a patch that has copied too much.
 
@@ -136,9 +177,13 @@ def _as_upstream(operation: Object, obj: Any) -> Object:
     kind, path = operation.get("op"), operation.get("path")
     if kind not in _OPERATIONS or not isinstance(path, str):
         raise unprocessable(f"unexpected kind: {kind}")
-    if kind != "replace" or not path:
+    if kind in ("add", "replace", "test") and (path or kind == "test"):
+        operation = {"value": None, **operation}
+    if kind not in ("replace", "test") or not path:
         return operation
     parent, name = jsonpointer.JsonPointer(path).to_last(obj)
-    if isinstance(parent, dict) and name not in parent:
-        return {**operation, "op": "add"}
-    return operation
+    if not isinstance(parent, dict) or name in parent:
+        return operation
+    if kind == "test":  # an absent member is null
+        return {"op": "test", "path": "", "value": obj} if operation["value"] is None else operation
+    return {**operation, "op": "add"}
