@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mooring.clock import VirtualClock
+from mooring.errors import exception_text
 from mooring.framework import Attempt, Cycle, Placement, schedule_pod
 from mooring.framework.runtime import bind as binding
 from mooring.framework.status import Status
@@ -161,7 +162,7 @@ class _BindingCheck:
         try:
             self._handle.call_due()
         except Exception as error:  # a plugin may raise anything
-            text = f"{type(error).__name__}: {error}"
+            text = exception_text(error)
             raise AssertionError(
                 f"{self._case.where}: a callback of call_later raises {when}: {text}"
             ) from error

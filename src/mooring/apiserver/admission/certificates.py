@@ -8,9 +8,6 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Final
 
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-
 from mooring.apiserver.errors import forbidden
 from mooring.apiserver.resources import CERTIFICATE_REQUESTS
 
@@ -30,6 +27,10 @@ def check_subject(request: Object) -> None:
     spec = request["spec"]
     if spec.get("signerName") != _SIGNER:
         return
+    # Imported late: few requests need it.
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
     subject = x509.load_pem_x509_csr(base64.b64decode(spec["request"])).subject
     if _MASTERS in [a.value for a in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]:
         text = f"use of {_SIGNER} signer with {_MASTERS} group is not allowed"

@@ -12,9 +12,6 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-
 from mooring.apiserver import names
 from mooring.apiserver.errors import (
     Errors,
@@ -144,6 +141,10 @@ def _certificate_of(request: Object) -> bytes:
 
 def _request_problem(pem: bytes) -> str:
     """Returns what is wrong with the encoded request and its signature; "" = nothing."""
+    # Imported late: few requests need it.
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     block = _PEM_BLOCK.search(pem)
     if block is None or block[1] != b"CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
@@ -156,6 +157,8 @@ def _request_problem(pem: bytes) -> str:
 
 def _certificate_problem(pem: bytes) -> str:
     """Returns what is wrong with encoded certificates; "" = nothing, or there are none."""
+    from cryptography import x509
+
     if not pem:
         return ""
     blocks = list(_PEM_BLOCK.finditer(pem))

@@ -22,7 +22,7 @@ from mooring.config import DEFAULT_PLUGINS, GATED_PLUGINS, POINTS, expand_multi_
 from mooring.config import EXTENSION_POINTS as CONFIGURED_POINTS
 from mooring.config import Profile as ProfileConfig
 from mooring.config.plugin_sets import camel
-from mooring.errors import ConfigError, SchedulerError
+from mooring.errors import ConfigError, SchedulerError, exception_text
 from mooring.framework.interface import EXTENSION_POINTS, Handle
 from mooring.framework.runtime.framework import Framework, Profile
 from mooring.framework.runtime.plugin_checks import check_plugin
@@ -159,7 +159,7 @@ def instantiate(target: Any, args: Any, handle: Handle, **more: Any) -> Any:
 
 def _problem(error: BaseException) -> str:
     """Returns the exception of a plugin's code, with file and line if it was raised there."""
-    text = f"{type(error).__name__}: {error}"
+    text = exception_text(error)
     if isinstance(error, SyntaxError):
         return text  # names its own file and line
     skipped = (__file__, importlib.__file__, "<frozen")
